@@ -1,0 +1,32 @@
+"""Row kinds and changelog modes, by Flink's names."""
+
+from __future__ import annotations
+
+import enum
+
+
+class RowKind(str, enum.Enum):
+    """What a row says about the table: its value is the short text that batches and columns carry."""
+
+    INSERT = "+I"
+    UPDATE_BEFORE = "-U"
+    UPDATE_AFTER = "+U"
+    DELETE = "-D"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class ChangelogMode(enum.Enum):
+    """The kinds of row that a format or table may hold."""
+
+    INSERT_ONLY = frozenset({RowKind.INSERT})
+    UPSERT = frozenset({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
+    ALL = frozenset(RowKind)
+
+    def __repr__(self) -> str:
+        return f"ChangelogMode.{self.name}"
+
+    def contains(self, kind: RowKind | str) -> bool:
+        """Whether rows of this kind may occur."""
+        return RowKind(kind) in self.value

@@ -1,0 +1,117 @@
+"""Make what a caller hands over what a kernel expects: plain binary arrays, columns by name, canonical types."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kvformat.registry.errors import SchemaError
+from kvformat.registry.types import FlinkType, arrow_type, nullable, row_type
+
+_WIDER_INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+
+
+def binary_messages(messages: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
+    """Messages as one plain binary array without an offset into a larger one's values being visible."""
+    if isinstance(messages, pa.ChunkedArray):
+        messages = messages.combine_chunks()
+    if isinstance(messages, pa.DictionaryArray):
+        messages = messages.dictionary_decode()
+    t = messages.type
+    if pa.types.is_binary(t):
+        return messages
+    is_text = pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t)
+    is_bytes = pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or pa.types.is_binary_view(t)
+    if is_text or is_bytes or pa.types.is_null(t):
+        return messages.cast(pa.binary())
+    raise SchemaError(f"messages must be a binary (or string) column, not {t}")
+
+
+def conform(rows: pa.StructArray, schema: pa.Schema) -> pa.StructArray:
+    """Rows with just the columns of the schema, in its order, as `arrow_type(nullable(...))` has them.
+
+    Columns, also nested ones, are found by name; types are cast where no value can be lost, whatever the data.
+    Raises `SchemaError`, naming the column and both types, for everything else.
+    """
+    if isinstance(rows, pa.ChunkedArray):
+        rows = rows.combine_chunks()
+    if not pa.types.is_struct(rows.type):
+        raise SchemaError(f"rows must be a struct column with the columns {', '.join(schema.names)}, not {rows.type}")
+    return _fit(rows, nullable(row_type(schema)), "")
+
+
+def _fit(array: pa.Array, t: FlinkType, path: str) -> pa.Array:
+    want = arrow_type(t)
+    if array.type == want:
+        return array
+    if isinstance(array, pa.DictionaryArray):
+        return _fit(array.dictionary_decode(), t, path)
+    if isinstance(array, pa.ExtensionArray):
+        return _fit(array.storage, t, path)
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), want)
+    if t.root == "ROW" and pa.types.is_struct(array.type):
+        return _fit_row(array, t, path)
+    if t.root == "ARRAY" and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        array = _rebased(array)
+        values = _fit(array.values, t.fields[0].type, f"{path}.element")
+        return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, type=want, mask=_mask(array))
+    if t.root in ("MAP", "MULTISET") and pa.types.is_map(array.type):
+        array = _rebased(array)
+        value_type = t.fields[1].type if t.root == "MAP" else FlinkType("INT")
+        keys, items = _fit(array.keys, t.fields[0].type, f"{path}.key"), _fit(array.items, value_type, f"{path}.value")
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=want, mask=_mask(array))
+    if not _is_lossless(array.type, want, t):
+        raise SchemaError(f"column '{path}' is {array.type}, which does not fit {t} ({want})", field=path)
+    return array.cast(want, safe=False)  # by now only digits below a microsecond can go
+
+
+def _fit_row(array: pa.StructArray, t: FlinkType, path: str) -> pa.StructArray:
+    children = []
+    for field in t.fields:
+        inner = f"{path}.{field.name}" if path else field.name
+        places = [i for i in range(array.type.num_fields) if array.type.field(i).name == field.name]
+        if len(places) != 1:
+            there = ", ".join(f.name for f in array.type) or "(none)"
+            what = "is missing" if not places else "is there more than once"
+            raise SchemaError(f"column '{inner}' {what}; the rows have the columns {there}", field=inner)
+        children.append(_fit(array.field(places[0]), field.type, inner))
+    want = arrow_type(t)
+    if not children:
+        return pa.array([None if not valid else {} for valid in array.is_valid().to_pylist()], want)
+    return pa.StructArray.from_arrays(children, fields=list(want), mask=_mask(array))
+
+
+def _mask(array: pa.Array) -> pa.BooleanArray | None:
+    return array.is_null() if array.null_count else None
+
+
+def _rebased(array: pa.Array) -> pa.Array:
+    """The same lists with offsets that begin at the array's own first element."""
+    return array.take(pa.array(range(len(array)), pa.int32())) if array.offset else array
+
+
+def _is_lossless(given: pa.DataType, want: pa.DataType, t: FlinkType) -> bool:
+    integer = given.bit_width if pa.types.is_signed_integer(given) else None
+    if t.root in _WIDER_INTEGERS:
+        return integer is not None and integer <= _WIDER_INTEGERS[t.root]
+    if t.root == "DECIMAL":
+        whole, scale = want.precision - want.scale, want.scale
+        if integer is not None:
+            return whole >= _INTEGER_DIGITS[integer]
+        return pa.types.is_decimal(given) and given.scale <= scale and given.precision - given.scale <= whole
+    if t.root in ("FLOAT", "DOUBLE"):
+        return pa.types.is_floating(given) and given.bit_width <= want.bit_width
+    if t.root in ("CHAR", "VARCHAR"):
+        return pa.types.is_large_string(given) or pa.types.is_string_view(given)
+    if t.root in ("BINARY", "VARBINARY"):
+        return any(
+            test(given) for test in (pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+        )
+    if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return pa.types.is_timestamp(given) and (given.tz is not None) == (want.tz is not None)
+    if t.root == "TIME":
+        return pa.types.is_time(given)
+    if t.root == "DATE":
+        return pa.types.is_date(given)
+    return t.root == "INTERVAL DAY TO SECOND" and pa.types.is_duration(given)

@@ -1,0 +1,108 @@
+"""Every error of the library.
+
+    KvFormatError
+    ├── ConfigurationError (ValueError)      found before any record is read
+    │   ├── UnknownFormatError (LookupError)     no format of that name
+    │   ├── FormatClashError                     two owners claim one name
+    │   ├── PluginError (ImportError)            an installed format can't be loaded
+    │   ├── MissingExtraError (ImportError)      an optional dependency is not installed
+    │   ├── OptionError                          an option is unknown, missing or malformed
+    │   ├── SchemaError                          a schema can't be read, or the format can't serve it
+    │   ├── MetadataError (LookupError)          a metadata key that the format does not have
+    │   └── DirectionError (NotImplementedError) the format only reads, or only writes
+    └── DataError (ValueError)               a record is bad
+        ├── DecodeError                          a message can't be read
+        └── EncodeError                          a row can't be written
+
+A message says what was wrong, where, what is allowed and what to do next; the parts are attributes too.
+Kernels never raise a `DataError`: they report text per message, and the caller's policy turns it into an
+error (`errors="raise"`) or into data (`errors="capture"`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class KvFormatError(Exception):
+    """Base of all errors that the library raises on purpose.
+
+    Attributes (None where they don't apply): `format`, `option`, `field`, `reason`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        format: str | None = None,
+        option: str | None = None,
+        field: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.format, self.option, self.field, self.reason = format, option, field, reason
+
+
+class ConfigurationError(KvFormatError, ValueError):
+    """Names, options or types that can't work; raised before any record is read."""
+
+
+class UnknownFormatError(ConfigurationError, LookupError):
+    """No format is registered under the name."""
+
+
+class FormatClashError(ConfigurationError):
+    """Two owners claim one format name."""
+
+
+class PluginError(ConfigurationError, ImportError):
+    """A registered format could not be loaded; the cause is chained."""
+
+
+class MissingExtraError(ConfigurationError, ImportError):
+    """An optional dependency is not installed; the message names the extra."""
+
+
+class OptionError(ConfigurationError):
+    """An option is unknown, missing, malformed, or contradicts another."""
+
+
+class SchemaError(ConfigurationError):
+    """A schema can't be read, or the format can't serve one of its types."""
+
+
+class MetadataError(ConfigurationError, LookupError):
+    """A metadata key that the format does not have."""
+
+
+class DirectionError(ConfigurationError, NotImplementedError):
+    """The format has no decoder, or no encoder."""
+
+
+class DataError(KvFormatError, ValueError):
+    """A record is bad. `message` holds the head of its bytes where there are any."""
+
+    def __init__(self, text: str, *, format: str | None = None, reason: str | None = None, head: bytes | None = None):
+        super().__init__(text, format=format, reason=reason)
+        self.head = head
+
+
+class DecodeError(DataError):
+    """A message can't be read."""
+
+
+class EncodeError(DataError):
+    """A row can't be written."""
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b, c` in sorted order, or `(none)`."""
+    return ", ".join(sorted(names)) or "(none)"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """A sentence ` Did you mean 'x'?` for a near miss, else an empty string."""
+    by_fold = {known.casefold(): known for known in names}
+    near = difflib.get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6)
+    return f" Did you mean {by_fold[near[0]]!r}?" if near else ""

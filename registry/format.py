@@ -1,0 +1,267 @@
+"""The contract of a format. What its author writes: `identifier`, `decode_arrow`, `encode_arrow`.
+
+Everything else has a default: no options, insert-only, no metadata, Columns through Arrow. A kernel never raises
+for bad data: it reports the error of a message and leaves its neighbours alone. What to do about an error is
+the caller's policy. Options or a schema that the format can't serve do raise, also for an empty batch.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.registry.changelog import ChangelogMode, RowKind
+from kvformat.registry.conform import binary_messages, conform
+from kvformat.registry.ddl import parse_type
+from kvformat.registry.errors import ConfigurationError, DirectionError, MetadataError, SchemaError, did_you_mean, listed
+from kvformat.registry.options import Direction, Option, parse_options
+from kvformat.registry.types import FlinkType, resolve_schema, row_type, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType, StructType
+
+Engine = Literal["auto", "arrow", "native"]
+Errors = Literal["raise", "capture"]
+
+
+@dataclass(frozen=True)
+class DecodedBatch:
+    """What a batch of messages decoded to.
+
+    rows: `ListArray` of structs (the schema's columns, then the metadata asked for), one list per message: a null
+        list is a null message or one with an error, an empty list a message that the format skips.
+    row_kinds: string array aligned with `rows.values` ('+I', '-U', '+U', '-D'), or None when all are '+I'.
+    errors: string array, one per message, null where all is well, or None when there are none at all.
+    """
+
+    rows: pa.ListArray
+    row_kinds: pa.StringArray | None = None
+    errors: pa.StringArray | None = None
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """What a batch of rows encoded to.
+
+    messages: binary array, one per row; a null is a real null (a tombstone, or a null key), or a row with an error.
+    errors: string array, one per row, null where all is well, or None when there are none at all.
+    """
+
+    messages: pa.BinaryArray
+    errors: pa.StringArray | None = None
+
+
+class Format(abc.ABC):
+    """A format with its options: immutable, comparable, picklable; `repr` is a constructor call without secrets.
+
+    `options` holds the parsed values under their declared names, defaults included.
+    """
+
+    identifier: ClassVar[str]
+    option_specs: ClassVar[tuple[Option, ...]] = ()
+    changelog_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+    #: metadata key -> text of its Flink type, in the order in which Flink lists them
+    metadata_types: ClassVar[Mapping[str, str]] = {}
+    #: whether `encode` needs the declared types, because the bytes depend on more than the values
+    encode_needs_schema: ClassVar[bool] = False
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        self._given = dict(options or {})
+        self._parsed = parse_options(self.identifier, self.option_specs, self._given)
+
+    # --- what an author writes -------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def decode_arrow(self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()) -> DecodedBatch:
+        """`decode_batch` with everything checked: a plain binary array, a canonical schema, known metadata keys.
+
+        Rows are `arrow_type(nullable(...))` of the schema. A format that only writes raises `self.no("decode")`.
+        """
+
+    @abc.abstractmethod
+    def encode_arrow(self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None) -> EncodedBatch:
+        """`encode_batch` with everything checked: the columns of the schema, in its order and with its Arrow types."""
+
+    def validate(self, direction: Direction) -> None:
+        """Look at the options together; raise `OptionError` for what can't be used in this direction."""
+
+    def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
+        """A Spark expression that gives just what the kernel gives (struct, or null), where that is faster; else None."""
+        return None
+
+    def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
+        """A Spark expression of the same bytes, where that is faster; else None. `row` has the types of `schema`."""
+        return None
+
+    # --- Arrow, no Spark -------------------------------------------------------------------------------
+
+    @final
+    def decode_batch(
+        self, messages: pa.Array, schema: StructType | pa.Schema | str, *, metadata: Sequence[str] = ()
+    ) -> DecodedBatch:
+        """Decode a binary (or string) Arrow array, one element per message; see `DecodedBatch`.
+
+        `metadata` names keys of `readable_metadata`, whose columns follow those of the schema.
+        Raises `OptionError`, `SchemaError` or `MetadataError`, never for bad data.
+        """
+        resolved = self.prepare("decode", schema, metadata)
+        return self.decode_arrow(binary_messages(messages), resolved, metadata=tuple(metadata))
+
+    @final
+    def encode_batch(
+        self, rows: pa.StructArray, schema: StructType | pa.Schema | str, *, row_kinds: pa.Array | None = None
+    ) -> EncodedBatch:
+        """Encode a struct array, one message per row; see `EncodedBatch`.
+
+        Columns are found by name and cast where nothing is lost; a null struct becomes a null message. `row_kinds`
+        is a string array of the same length, None for inserts; insert-only formats don't look at it, as in Flink.
+        """
+        resolved = self.prepare("encode", schema)
+        if row_kinds is not None:
+            row_kinds = self._checked_kinds(row_kinds, len(rows))
+        return self.encode_arrow(conform(rows, resolved), resolved, row_kinds=row_kinds)
+
+    def prepare(
+        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
+    ) -> pa.Schema:
+        """Check options, metadata keys and schema for one direction; returns the canonical schema."""
+        if direction in self._parsed.deferred:
+            raise self._parsed.deferred[direction]
+        self.validate(direction)
+        for key in metadata:
+            if key not in self.metadata_types:
+                raise MetadataError(
+                    f"format '{self.identifier}' has no metadata key {key!r}.{did_you_mean(key, self.metadata_types)} "
+                    f"Readable metadata keys: {listed(self.metadata_types)}",
+                    format=self.identifier,
+                    field=key,
+                )
+        if isinstance(metadata, str) or len(set(metadata)) < len(metadata):
+            raise MetadataError(f"metadata must be a list of different keys, not {metadata!r}", format=self.identifier)
+        return resolve_schema(schema)
+
+    def _checked_kinds(self, row_kinds: pa.Array, rows: int) -> pa.StringArray:
+        kinds = row_kinds.cast(pa.string())
+        if len(kinds) != rows:
+            raise SchemaError(f"{rows} rows, but {len(kinds)} row kinds", format=self.identifier)
+        known = pc.is_in(kinds, pa.array([kind.value for kind in RowKind]))
+        if not pc.all(known, min_count=0).as_py():
+            wrong = kinds.filter(pc.invert(known))[0].as_py()
+            raise SchemaError(
+                f"{wrong!r} is no row kind; use '+I', '-U', '+U' or '-D'", format=self.identifier, field="row_kind"
+            )
+        return kinds
+
+    # --- Spark -----------------------------------------------------------------------------------------
+
+    @final
+    def decode(
+        self,
+        message: Column | str,
+        schema: StructType | pa.Schema | str,
+        *,
+        metadata: Sequence[str] = (),
+        errors: Errors = "raise",
+        engine: Engine = "auto",
+    ) -> Column:
+        """A message as a struct: the schema's columns, then the metadata asked for; for insert-only formats.
+
+        A null or skipped message gives a null struct; a message of several rows is an error that names
+        `decode_rows`. Columns are nullable at every level. `errors="raise"` fails the job at a bad message;
+        `errors="capture"` returns `struct<row, error: struct<reason, message>>` and loses nothing.
+        """
+        from kvformat.registry import spark
+
+        if self.changelog_mode is not ChangelogMode.INSERT_ONLY:
+            raise ConfigurationError(
+                f"format '{self.identifier}' gives rows with kinds: use decode_rows, not decode", format=self.identifier
+            )
+        return spark.decode(self, message, schema, tuple(metadata), errors, engine)
+
+    @final
+    def decode_rows(
+        self,
+        message: Column | str,
+        schema: StructType | pa.Schema | str,
+        *,
+        metadata: Sequence[str] = (),
+        errors: Errors = "raise",
+        engine: Engine = "auto",
+    ) -> Column:
+        """A message as `array<struct<row_kind, columns...>>`: null for a null message, empty for a skipped one.
+
+        For any format. With `errors="capture"`: `struct<rows, error: struct<reason, message>>`.
+        """
+        from kvformat.registry import spark
+
+        return spark.decode_rows(self, message, schema, tuple(metadata), errors, engine)
+
+    @final
+    def encode(
+        self,
+        row: Column | str,
+        schema: StructType | pa.Schema | str | None = None,
+        *,
+        row_kind: Column | str | None = None,
+        engine: Engine = "auto",
+    ) -> Column:
+        """A struct column as messages (binary); a null struct gives null. A row that can't be written fails the job.
+
+        Without `schema` the column's own types count, always by the Arrow engine. With it, fields are found by name.
+        """
+        from kvformat.registry import spark
+
+        if schema is None and self.encode_needs_schema:
+            raise SchemaError(
+                f"format '{self.identifier}' needs the declared types: encode(row, schema)", format=self.identifier
+            )
+        return spark.encode(self, row, schema, row_kind, engine)
+
+    @property
+    def readable_metadata(self) -> Mapping[str, DataType]:
+        """The metadata keys that can be read, with their Spark types."""
+        return self._readable_metadata
+
+    @cached_property
+    def _readable_metadata(self) -> Mapping[str, DataType]:
+        return {key: spark_type(parse_type(text)) for key, text in self.metadata_types.items()}
+
+    # --- an object like any other ------------------------------------------------------------------------
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The parsed option values under their declared names."""
+        return self._parsed.values
+
+    def no(self, direction: Direction) -> DirectionError:
+        """The error of a one-way format."""
+        other = "encode" if direction == "decode" else "decode"
+        return DirectionError(f"format '{self.identifier}' can only {other}, not {direction}", format=self.identifier)
+
+    def __repr__(self) -> str:
+        hidden = {spec.name for spec in self.option_specs if spec.sensitive}
+        shown = {name: "******" if name in hidden else value for name, value in self._given.items()}
+        return f"{type(self).__name__}({shown!r})" if shown else f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._given == self._given  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), frozenset((name, str(value)) for name, value in self._given.items())))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._given,)
+
+    def result_type(self, schema: pa.Schema, metadata: Sequence[str] = ()) -> FlinkType:
+        """The ROW that decoding gives: the schema's columns and the metadata asked for."""
+        from kvformat.registry.types import FlinkField
+
+        columns = row_type(schema).fields
+        return FlinkType("ROW", fields=(*columns, *(FlinkField(key, parse_type(self.metadata_types[key])) for key in metadata)))

@@ -1,0 +1,241 @@
+"""Options: declared once, as data, from which parsing, checks, error texts and the tables in the docs follow.
+
+The syntax of values is that of Flink's `WITH (...)` clauses: `true`/`false` in any case, `10 s` and `PT10S`,
+`64 mb`, lists with `;` and quotes, maps as `k1:v1,k2:v2` (Flink's `ConfigurationUtils` and `StructuredOptionsSplitter`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kvformat.registry.errors import OptionError, did_you_mean, listed
+
+Direction = Literal["decode", "encode"]
+OptionType = Literal["string", "boolean", "int", "long", "double", "enum", "duration", "memory", "list", "map"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """The declaration of one option of a format.
+
+    `type` gives the syntax of the value and the Python type it becomes: str, bool, int, float, `timedelta`
+    (duration), int bytes (memory), tuple of str (list), dict (map). `allowed` restricts a `string` exactly and an
+    `enum` whatever its case, which then takes the spelling given here. `checked` names the one direction in which
+    `allowed` is enforced, where Flink does it in one only. A `sensitive` value never reaches a repr or an error.
+    """
+
+    name: str
+    type: OptionType = "string"
+    default: Any = None
+    allowed: tuple[str, ...] | None = None
+    doc: str = ""
+    since: str = "0.1"
+    sensitive: bool = False
+    required: bool = False
+    checked: Direction | None = None
+
+    def shown(self, value: str) -> str:
+        """The value as it may appear in texts."""
+        return "'******'" if self.sensitive else repr(value)
+
+    def parse(self, text: str) -> Any:
+        """The value of a text; `ValueError` says what is allowed."""
+        value = _PARSERS[self.type](text)
+        if self.type == "enum" and self.allowed:
+            value = next((name for name in self.allowed if name.casefold() == text.casefold()), value)
+        if self.allowed and value not in self.allowed:
+            raise ValueError(f"supported values are [{', '.join(self.allowed)}]")
+        return value
+
+
+@dataclass(frozen=True)
+class ParsedOptions:
+    """Option values by declared name, and the errors that only one direction makes of them."""
+
+    values: Mapping[str, Any]
+    deferred: Mapping[Direction, OptionError]
+
+
+def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]) -> ParsedOptions:
+    """Check and parse what a user gave; raises `OptionError` for what is unknown, missing or malformed."""
+    known = {spec.name: spec for spec in specs}
+    for name in given:
+        if name not in known:
+            raise OptionError(
+                f"format '{format}' has no option {name!r}.{did_you_mean(str(name), known)} Supported options: {listed(known)}",
+                format=format,
+                option=name,
+            )
+    values: dict[str, Any] = {}
+    deferred: dict[Direction, OptionError] = {}
+    for spec in specs:
+        if spec.name not in given:
+            if spec.required:
+                raise OptionError(
+                    f"format '{format}' needs the option '{spec.name}': {spec.doc}", format=format, option=spec.name
+                )
+            values[spec.name] = spec.default
+            continue
+        text = given[spec.name]
+        try:
+            values[spec.name] = spec.parse(_as_text(text))
+        except ValueError as cause:
+            error = OptionError(
+                f"invalid value {spec.shown(str(text))} for option '{spec.name}' of format '{format}': {cause}",
+                format=format,
+                option=spec.name,
+                reason=str(cause),
+            )
+            if spec.checked is None:
+                raise error from None
+            values[spec.name] = text
+            deferred[spec.checked] = error
+    return ParsedOptions(values, deferred)
+
+
+def _as_text(value: Any) -> str:
+    """Options are texts, as in a WITH clause; a Python bool or number is taken as its text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ValueError(f"a text is needed, not {type(value).__name__}")
+
+
+def options_table(specs: Sequence[Option]) -> str:
+    """The Markdown table of a format's options, for the docs."""
+    lines = ["| option | type | default | allowed | meaning |", "| --- | --- | --- | --- | --- |"]
+    for spec in specs:
+        default = "required" if spec.required else "(none)" if spec.default is None else f"`{_as_default(spec.default)}`"
+        allowed = ", ".join(f"`{value}`" for value in spec.allowed or ())
+        lines.append(f"| `{spec.name}` | {spec.type} | {default} | {allowed} | {spec.doc} |")
+    return "\n".join(lines)
+
+
+def _as_default(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# --- the syntax of values ------------------------------------------------------------------------------
+
+_UNITS: dict[str, int] = {}  # names of a unit of time -> nanoseconds
+for _names, _nanos in (
+    ("d day days", 86_400 * 10**9),
+    ("h hour hours", 3_600 * 10**9),
+    ("m min minute minutes", 60 * 10**9),
+    ("s sec secs second seconds", 10**9),
+    ("ms milli millis millisecond milliseconds", 10**6),
+    ("µs micro micros microsecond microseconds", 10**3),
+    ("ns nano nanos nanosecond nanoseconds", 1),
+):
+    _UNITS |= dict.fromkeys(_names.split(), _nanos)
+_BYTES: dict[str, int] = {}
+for _names, _count in (
+    ("b bytes", 1),
+    ("k kb kibibytes", 2**10),
+    ("m mb mebibytes", 2**20),
+    ("g gb gibibytes", 2**30),
+    ("t tb tebibytes", 2**40),
+):
+    _BYTES |= dict.fromkeys(_names.split(), _count)
+_ISO_DURATION = re.compile(r"(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("expected true or false (in any letter case)")
+    return text.lower() == "true"
+
+
+def _integer(bits: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d+", text) or not -(2 ** (bits - 1)) <= int(text) < 2 ** (bits - 1):
+            raise ValueError(f"expected a whole number of {bits} bits")
+        return int(text)
+
+    return parse
+
+
+def _double(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("expected a number") from None
+
+
+def _measure(text: str, units: Mapping[str, int], bare: str, what: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([a-zµ]*)", text.strip().lower())
+    if not match or (match[2] or bare) not in units:
+        raise ValueError(f"expected {what}, with one of the units {', '.join(units)}")
+    return int(match[1]) * units[match[2] or bare]
+
+
+def _duration(text: str) -> dt.timedelta:
+    match = _ISO_DURATION.fullmatch(text.strip())
+    if match and any(match.groups()[1:]):
+        days, hours, minutes, seconds = (float(part or 0) for part in match.groups()[1:])
+        length = dt.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        return -length if match[1] else length
+    return dt.timedelta(microseconds=_measure(text, _UNITS, "ms", "a duration such as '10 s' or 'PT10S'") / 1000)
+
+
+def _memory(text: str) -> int:
+    return _measure(text, _BYTES, "b", "a size such as '64 mb'")
+
+
+def split_list(text: str, separator: str = ";") -> tuple[str, ...]:
+    """The entries of a list: trimmed, empty ones left out; quotes protect, and double themselves inside.
+
+    `[a, b]`, Flink's newer notation, is read too.
+    """
+    text = text.strip()
+    if separator == ";" and text.startswith("[") and text.endswith("]"):
+        return split_list(text[1:-1], ",")
+    entries, place = [], 0
+    while place <= len(text):
+        entry, place = _next_entry(text, place, separator)
+        entries.append(entry)
+    return tuple(filter(None, entries))
+
+
+def _next_entry(text: str, place: int, separator: str) -> tuple[str, int]:
+    """The entry that begins at `place`, and where the next one begins."""
+    while text[place : place + 1].isspace():
+        place += 1
+    quote = text[place : place + 1]
+    if quote not in ("'", '"') or not quote:
+        stop = text.find(separator, place)
+        stop = len(text) if stop < 0 else stop
+        return text[place:stop].strip(), stop + 1
+    quoted = re.compile(f"{quote}((?:[^{quote}]|{quote}{quote})*){quote}\\s*(?:{separator}|$)").match(text, place)
+    if not quoted:
+        raise ValueError(f"the quote at character {place + 1} is not closed, or text follows it")
+    return quoted[1].replace(quote * 2, quote), quoted.end() + (0 if quoted[0].endswith(separator) else 1)
+
+
+def _map(text: str) -> dict[str, str]:
+    pairs = (entry.partition(":") for entry in split_list(text, ","))
+    found = {}
+    for key, colon, value in pairs:
+        if not colon:
+            raise ValueError(f"expected key:value pairs with commas between, found {key!r}")
+        found[key.strip()] = value.strip()
+    return found
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "string": str,
+    "enum": str,
+    "boolean": _boolean,
+    "int": _integer(32),
+    "long": _integer(64),
+    "double": _double,
+    "duration": _duration,
+    "memory": _memory,
+    "list": split_list,
+    "map": _map,
+}

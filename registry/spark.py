@@ -1,0 +1,248 @@
+"""Kernels lifted to Spark Columns, and the policy for bad records.
+
+    Column -> Arrow UDF -> Format.decode_batch -> error policy -> struct -> Column
+
+The UDFs are marked as not deterministic: Spark copies a deterministic UDF into every filter on its result, so
+that `decode` followed by `where` would run it twice. Only public PySpark functions are used: classic and Spark
+Connect alike, no Spark setting is changed, and no result depends on a time zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.registry.errors import ConfigurationError, DecodeError, EncodeError, MissingExtraError
+from kvformat.registry.types import (
+    FlinkField,
+    FlinkType,
+    arrow_schema,
+    arrow_type,
+    nullable,
+    row_type,
+    spark_type,
+)
+
+try:
+    from pyspark.sql import functions as F
+    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.types import BinaryType
+except ImportError as cause:
+    raise MissingExtraError("Columns need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import StructType
+
+    from kvformat.registry.format import DecodedBatch, Engine, Errors, Format
+
+_HEAD = 100  # so many bytes of a bad message are quoted in an error
+_TEXT = FlinkType("VARCHAR", length=2**31 - 1)
+_ERROR = FlinkType(
+    "ROW", fields=(FlinkField("reason", _TEXT), FlinkField("message", FlinkType("VARBINARY", length=2**31 - 1)))
+)
+
+
+def decode(
+    format: Format, message: Column | str, schema: Any, metadata: tuple[str, ...], errors: Errors, engine: Engine
+) -> Column:
+    """`Format.decode` as a Column."""
+    resolved, row = _prepared(format, schema, metadata, errors, engine)
+    if engine != "arrow" and errors == "raise":
+        native = format.native_decode(_column(message), row_type(resolved), metadata)
+        if native is not None:
+            return native
+    if engine == "native":
+        raise _no_native(format, "decode")
+
+    def one_row(messages: pa.Array) -> pa.Array:
+        batch = format.decode_batch(messages, resolved, metadata=metadata)
+        rows, reasons = _single_rows(batch)
+        return _judged(format, errors, messages, rows, reasons)
+
+    return _decoding(one_row, message, row, "row", errors)
+
+
+def decode_rows(
+    format: Format, message: Column | str, schema: Any, metadata: tuple[str, ...], errors: Errors, engine: Engine
+) -> Column:
+    """`Format.decode_rows` as a Column."""
+    resolved, row = _prepared(format, schema, metadata, errors, engine)
+    if engine == "native":
+        raise _no_native(format, "decode_rows")
+    with_kind = FlinkType("ROW", fields=(FlinkField("row_kind", _TEXT), *row.fields))
+
+    def all_rows(messages: pa.Array) -> pa.Array:
+        batch = format.decode_batch(messages, resolved, metadata=metadata)
+        return _judged(format, errors, messages, _with_kinds(batch, with_kind), batch.errors)
+
+    return _decoding(all_rows, message, FlinkType("ARRAY", fields=(FlinkField("element", with_kind),)), "rows", errors)
+
+
+def encode(format: Format, row: Column | str, schema: Any, row_kind: Column | str | None, engine: Engine) -> Column:
+    """`Format.encode` as a Column."""
+    if engine not in ("auto", "arrow", "native"):
+        raise ConfigurationError(f"engine is 'auto', 'arrow' or 'native', not {engine!r}")
+    struct = _column(row)
+    kinds = [] if row_kind is None else [_column(row_kind)]
+    if schema is None:
+        if engine == "native":
+            raise ConfigurationError("the native engine needs the declared types: encode(row, schema)")
+        return _encoding(format, None)(struct, *kinds)
+    resolved = format.prepare("encode", schema)
+    format.encode_batch(pa.array([], pa.struct(list(resolved))), resolved)  # types the format can't serve fail here
+    declared = row_type(resolved)
+    by_arrow = _encoding(format, resolved)(_transported(struct, declared), *kinds)
+    if engine == "arrow":
+        return by_arrow
+    native = format.native_encode(struct, declared, kinds[0] if kinds else None)
+    if native is None:
+        if engine == "native":
+            raise _no_native(format, "encode")
+        return by_arrow
+    # The types of a Column are known to Spark alone: it folds this comparison away before anything runs.
+    fits = F.typeof(struct) == F.typeof(F.lit(None).cast(spark_type(declared)))
+    misfit = F.concat(F.lit("the row does not have the declared types; it is "), F.typeof(struct))
+    return F.when(fits, native).otherwise(by_arrow if engine == "auto" else F.raise_error(misfit))
+
+
+def _prepared(
+    format: Format, schema: Any, metadata: tuple[str, ...], errors: Errors, engine: Engine
+) -> tuple[pa.Schema, FlinkType]:
+    """Everything that can be wrong with the call is found here, before a job starts."""
+    if errors not in ("raise", "capture"):
+        raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
+    if engine not in ("auto", "arrow", "native"):
+        raise ConfigurationError(f"engine is 'auto', 'arrow' or 'native', not {engine!r}")
+    resolved = format.prepare("decode", schema, metadata)
+    format.decode_batch(pa.array([], pa.binary()), resolved, metadata=metadata)
+    return resolved, nullable(format.result_type(resolved, metadata))
+
+
+def _column(value: Column | str) -> Column:
+    return F.col(value) if isinstance(value, str) else value
+
+
+def _no_native(format: Format, what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"format '{format.identifier}' has no native {what} for this schema and these options; use engine='auto'",
+        format=format.identifier,
+    )
+
+
+# --- decoding --------------------------------------------------------------------------------------------
+
+
+def _decoding(
+    kernel: Callable[[pa.Array], pa.Array], message: Column | str, result: FlinkType, name: str, errors: Errors
+) -> Column:
+    if errors == "capture":
+        result = FlinkType("ROW", fields=(FlinkField(name, result), FlinkField("error", _ERROR)))
+
+    def udf(messages: pa.Array) -> pa.Array:
+        return kernel(messages)
+
+    wire, plain = spark_type(result, wire=True), spark_type(nullable(result))
+    decoded = arrow_udf(udf, wire).asNondeterministic()(_column(message))
+    return decoded if wire == plain else decoded.cast(plain)
+
+
+def _single_rows(batch: DecodedBatch) -> tuple[pa.StructArray, pa.StringArray | None]:
+    """Each message's only row, null where there is none, and the errors with those of several rows added."""
+    rows, counts = batch.rows, pc.fill_null(pc.list_value_length(batch.rows), 0)
+    if len(rows) == len(rows.values) and pc.all(pc.equal(counts, 1), min_count=0).as_py():
+        return rows.values, batch.errors
+    first = pc.if_else(pc.equal(counts, 1), rows.offsets.slice(0, len(rows)), pa.scalar(None, pa.int32()))
+    several = pc.greater(counts, 1)
+    errors = batch.errors
+    if pc.any(several, min_count=0).as_py():
+        reason = pc.binary_join_element_wise("the message holds ", counts.cast(pa.string()), " rows: use decode_rows", "")
+        errors = pc.if_else(several, reason, pa.nulls(len(rows), pa.string()) if errors is None else errors)
+    return rows.values.take(first), errors
+
+
+def _with_kinds(batch: DecodedBatch, row: FlinkType) -> pa.ListArray:
+    """The rows with their kind as first column."""
+    rows, values = batch.rows, batch.rows.values
+    kinds = batch.row_kinds if batch.row_kinds is not None else pa.repeat(pa.scalar("+I"), len(values))
+    struct = pa.StructArray.from_arrays(
+        [kinds, *(values.field(i) for i in range(values.type.num_fields))], fields=list(arrow_type(row))
+    )
+    mask = rows.is_null() if rows.null_count else None
+    return pa.ListArray.from_arrays(rows.offsets, struct, mask=mask)
+
+
+def _judged(format: Format, policy: Errors, messages: pa.Array, rows: pa.Array, reasons: pa.StringArray | None) -> pa.Array:
+    """Fail at the first error, or put errors beside the rows."""
+    if policy == "raise":
+        if reasons is not None and reasons.null_count < len(reasons):
+            at = pc.index(reasons.is_valid(), True).as_py()
+            raise _decode_error(format, reasons[at].as_py(), messages[at].as_py())
+        return rows
+    if reasons is None:
+        reasons = pa.nulls(len(rows), pa.string())
+    bad = reasons.is_valid()
+    error = pa.StructArray.from_arrays(
+        [
+            pc.binary_join_element_wise(f"{format.identifier}: ", reasons, ""),
+            pc.if_else(bad, messages.cast(pa.binary()), pa.scalar(None, pa.binary())),
+        ],
+        fields=list(arrow_type(_ERROR)),
+        mask=pc.invert(bad),
+    )
+    name = "rows" if pa.types.is_list(rows.type) else "row"
+    return pa.StructArray.from_arrays([rows, error], names=[name, "error"])
+
+
+def _decode_error(format: Format, reason: str, message: bytes | str | None) -> DecodeError:
+    data = message.encode() if isinstance(message, str) else message or b""
+    head = data[:_HEAD]
+    more = f" and {len(data) - _HEAD} more bytes" if len(data) > _HEAD else ""
+    return DecodeError(
+        f"format '{format.identifier}' cannot decode a message: {reason}. The message: {head!r}{more}. "
+        "To keep bad messages as data, use errors='capture'",
+        format=format.identifier,
+        reason=reason,
+        head=head,
+    )
+
+
+# --- encoding --------------------------------------------------------------------------------------------
+
+
+def _encoding(format: Format, schema: pa.Schema | None) -> Callable[..., Column]:
+    def messages(rows: pa.Array, row_kinds: pa.Array | None) -> pa.Array:
+        declared = schema if schema is not None else arrow_schema(row_type(pa.schema(list(rows.type))))
+        batch = format.encode_batch(rows, declared, row_kinds=row_kinds)
+        if batch.errors is not None and batch.errors.null_count < len(batch.errors):
+            reason = batch.errors[pc.index(batch.errors.is_valid(), True).as_py()].as_py()
+            raise EncodeError(
+                f"format '{format.identifier}' cannot encode a row: {reason}", format=format.identifier, reason=reason
+            )
+        return batch.messages
+
+    def of_rows(rows: pa.Array) -> pa.Array:
+        return messages(rows, None)
+
+    def of_changes(rows: pa.Array, row_kinds: pa.Array) -> pa.Array:
+        return messages(rows, row_kinds)
+
+    def call(row: Column, *row_kind: Column) -> Column:
+        function = of_changes if row_kind else of_rows
+        encoded: Column = arrow_udf(function, BinaryType()).asNondeterministic()(row, *row_kind)
+        return encoded
+
+    return call
+
+
+def _transported(row: Column, declared: FlinkType) -> Column:
+    """The row as PySpark's Arrow bridge can carry it: intervals of months go as numbers."""
+    if not any(t.root == "INTERVAL YEAR TO MONTH" for _, t in declared.walk()):
+        return row
+    fields = [row.getField(f.name).cast(spark_type(f.type, wire=True)).alias(f.name) for f in declared.fields]
+    return F.when(row.isNotNull(), F.struct(*fields))
+
+

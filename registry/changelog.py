@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 
-class RowKind(str, enum.Enum):
+class RowKind(enum.StrEnum):
     """What a row says about the table: its value is the short text that batches and columns carry."""
 
     INSERT = "+I"

@@ -8,6 +8,17 @@ from kvformat.registry.errors import SchemaError
 from kvformat.registry.types import FlinkType, arrow_type, nullable, row_type
 
 _WIDER_INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_TEXTS = (pa.types.is_large_string, pa.types.is_string_view)
+_BYTES = (pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+_SAME_KIND = {
+    "CHAR": _TEXTS,
+    "VARCHAR": _TEXTS,
+    "BINARY": _BYTES,
+    "VARBINARY": _BYTES,
+    "TIME": (pa.types.is_time,),
+    "DATE": (pa.types.is_date,),
+    "INTERVAL DAY TO SECOND": (pa.types.is_duration,),
+}
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
@@ -92,26 +103,21 @@ def _rebased(array: pa.Array) -> pa.Array:
 
 
 def _is_lossless(given: pa.DataType, want: pa.DataType, t: FlinkType) -> bool:
-    integer = given.bit_width if pa.types.is_signed_integer(given) else None
+    """Whether every value of the given Arrow type has its equal in the wanted one, down to a microsecond."""
+    integer: int | None = given.bit_width if pa.types.is_signed_integer(given) else None
+    fits: bool = False
     if t.root in _WIDER_INTEGERS:
-        return integer is not None and integer <= _WIDER_INTEGERS[t.root]
-    if t.root == "DECIMAL":
+        fits = integer is not None and integer <= _WIDER_INTEGERS[t.root]
+    elif t.root == "DECIMAL":
         whole, scale = want.precision - want.scale, want.scale
         if integer is not None:
-            return whole >= _INTEGER_DIGITS[integer]
-        return pa.types.is_decimal(given) and given.scale <= scale and given.precision - given.scale <= whole
-    if t.root in ("FLOAT", "DOUBLE"):
-        return pa.types.is_floating(given) and given.bit_width <= want.bit_width
-    if t.root in ("CHAR", "VARCHAR"):
-        return pa.types.is_large_string(given) or pa.types.is_string_view(given)
-    if t.root in ("BINARY", "VARBINARY"):
-        return any(
-            test(given) for test in (pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
-        )
-    if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        return pa.types.is_timestamp(given) and (given.tz is not None) == (want.tz is not None)
-    if t.root == "TIME":
-        return pa.types.is_time(given)
-    if t.root == "DATE":
-        return pa.types.is_date(given)
-    return t.root == "INTERVAL DAY TO SECOND" and pa.types.is_duration(given)
+            fits = whole >= _INTEGER_DIGITS[integer]
+        else:
+            fits = pa.types.is_decimal(given) and given.scale <= scale and given.precision - given.scale <= whole
+    elif t.root in ("FLOAT", "DOUBLE"):
+        fits = pa.types.is_floating(given) and given.bit_width <= want.bit_width
+    elif t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        fits = pa.types.is_timestamp(given) and (given.tz is not None) == (want.tz is not None)
+    else:
+        fits = any(test(given) for test in _SAME_KIND.get(t.root, ()))
+    return fits

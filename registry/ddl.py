@@ -199,7 +199,9 @@ class _Reader:
         if word not in _WORDS:
             self.at = start
             known = [*_WORDS, *_NESTED, "INTERVAL"]
-            raise self.error(f"unknown type {self.peek()!r}.{did_you_mean(word, known)} Known types: {', '.join(known)}")
+            raise self.error(
+                f"unknown type {self.peek()!r}.{did_you_mean(word, known)} Known types: {', '.join(known)}"
+            )
         root, defaults = _WORDS[word]
         if word == "DOUBLE":
             self.skip("PRECISION")
@@ -227,7 +229,9 @@ class _Reader:
 
     def check(self, found: FlinkType, start: int) -> None:
         wrong = ""
-        if found.root == "DECIMAL" and not (1 <= (found.precision or 0) <= 38 and (found.scale or 0) <= (found.precision or 0)):
+        if found.root == "DECIMAL" and not (
+            1 <= (found.precision or 0) <= 38 and (found.scale or 0) <= (found.precision or 0)
+        ):
             wrong = "DECIMAL takes a precision from 1 to 38 and a scale from 0 to the precision"
         elif found.root in ("TIME", "TIMESTAMP", "TIMESTAMP_LTZ") and (found.precision or 0) > 9:
             wrong = f"{found.root} takes a precision from 0 to 9"

@@ -98,9 +98,13 @@ def _load(name: str) -> type[Format]:
     except Exception as cause:  # whatever a plugin's import does, it is the plugin's error
         raise PluginError(f"format '{name}' of {owner} could not be loaded: {cause!r}", format=name) from cause
     if not (isinstance(cls, type) and issubclass(cls, Format)):
-        raise PluginError(f"format '{name}' of {owner} is no subclass of kvformat.registry.Format: {cls!r}", format=name)
+        raise PluginError(
+            f"format '{name}' of {owner} is no subclass of kvformat.registry.Format: {cls!r}", format=name
+        )
     if _checked_identifier(cls) != name:
-        raise PluginError(f"{owner} registers {_place(cls)} as '{name}', but its identifier is '{cls.identifier}'", format=name)
+        raise PluginError(
+            f"{owner} registers {_place(cls)} as '{name}', but its identifier is '{cls.identifier}'", format=name
+        )
     _loaded[name] = cls
     return cls
 

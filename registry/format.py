@@ -19,7 +19,14 @@ import pyarrow.compute as pc
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import binary_messages, conform
 from kvformat.registry.ddl import parse_type
-from kvformat.registry.errors import ConfigurationError, DirectionError, MetadataError, SchemaError, did_you_mean, listed
+from kvformat.registry.errors import (
+    ConfigurationError,
+    DirectionError,
+    MetadataError,
+    SchemaError,
+    did_you_mean,
+    listed,
+)
 from kvformat.registry.options import Direction, Option, parse_options
 from kvformat.registry.types import FlinkType, resolve_schema, row_type, spark_type
 
@@ -79,21 +86,25 @@ class Format(abc.ABC):
     # --- what an author writes -------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def decode_arrow(self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()) -> DecodedBatch:
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
         """`decode_batch` with everything checked: a plain binary array, a canonical schema, known metadata keys.
 
         Rows are `arrow_type(nullable(...))` of the schema. A format that only writes raises `self.no("decode")`.
         """
 
     @abc.abstractmethod
-    def encode_arrow(self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None) -> EncodedBatch:
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
         """`encode_batch` with everything checked: the columns of the schema, in its order and with its Arrow types."""
 
-    def validate(self, direction: Direction) -> None:
+    def validate(self, direction: Direction) -> None:  # noqa: B027 - a hook that few formats need
         """Look at the options together; raise `OptionError` for what can't be used in this direction."""
 
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
-        """A Spark expression that gives just what the kernel gives (struct, or null), where that is faster; else None."""
+        """A Spark expression that gives just what the kernel gives, where that is faster; else None."""
         return None
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
@@ -251,7 +262,7 @@ class Format(abc.ABC):
         return f"{type(self).__name__}({shown!r})" if shown else f"{type(self).__name__}()"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._given == self._given  # type: ignore[attr-defined]
+        return type(other) is type(self) and other._given == self._given
 
     def __hash__(self) -> int:
         return hash((type(self), frozenset((name, str(value)) for name, value in self._given.items())))
@@ -264,4 +275,6 @@ class Format(abc.ABC):
         from kvformat.registry.types import FlinkField
 
         columns = row_type(schema).fields
-        return FlinkType("ROW", fields=(*columns, *(FlinkField(key, parse_type(self.metadata_types[key])) for key in metadata)))
+        return FlinkType(
+            "ROW", fields=(*columns, *(FlinkField(key, parse_type(self.metadata_types[key])) for key in metadata))
+        )

@@ -1,7 +1,7 @@
 """Options: declared once, as data, from which parsing, checks, error texts and the tables in the docs follow.
 
 The syntax of values is that of Flink's `WITH (...)` clauses: `true`/`false` in any case, `10 s` and `PT10S`,
-`64 mb`, lists with `;` and quotes, maps as `k1:v1,k2:v2` (Flink's `ConfigurationUtils` and `StructuredOptionsSplitter`).
+`64 mb`, lists with `;` and quotes, maps as `k1:v1,k2:v2` (its `ConfigurationUtils` and `StructuredOptionsSplitter`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]
     for name in given:
         if name not in known:
             raise OptionError(
-                f"format '{format}' has no option {name!r}.{did_you_mean(str(name), known)} Supported options: {listed(known)}",
+                f"format '{format}' has no option {name!r}.{did_you_mean(str(name), known)} "
+                f"Supported options: {listed(known)}",
                 format=format,
                 option=name,
             )
@@ -110,7 +111,9 @@ def options_table(specs: Sequence[Option]) -> str:
     """The Markdown table of a format's options, for the docs."""
     lines = ["| option | type | default | allowed | meaning |", "| --- | --- | --- | --- | --- |"]
     for spec in specs:
-        default = "required" if spec.required else "(none)" if spec.default is None else f"`{_as_default(spec.default)}`"
+        default = (
+            "required" if spec.required else "(none)" if spec.default is None else f"`{_as_default(spec.default)}`"
+        )
         allowed = ", ".join(f"`{value}`" for value in spec.allowed or ())
         lines.append(f"| `{spec.name}` | {spec.type} | {default} | {allowed} | {spec.doc} |")
     return "\n".join(lines)

@@ -28,14 +28,13 @@ from kvformat.registry.types import (
 
 try:
     from pyspark.sql import functions as F
-    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # PySpark's stubs leave it out
     from pyspark.sql.types import BinaryType
 except ImportError as cause:
     raise MissingExtraError("Columns need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-    from pyspark.sql.types import StructType
 
     from kvformat.registry.format import DecodedBatch, Engine, Errors, Format
 
@@ -146,7 +145,7 @@ def _decoding(
         return kernel(messages)
 
     wire, plain = spark_type(result, wire=True), spark_type(nullable(result))
-    decoded = arrow_udf(udf, wire).asNondeterministic()(_column(message))
+    decoded: Column = arrow_udf(udf, wire).asNondeterministic()(_column(message))
     return decoded if wire == plain else decoded.cast(plain)
 
 
@@ -159,7 +158,9 @@ def _single_rows(batch: DecodedBatch) -> tuple[pa.StructArray, pa.StringArray | 
     several = pc.greater(counts, 1)
     errors = batch.errors
     if pc.any(several, min_count=0).as_py():
-        reason = pc.binary_join_element_wise("the message holds ", counts.cast(pa.string()), " rows: use decode_rows", "")
+        reason = pc.binary_join_element_wise(
+            "the message holds ", counts.cast(pa.string()), " rows: use decode_rows", ""
+        )
         errors = pc.if_else(several, reason, pa.nulls(len(rows), pa.string()) if errors is None else errors)
     return rows.values.take(first), errors
 
@@ -175,7 +176,9 @@ def _with_kinds(batch: DecodedBatch, row: FlinkType) -> pa.ListArray:
     return pa.ListArray.from_arrays(rows.offsets, struct, mask=mask)
 
 
-def _judged(format: Format, policy: Errors, messages: pa.Array, rows: pa.Array, reasons: pa.StringArray | None) -> pa.Array:
+def _judged(
+    format: Format, policy: Errors, messages: pa.Array, rows: pa.Array, reasons: pa.StringArray | None
+) -> pa.Array:
     """Fail at the first error, or put errors beside the rows."""
     if policy == "raise":
         if reasons is not None and reasons.null_count < len(reasons):
@@ -244,5 +247,3 @@ def _transported(row: Column, declared: FlinkType) -> Column:
         return row
     fields = [row.getField(f.name).cast(spark_type(f.type, wire=True)).alias(f.name) for f in declared.fields]
     return F.when(row.isNotNull(), F.struct(*fields))
-
-

@@ -129,7 +129,7 @@ class FlinkType:
         return self.root
 
     def walk(self, path: str = "") -> Iterator[tuple[str, FlinkType]]:
-        """This type and all below it, each with its path (`rec.items.element`)."""
+        """The type itself and all below it, each with its path (`rec.items.element`)."""
         yield path, self
         for field in self.fields:
             yield from field.type.walk(f"{path}.{field.name}" if path else field.name)
@@ -297,7 +297,8 @@ def spark_type(t: FlinkType, *, wire: bool = False) -> DataType:
     from pyspark.sql import types as T
 
     if t.root == "DECIMAL":
-        assert t.precision is not None and t.scale is not None
+        assert t.precision is not None
+        assert t.scale is not None
         return T.DecimalType(t.precision, t.scale)
     if t.root == "TIME":
         return T.TimeType(6 if wire else min(t.precision or 0, 6))
@@ -314,7 +315,7 @@ def spark_type(t: FlinkType, *, wire: bool = False) -> DataType:
         key, value = (f.type for f in t.fields)
         return T.MapType(spark_type(key, wire=wire), spark_type(value, wire=wire), wire or value.nullable)
     if t.root == "MULTISET":
-        return T.MapType(spark_type(t.fields[0].type, wire=wire), T.IntegerType(), wire)
+        return T.MapType(spark_type(t.fields[0].type, wire=wire), T.IntegerType())
     stored: DataType = getattr(T, _SIMPLE_SPARK[t.root])()
     return stored
 
@@ -346,10 +347,14 @@ def _from_spark(t: DataType, nullable: bool, path: str) -> FlinkType:
     if isinstance(t, T.TimestampType | T.TimestampNTZType):
         return make("TIMESTAMP_LTZ" if isinstance(t, T.TimestampType) else "TIMESTAMP", precision=6)
     if isinstance(t, T.ArrayType):
-        return make("ARRAY", fields=(FlinkField("element", _from_spark(t.elementType, t.containsNull, f"{path}.element")),))
+        return make(
+            "ARRAY", fields=(FlinkField("element", _from_spark(t.elementType, t.containsNull, f"{path}.element")),)
+        )
     if isinstance(t, T.MapType):
         key = FlinkField("key", _from_spark(t.keyType, True, f"{path}.key"))
-        return make("MAP", fields=(key, FlinkField("value", _from_spark(t.valueType, t.valueContainsNull, f"{path}.value"))))
+        return make(
+            "MAP", fields=(key, FlinkField("value", _from_spark(t.valueType, t.valueContainsNull, f"{path}.value")))
+        )
     if isinstance(t, T.StructType):
         members = (FlinkField(f.name, _from_spark(f.dataType, f.nullable, f"{path}.{f.name}")) for f in t.fields)
         return make("ROW", fields=tuple(members))

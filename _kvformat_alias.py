@@ -1,0 +1,46 @@
+"""Makes ``from codecs import get_format`` work beside the standard library's ``codecs``.
+
+``codecs`` is loaded before any other module, so a package of that name can never be found. This module gives
+the standard module a ``__getattr__`` (PEP 562) that is asked only for names the module lacks, and that imports
+``kvformat.codecs`` for ours. Nothing of the standard library is replaced.
+
+It runs at the start of every Python process (``kvformat.pth``), so it imports nothing that isn't loaded by then,
+not even ``__future__``.
+"""
+
+import codecs
+import sys
+
+NAMES = (
+    "ChangelogMode",
+    "DecodedBatch",
+    "EncodedBatch",
+    "Format",
+    "Option",
+    "RowKind",
+    "available_formats",
+    "get_format",
+    "register_format",
+)
+"""The names of ``kvformat.codecs.__all__``, repeated here so that start-up needn't import it."""
+
+_MARK = "_kvformat_alias"
+
+
+def install() -> None:
+    """Give the standard ``codecs`` our public names; a second call does nothing."""
+    earlier = vars(codecs).get("__getattr__")
+    if hasattr(earlier, _MARK):
+        return
+
+    def __getattr__(name: str) -> object:
+        if name in NAMES:
+            # __import__ of a dotted name returns its root; sys.modules has the module itself.
+            __import__("kvformat.codecs")
+            return getattr(sys.modules["kvformat.codecs"], name)
+        if earlier is not None:
+            return earlier(name)
+        raise AttributeError(f"module 'codecs' has no attribute {name!r}", name=name, obj=codecs)
+
+    setattr(__getattr__, _MARK, True)
+    vars(codecs)["__getattr__"] = __getattr__

@@ -1,0 +1,175 @@
+"""Numbers as Java prints them: `Double.toString`, `Float.toString`, `BigDecimal.toString`.
+
+The digits of a floating-point number are the fewest that give it back, as in Java 19 and later (JDK-4511638;
+older ones print `1.9999999999999998E23` for 2e23). From 0.001 up to 10 million they stand as they are (`100.0`),
+elsewhere before an exponent (`1.0E7`). Each rule is here twice: for one value, and for an array.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_SMALLEST_PLAIN, _SMALLEST_SCIENTIFIC = 1e-3, 1e7
+_PLAIN_SCALE = 6  # Arrow, like Java, writes an exponent for decimals below 1E-6 only
+_EXACT = Context(prec=100)
+
+
+# --- one value -----------------------------------------------------------------------------------------
+
+
+def double_text(value: float) -> str:
+    """`Double.toString`."""
+    if _stands_plain(value):
+        return repr(value)
+    return _special_text(value) or _scientific(repr(value), value)
+
+
+def float_text(value: float) -> str:
+    """`Float.toString` of a 32-bit value that is held in a Python float."""
+    special = _special_text(value)
+    if special:
+        return special
+    digits: str = pa.array([value], pa.float32()).cast(pa.string())[0].as_py()
+    if not _stands_plain(value):
+        return _scientific(digits, value)
+    return digits if "." in digits else digits + ".0"
+
+
+def decimal_text(value: Decimal) -> str:
+    """`BigDecimal.toString`: Python's own notation, but zero has no sign."""
+    return str(value.copy_abs() if value.is_zero() else value)
+
+
+def plain_decimal_text(value: Decimal) -> str:
+    """`BigDecimal.toPlainString`: all digits of the scale, never an exponent."""
+    return format(value.copy_abs() if value.is_zero() else value, "f")
+
+
+def stripped_decimal(value: Decimal) -> Decimal:
+    """`BigDecimal.stripTrailingZeros`: 100 becomes 1E+2, any zero becomes 0."""
+    return Decimal(0) if value.is_zero() else _EXACT.normalize(value)
+
+
+def _stands_plain(value: float) -> bool:
+    return value == 0 or _SMALLEST_PLAIN <= abs(value) < _SMALLEST_SCIENTIFIC
+
+
+def _special_text(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return ""
+
+
+def _scientific(shortest: str, value: float) -> str:
+    """`d.dddE±x` from the shortest digits in any notation."""
+    mantissa, _, power = shortest.lstrip("-").partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    exponent = len(digits) - len(fraction) - 1 + int(power or 0)
+    digits = digits.rstrip("0")
+    if len(digits) == 1:
+        # Java looks for the nearest number of two digits (4.9E-324, not 5.0E-324)
+        digits, _, power = f"{abs(value):.1e}".replace(".", "").partition("e")
+        exponent = int(power)
+    return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:]}E{exponent}"
+
+
+# --- an array ------------------------------------------------------------------------------------------
+
+
+def double_texts(values: pa.Array) -> pa.StringArray:
+    """`Double.toString` of a float64 array, `Float.toString` of a float32 array; null stays null."""
+    numbers = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
+    texts = values.cast(pa.string())
+    magnitude = np.abs(numbers)
+    plain = ((magnitude >= _SMALLEST_PLAIN) & (magnitude < _SMALLEST_SCIENTIFIC)) | (magnitude == 0)
+    with np.errstate(invalid="ignore"):  # NaN
+        whole = plain & (np.trunc(numbers) == numbers)
+    # Arrow's digits are the shortest too, but it prints 100 for 100.0
+    texts = replaced(texts, whole, lambda some: pc.binary_join_element_wise(some, ".0", ""))
+    return replaced(texts, ~plain, lambda some: _scientific_texts(some, numbers[~plain]))
+
+
+def plain_decimal_texts(values: pa.Array) -> pa.StringArray:
+    """`BigDecimal.toPlainString` of a decimal array, with all digits of its scale; null stays null."""
+    texts = values.cast(pa.string())
+    if values.type.scale <= _PLAIN_SCALE:
+        return texts
+    tiny = _flags(pc.match_substring(texts, "E"))
+    return replaced(texts, tiny, lambda _: _each(values, tiny, plain_decimal_text))
+
+
+def stripped_decimal_texts(values: pa.Array) -> pa.StringArray:
+    """`BigDecimal.stripTrailingZeros().toString()` of a decimal array (`1.5`, `1E+2`); null stays null."""
+    texts = values.cast(pa.string())
+    tiny = _flags(pc.match_substring(texts, "E")) if values.type.scale > _PLAIN_SCALE else None
+    if values.type.scale:
+        texts = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+    round_ = _flags(pc.and_(pc.ends_with(texts, "0"), pc.not_equal(texts, "0")))
+    if tiny is None:
+        return replaced(texts, round_, _with_exponent)
+    texts = replaced(texts, round_ & ~tiny, _with_exponent)
+    return replaced(texts, tiny, lambda _: _each(values, tiny, lambda value: decimal_text(stripped_decimal(value))))
+
+
+def replaced(
+    texts: pa.StringArray, where: npt.NDArray[np.bool_], change: Callable[[pa.StringArray], pa.StringArray]
+) -> pa.StringArray:
+    """The texts with those marked put through `change`, which is not called for none."""
+    if not where.any():
+        return texts
+    mask = pa.array(where)
+    return pc.replace_with_mask(texts, mask, change(texts.filter(mask)))
+
+
+def _scientific_texts(texts: pa.StringArray, numbers: npt.NDArray[np.floating]) -> pa.StringArray:
+    """Arrow's texts of numbers that Java writes with an exponent, or as a word, in Java's notation."""
+    magnitude = np.abs(numbers)
+    exponent = _flags(pc.match_substring(texts, "e"))
+    usual = exponent & (magnitude >= np.finfo(numbers.dtype).tiny)
+    texts = replaced(texts, usual, _java_exponent)
+    large = ~exponent & (magnitude >= _SMALLEST_SCIENTIFIC) & np.isfinite(magnitude)
+    texts = replaced(texts, large, _shifted_point)
+    rest = ~(usual | large)
+    text = float_text if numbers.dtype == np.float32 else double_text
+    return replaced(texts, rest, lambda _: pa.array([text(value) for value in numbers[rest].tolist()], pa.string()))
+
+
+def _java_exponent(texts: pa.StringArray) -> pa.StringArray:
+    """`2.5E23` for `2.5e+23`, `2.0E23` for `2e+23`."""
+    return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"e\+?", "E"), r"^(-?\d)E", r"\1.0E")
+
+
+def _shifted_point(texts: pa.StringArray) -> pa.StringArray:
+    """`1.23456789E7` for `12345678.9`, `1.0E7` for `10000000`."""
+    whole = pc.replace_substring_regex(texts, r"^-|\..*", "")
+    places = pc.subtract(pc.binary_length(whole), 1)
+    digits = pc.replace_substring_regex(texts, r"^(-?\d)(\d+)\.?", r"\1.\2")
+    mantissa = pc.replace_substring_regex(pc.ascii_rtrim(digits, "0"), r"\.$", ".0")
+    return pc.binary_join_element_wise(mantissa, places.cast(pa.string()), "E")
+
+
+def _flags(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = values.fill_null(False).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _each(values: pa.Array, where: npt.NDArray[np.bool_], text: Callable[[Decimal], str]) -> pa.StringArray:
+    return pa.array([text(value) for value in values.filter(pa.array(where)).to_pylist()], pa.string())
+
+
+def _with_exponent(whole: pa.StringArray) -> pa.StringArray:
+    """`1.2E+3` for 1200: integers that end in zeros, and are not zero."""
+    digits = pc.ascii_rtrim(whole, "0")
+    places = pc.subtract(pc.binary_length(pc.ascii_ltrim(whole, "-")), 1)
+    mantissa = pc.replace_substring_regex(digits, r"^(-?\d)(\d+)$", r"\1.\2")
+    return pc.binary_join_element_wise(mantissa, places.cast(pa.string()), "E+")

@@ -1,0 +1,277 @@
+"""Messages of JSON to rows, one by one, exactly as Flink reads them: the path for everything the fast one refuses.
+
+A document is read into a tree and the tree is bound to the schema. Where Flink's streaming reader gets out of step
+with the document (it goes on inside of a value of the wrong kind), the tree decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._json.scalars import (
+    BadValue,
+    Converter,
+    MissingField,
+    Rules,
+    clean,
+    scalar_converter,
+    shown,
+    unreadable,
+)
+from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._json.syntax import JsonFault, JsonParser, Node, Repeated
+from kvformat.registry.errors import SchemaError
+from kvformat.registry.types import FlinkType, arrow_type, nullable
+
+__all__ = ["BadValue", "ExactReader", "JsonFault", "to_arrow"]
+
+Row = tuple[Any, ...]
+
+_ABSENT: Any = object()
+_COUNT = FlinkType("INT")
+
+
+class ExactReader:
+    """Reads messages as rows of a schema.
+
+    A row is a tuple of values in column order, in the forms that `to_arrow` takes. Raises `SchemaError` for a MAP or
+    MULTISET whose key is no text. Made once per schema: the converters of all types are put together here.
+    """
+
+    def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
+        for path, t in row.walk():
+            if t.root in ("MAP", "MULTISET") and t.fields[0].type.root not in ("CHAR", "VARCHAR"):
+                raise SchemaError(
+                    f"JSON format doesn't support non-string as key type of map. The type is: {t}", field=path
+                )
+        self._settings = settings
+        # of a repeated name the streaming reader reads every value, and may fail at each
+        self._parser = JsonParser(keep_repeats=settings.streaming and not settings.lenient)
+        decimals = any(t.root == "DECIMAL" for _, t in row.walk())
+        self._row = _Compiler(settings, Rules(settings.streaming, settings.iso, decimals)).row(row)
+
+    def read(self, message: bytes | None) -> tuple[list[Row] | None, str | None]:
+        """The rows of a message and None, or None and what is wrong with it.
+
+        No rows mean that the message is skipped; both are None for a null message. Never raises.
+        """
+        if message is None:
+            return None, None
+        if not message:
+            return [], None
+        try:
+            tree = self.parse(message)
+        except JsonFault as fault:
+            if not self._settings.lenient:
+                return None, f"not JSON: {fault}"
+            return self._rows(self._parser.elements_before_fault(message) if self._settings.streaming else []), None
+        try:
+            if isinstance(tree, dict):
+                return [self._row(tree)], None
+            if isinstance(tree, list):
+                return self._rows(tree), None
+        except BadValue as bad:
+            return None, str(bad)
+        if self._settings.lenient or (tree is None and not self._settings.streaming):
+            return [], None
+        found = "nothing or null" if tree is None else shown(tree)
+        return None, f"expected a JSON object or an array of objects, found {found}"
+
+    def parse(self, message: bytes) -> Node:
+        """The tree of a message, None for `null` and for blanks; raises `JsonFault` when it is not JSON."""
+        return self._parser.parse(message)
+
+    def bind(self, node: Node) -> Row | None:
+        """The row of one JSON object of a tree; None for None.
+
+        Raises `BadValue`: if lenient, only for what is no object.
+        """
+        if node is None:
+            return None
+        row: Row = self._row(node)
+        return row
+
+    def _rows(self, elements: list[Node]) -> list[Row]:
+        """One row per object of a top-level array; nulls are skipped, and if lenient all that is no object."""
+        rows = []
+        for index, element in enumerate(elements):
+            if element is None or (self._settings.lenient and not isinstance(element, dict)):
+                continue
+            try:
+                rows.append(self._row(element))
+            except BadValue as bad:
+                bad.steps.append(index)
+                raise
+        return rows
+
+
+class _Compiler:
+    """Makes the converter of each type: a function of a tree node that is not None.
+
+    A converter raises ValueError for a node it can't take. The container around it answers with null, if lenient, or
+    makes it a `BadValue` that knows the field.
+    """
+
+    def __init__(self, settings: ReadSettings, rules: Rules) -> None:
+        self._settings, self._rules = settings, rules
+
+    def converter(self, t: FlinkType) -> Converter:
+        if t.root == "ROW":
+            return self.row(t)
+        if t.root == "ARRAY":
+            return self.array(t)
+        if t.root in ("MAP", "MULTISET"):
+            return self.map(t)
+        return scalar_converter(t, self._rules)
+
+    def member(self, t: FlinkType) -> Converter:
+        """The converter of a type as a member of a container."""
+        convert = self.converter(t)
+        return _lenient(convert) if self._settings.lenient else convert
+
+    def row(self, t: FlinkType) -> Converter:
+        members = [(field.name, self.member(field.type)) for field in t.fields]
+        converters, types = dict(members), {field.name: field.type for field in t.fields}
+        absent = _ABSENT if self._settings.fail_on_missing else None
+
+        def read(node: Node) -> Row:
+            if not isinstance(node, dict):
+                raise unreadable(node, t)
+            if type(node) is Repeated:
+                check_repeats(node)
+            get = node.get
+            values: list[Any] = []
+            append = values.append
+            try:
+                for name, convert in members:
+                    value = get(name, absent)
+                    if value is None:
+                        append(None)
+                    elif value is _ABSENT:
+                        raise MissingField
+                    else:
+                        append(convert(value))
+            except ValueError as fault:
+                raise _located(fault, name, value, types[name]) from None
+            return tuple(values)
+
+        def check_repeats(node: Repeated) -> None:
+            for name, value in node.members:
+                if value is not None and name in converters:
+                    try:
+                        converters[name](value)
+                    except ValueError as fault:
+                        raise _located(fault, name, value, types[name]) from None
+
+        return read
+
+    def array(self, t: FlinkType) -> Converter:
+        element_type = t.fields[0].type
+        convert = self.member(element_type)
+
+        def read(node: Node) -> list[Any]:
+            if not isinstance(node, list):
+                raise unreadable(node, t)
+            values: list[Any] = []
+            try:
+                for element in node:
+                    values.append(None if element is None else convert(element))
+            except ValueError as fault:
+                raise _located(fault, len(values), element, element_type) from None
+            return values
+
+        return read
+
+    def map(self, t: FlinkType) -> Converter:
+        value_type = _value_type(t)
+        convert = self.member(value_type)
+
+        def read(node: Node) -> list[tuple[str, Any]]:
+            if not isinstance(node, dict):
+                raise unreadable(node, t)
+            members: Iterable[tuple[str, Node]] = node.members if isinstance(node, Repeated) else node.items()
+            entries: dict[str, Any] = {}
+            try:
+                for key, value in members:
+                    entries[clean(key)] = None if value is None else convert(value)
+            except ValueError as fault:
+                raise _located(fault, key, value, value_type) from None
+            return list(entries.items())
+
+        return read
+
+
+def _lenient(convert: Converter) -> Converter:
+    def read(value: Node) -> Any:
+        try:
+            return convert(value)
+        except ValueError:
+            return None
+
+    return read
+
+
+def _located(fault: ValueError, step: str | int, value: Node, t: FlinkType) -> BadValue:
+    """The fault of a member, with the step that leads to it."""
+    bad = fault if isinstance(fault, BadValue) else unreadable(value, t)
+    bad.steps.append(step)
+    return bad
+
+
+def _value_type(t: FlinkType) -> FlinkType:
+    """The values of a MAP, the counts of a MULTISET."""
+    return t.fields[1].type if t.root == "MAP" else _COUNT
+
+
+# --- rows to Arrow -------------------------------------------------------------------------------------
+
+
+def to_arrow(rows: Sequence[Row | None], row: FlinkType) -> pa.StructArray:
+    """Rows as a struct array, nullable at every level, None as a null struct."""
+    return _structs(rows, nullable(row))
+
+
+def _array(values: Sequence[Any], t: FlinkType) -> pa.Array:
+    if t.root == "ROW":
+        return _structs(values, t)
+    if t.root == "ARRAY":
+        return _lists(values, t, lambda flat: _array(flat, t.fields[0].type))
+    if t.root in ("MAP", "MULTISET"):
+        return _lists(values, t, lambda flat: _entries(flat, t))
+    return pa.array(values, arrow_type(t))
+
+
+def _structs(rows: Sequence[Row | None], t: FlinkType) -> pa.StructArray:
+    stored = arrow_type(t)
+    nulls = [row is None for row in rows]
+    if not t.fields:
+        return pa.array([None if null else {} for null in nulls], stored)
+    empty: Row = (None,) * len(t.fields)
+    columns = zip(*(empty if row is None else row for row in rows), strict=True) if rows else [()] * len(t.fields)
+    children = [_array(column, field.type) for column, field in zip(columns, t.fields, strict=True)]
+    mask = pa.array(nulls, pa.bool_()) if any(nulls) else None
+    return pa.StructArray.from_arrays(children, fields=list(stored), mask=mask)
+
+
+def _entries(entries: Sequence[tuple[Any, Any]], t: FlinkType) -> pa.StructArray:
+    stored = arrow_type(t)
+    keys = pa.array([key for key, _ in entries], stored.key_type)
+    values = _array([value for _, value in entries], _value_type(t))
+    return pa.StructArray.from_arrays([keys, values], fields=[stored.key_field, stored.item_field])
+
+
+def _lists(values: Sequence[Sequence[Any] | None], t: FlinkType, child: Callable[[list[Any]], pa.Array]) -> pa.Array:
+    """Lists of any child: an ARRAY, or a MAP, whose child is its entries."""
+    flat = [element for value in values if value is not None for element in value]
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter((len(value or ()) for value in values), np.int64, len(values)), out=offsets[1:])
+    if len(flat) > np.iinfo(np.int32).max:
+        raise pa.ArrowCapacityError(f"{len(flat)} elements in one column of a batch; use smaller batches")
+    nulls = [value is None for value in values]
+    valid = pa.array([not null for null in nulls], pa.bool_()).buffers()[1] if any(nulls) else None
+    buffers = [valid, pa.py_buffer(offsets.astype(np.int32))]
+    return pa.Array.from_buffers(arrow_type(t), len(values), buffers, children=[child(flat)])

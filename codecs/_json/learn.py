@@ -1,0 +1,105 @@
+"""How the producers of a batch lay out an object: which keys in which order, with which blanks.
+
+Learned from a few messages by plain Python. What is learned only says what to try first; it never decides what a
+message means.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_PLAIN = re.compile(rb"[-+.0-9A-Za-z]+")
+_KEY = re.compile(rb'"([^"\\]*)"([ \t\r\n]*:[ \t\r\n]*)')
+_OPEN = re.compile(rb"\{[ \t\r\n]*")
+_COMMA = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
+_BRACKETS = re.compile(rb'["\[\]{}]')
+_MOST_MEMBERS = 512
+_MOST_BYTES = 65536
+_LONGEST_GAP = 32
+_LONGEST_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The keys of an object and the texts around them: `open` + key + `colon` + value + `comma` + key + ..."""
+
+    keys: tuple[bytes, ...]
+    open: bytes = b"{"
+    comma: bytes = b","
+    colon: bytes = b":"
+
+
+def learn(raw: bytes, starts: list[int]) -> Layout | None:
+    """The layout of the objects at these positions, the first one deciding; None where none can be read."""
+    layouts = [layout for layout in (_layout(raw, start) for start in starts) if layout]
+    if not layouts:
+        return None
+    keys = list(dict.fromkeys(layouts[0].keys))
+    for other in layouts[1:]:
+        at = 0
+        for key in other.keys:
+            if key not in keys:
+                keys.insert(at, key)
+            at = keys.index(key) + 1
+    return Layout(tuple(keys), layouts[0].open, layouts[0].comma, layouts[0].colon)
+
+
+def with_keys(layout: Layout, wanted: list[bytes]) -> Layout:
+    """The layout with further keys, each behind the one that precedes it in `wanted`."""
+    keys, at = list(layout.keys), 0
+    for key in wanted:
+        if key not in keys:
+            keys.insert(at, key)
+        at = keys.index(key) + 1
+    return Layout(tuple(keys), layout.open, layout.comma, layout.colon)
+
+
+def _layout(raw: bytes, start: int) -> Layout | None:
+    """The layout of one object, as far as it can be read."""
+    opened = _OPEN.match(raw, start)
+    if not opened or len(opened[0]) > _LONGEST_GAP:
+        return None
+    keys: list[bytes] = []
+    comma = colon = None
+    at = opened.end()
+    while len(keys) < _MOST_MEMBERS and at - start < _MOST_BYTES:
+        key = _KEY.match(raw, at)
+        end = _value_end(raw, key.end()) if key else None
+        if not key or end is None:
+            break
+        if len(key[1]) <= _LONGEST_KEY:
+            keys.append(key[1])
+        colon = colon or key[2]
+        gap = _COMMA.match(raw, end)
+        if not gap:
+            break
+        comma = comma or gap[0]
+        at = gap.end()
+    if not keys:
+        return None
+    gaps = [gap if gap and len(gap) <= _LONGEST_GAP else plain for gap, plain in ((comma, b","), (colon, b":"))]
+    return Layout(tuple(keys), opened[0], *gaps)
+
+
+def _value_end(raw: bytes, at: int) -> int | None:
+    if raw[at : at + 1] not in (b"{", b"["):
+        value = _TEXT.match(raw, at) or _PLAIN.match(raw, at)
+        return value.end() if value else None
+    depth, end = 0, at + _MOST_BYTES
+    while at < end:
+        mark = _BRACKETS.search(raw, at, end)
+        if not mark:
+            return None
+        at = mark.end()
+        if mark[0] == b'"':
+            text = _TEXT.match(raw, mark.start(), end)
+            if not text:
+                return None
+            at = text.end()
+            continue
+        depth += 1 if mark[0] in b"{[" else -1
+        if depth == 0:
+            return at
+    return None

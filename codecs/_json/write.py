@@ -1,0 +1,530 @@
+"""Rows as JSON texts, column by column, to the byte as Flink writes them.
+
+    rows      [(1, 'a'), (2, None)] of ROW<id INT, s STRING>
+    parts     '{"id":'  ['1', '2']  ',"s":'  ['"a"', null]  '}'
+    texts     ['{"id":1,"s":"a"}', '{"id":2,"s":null}']
+
+Each column becomes *parts*: pieces of fixed text, and string arrays with one text per value, which stand side by
+side. A row without nulls adds its members' parts to its parent's, so that most values are copied once, by the one
+join at the end. Parts of values of which some are null are a single array, null at these places; the join
+writes such a null as `null`. Elements of a list are joined per list. Only characters beyond U+FFFF, odd
+floating-point numbers and years outside of 0 to 9999 are looked at one by one.
+
+Rules: Flink's "JSON Format" page and its `RowDataToJsonConverters`, with the number texts of `_java`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import functools
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs import _java
+from kvformat.codecs._json.settings import WriteSettings
+from kvformat.registry.errors import SchemaError, listed
+from kvformat.registry.types import FlinkType, arrow_type, nullable
+
+_Parts = list[str | pa.LargeStringArray]
+_Indices = npt.NDArray[np.int64]
+_RowsOf = Callable[[_Indices], _Indices]  # from places in a nested array to the top-level rows that hold them
+
+_TEXT = pa.large_string()
+_NULL_KEY = (
+    "Fail to serialize at field: {path}. JSON format doesn't support to serialize map data with null keys. "
+    "You can drop null key entries or encode null in literals by specifying map-null-key.mode option."
+)
+
+
+class JsonWriter:
+    """Writes rows of one type.
+
+    Raises `SchemaError` for a MAP or MULTISET whose keys are not text. Columns are found by name. A column may be
+    stored in another Arrow type of its kind (large_string, dictionary, timestamp[ns], ...), a map also as a list of
+    pairs, whose keys may be null, unlike those of Arrow's own maps. A column that is missing, of another kind, or too
+    wide for its declared type raises `SchemaError` when written.
+    Declared lengths, precisions of times, and NOT NULL are not enforced, as in Flink.
+    """
+
+    def __init__(self, row: FlinkType, settings: WriteSettings) -> None:
+        for path, t in row.walk():
+            if t.root in ("MAP", "MULTISET") and t.fields[0].type.root not in ("CHAR", "VARCHAR"):
+                raise SchemaError(
+                    f"column '{path}': JSON format doesn't support non-string as key type of map. "
+                    f"The type is: {t.summary()}",
+                    field=path,
+                )
+        self._row, self._settings = row, settings
+
+    def write(self, rows: pa.StructArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
+        """Messages, null for a null or failed row, and errors, null where all is well (None if there are none)."""
+        texts, errors = self.texts(rows)
+        return texts.cast(pa.large_binary()).cast(pa.binary()), errors
+
+    def texts(self, rows: pa.StructArray) -> tuple[pa.LargeStringArray, pa.StringArray | None]:
+        """As `write`, but text, to be put into an envelope."""
+        batch = _Batch(self._settings)
+        parts = batch.row(rows, self._row, "", lambda places: places)
+        return batch.settle(_joined(parts, len(rows)))
+
+
+class _Batch:
+    """The writing of one batch, and what failed in it."""
+
+    def __init__(self, settings: WriteSettings) -> None:
+        self._settings = settings
+        self._failures: list[tuple[_Indices, str]] = []
+
+    def settle(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, pa.StringArray | None]:
+        """The texts without those of rows that failed, and the errors; the first one of a row counts."""
+        if not self._failures:
+            return texts, None
+        errors = np.full(len(texts), None, dtype=object)
+        for rows, error in reversed(self._failures):
+            errors[rows] = error
+        found = pa.array(errors, pa.string())
+        return pc.if_else(found.is_null(), texts, pa.scalar(None, _TEXT)), found
+
+    def value(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> _Parts:
+        values = _stored(values, t)
+        if t.root == "ROW":
+            return self.row(values, t, path, rows_of)
+        if t.root == "ARRAY":
+            return self._array(values, t, path, rows_of)
+        if t.root in ("MAP", "MULTISET"):
+            return self._map(values, t, path, rows_of)
+        return self._scalar(values, t, path)
+
+    def row(self, values: pa.StructArray, t: FlinkType, path: str, rows_of: _RowsOf) -> _Parts:
+        if not pa.types.is_struct(values.type):
+            raise _mismatch(values, t, path)
+        children = values.flatten() if values.null_count else [values.field(i) for i in range(values.type.num_fields)]
+        by_name = {field.name: child for field, child in zip(values.type, children, strict=True)}
+        members: list[_Parts] = []
+        for field in t.fields:
+            at = f"{path}.{field.name}" if path else field.name
+            if field.name not in by_name:
+                raise SchemaError(
+                    f"column '{at}' is missing: {field.type} was declared, the data has {listed(by_name)}",
+                    field=at,
+                )
+            members.append([_name(field.name) + ":", *self.value(by_name[field.name], field.type, at, rows_of)])
+        if self._settings.ignore_null_fields and any(_has_nulls(member[1:]) for member in members):
+            inside: _Parts = [_present_only(members, len(values))]
+        else:
+            inside = [part for i, member in enumerate(members) for part in ("," if i else "", *member)]
+        return _unless_null(values, ["{", *inside, "}"])
+
+    def _array(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> _Parts:
+        if not _is_list(values.type):
+            raise _mismatch(values, t, path)
+        counts = _counts(pc.list_value_length(values))
+        offsets = _offsets(counts)
+
+        def above(places: _Indices) -> _Indices:
+            return rows_of(np.searchsorted(offsets, places, side="right") - 1)
+
+        parts = self.value(values.flatten(), t.fields[0].type, f"{path}.element", above)
+        return _unless_null(values, ["[", *_lists(parts, offsets), "]"])
+
+    def _map(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> _Parts:
+        if not (pa.types.is_map(values.type) or _is_list_of_pairs(values.type)):
+            raise _mismatch(values, t, path)
+        value_type = t.fields[1].type if t.root == "MAP" else FlinkType("INT")
+        counts, keys, items = _entries(values)
+        keys = _stored(keys, t.fields[0].type)
+        if not _is_text(keys.type):
+            raise _mismatch(keys, t.fields[0].type, f"{path}.key")
+        owners = np.repeat(np.arange(len(values)), counts)
+        real = values.is_valid().to_numpy(zero_copy_only=False)
+
+        def above(places: _Indices) -> _Indices:
+            maps = owners[places]
+            return rows_of(maps[real[maps]])  # what stands in a null map does not count
+
+        keys = self._named(keys.cast(_TEXT), path, above)
+        parts = ['"', _escaped(keys), '":', *self.value(items, value_type, f"{path}.value", above)]
+        kept = _entries_of_java(owners, keys)
+        if kept is not None:
+            counts = np.bincount(owners[kept], minlength=len(values))
+            parts = [_joined(parts, len(owners)).take(pa.array(kept))]
+        return _unless_null(values, ["{", *_lists(parts, _offsets(counts)), "}"])
+
+    def _named(self, keys: pa.LargeStringArray, path: str, rows_of: _RowsOf) -> pa.LargeStringArray:
+        """The keys of maps as `map-null-key.mode` wants them; an entry whose key is still null is not written."""
+        if keys.null_count and self._settings.null_key_mode == "FAIL":
+            places = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))
+            self._failures.append((rows_of(places), _NULL_KEY.format(path=path)))
+        return keys.fill_null(self._settings.null_key_literal) if self._settings.null_key_mode == "LITERAL" else keys
+
+    def _scalar(self, values: pa.Array, t: FlinkType, path: str) -> _Parts:
+        accepts, text = _SCALARS[t.root]
+        if not accepts(values.type):
+            raise _mismatch(values, t, path)
+        try:
+            return text(values, t, self._settings)
+        except pa.ArrowInvalid as e:
+            raise _mismatch(values, t, path) from e
+
+
+def _mismatch(values: pa.Array, t: FlinkType, path: str) -> SchemaError:
+    wanted = arrow_type(nullable(t))
+    return SchemaError(
+        f"column '{path}': the data is of the Arrow type {values.type}, which can't be written as {t}; "
+        f"give it as {wanted}, or cast it first",
+        field=path,
+    )
+
+
+# --- parts ---------------------------------------------------------------------------------------------
+
+
+def _joined(parts: Sequence[str | pa.LargeStringArray], length: int, *, nulls: str = "replace") -> pa.LargeStringArray:
+    """One text per value; a null among several parts becomes `null`, or the whole text null with `emit_null`."""
+    merged: _Parts = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        elif not isinstance(part, str) or part:
+            merged.append(part)
+    if len(merged) == 1:
+        only = merged[0]
+        return pa.repeat(pa.scalar(only, _TEXT), length) if isinstance(only, str) else only
+    pieces = [pa.scalar(part, _TEXT) if isinstance(part, str) else part for part in merged]
+    return pc.binary_join_element_wise(*pieces, pa.scalar("", _TEXT), null_handling=nulls, null_replacement="null")
+
+
+def _has_nulls(parts: Sequence[str | pa.LargeStringArray]) -> bool:
+    return len(parts) == 1 and not isinstance(parts[0], str) and parts[0].null_count > 0
+
+
+def _unless_null(values: pa.Array, parts: _Parts) -> _Parts:
+    """The parts as they are, or as one array that is null where the values are."""
+    if not values.null_count:
+        return parts
+    return [pc.if_else(values.is_valid(), _joined(parts, len(values)), pa.scalar(None, _TEXT))]
+
+
+def _present_only(members: list[_Parts], length: int) -> pa.LargeStringArray:
+    """`name:value` of the members that are not null, with commas between."""
+    texts = [_joined(member, length, nulls="emit_null" if _has_nulls(member[1:]) else "replace") for member in members]
+    # a row of which nothing remains: Arrow's join would leave the row itself out
+    empty = functools.reduce(pc.and_, [text.is_null() for text in texts])
+    texts[0] = pc.if_else(empty, pa.scalar("", _TEXT), texts[0])
+    return pc.binary_join_element_wise(*texts, pa.scalar(",", _TEXT), null_handling="skip")
+
+
+def _is_framed(parts: _Parts) -> bool:
+    """Whether the parts are one array without nulls between two fixed texts."""
+    if len(parts) != 3 or not isinstance(parts[0], str) or not isinstance(parts[2], str):
+        return False
+    return not isinstance(parts[1], str) and bool(parts[1].null_count == 0)
+
+
+def _lists(parts: _Parts, offsets: _Indices) -> _Parts:
+    """The texts between the brackets of lists, from the parts of all their elements."""
+    before, after = "", ""
+    if _is_framed(parts) and (np.diff(offsets) > 0).all():
+        # what surrounds every element alike goes into the separator
+        before, elements, after = parts
+    else:
+        elements = _joined(parts, int(offsets[-1])).fill_null("null")
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets), elements)
+    return [before, pc.binary_join(lists, pa.scalar(f"{after},{before}", _TEXT)), after]
+
+
+def _quoted(texts: pa.LargeStringArray, suffix: str = "") -> _Parts:
+    parts: _Parts = ['"', texts, suffix + '"']
+    return [_joined(parts, len(texts), nulls="emit_null")] if texts.null_count else parts
+
+
+# --- arrays --------------------------------------------------------------------------------------------
+
+
+def _stored(values: pa.Array, t: FlinkType) -> pa.Array:
+    """The values without wrapping: no dictionary, extension or null type, and no views."""
+    if isinstance(values.type, pa.ExtensionType):
+        values = values.storage
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_null(values.type):
+        return pa.nulls(len(values), arrow_type(nullable(t)))
+    if pa.types.is_string_view(values.type):
+        return values.cast(_TEXT)
+    return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
+
+
+def _is_list(t: pa.DataType) -> bool:
+    kinds = (
+        pa.types.is_list,
+        pa.types.is_large_list,
+        pa.types.is_fixed_size_list,
+        pa.types.is_list_view,
+        pa.types.is_large_list_view,
+    )
+    return any(kind(t) for kind in kinds)
+
+
+def _counts(lengths: pa.Array) -> _Indices:
+    counts: _Indices = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return counts
+
+
+def _offsets(counts: _Indices) -> _Indices:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def _is_list_of_pairs(t: pa.DataType) -> bool:
+    return _is_list(t) and pa.types.is_struct(t.value_type) and t.value_type.num_fields == 2
+
+
+def _entries(values: pa.Array) -> tuple[_Indices, pa.Array, pa.Array]:
+    """How many entries each map has, and all their keys and values; null maps may have some too."""
+    if not pa.types.is_map(values.type):
+        keys, items = values.flatten().flatten()
+        return _counts(pc.list_value_length(values)), keys, items
+    offsets = values.offsets.to_numpy()
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    counts: _Indices = np.diff(offsets).astype(np.int64)
+    return counts, values.keys.slice(first, count), values.items.slice(first, count)
+
+
+def _entries_of_java(owners: _Indices, keys: pa.LargeStringArray) -> _Indices | None:
+    """The entries to write, None for all: those with a key; of equal keys the last, in the place of the first."""
+    if not keys.null_count and not (owners[1:] == owners[:-1]).any():
+        return None
+    encoded = keys.dictionary_encode()
+    known = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+    codes = encoded.indices.fill_null(0).to_numpy()[known]
+    marks = owners[known] * (len(encoded.dictionary) + 1) + codes
+    distinct, first = np.unique(marks, return_index=True)
+    if len(distinct) == len(owners):
+        return None
+    last = len(marks) - 1 - np.unique(marks[::-1], return_index=True)[1]
+    kept: _Indices = known[last[np.argsort(first)]]
+    return kept
+
+
+# --- scalars -------------------------------------------------------------------------------------------
+
+
+def _plain(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+    """Booleans and integers."""
+    return [values.cast(arrow_type(t)).cast(_TEXT)]
+
+
+def _float(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+    values = values.cast(arrow_type(t))
+    finite = pc.is_finite(values)
+    texts = _java.double_texts(values).cast(_TEXT)
+    if finite.false_count:
+        texts = pc.if_else(finite, texts, _joined(['"', texts, '"'], len(texts), nulls="emit_null"))
+    return [texts]
+
+
+def _decimal(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+    values = values.cast(arrow_type(t))
+    texts = _java.plain_decimal_texts if settings.plain_decimals else _java.stripped_decimal_texts
+    return [texts(values).cast(_TEXT)]
+
+
+def _string(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+    return _quoted(_escaped(values.cast(_TEXT)))
+
+
+def _binary(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+    return _quoted(_base64(values.cast(pa.large_binary())))
+
+
+def _date(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+    days = values.cast(pa.date32())
+    return _quoted(_far_years(days.cast(_TEXT), days.view(pa.int32()), "D", " "))
+
+
+def _time(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+    """Cut to milliseconds, which is all that Flink's TIME holds."""
+    whole = values.cast(pa.time32("ms"), safe=False)
+    return _quoted(_without_zeros(whole.cast(_TEXT)))
+
+
+def _timestamp(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+    unit = values.type.unit
+    between = "T" if settings.iso else " "
+    texts = values.view(pa.timestamp(unit)).cast(_TEXT)
+    if settings.iso:
+        texts = pc.utf8_replace_slice(texts, 10, 11, "T")
+    if unit != "s":
+        texts = _without_zeros(texts)
+    texts = _far_years(texts, values.view(pa.int64()), unit, between)
+    return _quoted(texts, "Z" if t.root == "TIMESTAMP_LTZ" else "")
+
+
+def _interval(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+    """Milliseconds; what lies below is cut."""
+    return [values.cast(pa.duration("ms"), safe=False).cast(pa.int64()).cast(_TEXT)]
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
+
+
+def _is_bytes(t: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t))
+
+
+def _is_zoned(t: pa.DataType) -> bool:
+    return pa.types.is_timestamp(t) and t.tz is not None
+
+
+def _is_local(t: pa.DataType) -> bool:
+    return pa.types.is_timestamp(t) and t.tz is None
+
+
+def _is_single(t: pa.DataType) -> bool:
+    return bool(pa.types.is_float32(t) or pa.types.is_float16(t))
+
+
+_SCALARS: dict[str, tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, FlinkType, WriteSettings], _Parts]]] = {
+    "BOOLEAN": (pa.types.is_boolean, _plain),
+    "TINYINT": (pa.types.is_integer, _plain),
+    "SMALLINT": (pa.types.is_integer, _plain),
+    "INT": (pa.types.is_integer, _plain),
+    "BIGINT": (pa.types.is_integer, _plain),
+    "FLOAT": (_is_single, _float),
+    "DOUBLE": (pa.types.is_floating, _float),
+    "DECIMAL": (pa.types.is_decimal, _decimal),
+    "CHAR": (_is_text, _string),
+    "VARCHAR": (_is_text, _string),
+    "BINARY": (_is_bytes, _binary),
+    "VARBINARY": (_is_bytes, _binary),
+    "DATE": (pa.types.is_date, _date),
+    "TIME": (pa.types.is_time, _time),
+    "TIMESTAMP": (_is_local, _timestamp),
+    "TIMESTAMP_LTZ": (_is_zoned, _timestamp),
+    "INTERVAL YEAR TO MONTH": (pa.types.is_integer, _plain),
+    "INTERVAL DAY TO SECOND": (pa.types.is_duration, _interval),
+}
+
+
+def _without_zeros(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Times with as many digits after the point as they need."""
+    return pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+
+
+_YEAR_0, _YEAR_10000 = -719528, 2932897  # first days, from 1970-01-01
+_PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+
+
+def _far_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between: str) -> pa.LargeStringArray:
+    """The texts, with those of years outside of 0 to 9999 written as Java does (`+12020-...`, `-0005-...`)."""
+    low, high = (day * _PER_DAY[unit] for day in (_YEAR_0, _YEAR_10000))
+    least, most = (limit.as_py() for limit in pc.min_max(values).values())
+    if least is None or (least >= low and most < high):
+        return texts
+    numbers = values.fill_null(low).to_numpy(zero_copy_only=False)
+    far = (numbers < low) | (numbers >= high)
+    return _java.replaced(
+        texts, far, lambda _: pa.array([_far_text(int(value), unit, between) for value in numbers[far]], _TEXT)
+    )
+
+
+def _far_text(value: int, unit: str, between: str) -> str:
+    day, _, time = str(np.int64(value).astype(f"datetime64[{unit}]")).partition("T")
+    year, month_and_day = day[:-6], day[-6:]
+    if "." in time:
+        time = time.rstrip("0").rstrip(".")
+    return f"{int(year):+05d}{month_and_day}{between if time else ''}{time}"
+
+
+def _base64(values: pa.LargeBinaryArray) -> pa.LargeStringArray:
+    """All values filled up to whole triples, encoded in one go; the filling is then overwritten."""
+    lengths = _counts(pc.binary_length(values))
+    missing = -lengths % 3
+    filling = pa.array([b"", b"\0", b"\0\0"], pa.large_binary()).take(pa.array(missing))
+    filled = pc.binary_join_element_wise(values.fill_null(b""), filling, pa.scalar(b"", pa.large_binary()))
+    offsets = _offsets((lengths + 2) // 3 * 4)
+    data = memoryview(filled.buffers()[2] or b"")[: int(offsets[-1]) // 4 * 3]
+    encoded = np.frombuffer(bytearray(binascii.b2a_base64(data, newline=False)), np.uint8)
+    encoded[offsets[1:][missing > 0] - 1] = ord("=")
+    encoded[offsets[1:][missing > 1] - 2] = ord("=")
+    texts = pa.LargeStringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(encoded))
+    return pc.if_else(values.is_valid(), texts, pa.scalar(None, _TEXT)) if values.null_count else texts
+
+
+# --- strings -------------------------------------------------------------------------------------------
+
+_ASTRAL_LEAD = 0xF0  # first byte of the characters beyond U+FFFF
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES |= {chr(code): f"\\u{code:04X}" for code in range(0x20) if chr(code) not in _ESCAPES}
+_PLAIN_BYTE, _WIDE_BYTE, _ODD_BYTE = 0, 1, 2
+_KINDS = np.repeat(
+    np.array([_PLAIN_BYTE, _WIDE_BYTE, _ODD_BYTE], np.uint8), [0x80, _ASTRAL_LEAD - 0x80, 0x100 - _ASTRAL_LEAD]
+)
+_KINDS[[ord(character) for character in _ESCAPES]] = _ODD_BYTE
+
+
+def _escaped(values: pa.LargeStringArray) -> pa.LargeStringArray:
+    """The insides of JSON strings, with Jackson's escapes; what is no UTF-8 becomes U+FFFD, as in Java."""
+    offsets, data = _bytes_of(values)
+    kinds = _KINDS[data]
+    worst = kinds.max(initial=_PLAIN_BYTE)
+    if worst == _PLAIN_BYTE:
+        return values
+    if not _is_utf8(values):
+        return _escaped(_repaired(values))
+    if worst == _WIDE_BYTE:
+        return values
+    places = np.flatnonzero(kinds == _ODD_BYTE)
+    odd = np.zeros(len(values), np.bool_)
+    odd[np.searchsorted(offsets, places, side="right") - 1] = True
+    present = set(np.unique(data[places]).tolist())
+    return _java.replaced(values, odd, lambda some: _with_escapes(some, present))
+
+
+def _bytes_of(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.uint8]]:
+    """Offsets, beginning at 0, and bytes of an array that may be a slice."""
+    _, offsets_buffer, data_buffer = values.buffers()
+    if not len(values) or data_buffer is None:
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(offsets_buffer, np.int64, len(values) + 1, values.offset * 8)
+    return offsets - offsets[0], np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
+
+
+def _is_utf8(values: pa.LargeStringArray) -> bool:
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _repaired(values: pa.LargeStringArray) -> pa.LargeStringArray:
+    raw = values.cast(pa.large_binary()).to_pylist()
+    return pa.array([None if value is None else value.decode("utf-8", "replace") for value in raw], _TEXT)
+
+
+def _with_escapes(texts: pa.LargeStringArray, present: set[int]) -> pa.LargeStringArray:
+    # the backslash first, for the other escapes begin with one
+    for code in sorted(present, key=lambda code: code != ord("\\")):
+        if code < _ASTRAL_LEAD:
+            texts = pc.replace_substring(texts, chr(code), _ESCAPES[chr(code)])
+    if max(present) < _ASTRAL_LEAD:
+        return texts
+    return pa.array([None if text is None else _ASTRAL.sub(_surrogates, text) for text in texts.to_pylist()], _TEXT)
+
+
+def _surrogates(character: re.Match[str]) -> str:
+    high, low = divmod(ord(character.group()) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _name(name: str) -> str:
+    """A member's name as a JSON string."""
+    return f'"{_escaped(pa.array([name], _TEXT))[0].as_py()}"'

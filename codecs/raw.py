@@ -1,0 +1,139 @@
+"""`raw`: one column is the message.
+
+    STRING   text in `charset`              BYTES   the bytes as they are
+    BOOLEAN  1 byte, any but 00 is true     TINYINT, SMALLINT, INT, BIGINT   1, 2, 4, 8 bytes, two's complement
+    FLOAT, DOUBLE   4, 8 bytes, IEEE 754    `endianness` gives the order of bytes
+
+A null message is a row with NULL and a NULL is a null message: as a value, Kafka's tombstone.
+Rules: Flink's "Raw Format" page and its `RawFormatDeserializationSchema` and `RawFormatSerializationSchema`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._charsets import Charset, charset
+from kvformat.registry.errors import OptionError, SchemaError
+from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.options import Direction, Option
+from kvformat.registry.types import FlinkType, quoted, row_type
+
+_NUMBERS = {
+    "BOOLEAN": "u1",
+    "TINYINT": "i1",
+    "SMALLINT": "i2",
+    "INT": "i4",
+    "BIGINT": "i8",
+    "FLOAT": "f4",
+    "DOUBLE": "f8",
+}
+_TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
+
+
+class RawFormat(Format):
+    """The `raw` format: a schema of exactly one column, of a text, binary, boolean or number type."""
+
+    identifier: ClassVar[str] = "raw"
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        Option(name="charset", default="UTF-8", doc="The charset of text, by any name that Java knows."),
+        Option(
+            name="endianness",
+            type="enum",
+            default="big-endian",
+            allowed=("big-endian", "little-endian"),
+            doc="The order of the bytes of numbers.",
+        ),
+    )
+
+    def validate(self, direction: Direction) -> None:
+        self._charset()
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        name, t = self._column(schema)
+        if t.root in _NUMBERS:
+            values, errors = self._numbers(messages, t)
+        else:
+            values, errors = self._charset().decode(messages) if t.root in _TEXTS else messages, None
+        rows = pa.StructArray.from_arrays([values], names=[name])
+        mask = errors.is_valid() if errors is not None else None
+        offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32))
+        return DecodedBatch(pa.ListArray.from_arrays(offsets, rows, mask=mask), errors=errors)
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        _, t = self._column(schema)
+        values = rows.flatten()[0]  # a null row is a null message
+        if t.root in _TEXTS:
+            return EncodedBatch(self._charset().encode(values))
+        return EncodedBatch(values if t.root in _BYTES else self._number_bytes(values, t))
+
+    def _charset(self) -> Charset:
+        try:
+            return charset(self.options["charset"])
+        except LookupError as cause:
+            raise OptionError(
+                f"Unsupported 'raw.charset' name: {self.options['charset']}. {cause.args[0]}",
+                format=self.identifier,
+                option="charset",
+            ) from None
+
+    def _column(self, schema: pa.Schema) -> tuple[str, FlinkType]:
+        columns = row_type(schema).fields
+        if len(columns) != 1:
+            there = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+            raise SchemaError(
+                "The 'raw' format only supports single physical column. However the defined schema contains multiple "
+                f"physical columns: [{there}]",
+                format=self.identifier,
+            )
+        name, t = columns[0].name, columns[0].type
+        if t.root not in _NUMBERS and t.root not in _TEXTS and t.root not in _BYTES:
+            raise SchemaError(
+                f"The 'raw' format doesn't supports '{t.summary()}' as column type. Column '{name}' may be "
+                f"{', '.join((*_TEXTS, *_BYTES, *_NUMBERS))}",
+                format=self.identifier,
+                field=name,
+            )
+        return name, t
+
+    def _dtype(self, t: FlinkType) -> np.dtype[np.void]:
+        order = ">" if self.options["endianness"] == "big-endian" else "<"
+        return np.dtype(order + _NUMBERS[t.root])
+
+    def _numbers(self, messages: pa.BinaryArray, t: FlinkType) -> tuple[pa.Array, pa.StringArray | None]:
+        dtype = self._dtype(t)
+        fits = pc.equal(pc.binary_length(messages), dtype.itemsize)  # null for a null message
+        good = messages if messages.null_count == 0 and pc.all(fits, min_count=0).as_py() else messages.filter(fits)
+        offset = np.frombuffer(good.buffers()[1], np.int32)[good.offset] if len(good) else 0
+        data = np.frombuffer(good.buffers()[2] or b"", np.uint8)[offset : offset + len(good) * dtype.itemsize]
+        numbers = data.view(dtype).astype(dtype.newbyteorder("="))
+        values = pa.array(numbers != 0 if t.root == "BOOLEAN" else numbers)
+        if len(good) == len(messages):
+            return values, None
+        place = np.cumsum(np.asarray(pc.fill_null(fits, False))) - 1
+        values = values.take(pc.if_else(fits, pa.array(place), pa.scalar(None, pa.int64())))
+        wrong = pc.fill_null(pc.invert(fits), False)
+        if not pc.any(wrong, min_count=0).as_py():
+            return values, None
+        reason = f"Size of data received for deserializing {t.root} type is not {dtype.itemsize}, but "
+        texts = pc.binary_join_element_wise(reason, pc.binary_length(messages).cast(pa.string()), "")
+        return values, pc.if_else(wrong, texts, pa.scalar(None, pa.string()))
+
+    def _number_bytes(self, values: pa.Array, t: FlinkType) -> pa.BinaryArray:
+        dtype = self._dtype(t)
+        filled = np.asarray(pc.fill_null(values, False if t.root == "BOOLEAN" else 0).cast(self._plain(dtype)))
+        data = pa.py_buffer(np.ascontiguousarray(filled.astype(dtype)))
+        fixed = pa.Array.from_buffers(pa.binary(dtype.itemsize), len(values), [None, data])
+        messages = fixed.cast(pa.binary())
+        return pc.if_else(values.is_valid(), messages, pa.scalar(None, pa.binary())) if values.null_count else messages
+
+    @staticmethod
+    def _plain(dtype: np.dtype[np.void]) -> pa.DataType:
+        return pa.from_numpy_dtype(dtype.newbyteorder("="))

@@ -1,0 +1,78 @@
+# Shared by the scripts beside it: finds Python and Java, makes environments. To be sourced; changes to the checkout.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '%s\n' "-- $*"; }
+fail() { printf '%s\n' "$@" >&2; exit 1; }
+is_root() { [ "$(id -u)" = 0 ]; }
+apt_install() {
+    say "Installing $* with apt-get"
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } >/dev/null 2>&1
+}
+
+# Everything temporary goes to one folder, removed at the end.
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/kvformat.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+export TMPDIR=$scratch SPARK_LOCAL_DIRS=$scratch
+
+# find_python: sets $python to a Python >= 3.11 that can make environments.
+python_works() { "$1" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+search_python() {
+    for python in "${PYTHON:-python3}" python3.11 python3.12 python3.13 /usr/bin/python3; do
+        if python_works "$python"; then return 0; fi
+    done
+    return 1
+}
+find_python() {
+    search_python && return
+    if is_root && command -v apt-get >/dev/null; then
+        apt_install python3 python3-venv && search_python && return
+    fi
+    fail "Python 3.11 or newer with its venv module is needed." \
+        "On Debian 12 or Ubuntu 24.04: sudo apt-get install python3 python3-venv, then run this again." \
+        "Or name one: PYTHON=/path/to/python3.11 $0"
+}
+
+# find_java: exports JAVA_HOME, a Java 17 or 21.
+java_works() { [ -n "$1" ] && [ -x "$1/bin/java" ] && "$1/bin/java" -version 2>&1 | grep -qE 'version "(17|21)[."]'; }
+search_java() {
+    local home on_path
+    on_path=$(command -v java || true)
+    [ -z "$on_path" ] || on_path=$(dirname "$(dirname "$(readlink -f "$on_path")")")
+    for home in "${JAVA_HOME:-}" "$on_path" /usr/lib/jvm/*; do
+        if java_works "$home"; then export JAVA_HOME=$home; return 0; fi
+    done
+    return 1
+}
+find_java() {
+    search_java && return
+    if is_root && command -v apt-get >/dev/null; then
+        # Debian 13 has no 17.
+        { apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless; } && search_java && return
+    fi
+    fail "Spark needs Java 17 or 21, and none was found in JAVA_HOME, PATH or /usr/lib/jvm." \
+        "On Debian or Ubuntu: sudo apt-get install openjdk-17-jre-headless (Debian 13: openjdk-21-jre-headless), then run this again." \
+        "Or name one: JAVA_HOME=/path/to/jdk $0"
+}
+
+# make_env FOLDER CONSTRAINTS: an environment with the checkout installed editable; quick when nothing changed.
+make_env() {
+    local folder=$1 constraints=$2 stamp=$1/.kvformat-stamp wanted spark
+    spark=$(sed -n 's/^pyspark==//p' "$constraints")
+    wanted=$(cat pyproject.toml setup.py _kvformat_alias.py "$constraints" scripts/_setup.sh | cksum)" in $PWD"
+    if [ -x "$folder/bin/python" ] && [ -e build/editable/kvformat/codecs ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
+        return
+    fi
+    find_python
+    say "Making $folder with PySpark $spark (a download of 450 MB and some minutes, the first time)"
+    rm -f "$stamp"
+    "$python" -m venv --clear "$folder"
+    "$folder/bin/python" -m pip install -q --disable-pip-version-check --no-input -c "$constraints" -e '.[spark,dev]'
+    printf '%s\n' "$wanted" >"$stamp"
+}
+
+# use_env FOLDER: Spark's Python workers run in the environment too.
+use_env() {
+    export PATH=$PWD/$1/bin:$PATH PYSPARK_PYTHON=$PWD/$1/bin/python PYSPARK_DRIVER_PYTHON=$PWD/$1/bin/python
+    unset SPARK_HOME PYTHONPATH PYTHONHOME
+}

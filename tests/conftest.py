@@ -1,0 +1,58 @@
+"""Fixtures shared by all tests: a Spark session, classic or Connect."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--spark-mode", choices=("classic", "connect"), default="classic", help="the kind of Spark session in tests"
+    )
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One session for all tests, on two threads, without a user interface, on free ports of 127.0.0.1."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_TESTING"] = "1"  # Spark Connect then takes a free port
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark import cloudpickle
+    from pyspark.sql import SparkSession
+
+    from tests import probe
+
+    cloudpickle.register_pickle_by_value(probe)  # workers can't import the tests
+    builder = SparkSession.builder.config("spark.ui.enabled", "false").appName("kvformat tests")
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.timeType.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    connect = request.config.getoption("--spark-mode") == "connect"
+    builder = builder.remote("local[2]") if connect else builder.master("local[2]")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Connect sets static settings a second time, in vain, and says so
+        session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(params=["UTC", "America/New_York"])
+def time_zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
+    """Runs a test in two session time zones; one has gaps and overlaps."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", request.param)
+    yield request.param
+    spark.conf.set("spark.sql.session.timeZone", before)

@@ -1,0 +1,138 @@
+"""Fresh environments that hold the wheel, the editable install, or neither.
+
+To be quick they have no pip and no packages of their own: everything but kvformat is reached through links to
+the packages of the running environment.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("pyproject.toml", "setup.py", "_kvformat_alias.py", "README.md", "LICENSE")
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+
+
+def run(command: Iterable[str | Path], *, cwd: Path, extra: dict[str, str] | None = None) -> str:
+    """What a command writes to stdout; a failure shows all of its output."""
+    hidden = {"PYTHONPATH", "PYTHONHOME", "SPARK_HOME", "VIRTUAL_ENV"}
+    environment = {name: value for name, value in os.environ.items() if name not in hidden} | (extra or {})
+    done = subprocess.run([str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr[-8000:]}"
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment."""
+
+    folder: Path
+
+    @property
+    def executable(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    def files(self) -> set[Path]:
+        """What is installed; folders don't count, pip leaves the empty one of a namespace behind."""
+        return {path for path in self.folder.glob("lib/python*/site-packages/**/*") if not path.is_dir()}
+
+    def python(self, *arguments: str) -> str:
+        """Run Python in the environment's own folder, away from the checkout."""
+        return run([self.executable, *arguments], cwd=self.folder)
+
+    def install(self, *arguments: str | Path) -> None:
+        """Use the running environment's pip on this one."""
+        options = ["install", "-q", "--no-deps", "--no-index", "--no-build-isolation"]
+        run([*PIP, "--python", self.executable, *options, *arguments], cwd=self.folder)
+
+    def uninstall(self) -> None:
+        run([*PIP, "--python", self.executable, "uninstall", "-q", "-y", "kvformat"], cwd=self.folder)
+
+    def submit(self, dependencies: Path, *arguments: str | Path) -> str:
+        """Run spark-submit with this environment's Python in driver and workers."""
+        home = dependencies / "pyspark"
+        extra = {name: str(self.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+        options = ["--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"]
+        return run(
+            [home / "bin" / "spark-submit", *options, *arguments],
+            cwd=self.folder,
+            extra={**extra, "SPARK_HOME": str(home)},
+        )
+
+
+@pytest.fixture(scope="session")
+def dependencies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Links to every installed package except kvformat."""
+    folder = tmp_path_factory.mktemp("dependencies")
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if entry.suffix != ".pth" and not entry.name.startswith(("kvformat", "_kvformat", "__pycache__")):
+            (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def new_environment(tmp_path_factory: pytest.TempPathFactory, dependencies: Path):
+    def new(name: str) -> Environment:
+        folder = tmp_path_factory.mktemp(name)
+        venv.create(folder, symlinks=True)
+        (packages,) = folder.glob("lib/python*/site-packages")
+        (packages / "dependencies.pth").write_text(f"{dependencies}\n")
+        return Environment(folder)
+
+    return new
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what a build needs, so that nothing is left in the checkout."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in ("registry", "codecs"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in SOURCES:
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run([*PIP, "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", folder, source], cwd=folder)
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.fixture(scope="session")
+def bare(new_environment) -> Environment:
+    """The dependencies without kvformat."""
+    return new_environment("bare")
+
+
+@pytest.fixture(scope="session")
+def with_wheel(new_environment, wheel: Path) -> Environment:
+    environment = new_environment("with_wheel")
+    environment.install(wheel)
+    return environment
+
+
+@pytest.fixture(scope="session")
+def with_editable(new_environment, source: Path, wheel: Path) -> Environment:  # after the wheel: one build at a time
+    environment = new_environment("with_editable")
+    environment.install("-e", source)
+    return environment
+
+
+@pytest.fixture(params=["wheel", "editable"])
+def installed(request: pytest.FixtureRequest) -> Environment:
+    """Both ways to install."""
+    environment: Environment = request.getfixturevalue(f"with_{request.param}")
+    return environment

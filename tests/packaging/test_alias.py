@@ -1,0 +1,93 @@
+"""The names that the standard library's `codecs` gets from us."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import subprocess
+
+import pytest
+
+import _kvformat_alias
+import kvformat.codecs
+
+
+def test_the_names_are_the_public_ones() -> None:
+    assert sorted(_kvformat_alias.NAMES) == sorted(kvformat.codecs.__all__)
+    for name in _kvformat_alias.NAMES:
+        assert getattr(codecs, name) is getattr(kvformat.codecs, name)
+
+
+def test_no_name_of_the_standard_library_is_touched() -> None:
+    assert not set(_kvformat_alias.NAMES) & set(vars(codecs))
+    assert not set(_kvformat_alias.NAMES) & set(codecs.__all__)
+
+
+@pytest.mark.parametrize("name", ["no_such_name", "get_formats", "__wrapped__", "raw"])
+def test_an_unknown_name_is_the_usual_error(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^module 'codecs' has no attribute '{name}'$") as caught:
+        getattr(codecs, name)
+    assert (caught.value.name, caught.value.obj) == (name, codecs)
+    assert not hasattr(codecs, name)
+
+
+def test_an_unknown_name_cannot_be_imported() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'no_such_name' from 'codecs'"):
+        from codecs import no_such_name  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_a_second_install_does_nothing() -> None:
+    before = vars(codecs)["__getattr__"]
+    _kvformat_alias.install()
+    assert vars(codecs)["__getattr__"] is before
+
+
+def test_another_fallback_is_asked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codecs, "__getattr__", lambda name: f"theirs: {name}", raising=False)
+    _kvformat_alias.install()
+    assert codecs.no_such_name == "theirs: no_such_name"  # type: ignore[attr-defined]
+    assert codecs.get_format is kvformat.codecs.get_format  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_installs_it(installed) -> None:
+    # -S: as on a cluster that got a zip, no .pth file is read
+    script = f"""
+import sys
+sys.path += {installed.python("-c", "import sys; print(sys.path)").strip()}
+import codecs
+assert not hasattr(codecs, "get_format")
+import kvformat.codecs
+print(codecs.get_format is kvformat.codecs.get_format)
+"""
+    assert installed.python("-S", "-c", script).strip() == "True"
+
+
+def test_start_up_loads_one_module(bare, with_wheel, with_editable) -> None:
+    script = "import sys; print(*sys.modules)"
+    plain, wheel, editable = (set(each.python("-c", script).split()) for each in (bare, with_wheel, with_editable))
+    assert wheel - plain == {"_kvformat_alias"}
+    assert editable - plain == {"_kvformat_alias"}
+
+
+def test_start_up_costs_less_than_a_millisecond(installed) -> None:
+    def microseconds() -> int:
+        command = [installed.executable, "-X", "importtime", "-c", "import codecs"]
+        told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=installed.folder).stderr
+        (line,) = (line for line in told.splitlines() if line.endswith("_kvformat_alias"))
+        return int(re.split(r"[:|]", line)[2])
+
+    # The best of several: other processes may be running.
+    assert min(microseconds() for _ in range(5)) < 1000
+
+
+def test_missing_dependency_is_told(with_wheel) -> None:
+    script = """
+import json, sys
+sys.modules["pyarrow"] = None
+try:
+    from codecs import get_format
+except ImportError as error:
+    print(json.dumps(str(error)))
+"""
+    assert "pyarrow" in json.loads(with_wheel.python("-c", script))

@@ -1,0 +1,110 @@
+"""What is in the wheel, and that both kinds of installation work."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+import zipfile
+from email import message_from_string
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def contents(wheel: Path) -> dict[str, str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+def test_the_wheel_is_pure_python(wheel: Path, contents: dict[str, str]) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert wheel.name == f"kvformat-{version}-py3-none-any.whl"
+    (about,) = (text for name, text in contents.items() if name.endswith(".dist-info/WHEEL"))
+    assert "Root-Is-Purelib: true" in about
+
+
+def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str]) -> None:
+    modules = {
+        f"kvformat/{path.relative_to(ROOT)}" for top in ("registry", "codecs") for path in (ROOT / top).rglob("*.py")
+    }
+    packed = {name for name in contents if ".dist-info/" not in name}
+    typed = {"kvformat/registry/py.typed", "kvformat/codecs/py.typed"}
+    assert packed == modules | typed | {"_kvformat_alias.py", "kvformat.pth"}
+    assert "kvformat/__init__.py" not in packed, "a namespace has no __init__, so that more packages can join it"
+
+
+def test_the_metadata_says_what_users_rely_on(contents: dict[str, str]) -> None:
+    (text,) = (text for name, text in contents.items() if name.endswith(".dist-info/METADATA"))
+    about = message_from_string(text)
+    assert about["License-Expression"] == "Apache-2.0"
+    assert about["Requires-Python"] == ">=3.11"
+    plain = [line for line in about.get_all("Requires-Dist", []) if "extra ==" not in line]
+    assert sorted(re.split(r"[<>=~!]", line)[0] for line in plain) == ["numpy", "pyarrow"]
+    assert any(re.match(r"pyspark\b.*extra == .spark.", line) for line in about.get_all("Requires-Dist", []))
+    (licence,) = (text for name, text in contents.items() if name.endswith("/LICENSE"))
+    assert "Apache License" in licence
+
+
+def test_the_built_in_formats_are_entry_points(contents: dict[str, str]) -> None:
+    (text,) = (text for name, text in contents.items() if name.endswith(".dist-info/entry_points.txt"))
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["kvformat.formats"]
+    assert {"raw", "json"} <= set(declared)
+    for name, value in declared.items():
+        assert f"{name} = {value}" in text
+        # One format per module, all three names alike.
+        stem = name.replace("-", "_")
+        assert value == f"kvformat.codecs.{stem}:{stem.title().replace('_', '')}Format"
+        assert metadata.EntryPoint(name, value, "kvformat.formats").load().identifier == name
+
+
+def test_the_start_up_file_is_one_line(contents: dict[str, str]) -> None:
+    assert contents["kvformat.pth"] == "import _kvformat_alias; _kvformat_alias.install()\n"
+
+
+def test_the_installed_package_finds_its_formats(installed) -> None:
+    script = """
+import json
+from codecs import available_formats, get_format
+print(json.dumps([available_formats(), [get_format(name).identifier for name in ("raw", "json")]]))
+"""
+    available, identifiers = json.loads(installed.python("-c", script))
+    assert set(available) >= {"raw", "json"}
+    assert identifiers == ["raw", "json"]
+
+
+def test_an_editable_install_shows_the_checkout(with_editable, source: Path) -> None:
+    script = "import kvformat.codecs, os; print(os.path.realpath(kvformat.codecs.__file__))"
+    assert Path(with_editable.python("-c", script).strip()) == (source / "codecs" / "__init__.py").resolve()
+
+
+def test_uninstalling_leaves_no_file(new_environment, wheel: Path) -> None:
+    environment = new_environment("uninstalled")
+    before = environment.files()
+    environment.install(wheel)
+    assert environment.files() > before
+    environment.uninstall()
+    assert environment.files() == before
+
+
+def test_import_loads_neither_pyspark_nor_any_format_library(with_wheel) -> None:
+    heavy = {"pyspark", "pandas", "fastavro", "avro", "confluent_kafka", "orjson", "msgspec"}
+    script = "import sys, kvformat.registry; print(*sys.modules)"
+    loaded = {name.split(".")[0] for name in with_wheel.python("-c", script).split()}
+    assert "kvformat" in loaded
+    assert not loaded & heavy
+
+
+def test_a_format_loads_no_other_format(with_wheel) -> None:
+    heavy = {"pyspark", "pandas", "fastavro", "avro", "confluent_kafka", "orjson", "msgspec"}
+    script = "import sys; from codecs import get_format; get_format('raw'); print(*sys.modules)"
+    loaded = set(with_wheel.python("-c", script).split())
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["kvformat.formats"]
+    others = {value.partition(":")[0] for name, value in declared.items() if name != "raw"}
+    assert "kvformat.codecs.raw" in loaded
+    assert not loaded & others
+    assert not {name.split(".")[0] for name in loaded} & heavy

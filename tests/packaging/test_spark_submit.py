@@ -1,0 +1,87 @@
+"""Spark jobs with the wheel installed, and with nothing installed but a zip by --py-files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+JOB = """
+import json, os
+{door}
+import kvformat.codecs
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+spark = SparkSession.builder.getOrCreate()
+
+@udf("string")
+def in_worker(value):
+    {door}
+    return get_format("raw").identifier
+
+messages = spark.createDataFrame([(bytearray(b'{{"a":1,"b":"x"}}'), bytearray(b"k"))], "value BINARY, key BINARY")
+row = messages.select(
+    get_format("json").decode("value", "a INT, b STRING").alias("value"),
+    get_format("raw").decode("key", "k STRING").alias("key"),
+    in_worker("value").alias("worker"),
+).first()
+print("RESULT", json.dumps([row.asDict(recursive=True), kvformat.codecs.__file__]))
+spark.stop()
+"""
+
+
+def result(output: str) -> tuple[dict[str, object], str]:
+    (line,) = (line for line in output.splitlines() if line.startswith("RESULT "))
+    row, origin = json.loads(line.removeprefix("RESULT "))
+    return row, origin
+
+
+def write_zip(target: Path) -> Path:
+    # In a folder of its own: a relative name must be taken from there, and nothing else be left there.
+    target.parent.mkdir()
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "zip"), target.name], check=True, cwd=target.parent)
+    assert list(target.parent.iterdir()) == [target]
+    return target
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_zip(tmp_path_factory.mktemp("zip") / "first" / "kvformat.zip")
+
+
+def test_the_zip_has_folders_and_metadata(archive: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        names = opened.namelist()
+    assert {"kvformat/", "kvformat/registry/", "kvformat/codecs/", "_kvformat_alias.py"} <= set(names)
+    assert any(name.endswith(".dist-info/entry_points.txt") for name in names)
+    assert names == sorted(names)
+    assert not [name for name in names if name.endswith(".pth")]
+
+
+def test_the_zip_is_reproducible(archive: Path, tmp_path: Path) -> None:
+    assert write_zip(tmp_path / "second" / "kvformat.zip").read_bytes() == archive.read_bytes()
+
+
+@pytest.mark.spark
+def test_a_job_with_the_zip_alone(bare, dependencies: Path, archive: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.write_text(JOB.format(door="from kvformat.codecs import get_format"))
+    row, origin = result(bare.submit(dependencies, "--py-files", archive, job))
+    assert row == {"value": {"a": 1, "b": "x"}, "key": {"k": "k"}, "worker": "raw"}
+    assert "kvformat.zip" in origin
+
+
+@pytest.mark.spark
+def test_a_job_with_the_wheel_installed(with_wheel, dependencies: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.write_text(JOB.format(door="from codecs import get_format"))
+    row, origin = result(with_wheel.submit(dependencies, job))
+    assert row == {"value": {"a": 1, "b": "x"}, "key": {"k": "k"}, "worker": "raw"}
+    assert "site-packages" in origin

@@ -1,0 +1,295 @@
+"""The readers and the writer of JSON: hostile input, fast path against exact path, round trips."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvformat.codecs._json.exact import ExactReader, to_arrow
+from kvformat.codecs._json.fast import FastReader
+from kvformat.codecs._json.settings import ReadSettings
+from kvformat.registry import get_format
+from kvformat.registry.ddl import parse_schema
+from kvformat.registry.types import FlinkType
+from tests import vectors
+
+_ORDERS = (
+    "id BIGINT, customer STRING, note STRING, price DOUBLE, amount DECIMAL(10, 2), at TIMESTAMP(3), paid BOOLEAN, "
+    "tags ARRAY<STRING>, ship ROW<city STRING, zip INT, at TIMESTAMP_LTZ(3)>"
+)
+_MORE = (
+    "i1 TINYINT, i2 SMALLINT, i INT, f FLOAT, d DATE, t TIME(3), b BYTES, m MAP<STRING, BIGINT>, "
+    "r ARRAY<ROW<x INT, y ARRAY<INT>>>, wide DECIMAL(38, 18), s CHAR(3)"
+)
+
+
+def _order(rng: random.Random) -> dict[str, Any]:
+    text = rng.choice(["", "plain", "with blank", "é ß 世界", 'quote " and \\ and \n', "😀", "a\u2028b", "x" * 70])
+    return {
+        "id": rng.choice([rng.randrange(-(2**63), 2**63), rng.randrange(1000), 0, None]),
+        "customer": f"c-{rng.randrange(10**6)}",
+        "note": rng.choice([text, None]),
+        "price": rng.choice([rng.random() * 1000, 1e-7, -0.0, 1.5e300, 3, None]),
+        "amount": rng.choice([round(rng.random() * 10**5, 2), 100, 0.005, 123456789012.5, "12.50", None]),
+        "at": rng.choice(["2024-02-29 23:59:59.123", "1969-12-31 00:00:00", "2024-06-01 12:00:00.123456789", None]),
+        "paid": rng.choice([True, False, None]),
+        "tags": rng.choice([[], ["a"], ["a", None, text], None]),
+        "ship": rng.choice([{"city": text, "zip": 12345, "at": "2024-01-01 00:00:00Z"}, {}, {"zip": -1}, None]),
+        "i1": rng.choice([-128, 127, 5]),
+        "i2": rng.choice([-32768, 3]),
+        "i": rng.choice([2**31 - 1, 7, 1.9]),
+        "f": rng.choice([1.5, 0.1, 16777217]),
+        "d": rng.choice(["2024-02-29", "0001-01-01", "9999-12-31"]),
+        "t": rng.choice(["10:11:12", "10:11:12.345", "00:00:00"]),
+        "b": rng.choice(["AAH/", "", "YQ=="]),
+        "m": rng.choice([{}, {"k": 1}, {"k": 1, "é": None}]),
+        "r": rng.choice([[], [{"x": 1, "y": [1, 2]}, None, {"y": []}]]),
+        "wide": rng.choice([1, 0.123456789012345678, -12345678901234567.25]),
+        "s": rng.choice(["abc", "abcdef"]),
+    }
+
+
+def _messages(rng: random.Random, count: int) -> list[bytes]:
+    """Ordinary messages of several producers: other orders, blanks, escapes, missing and extra keys."""
+    found = []
+    for _ in range(count):
+        order = _order(rng)
+        keys = list(order)
+        if rng.random() < 0.3:
+            rng.shuffle(keys)
+        if rng.random() < 0.3:
+            keys = [key for key in keys if rng.random() < 0.8]
+        value = {key: order[key] for key in keys}
+        if rng.random() < 0.3:
+            value |= {"extra": rng.choice([1, "x", None, {"a": [1, {"b": "}"}]}, [[]]]), "more": True}
+        ascii_only, indent = rng.random() < 0.3, rng.choice([None, None, None, 1])
+        separators = rng.choice([(",", ":"), (",", ":"), (", ", ": "), (" , ", " : ")])
+        found.append(json.dumps(value, ensure_ascii=ascii_only, indent=indent, separators=separators).encode())
+    return found
+
+
+def _mutated(rng: random.Random, message: bytes) -> bytes:
+    data = bytearray(message)
+    for _ in range(rng.randrange(1, 3)):
+        place = rng.randrange(len(data) or 1)
+        kind = rng.randrange(4)
+        if kind == 0:
+            data[place : place + 1] = bytes([rng.choice(b'"\\{}[],:0-+.eE truefalsnu\x00\x1f\x7f\x80\xc3\xed\xff')])
+        elif kind == 1:
+            del data[place : place + 1]
+        elif kind == 2:
+            data.insert(place, rng.choice(b'"\\{}[],:019-+.e \n'))
+        else:
+            del data[place:]
+    return bytes(data) or b"{"
+
+
+def _taken_and_equal(schema: str, reading: ReadSettings, messages: list[bytes]) -> float:
+    """The share of messages that the fast reader takes; each must have the exact reader's answer."""
+    row: FlinkType = parse_schema(schema)
+    exact, fast = ExactReader(row, reading), FastReader(row, reading)
+    rows, refused = fast.read(pa.array(messages, pa.binary()))
+    taken = np.flatnonzero(~refused)
+    answers = [exact.read(messages[index]) for index in taken]
+    wrong = [messages[i] for i, (found, _) in zip(taken, answers, strict=True) if found is None or len(found) != 1]
+    assert not wrong, f"taken, but the exact reader has an error or no row: {wrong[:3]}"
+    wanted = to_arrow([found[0] for found, _ in answers if found], row)
+    got = rows.take(pa.array(taken))
+    if not got.equals(wanted):
+        for index, a, b in zip(taken, got.to_pylist(), wanted.to_pylist(), strict=True):
+            assert repr(a) == repr(b), messages[index]
+    assert got.to_pylist().__repr__() == wanted.to_pylist().__repr__()  # also NaN and the sign of zero
+    return len(taken) / len(messages)
+
+
+_SETTINGS = [
+    ReadSettings(),
+    ReadSettings(lenient=True),
+    ReadSettings(fail_on_missing=True),
+    ReadSettings(iso=True),
+    ReadSettings(streaming=False),
+]
+
+
+@pytest.mark.parametrize("reading", _SETTINGS, ids=str)
+def test_the_fast_path_answers_as_the_exact_one(reading: ReadSettings) -> None:
+    rng = random.Random(20260101)
+    messages = _messages(rng, 1500)
+    _taken_and_equal(f"{_ORDERS}, {_MORE}", reading, messages)
+    _taken_and_equal(_ORDERS, reading, messages)
+
+
+@pytest.mark.parametrize("reading", _SETTINGS, ids=str)
+def test_the_fast_path_answers_as_the_exact_one_on_broken_messages(reading: ReadSettings) -> None:
+    rng = random.Random(7)
+    messages = [_mutated(rng, message) for message in _messages(rng, 3000)]
+    _taken_and_equal(_ORDERS, reading, messages)
+
+
+def test_the_fast_path_takes_ordinary_messages() -> None:
+    rng = random.Random(3)
+    orders = []
+    for n in range(2000):
+        order = {k: v for k, v in _order(rng).items() if k in ("id", "customer", "paid", "tags")}
+        orders.append(
+            json.dumps(order | {"id": n, "price": n / 8, "amount": n + 0.25, "at": "2024-02-29 23:59:59.123"})
+        )
+    assert _taken_and_equal(_ORDERS, ReadSettings(), [text.encode() for text in orders]) == 1.0
+
+
+def test_the_fast_path_answers_as_flink() -> None:
+    for case in vectors.cases("json"):
+        if case["direction"] != "decode" or "factory_error" in case or not case["messages"]:
+            continue
+        format = get_format("json", case["options"])
+        reading = ReadSettings(
+            streaming=format.options["decode.json-parser.enabled"],
+            lenient=format.options["ignore-parse-errors"],
+            fail_on_missing=format.options["fail-on-missing-field"],
+            iso=format.options["timestamp-format.standard"] == "ISO-8601",
+        )
+        messages = [vectors.message_bytes(message["in"]) or b"" for message in case["messages"]]
+        _taken_and_equal(vectors.columns(case), reading, messages)
+
+
+def test_a_batch_does_not_depend_on_its_neighbours() -> None:
+    rng = random.Random(11)
+    messages = [*_messages(rng, 150), *(_mutated(rng, message) for message in _messages(rng, 150))]
+    rng.shuffle(messages)
+    format = get_format("json")
+    together = format.decode_batch(pa.array([None, *messages], pa.binary()).slice(1), _ORDERS)
+    errors = together.errors.to_pylist() if together.errors is not None else [None] * len(messages)
+    for index, message in enumerate(messages):
+        alone = format.decode_batch(pa.array([message], pa.binary()), _ORDERS)
+        assert repr(together.rows[index].as_py()) == repr(alone.rows[0].as_py()), message
+        assert errors[index] == (alone.errors[0].as_py() if alone.errors is not None else None), message
+
+
+# --- hostile input --------------------------------------------------------------------------------------
+
+_HOSTILE: dict[str, tuple[bytes, bool]] = {  # name -> message, whether it is an error
+    "50 MB of text": (b'{"customer":"' + b"x" * 50_000_000 + b'"}', False),
+    "50 MB of text in a field that nobody asked for": (b'{"skipped":"' + b"x" * 50_000_000 + b'","id":1}', False),
+    "50 MB of small fields": (b"{" + b'"k":1,' * 8_000_000 + b'"id":1}', False),
+    "100,000 arrays in each other": (b'{"skipped":' + b"[" * 100_000 + b"]" * 100_000 + b"}", True),
+    "100,000 objects in each other": (b'{"ship":' * 100_000 + b"1" + b"}" * 100_000, True),
+    "100,000 opened arrays": (b"[" * 100_000, True),
+    "a number of a million digits": (b'{"amount":' + b"9" * 1_000_000 + b"}", True),
+    "a text of a million digits": (b'{"amount":"' + b"9" * 1_000_000 + b'"}', False),
+    "a huge exponent": (b'{"amount":1e100000000}', False),
+    "a tiny exponent": (b'{"amount":1e-100000000,"price":1e-100000000}', False),
+    "a million times the same field": (b"{" + b'"id":1,' * 1_000_000 + b'"id":2}', False),
+    "a million elements": (b'{"tags":[' + b'"a",' * 1_000_000 + b'"b"]}', False),
+    "bytes that are not UTF-8": (b'{"customer":"\xff\xfe"}', True),
+    "a million backslashes": (b'{"customer":"' + b"\\\\" * 1_000_000 + b'"}', False),
+    "nothing but zeros": (b"\x00" * 1000, True),
+}
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_hostile_messages_cost_bounded_time_and_no_neighbour(name: str) -> None:
+    message, is_error = _HOSTILE[name]
+    good = b'{"id":7,"customer":"c","tags":["a"],"amount":1.25}'
+    format = get_format("json")
+    start = time.process_time()
+    batch = format.decode_batch(pa.array([good, message, good], pa.binary()), _ORDERS)
+    assert time.process_time() - start < 60  # seconds; nothing here may be quadratic
+    errors = batch.errors.to_pylist() if batch.errors is not None else [None] * 3
+    assert (errors[1] is not None) == is_error, errors
+    assert is_error == (not batch.rows[1].is_valid)
+    assert errors[0] is None
+    assert errors[2] is None
+    assert batch.rows[0].as_py() == batch.rows[2].as_py()
+    assert batch.rows[0].as_py()[0]["amount"] == Decimal("1.25")
+    assert all(error is None or len(error) < 300 for error in errors)
+    lenient = get_format("json", {"ignore-parse-errors": "true"}).decode_batch(
+        pa.array([message], pa.binary()), _ORDERS
+    )
+    assert lenient.errors is None
+
+
+def test_errors_name_the_field() -> None:
+    schema = "id INT, ship ROW<items ARRAY<ROW<price DECIMAL(5, 2)>>>"
+    for message, reason in (
+        (b'{"id":"x"}', "field 'id': cannot read \"x\" as INT"),
+        (
+            b'{"ship":{"items":[{"price":1},{"price":"?"}]}}',
+            "field 'ship.items[1].price': cannot read \"?\" as DECIMAL(5, 2)",
+        ),
+        (b'{"id":1} x', "not JSON"),
+        (b'{"id":1', "not JSON"),
+    ):
+        errors = get_format("json").decode_batch(pa.array([message]), schema).errors
+        assert reason in errors[0].as_py(), message
+    missing = get_format("json", {"fail-on-missing-field": "true"}).decode_batch(pa.array([b"{}"]), schema)
+    assert "field 'id'" in missing.errors[0].as_py()
+
+
+# --- round trips ----------------------------------------------------------------------------------------
+
+
+def _no_negative_zero(value: float) -> float:
+    """The tree reader turns -0.0 into 0.0 where the schema has a DECIMAL, as Flink's does."""
+    return value + 0.0
+
+
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+_ROWS = st.fixed_dictionaries(
+    {
+        "b": st.none() | st.booleans(),
+        "i": st.none() | st.integers(-(2**31), 2**31 - 1),
+        "l": st.integers(-(2**63), 2**63 - 1),
+        "d": st.none() | st.floats(allow_nan=False).map(_no_negative_zero),
+        "f": st.floats(width=32, allow_nan=False).map(_no_negative_zero),
+        "de": st.none() | st.decimals(-(10**15), 10**15, places=4, allow_nan=False),
+        "s": st.none() | _TEXT,
+        "by": st.none() | st.binary(max_size=20),
+        "ts": st.none() | st.integers(-62135596800 * 10**6, 253402300799 * 10**6),
+        "z": st.integers(-62135596800 * 10**6, 253402300799 * 10**6),
+        "da": st.integers(-719162, 2932896),
+        "t": st.integers(0, 86_399_999).map(lambda ms: ms * 10**6),
+        "a": st.none() | st.lists(st.none() | st.integers(-9, 9), max_size=4),
+        "m": st.none() | st.dictionaries(_TEXT, st.none() | _TEXT, max_size=3).map(lambda d: list(d.items())),
+        "r": st.none()
+        | st.fixed_dictionaries({"x": st.none() | _TEXT, "y": st.lists(st.none() | st.booleans(), max_size=3)}),
+    }
+)
+_ROUND = (
+    "b BOOLEAN, i INT, l BIGINT, d DOUBLE, f FLOAT, de DECIMAL(20, 4), s STRING, by BYTES, ts TIMESTAMP(6), "
+    "z TIMESTAMP_LTZ(6), da DATE, t TIME(3), a ARRAY<INT>, m MAP<STRING, STRING>, r ROW<x STRING, y ARRAY<BOOLEAN>>"
+)
+_OPTIONS = st.fixed_dictionaries(
+    {
+        "timestamp-format.standard": st.sampled_from(["SQL", "ISO-8601"]),
+        "encode.decimal-as-plain-number": st.sampled_from(["true", "false"]),
+        "encode.ignore-null-fields": st.sampled_from(["true", "false"]),
+        "decode.json-parser.enabled": st.sampled_from(["true", "false"]),
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_ROWS, max_size=8), _OPTIONS)
+def test_what_is_written_reads_back(rows: list[dict[str, Any]], options: dict[str, str]) -> None:
+    format = get_format("json", options)
+    row = parse_schema(_ROUND)
+    nested = [value | {"r": value["r"] and (value["r"]["x"], value["r"]["y"])} for value in rows]
+    array = vectors.to_arrow([tuple(value[field.name] for field in row.fields) for value in nested], row)
+    encoded = format.encode_batch(array, _ROUND)
+    assert encoded.errors is None
+    decoded = format.decode_batch(encoded.messages, _ROUND)
+    assert decoded.errors is None
+    assert repr(decoded.rows.values.to_pylist()) == repr(array.to_pylist())
+    again = format.encode_batch(decoded.rows.values, _ROUND)
+    assert again.messages.equals(encoded.messages)
+    for message in encoded.messages.to_pylist():
+        json.loads(message)

@@ -10,7 +10,6 @@ Rules: Flink's "JSON Format" page, its `JsonParserRowDataDeserializationSchema` 
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ import pyarrow as pa
 from kvformat.codecs._json.reader import JsonReader
 from kvformat.codecs._json.settings import ReadSettings, WriteSettings
 from kvformat.codecs._json.write import JsonWriter
+from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.errors import OptionError
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.options import Direction, Option
@@ -135,11 +135,11 @@ def write_settings(format: Format) -> WriteSettings:
     )
 
 
-@functools.lru_cache(maxsize=64)
+@cached_by_identity
 def _reader(row: FlinkType, settings: ReadSettings) -> JsonReader:
     return JsonReader(row, settings)
 
 
-@functools.lru_cache(maxsize=64)
+@cached_by_identity
 def _writer(row: FlinkType, settings: WriteSettings) -> JsonWriter:
     return JsonWriter(row, settings)

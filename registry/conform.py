@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kvformat.registry.errors import SchemaError
-from kvformat.registry.types import FlinkType, arrow_type, nullable, row_type
+from kvformat.registry.types import FlinkType, arrow_type, nullable, result_arrow_type, row_type
 
 _WIDER_INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TEXTS = (pa.types.is_large_string, pa.types.is_string_view)
@@ -48,7 +48,8 @@ def conform(rows: pa.StructArray, schema: pa.Schema) -> pa.StructArray:
         rows = rows.combine_chunks()
     if not pa.types.is_struct(rows.type):
         raise SchemaError(f"rows must be a struct column with the columns {', '.join(schema.names)}, not {rows.type}")
-    return _fit(rows, nullable(row_type(schema)), "")
+    row = row_type(schema)
+    return rows if rows.type == result_arrow_type(row) else _fit(rows, nullable(row), "")
 
 
 def _fit(array: pa.Array, t: FlinkType, path: str) -> pa.Array:

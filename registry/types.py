@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -146,8 +147,9 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+@cached_by_identity
 def row_type(schema: pa.Schema) -> FlinkType:
-    """The ROW that a schema of Arrow fields stands for (cached)."""
+    """The ROW that a schema of Arrow fields stands for."""
     fields = tuple((field.name, _column_type(field)) for field in schema)
     return FlinkType("ROW", nullable=False, fields=tuple(FlinkField(name, t) for name, t in fields))
 
@@ -155,6 +157,12 @@ def row_type(schema: pa.Schema) -> FlinkType:
 def arrow_schema(row: FlinkType) -> pa.Schema:
     """The canonical Arrow schema of a ROW, with the Flink type of a column in its metadata where Arrow loses it."""
     return pa.schema([arrow_field(field) for field in row.fields])
+
+
+@cached_by_identity
+def result_arrow_type(row: FlinkType) -> pa.DataType:
+    """The Arrow type of decoded rows: canonical, and nullable at every level."""
+    return arrow_type(nullable(row))
 
 
 def arrow_field(field: FlinkField) -> pa.Field:
@@ -246,6 +254,7 @@ def _from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
     )
 
 
+@cached_by_identity
 def resolve_schema(schema: StructType | pa.Schema | str) -> pa.Schema:
     """The canonical Arrow schema of a Spark `StructType`, a `pyarrow.Schema` or a DDL text."""
     from kvformat.registry.ddl import parse_schema

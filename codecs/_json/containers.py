@@ -100,9 +100,7 @@ class _CollectionNode(Node):
     dtypes = (bool, np.int64, np.int64)
     _kind: pa.DataType
 
-    def _scanned(
-        self, batch: JsonBytes, window: Window, rounds: _Rounds, parts: _Parts, nodes: list[Node]
-    ) -> Scanned:
+    def _scanned(self, batch: JsonBytes, window: Window, rounds: _Rounds, parts: _Parts, nodes: list[Node]) -> Scanned:
         first = np.cumsum(rounds.count) - rounds.count
         members = parts.ordered(nodes, rounds.count, first)
         first += batch.add_elements(self, members, int(rounds.count.sum()))

@@ -27,6 +27,7 @@ from kvformat.registry.types import FlinkType, arrow_type, nullable
 
 FEW = 16
 """A vectorised step for fewer messages than this costs more than the exact reader."""
+_SMALLEST = 6
 _CHUNK = 16384
 _CHUNK_BYTES = 64 << 20
 _LONGEST = 1 << 20
@@ -41,7 +42,7 @@ class FastReader:
 
     def __init__(self, row: FlinkType, settings: ReadSettings, *, few: int = FEW) -> None:
         self._kind = arrow_type(nullable(row))
-        self._few = max(few, 1)
+        self._few = few
         self._node = _NodeMaker(settings).row(nullable(row))
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, Mask]:
@@ -50,7 +51,7 @@ class FastReader:
         Returns an array of structs, one per message, and which messages are refused: their rows mean nothing.
         Null and empty messages are refused.
         """
-        if len(messages) < self._few or self._node is None:
+        if not len(messages) or len(messages) < _SMALLEST * self._few or self._node is None:
             return pa.nulls(len(messages), self._kind), np.ones(len(messages), bool)
         parts = [self._read_chunk(messages[start:stop]) for start, stop in _chunks(messages)]
         if len(parts) == 1:
@@ -66,7 +67,7 @@ class FastReader:
         if wanted.all():
             return self._read_rows(messages)
         rows = np.flatnonzero(wanted)
-        if len(rows) < self._few:
+        if not len(rows) or len(rows) < _SMALLEST * self._few:
             return pa.nulls(len(messages), self._kind), np.ones(len(messages), bool)
         taken, refused = self._read_rows(messages.take(pa.array(rows)))
         places = np.zeros(len(messages), np.int64)
@@ -124,10 +125,10 @@ def _is_utf8(message: bytes) -> bool:
 
 def _at_end(batch: JsonBytes, end: Ints) -> Mask:
     """Where only blanks are left of the message."""
-    done = end == batch.end
+    done: Mask = end == batch.end
     rows = np.flatnonzero(end < batch.end)
     if len(rows):
-        for row in rows[: len(done)].tolist():
+        for row in rows.tolist():
             done[row] = not batch.raw[end[row] : batch.end[row]].strip(b" \t\r\n")
     return done
 
@@ -178,7 +179,8 @@ class _NodeMaker:
         if t.root in ("MAP", "MULTISET"):
             return self._map(t)
         if t.root == "DECIMAL":
-            assert t.precision is not None and t.scale is not None
+            assert t.precision is not None
+            assert t.scale is not None
             return DecimalNode(t.precision, t.scale)
         make = self._scalars.get(t.root)
         return make() if make else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _PLAIN = re.compile(rb"[-+.0-9A-Za-z]+")
 _KEY = re.compile(rb'"([^"\\]*)"([ \t\r\n]*:[ \t\r\n]*)')
 _OPEN = re.compile(rb"\{[ \t\r\n]*")
@@ -31,7 +31,7 @@ class Layout:
     colon: bytes = b":"
 
 
-def learn(raw: bytes, starts: list[int]) -> Layout | None:
+def learn(raw: bytes | bytearray, starts: list[int]) -> Layout | None:
     """The layout of the objects at these positions, the first one deciding; None where none can be read."""
     layouts = [layout for layout in (_layout(raw, start) for start in starts) if layout]
     if not layouts:
@@ -56,7 +56,7 @@ def with_keys(layout: Layout, wanted: list[bytes]) -> Layout:
     return Layout(tuple(keys), layout.open, layout.comma, layout.colon)
 
 
-def _layout(raw: bytes, start: int) -> Layout | None:
+def _layout(raw: bytes | bytearray, start: int) -> Layout | None:
     """The layout of one object, as far as it can be read."""
     opened = _OPEN.match(raw, start)
     if not opened or len(opened[0]) > _LONGEST_GAP:
@@ -83,7 +83,7 @@ def _layout(raw: bytes, start: int) -> Layout | None:
     return Layout(tuple(keys), opened[0], *gaps)
 
 
-def _value_end(raw: bytes, at: int) -> int | None:
+def _value_end(raw: bytes | bytearray, at: int) -> int | None:
     if raw[at : at + 1] not in (b"{", b"["):
         value = _TEXT.match(raw, at) or _PLAIN.match(raw, at)
         return value.end() if value else None

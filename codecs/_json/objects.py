@@ -16,6 +16,8 @@ from kvformat.codecs._json.node import JsonBytes, Node, Payload, Scanned, is_nul
 from kvformat.codecs._json.texts import read_text
 
 _MOST_PASSES = 64
+_RELEARN = 16
+_SMALLEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +121,12 @@ class _Members:
             rows = self._close(np.flatnonzero(self._ok & ~self._done))
             if not len(rows):
                 break
-            if len(rows) < self._batch.few:
+            if len(rows) < _SMALLEST * self._batch.few:
                 self._ok[rows] = False
                 break
-            before = self._position[rows].copy()
+            if _RELEARN * len(rows) >= self._count:
+                self._learn_anew(rows)
+            before = self._position[rows]
             self._later_pass(rows)
             stuck = rows[(self._position[rows] == before) & self._ok[rows]]
             if len(stuck):
@@ -141,6 +145,12 @@ class _Members:
         for node, values in zip(self._node.nodes, self._values, strict=True):
             payload += values if values is not None else node.empty(self._count)
         return Scanned(self._position, self._ok, payload)
+
+    def _learn_anew(self, rows: Ints) -> None:
+        """Take the order of keys from the rows that are left: theirs is another one."""
+        plan = self._node.plan(self._batch, self._start[rows])
+        if plan.lead == self._plan.lead:
+            self._plan = plan
 
     def _first_pass(self) -> None:
         """The steps of the plan with all rows."""
@@ -248,7 +258,7 @@ class _Members:
         if not len(rows):
             return
         window = batch.window(at)
-        start, quote, ok, escaped = read_text(batch, window)
+        _, quote, ok, escaped = read_text(batch, window)
         if escaped is not None:
             ok &= ~escaped
         value, colon = after_colon(batch, quote + 1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._columnar import Ints, merge_rows
 from kvformat.codecs._json.exact import ExactReader, to_arrow
 from kvformat.codecs._json.fast import FastReader
 from kvformat.codecs._json.settings import ReadSettings
@@ -23,32 +26,23 @@ class JsonReader:
         self._exact, self._fast = ExactReader(row, settings), FastReader(row, settings)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of rows per message; null messages give null lists."""
+        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
         rows, refused = self._fast.read(messages)
-        count = len(messages)
-        if not refused.any():
-            return DecodedBatch(pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32)), rows))
-        indices = np.flatnonzero(refused)
-        answers = [self._exact.read(message) for message in messages.take(pa.array(indices)).to_pylist()]
-        exact = to_arrow([row for found, _ in answers for row in found or ()], self._row)
+        where = np.flatnonzero(refused)
+        if not len(where):
+            return DecodedBatch(pa.ListArray.from_arrays(pa.array(np.arange(len(rows) + 1, dtype=np.int32)), rows))
+        answers = [self._exact.read(message) for message in messages.take(pa.array(where)).to_pylist()]
+        found = to_arrow([row for rows_of_one, _ in answers for row in rows_of_one or ()], self._row)
+        offsets = np.zeros(len(where) + 1, np.int32)
+        np.cumsum([len(rows_of_one or ()) for rows_of_one, _ in answers], out=offsets[1:])
+        missing = pa.array([rows_of_one is None for rows_of_one, _ in answers], pa.bool_())
+        lists = pa.ListArray.from_arrays(pa.array(offsets), found, mask=missing)
+        return DecodedBatch(merge_rows(rows, refused, lists), errors=self._errors(len(messages), where, answers))
 
-        counts = np.ones(count, np.int64)
-        counts[indices] = [len(found or ()) for found, _ in answers]
-        ends = np.cumsum(counts)
-        offsets = np.concatenate([np.zeros(1, np.int64), ends])
-        source = np.empty(int(ends[-1]), np.int64)
-        source[(ends - counts)[~refused]] = np.flatnonzero(~refused)
-        from_exact = np.ones(len(source), bool)
-        from_exact[(ends - counts)[~refused]] = False
-        source[from_exact] = count + np.arange(len(exact))
-        merged = pa.concat_arrays([rows, exact]).take(pa.array(source))
-
-        missing = np.zeros(count, bool)
-        missing[indices] = [found is None for found, _ in answers]
-        lists = pa.ListArray.from_arrays(
-            pa.array(offsets.astype(np.int32)), merged, mask=pa.array(missing) if missing.any() else None
-        )
-        reasons = np.full(count, None, object)
-        reasons[indices] = [error for _, error in answers]
-        errors = pa.array(reasons, pa.string()) if any(error is not None for _, error in answers) else None
-        return DecodedBatch(lists, errors=errors)
+    @staticmethod
+    def _errors(count: int, where: Ints, answers: Sequence[tuple[object, str | None]]) -> pa.StringArray | None:
+        if all(error is None for _, error in answers):
+            return None
+        errors = np.full(count, None, object)
+        errors[where] = [error for _, error in answers]
+        return pa.array(errors, pa.string())

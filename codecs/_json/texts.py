@@ -13,7 +13,7 @@ from kvformat.codecs._json import bits
 from kvformat.codecs._json.node import JsonBytes, Node, Payload, Scanned, is_null
 from kvformat.codecs._json.numbers import read_number
 
-_REST_OF_TEXT = re.compile(rb'(?:[^"\\]|\\.)*"', re.DOTALL)
+_REST_OF_TEXT = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _MOST_HOPS = 24
 _UNESCAPE = json.JSONDecoder(strict=False).decode
 
@@ -110,7 +110,7 @@ def unescape(batch: JsonBytes, start: Ints, quote: Ints) -> tuple[Ints, Ints, Ma
     return offsets[:-1], offsets[1:], ok
 
 
-def _unescape_one(text: bytes) -> str | None:
+def _unescape_one(text: bytearray) -> str | None:
     try:
         value: str = _UNESCAPE((b'"' + text + b'"').decode())
         value.encode()

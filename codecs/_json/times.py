@@ -92,7 +92,7 @@ def _fraction(batch: JsonBytes, window: Window, distance: int) -> tuple[Ints | N
 
 def _closed(batch: JsonBytes, end: Ints, closing: bytes) -> Mask:
     """Where these characters stand at the position."""
-    ok = batch.byte(end) == closing[0]
+    ok: Mask = batch.byte(end) == closing[0]
     for further in range(1, len(closing)):
         ok &= batch.byte(end + further) == closing[further]
     return ok

@@ -1,0 +1,321 @@
+"""Java's charsets by their names, decoding and encoding with Java's replacement of what does not fit.
+
+UTF-8 text is adopted as it is, also where it is not valid: the bytes come back when it is written again.
+Rules: `java.nio.charset.Charset`, `String.getBytes(Charset)` and `new String(byte[], Charset)`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs import _charset_tables
+from kvformat.registry.errors import did_you_mean
+
+_BAD = "\ufffd"
+_UTF16 = ("UTF-16", "UTF-16BE", "UTF-16LE", "x-UTF-16LE-BOM")
+_UTF32 = ("UTF-32", "UTF-32BE", "UTF-32LE", "X-UTF-32BE-BOM", "X-UTF-32LE-BOM")
+_UNICODE = ("UTF-8", *_UTF16, *_UTF32)
+# A surrogate written as UTF-8, whole or cut short: Java replaces it once, Python byte by byte.
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+class Charset:
+    """One charset: `name` is Java's canonical name of it. Nulls stay null in both directions."""
+
+    def __init__(
+        self, name: str, decode_one: Callable[[bytes], str], encode_one: Callable[[str], bytes], *, ascii: bool = False
+    ) -> None:
+        """Take how one value is read and written, and whether ASCII text is the same bytes in this charset."""
+        self.name = name
+        self._decode_one = decode_one
+        self._encode_one = encode_one
+        self._ascii = ascii
+
+    def __repr__(self) -> str:
+        return f"charset({self.name!r})"
+
+    def decode(self, messages: pa.BinaryArray) -> pa.StringArray:
+        """The text of each message, U+FFFD for what is no text in this charset."""
+        if self._same_bytes(messages):
+            return messages.view(pa.string())
+        texts = [None if data is None else self._decode_one(data) for data in messages.to_pylist()]
+        return pa.array(texts, pa.string())
+
+    def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
+        """The bytes of each text, the charset's replacement for characters that it does not have."""
+        if self._same_bytes(texts):
+            return texts.view(pa.binary())
+        values = texts.view(pa.binary()).to_pylist()  # a text may have been adopted and be no valid UTF-8
+        return pa.array([None if data is None else self._encode_one(_java_text(data)) for data in values], pa.binary())
+
+    def _same_bytes(self, values: pa.Array) -> bool:
+        return len(values) == 0 or (self._ascii and bool(_content(values)[1].max(initial=0) < 0x80))
+
+
+class _Utf8(Charset):
+    """UTF-8: the bytes are the text."""
+
+    def _same_bytes(self, values: pa.Array) -> bool:
+        return True
+
+
+class _SingleByte(Charset):
+    """A charset of one byte a character: a batch is one long text, and only the offsets need care."""
+
+    def __init__(self, name: str, chars: str, table: Mapping[int, bytes], *, ascii: bool) -> None:
+        """Take the 256 characters, and the byte of each code point, also of those that do not fit."""
+        super().__init__(
+            name,
+            lambda data: codecs.charmap_decode(data, "strict", chars)[0],
+            lambda text: codecs.charmap_encode(text, "strict", table)[0],
+            ascii=ascii,
+        )
+        self._sizes = np.array([len(char.encode()) for char in chars])
+
+    def decode(self, messages: pa.BinaryArray) -> pa.StringArray:
+        if self._same_bytes(messages):
+            return messages.view(pa.string())
+        offsets, data = _content(messages)
+        text = self._decode_one(data.tobytes()).encode()
+        return _rebuilt(messages, pa.string(), _running(self._sizes[data])[offsets], text)
+
+    def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
+        if self._same_bytes(texts):
+            return texts.view(pa.binary())
+        offsets, data = _content(texts)
+        begins = (data & 0xC0) != 0x80
+        if not begins[offsets[offsets < len(data)]].all():
+            return super().encode(texts)  # a text begins within a character: it is no valid UTF-8
+        try:
+            text = data.tobytes().decode()
+        except UnicodeDecodeError:
+            return super().encode(texts)
+        return _rebuilt(texts, pa.binary(), _running(begins)[offsets], self._encode_one(text))
+
+
+class _Chars(dict[bytes, str]):
+    """Characters by their bytes; bytes that are none are U+FFFD."""
+
+    def __missing__(self, data: bytes) -> str:
+        return _BAD
+
+
+class _Gb18030Chars(_Chars):
+    """As above, with the four-byte sequences of GB18030, which are computed."""
+
+    def __missing__(self, data: bytes) -> str:
+        try:
+            return data.decode("gb18030") if len(data) == 4 else _BAD
+        except UnicodeDecodeError:
+            return _BAD
+
+
+class _Encoded(dict[int, bytes]):
+    """Bytes by code point; a code point that has none is written as the replacement."""
+
+    def __init__(self, replacement: bytes) -> None:
+        self._replacement = replacement
+
+    def __missing__(self, code: int) -> bytes:
+        return self._replacement
+
+
+class _Gb18030Encoded(_Encoded):
+    """As above, with the four-byte sequences of GB18030, which are computed."""
+
+    def __missing__(self, code: int) -> bytes:
+        return chr(code).encode("gb18030", "replace")
+
+
+def charset(name: str) -> Charset:
+    """The charset that Java has under a name: canonical or an alias, in any case, exact otherwise.
+
+    LookupError, with what there is, for a name that Java does not know or a charset that is not served.
+    """
+    canonical = _names().get(name.lower()) if name.isascii() else None
+    if canonical is not None and (canonical in _UNICODE or "single" in _tables()[canonical]):
+        return _charset(canonical)
+    multi = ", ".join(known for known, entry in _tables().items() if "base" in entry)
+    served = f"Served are {', '.join(_UNICODE)}, {multi}, and Java's single-byte charsets: ISO-8859-1, IBM037, ..."
+    if canonical is not None:
+        raise LookupError(f"Java has the charset '{canonical}', but it is not served here. {served}")
+    raise LookupError(f"Java has no charset of that name.{did_you_mean(name, _names().values())} {served}")
+
+
+@functools.cache
+def _tables() -> dict[str, Any]:
+    return _charset_tables.load()
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    """Canonical names by their own names and aliases in lower case."""
+    return {alias.lower(): name for name, entry in _tables().items() for alias in (name, *entry["aliases"])}
+
+
+@functools.cache
+def _charset(name: str) -> Charset:
+    if name == "UTF-8":
+        return _Utf8(name, bytes.decode, str.encode)
+    if name in _UNICODE:
+        decode_one = functools.partial(_utf16 if name in _UTF16 else _utf32, name)
+        return Charset(name, decode_one, functools.partial(_utf_bytes, name))
+    entry = _tables()[name]
+    chars, encoded = _built(entry)
+    ascii = all(entry["single"][i] == chr(i) and encoded[i] == bytes([i]) for i in range(128))
+    if "base" not in entry:
+        return _SingleByte(name, entry["single"], encoded, ascii=ascii)
+    pattern = _pattern(entry, chars)
+    return Charset(
+        name,
+        lambda data: "".join(map(chars.__getitem__, pattern.findall(data))),
+        lambda text: codecs.charmap_encode(text, "strict", encoded)[0],
+        ascii=ascii,
+    )
+
+
+def _built(entry: dict[str, Any]) -> tuple[_Chars, _Encoded]:
+    """The two tables of a charset: what it decodes, and that turned round, with the exceptions of both."""
+    four = "fours" in entry
+    chars = _Gb18030Chars() if four else _Chars()
+    chars.update((bytes([i]), char) for i, char in enumerate(entry["single"]) if char != _BAD)
+    if "base" in entry:
+        chars.update(_sequences(entry))
+    replacement = bytes.fromhex(entry.get("replacement", "3f"))
+    encoded = _Gb18030Encoded(replacement) if four else _Encoded(replacement)
+    for data, char in chars.items():
+        encoded.setdefault(ord(char), data)
+    for code, text in _numbered(entry["encode"], " "):
+        encoded[code] = bytes.fromhex(text) or replacement
+    return chars, encoded
+
+
+def _sequences(entry: dict[str, Any]) -> Iterator[tuple[bytes, str]]:
+    """The sequences of more than one byte and their characters: those of a codec of Python, and what differs."""
+    pairs = dict(_numbered(entry["pairs"]))
+    kinds = [(pairs, b"", lead) for lead in bytes.fromhex(entry["leads"])]
+    if "triples" in entry:
+        kinds += [(dict(_numbered(entry["triples"])), b"\x8f", lead) for lead in range(0x80, 0x100)]
+    for (differences, begin, lead), last in itertools.product(kinds, range(0x100)):
+        data = begin + bytes([lead, last])
+        char = differences.get(lead << 8 | last) or _python_char(data, entry["base"])
+        if char != _BAD:
+            yield data, char
+    for i, char in _numbered(entry.get("fours", [])):
+        yield bytes([0x81 + i // 12600, 0x30 + i // 1260 % 10, 0x81 + i // 10 % 126, 0x30 + i % 10]), char
+
+
+def _python_char(data: bytes, base: str) -> str:
+    try:
+        text = data.decode(base)
+    except UnicodeDecodeError:
+        return _BAD
+    return text if len(text) == 1 else _BAD
+
+
+def _numbered(runs: list[Any], glue: str | None = None) -> Iterator[tuple[int, str]]:
+    """What the tables keep as `[first number, texts of it and of those that follow it, ...]`."""
+    for first, texts in zip(runs[::2], runs[1::2], strict=True):
+        yield from enumerate(texts.split(glue) if glue else texts, first)
+
+
+def _pattern(entry: dict[str, Any], chars: _Chars) -> re.Pattern[bytes]:
+    """What cuts bytes into sequences that are one character each, or one U+FFFD."""
+    if "fours" in entry:
+        return re.compile(rb"[\x81-\xfe](?:[0-9](?:[\x81-\xfe].|.)?|[\x3a-\xff])?|.", re.DOTALL)
+    if "triples" in entry:
+        return re.compile(rb"\x8f.{0,2}|[\x80-\xff].?|.", re.DOTALL)
+    leads = bytes.fromhex(entry["leads"])
+    by_seconds: dict[bytes, bytes] = {}
+    for lead in leads:
+        seconds = bytes(second for second in range(0x100) if bytes([lead, second]) in chars)
+        by_seconds[seconds] = by_seconds.get(seconds, b"") + bytes([lead])
+    valid = [_one_of(lead) + _one_of(seconds) for seconds, lead in by_seconds.items() if seconds]
+    # Of a bad pair the second byte is read again where it can begin something.
+    begins = bytes(byte for byte in range(0x100) if byte in leads or bytes([byte]) in chars)
+    rest = bytes(byte for byte in range(0x100) if byte not in begins)
+    bad = [_one_of(leads) + _one_of(rest)] if rest else []
+    return re.compile(b"|".join([*valid, *bad, b"."]), re.DOTALL)
+
+
+def _one_of(data: bytes) -> bytes:
+    return b"[" + b"".join(b"\\x%02x" % byte for byte in data) + b"]"
+
+
+def _utf16(name: str, data: bytes) -> str:
+    little = "LE" in name
+    if name in ("UTF-16", "x-UTF-16LE-BOM") and data[:2] in (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE):
+        little = data[:2] == codecs.BOM_UTF16_LE
+        data = data[2:]
+    codec = "utf-16-le" if little else "utf-16-be"
+    try:
+        return data.decode(codec)
+    except UnicodeDecodeError:
+        pattern = rb".[\xd8-\xdb].{0,2}|..?" if little else rb"[\xd8-\xdb].{1,3}|..?"
+        return "".join(_python_char(unit, codec) for unit in re.findall(pattern, data, re.DOTALL))
+
+
+def _utf32(name: str, data: bytes) -> str:
+    little = "LE" in name
+    boms = {"UTF-32": (codecs.BOM_UTF32_BE, codecs.BOM_UTF32_LE)}.get(
+        name, (codecs.BOM_UTF32_LE if little else codecs.BOM_UTF32_BE,)
+    )
+    if data[:4] in boms:
+        little = data[:4] == codecs.BOM_UTF32_LE
+        data = data[4:]
+    try:
+        return data.decode("utf-32-le" if little else "utf-32-be")
+    except UnicodeDecodeError:
+        codes = np.frombuffer(data, "<u4" if little else ">u4", len(data) // 4).tolist()
+    text = "".join(chr(code) if code <= 0x10FFFF else _BAD for code in codes) + (_BAD if len(data) % 4 else "")
+    # Java takes surrogates here: two that fit are a character, one alone is written as "?".
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return joined.encode("utf-8", "replace").decode()
+
+
+def _utf_bytes(name: str, text: str) -> bytes:
+    little = "LE" in name
+    codec = ("utf-16" if name in _UTF16 else "utf-32") + ("-le" if little else "-be")
+    marked = "BOM" in name or name == "UTF-16"  # UTF-32 writes no mark
+    return ("\ufeff" + text if marked and text else text).encode(codec)
+
+
+def _java_text(data: bytes) -> str:
+    """The text that Java makes of bytes that ought to be UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(_BAD.encode(), data).decode(errors="replace")
+
+
+def _content(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The offsets, from zero on, and the bytes of a binary or string array that is not empty."""
+    _, offsets, data = values.buffers()
+    places = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+    content = np.frombuffer(data if data is not None else b"", np.uint8)[places[0] : places[-1]]
+    return places - places[0], content
+
+
+def _running(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Where each of some sizes begins, and where the last ends."""
+    return np.concatenate(([0], np.cumsum(sizes)))
+
+
+def _rebuilt(values: pa.Array, type: pa.DataType, offsets: np.ndarray[Any, Any], data: bytes) -> pa.Array:
+    """An array of other bytes at other offsets, null where `values` is null."""
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise pa.ArrowCapacityError(f"the text of a batch has {offsets[-1]} bytes, more than an array can hold")
+    valid = None
+    if values.null_count:
+        mask = np.asarray(values.is_valid())
+        valid = pa.py_buffer(np.packbits(mask, bitorder="little"))
+    buffers = [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(type, len(values), buffers, values.null_count)

@@ -1,0 +1,230 @@
+"""Charsets decode and encode as Java's own do, malformed and unmappable text included."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs._charsets import charset
+
+DECODED = [  # what OpenJDK 17's `new String(bytes, charset)` answered
+    ("US-ASCII", "41ff80", "A\ufffd\ufffd"),
+    ("ISO-8859-15", "a4e9", "€é"),
+    ("ISO-8859-7", "a4aed2ff", "€\ufffd\ufffd\ufffd"),
+    ("windows-1252", "80819f", "€\ufffdŸ"),
+    ("KOI8-U", "a4b4c1", "єЄа"),
+    ("TIS-620", "80a1ff", "\ufffdก\ufffd"),
+    ("IBM037", "c1152541", "A\n\n\xa0"),
+    ("IBM273", "bc4a", "¯Ä"),
+    ("IBM00858", "d5", "€"),
+    ("x-IBM875", "dcfd", "\ufffd\ufffd"),
+    ("x-MacCroatian", "a9d8", "Š\uf8ff"),
+    ("UTF-16", "", ""),
+    ("UTF-16", "feff0041", "A"),
+    ("UTF-16", "fffe4100", "A"),
+    ("UTF-16", "0041", "A"),
+    ("UTF-16", "fffe", ""),
+    ("UTF-16", "d83dde00", "😀"),
+    ("UTF-16", "d83d0041", "\ufffd"),
+    ("UTF-16", "d83d", "\ufffd"),
+    ("UTF-16", "de000041", "\ufffdA"),
+    ("UTF-16", "0041d83dde", "A\ufffd"),
+    ("UTF-16", "fffefffe", "\ufeff"),
+    ("UTF-16", "004100", "A\ufffd"),
+    ("UTF-16BE", "feff0041", "\ufeffA"),
+    ("UTF-16BE", "d83dde00d8", "😀\ufffd"),
+    ("UTF-16LE", "fffe4100", "\ufeffA"),
+    ("UTF-16LE", "3dd800de", "😀"),
+    ("UTF-16LE", "3dd84100", "\ufffd"),
+    ("UTF-16LE", "3dd841", "\ufffd"),
+    ("UTF-16LE", "00de410041", "\ufffdA\ufffd"),
+    ("x-UTF-16LE-BOM", "4100", "A"),
+    ("x-UTF-16LE-BOM", "feff0041", "A"),
+    ("UTF-32", "0000feff00000041", "A"),
+    ("UTF-32", "fffe000041000000", "A"),
+    ("UTF-32", "00000041", "A"),
+    ("UTF-32", "00110000", "\ufffd"),
+    ("UTF-32", "0000d83d0000de00", "😀"),
+    ("UTF-32", "0000d83d", "?"),
+    ("UTF-32", "000000410000", "A\ufffd"),
+    ("UTF-32BE", "0000feff00000041", "A"),
+    ("UTF-32BE", "fffe000000000041", "\ufffdA"),
+    ("UTF-32LE", "fffe000041000000", "A"),
+    ("UTF-32LE", "410000004200", "A\ufffd"),
+    ("Big5", "a15aa1c3", "＿\ufffd\ufffd"),
+    ("Big5", "a440a4", "一\ufffd"),
+    ("Big5", "a4ff41", "\ufffdA"),
+    ("Big5", "80a440", "\ufffd一"),
+    ("Big5", "a4a4a4", "中\ufffd"),
+    ("GBK", "a892a1a4", "♁·"),
+    ("GBK", "8140fe", "丂\ufffd"),
+    ("GBK", "817f41", "\ufffd\x7fA"),
+    ("GBK", "a6d9", "\ue78d"),
+    ("GBK", "80ff", "\ufffd\ufffd"),
+    ("GBK", "fefe41", "\ue4c5A"),
+    ("GB2312", "b0a1b0", "啊\ufffd"),
+    ("GB2312", "b041b0a1", "\ufffdA啊"),
+    ("GB2312", "a2a1", "\ufffd\ufffd"),
+    ("GB18030", "a6d9a8bc", "︐ḿ"),
+    ("GB18030", "8130813041", "\x80A"),
+    ("GB18030", "8430", "\ufffd"),
+    ("GB18030", "81308141", "\ufffd"),
+    ("GB18030", "8130ff3041", "\ufffd0A"),
+    ("GB18030", "8120b0a1", "\ufffd 啊"),
+    ("GB18030", "817f41", "\ufffdA"),
+    ("GB18030", "90308130", "𐀀"),
+    ("GB18030", "e3329a36ff", "\ufffd\ufffd"),
+    ("GB18030", "80ff41", "\ufffd\ufffdA"),
+    ("GB18030", "8135f437", "\ue7c7"),
+    ("EUC-KR", "b0a1a4d4a4a1a4bfa4a2", "가ㅤㄱㅏㄲ"),
+    ("EUC-KR", "b041ff", "\ufffdA\ufffd"),
+    ("EUC-KR", "b0", "\ufffd"),
+    ("x-windows-949", "8141c9a1", "갂\ue000"),
+    ("x-windows-949", "81ff41", "\ufffdA"),
+    ("x-Johab", "8861d931", "가\u3000"),
+    ("x-Johab", "8441ff", "\ufffdA\ufffd"),
+    ("EUC-JP", "a1bda1c0", "—＼"),
+    ("EUC-JP", "8eb18e41", "ｱ\ufffd"),
+    ("EUC-JP", "8fb0a18fa1", "丂\ufffd"),
+    ("EUC-JP", "8f41428f", "\ufffd\ufffd"),
+    ("EUC-JP", "a141a1", "\ufffd\ufffd"),
+    ("EUC-JP", "80ff41", "\ufffdA"),
+    ("Shift_JIS", "815c5c7eb1", "—\\~ｱ"),
+    ("Shift_JIS", "8140ff41", "\u3000\ufffdA"),
+    ("Shift_JIS", "8181", "＝"),
+    ("Shift_JIS", "85408541", "\ufffd@\ufffdA"),
+    ("Shift_JIS", "fc", "\ufffd"),
+    ("windows-31j", "815c8160fa40", "―～ⅰ"),
+    ("windows-31j", "8740f040", "①\ue000"),
+    ("windows-31j", "80a0ff41", "\ufffd\ufffd\ufffdA"),
+]
+ENCODED = [  # what its `text.getBytes(charset)` answered
+    ("US-ASCII", "Aé😀", "413f3f"),
+    ("ISO-8859-15", "€é¤", "a4e93f"),
+    ("windows-1252", "€\x81Ž", "803f8e"),
+    ("KOI8-R", "Жé", "f63f"),
+    ("IBM037", "A\n\x85é€", "c11515513f"),
+    ("IBM01140", "€", "9f"),
+    ("IBM424", "א€", "413f"),
+    ("IBM420", "٪ﺀ", "6c46"),
+    ("UTF-16", "é😀", "feff00e9d83dde00"),
+    ("UTF-16LE", "é😀", "e9003dd800de"),
+    ("x-UTF-16LE-BOM", "é", "fffee900"),
+    ("UTF-32", "é😀", "000000e90001f600"),
+    ("UTF-32LE", "é", "e9000000"),
+    ("X-UTF-32BE-BOM", "é", "0000feff000000e9"),
+    ("Big5", "中═兀é", "a4a4a2a4a4613f"),
+    ("GBK", "中⊕€", "d6d03fa2e3"),
+    ("GB2312", "中é", "d6d0a8a6"),
+    ("GB18030", "中é😀ḿ", "d6d0a8a69439fc36a8bc"),
+    ("EUC-KR", "가갂한", "b0a13fc7d1"),
+    ("x-windows-949", "갂", "8141"),
+    ("EUC-JP", "―—ｱ丂¥", "3fa1bd8eb18fb0a15c"),
+    ("Shift_JIS", "―—¥ｱ", "3f815c5cb1"),
+    ("windows-31j", "～〜①¥", "81603f87405c"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "text"), DECODED)
+def test_decodes_as_java(name: str, data: str, text: str) -> None:
+    messages = pa.array([b"\xff", None, bytes.fromhex(data), b"", None], pa.binary())[1:]  # a slice with nulls
+    decoded = charset(name).decode(messages)
+    decoded.validate(full=True)
+    assert decoded.type == pa.string()
+    assert decoded.to_pylist() == [None, text, "", None]
+
+
+@pytest.mark.parametrize(("name", "text", "data"), ENCODED)
+def test_encodes_as_java(name: str, text: str, data: str) -> None:
+    texts = pa.array(["é", None, text, "", None], pa.string())[1:]
+    encoded = charset(name).encode(texts)
+    encoded.validate(full=True)
+    assert encoded.type == pa.binary()
+    assert encoded.to_pylist() == [None, bytes.fromhex(data), b"", None]
+
+
+@pytest.mark.parametrize("name", ["UTF-16", "US-ASCII", "ISO-8859-1", "IBM037", "EUC-JP"])
+def test_an_empty_array_stays_empty(name: str) -> None:
+    assert charset(name).decode(pa.array([], pa.binary())).equals(pa.array([], pa.string()))
+    assert charset(name).encode(pa.array([], pa.string())).equals(pa.array([], pa.binary()))
+
+
+def test_utf8_is_adopted_without_a_copy() -> None:
+    messages = pa.array([b"x", b"\xffA", None, "é".encode()], pa.binary())[1:]
+    texts = charset("UTF-8").decode(messages)
+    assert texts.type == pa.string()
+    assert texts.buffers()[2].address == messages.buffers()[2].address
+    assert charset("utf8").encode(texts).to_pylist() == [b"\xffA", None, b"\xc3\xa9"]
+
+
+@pytest.mark.parametrize("name", ["ISO-8859-1", "windows-1252", "GBK", "Shift_JIS"])
+def test_ascii_is_adopted_where_it_is_the_same(name: str) -> None:
+    messages = pa.array([b"\xff", b"ab\\~\x00", None], pa.binary())[1:]
+    texts = charset(name).decode(messages)
+    assert texts.to_pylist() == ["ab\\~\x00", None]
+    assert texts.buffers()[2].address == messages.buffers()[2].address
+    assert charset(name).encode(texts).buffers()[2].address == messages.buffers()[2].address
+
+
+@pytest.mark.parametrize(
+    ("data", "encoded"),
+    [  # as Java reads UTF-8 that is not valid, each U+FFFD written as "?"
+        ("ff41", "3f41"),
+        ("eda08041", "3f41"),
+        ("eda041", "3f41"),
+        ("f0908041", "3f41"),
+        ("c0af", "3f3f"),
+        ("f4908080", "3f3f3f3f"),
+    ],
+)
+def test_adopted_text_that_is_no_utf8_is_replaced(data: str, encoded: str) -> None:
+    texts = pa.array([bytes.fromhex(data), None], pa.binary()).view(pa.string())
+    for name in ("ISO-8859-1", "GBK"):
+        assert charset(name).encode(texts).to_pylist() == [bytes.fromhex(encoded), None]
+
+
+def test_a_character_cut_in_two_texts_is_not_joined() -> None:
+    texts = pa.array([b"\xc3", b"\xa9"], pa.binary()).view(pa.string())
+    assert charset("ISO-8859-1").encode(texts).to_pylist() == [b"?", b"?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("utf-8", "UTF-8"),
+        ("UTF8", "UTF-8"),
+        ("unicode-1-1-utf-8", "UTF-8"),
+        ("unicode", "UTF-16"),
+        ("Latin1", "ISO-8859-1"),
+        ("8859_1", "ISO-8859-1"),
+        ("Cp1251", "windows-1251"),
+        ("037", "IBM037"),
+        ("cp936", "GBK"),
+        ("MS936", "x-mswin-936"),
+        ("sjis", "Shift_JIS"),
+        ("MS932", "windows-31j"),
+        ("default", "US-ASCII"),
+    ],
+)
+def test_names_are_javas(name: str, canonical: str) -> None:
+    assert charset(name).name == canonical
+    assert charset(name) is charset(canonical)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "UTF 8", "UTF-16 ", " UTF-8", "UTF-7", "cp65001", "no-such", "utf_8", "latin-1", "\u0130BM037"]
+)
+def test_a_name_that_java_does_not_know_is_an_error(name: str) -> None:
+    with pytest.raises(LookupError, match=r"Java has no charset of that name\..* Served are UTF-8, "):
+        charset(name)
+
+
+def test_a_near_miss_gets_a_hint() -> None:
+    with pytest.raises(LookupError, match=r"Did you mean 'UTF-16'\?"):
+        charset("UTF-16 ")
+
+
+@pytest.mark.parametrize("name", ["ISO-2022-JP", "jis", "CESU-8", "Big5-HKSCS", "x-IBM930"])
+def test_a_charset_that_is_not_served_says_so(name: str) -> None:
+    with pytest.raises(LookupError, match=r"but it is not served here\. Served are "):
+        charset(name)

@@ -238,14 +238,15 @@ def spread(first: Ints, count: Ints) -> Ints:
     return np.repeat(first - (ends - count), count) + np.arange(total)
 
 
-def merge_rows(rows: pa.Array, refused: Mask, others: pa.ListArray) -> pa.ListArray:
+def merge_rows(rows: pa.Array, refused: Mask, others: pa.ListArray | None = None) -> pa.ListArray:
     """The rows of a batch in the order of its messages, from a fast reader and one that gives lists.
 
-    `rows` has one row per message. `others` has one list per refused message, in order; null lists stay null.
+    `rows` has one row per message. `others` has one list per refused message, in order; null lists stay null;
+    None if none was refused.
     """
     count = len(rows)
     where = np.flatnonzero(refused)
-    if not len(where):
+    if others is None:
         offsets = pa.array(np.arange(count + 1, dtype=np.int32))
         return pa.ListArray.from_arrays(offsets, rows)
     bounds = np.asarray(others.offsets).astype(np.int64)

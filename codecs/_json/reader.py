@@ -30,7 +30,7 @@ class JsonReader:
         rows, refused = self._fast.read(messages)
         where = np.flatnonzero(refused)
         if not len(where):
-            return DecodedBatch(pa.ListArray.from_arrays(pa.array(np.arange(len(rows) + 1, dtype=np.int32)), rows))
+            return DecodedBatch(merge_rows(rows, refused))
         answers = [self._exact.read(message) for message in messages.take(pa.array(where)).to_pylist()]
         found = to_arrow([row for rows_of_one, _ in answers for row in rows_of_one or ()], self._row)
         offsets = np.zeros(len(where) + 1, np.int32)

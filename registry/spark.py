@@ -62,7 +62,7 @@ def decode(
         rows, reasons = _single_rows(batch)
         return _judged(format, errors, messages, rows, reasons)
 
-    return _decoding(one_row, message, row, "row", errors)
+    return _decoding(format, one_row, message, row, "row", errors)
 
 
 def decode_rows(
@@ -78,7 +78,8 @@ def decode_rows(
         batch = format.decode_batch(messages, resolved, metadata=metadata)
         return _judged(format, errors, messages, _with_kinds(batch, with_kind), batch.errors)
 
-    return _decoding(all_rows, message, FlinkType("ARRAY", fields=(FlinkField("element", with_kind),)), "rows", errors)
+    lists = FlinkType("ARRAY", fields=(FlinkField("element", with_kind),))
+    return _decoding(format, all_rows, message, lists, "rows", errors)
 
 
 def encode(format: Format, row: Column | str, schema: Any, row_kind: Column | str | None, engine: Engine) -> Column:
@@ -125,6 +126,11 @@ def _column(value: Column | str) -> Column:
     return F.col(value) if isinstance(value, str) else value
 
 
+def _name(function: Callable[..., pa.Array], format: Format, what: str) -> None:
+    """What plans and the user interface of Spark call the UDF: `json_decode`."""
+    function.__name__ = f"{format.identifier.replace('-', '_')}_{what}"
+
+
 def _no_native(format: Format, what: str) -> ConfigurationError:
     return ConfigurationError(
         f"format '{format.identifier}' has no native {what} for this schema and these options; use engine='auto'",
@@ -136,7 +142,12 @@ def _no_native(format: Format, what: str) -> ConfigurationError:
 
 
 def _decoding(
-    kernel: Callable[[pa.Array], pa.Array], message: Column | str, result: FlinkType, name: str, errors: Errors
+    format: Format,
+    kernel: Callable[[pa.Array], pa.Array],
+    message: Column | str,
+    result: FlinkType,
+    name: str,
+    errors: Errors,
 ) -> Column:
     if errors == "capture":
         result = FlinkType("ROW", fields=(FlinkField(name, result), FlinkField("error", _ERROR)))
@@ -144,6 +155,7 @@ def _decoding(
     def udf(messages: pa.Array) -> pa.Array:
         return kernel(messages)
 
+    _name(udf, format, "decode")
     wire, plain = spark_type(result, wire=True), spark_type(nullable(result))
     decoded: Column = arrow_udf(udf, wire).asNondeterministic()(_column(message))
     return decoded if wire == plain else decoded.cast(plain)
@@ -235,6 +247,7 @@ def _encoding(format: Format, schema: pa.Schema | None) -> Callable[..., Column]
 
     def call(row: Column, *row_kind: Column) -> Column:
         function = of_changes if row_kind else of_rows
+        _name(function, format, "encode")
         encoded: Column = arrow_udf(function, BinaryType()).asNondeterministic()(row, *row_kind)
         return encoded
 

@@ -73,6 +73,7 @@ def main() -> None:
         SparkSession.builder.master("local[2]")
         .appName("kvformat demo")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")

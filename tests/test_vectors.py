@@ -16,7 +16,7 @@ _GROUPS = [
 ]
 
 
-@pytest.mark.parametrize(("format", "direction", "section"), _GROUPS, ids="-".join)
+@pytest.mark.parametrize(("format", "direction", "section"), _GROUPS, ids=["-".join(group) for group in _GROUPS])
 def test_kernels_answer_as_flink(format: str, direction: str, section: str) -> None:
     group = [c for c in vectors.cases(format) if c["direction"] == direction and c["id"].split("/")[1] == section]
     problems = [problem for case in group for problem in vectors.failures(case)]

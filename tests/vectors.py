@@ -70,6 +70,8 @@ def failures(case: Case) -> Iterator[str]:
 
 
 def _refusal(case: Case) -> Iterator[str]:
+    if case["factory_error"]["phase"] == "metadata" and not case["metadata"]:
+        return  # no keys were asked of a format without any, which only the recorder does: no caller can tell it apart
     try:
         format = get_format(case["format"], case["options"])
         if case["direction"] == "decode":

@@ -1,15 +1,17 @@
 """Numbers as Java prints them: `Double.toString`, `Float.toString`, `BigDecimal.toString`.
 
-The digits of a floating-point number are the fewest that give it back, as in Java 19 and later (JDK-4511638;
-older ones print `1.9999999999999998E23` for 2e23). From 0.001 up to 10 million they stand as they are (`100.0`),
-elsewhere before an exponent (`1.0E7`). Each rule is here twice: for one value, and for an array.
+The digits of a floating-point number are the fewest that give it back, as in Java 19 and later (JDK-4511638). From
+0.001 up to 10 million they stand as they are (`100.0`), elsewhere before an exponent (`1.0E7`). Each rule is here
+twice: for one value, and for an array. `double_text_17` and `float_text_17` are the texts of Java 17 and before, which
+have a digit too many now and then (`1.9999999999999998E23` for 2e23).
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
-from decimal import Context, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,7 @@ import pyarrow.compute as pc
 
 _SMALLEST_PLAIN, _SMALLEST_SCIENTIFIC = 1e-3, 1e7
 _PLAIN_SCALE = 6  # Arrow, like Java, writes an exponent for decimals below 1E-6 only
-_EXACT = Context(prec=100)
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 # --- one value -----------------------------------------------------------------------------------------
@@ -81,6 +83,123 @@ def _scientific(shortest: str, value: float) -> str:
         digits, _, power = f"{abs(value):.1e}".replace(".", "").partition("e")
         exponent = int(power)
     return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:]}E{exponent}"
+
+
+# --- one value, in Java 17 -----------------------------------------------------------------------------
+
+_LONG_BITS, _INT_BITS = 64, 32
+_BITS_OF_5_POW = (0, *((5**power).bit_length() for power in range(1, 27)))
+
+
+def double_text_17(value: float) -> str:
+    """`Double.toString` of Java 17."""
+    if _stands_plain(value):
+        return repr(value)  # no digit too many here
+    return _special_text(value) or _text_17(struct.unpack("<Q", struct.pack("<d", value))[0], 52, 1023)
+
+
+def float_text_17(value: float) -> str:
+    """`Float.toString` of Java 17, of a 32-bit value that is held in a Python float."""
+    if value == 0:
+        return repr(value)
+    return _special_text(value) or _text_17(struct.unpack("<I", struct.pack("<f", value))[0], 23, 127)
+
+
+def _text_17(bits: int, fraction_bits: int, bias: int) -> str:
+    """The text of an IEEE 754 number that is finite and not zero."""
+    exponent, fraction = divmod(bits, 1 << fraction_bits)
+    sign, exponent = divmod(exponent, 2 * bias + 2)
+    significant = fraction_bits + 1
+    if exponent:
+        fraction += 1 << fraction_bits
+    else:
+        significant = fraction.bit_length()
+        fraction <<= fraction_bits + 1 - significant
+        exponent = significant - fraction_bits
+    digits, point = _digits_17(fraction << (52 - fraction_bits), exponent - bias, significant)
+    return "-" * sign + _notation(digits, point)
+
+
+def _notation(digits: str, point: int) -> str:
+    """The number 0.`digits` times ten to the power of `point`."""
+    if 0 < point <= 7:
+        return f"{digits[:point]:0<{point}}.{digits[point:] or '0'}"
+    if -3 < point <= 0:
+        return f"0.{'0' * -point}{digits}"
+    return f"{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def _digits_17(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
+    """The digits of `fraction` * 2**(`exponent` - 52) and their decimal point, as `FloatingDecimal.dtoa` finds them.
+
+    The fraction has 53 bits, `significant` is how many of them count. Digits are produced until what is left (`rest`)
+    is less than half the distance to the next number (`margin`), both in units of the last digit (`unit`).
+    """
+    trailing = (fraction & -fraction).bit_length() - 1
+    length = 53 - trailing
+    behind_point = max(0, length - exponent - 1)
+    if behind_point == 0 and exponent <= 62:
+        return _integer_digits(fraction << exponent >> 52, exponent - significant - 1)
+    # an estimate of the decimal exponent, of which Java knows that it is right or one too high
+    estimate = (fraction / 2**52 - 1 - 0.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981
+    power = math.floor(estimate)
+    fives, unit_fives = max(0, -power), max(0, power)
+    twos, unit_twos = fives + exponent + behind_point, unit_fives + behind_point
+    margin_twos = twos - significant - (length == 1)  # below a power of two the distance is half
+    twos -= length - 1
+    common = min(twos, unit_twos, margin_twos)
+    twos, unit_twos, margin_twos = twos - common, unit_twos - common, margin_twos - common
+    largest = max(
+        length + twos + _bits_of_5_pow(fives),
+        unit_twos + 1 + _bits_of_5_pow(unit_fives + 1),
+    )
+    rest = (fraction >> trailing) * 5**fives << twos
+    width = next((width for width in (_INT_BITS, _LONG_BITS) if largest < width), 0)
+    return _generated(rest, 5**unit_fives << unit_twos, 5**fives << margin_twos, width, power)
+
+
+def _bits_of_5_pow(power: int) -> int:
+    return _BITS_OF_5_POW[power] if power < len(_BITS_OF_5_POW) else power * 3
+
+
+def _integer_digits(value: int, spare_bits: int) -> tuple[str, int]:
+    """The digits of an integer, without those that its low bits are too coarse for."""
+    dropped = len(str(1 << spare_bits)) - 1 if spare_bits > 1 else 0
+    kept, residue = divmod(value, 10**dropped)
+    digits = str(kept + (dropped > 0 and 2 * residue >= 10**dropped))
+    return digits.rstrip("0"), len(digits) + dropped
+
+
+def _generated(rest: int, unit: int, margin: int, width: int, power: int) -> tuple[str, int]:
+    """The digits of rest / unit, in integers of `width` bits that overflow, or 0 for any size."""
+    sign, mask = 1 << width >> 1, (1 << width) - 1
+
+    def wrapped(value: int) -> int:
+        return ((value + sign) & mask) - sign if width else value
+
+    ten = wrapped(10 * unit)
+    digits: list[int] = []
+    low = high = first = True
+    while first or not (low or high):
+        digit, rest = divmod(rest, unit)
+        rest, margin = wrapped(10 * rest), wrapped(10 * margin)
+        low = high = True
+        if margin > 0 or first:  # else it has overflowed
+            above = wrapped(rest + margin)
+            low, high = rest < margin, above > ten or (above == ten and not width)
+        if first and digit == 0 and not high:
+            power -= 1
+        else:
+            digits.append(digit)
+        if first and not -3 <= power < 8:
+            low = high = False  # a digit behind the point is needed
+        first = False
+    text = "".join(map(str, digits))
+    odd = digits[-1] & 1
+    if high and (not low or wrapped(2 * rest - ten) + odd > 0):
+        text = str(int(text) + 1).rjust(len(text), "0")
+    carried = len(text) > len(digits)
+    return text[: len(digits)], power + 1 + carried
 
 
 # --- an array ------------------------------------------------------------------------------------------

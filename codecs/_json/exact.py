@@ -1,12 +1,14 @@
 """Messages of JSON to rows, one by one, exactly as Flink reads them: the path for everything the fast one refuses.
 
 A document is read into a tree and the tree is bound to the schema. Where Flink's streaming reader gets out of step
-with the document (it goes on inside of a value of the wrong kind), the tree decides.
+with the document (it goes on inside of a value of the wrong kind), the tree decides; but where that makes it fail, the
+message is an error here, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from kvformat.codecs._json.scalars import (
     BadValue,
     Converter,
     MissingField,
+    OutOfStep,
     Rules,
     clean,
     scalar_converter,
@@ -23,6 +26,7 @@ from kvformat.codecs._json.scalars import (
     unreadable,
 )
 from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._json.streaming import StreamingModel
 from kvformat.codecs._json.syntax import JsonFault, JsonParser, Node, Repeated
 from kvformat.registry.errors import SchemaError
 from kvformat.registry.types import FlinkType, arrow_type, nullable
@@ -51,8 +55,13 @@ class ExactReader:
         self._settings = settings
         # of a repeated name the streaming reader reads every value, and may fail at each
         self._parser = JsonParser(keep_repeats=settings.streaming and not settings.lenient)
-        decimals = any(t.root == "DECIMAL" for _, t in row.walk())
-        self._row = _Compiler(settings, Rules(settings.streaming, settings.iso, decimals)).row(row)
+        roots = {t.root for _, t in row.walk()}
+        rules = Rules(settings.streaming, settings.iso, "DECIMAL" in roots)
+        self._row = _Compiler(settings, rules).row(row)
+        self._row_in_step, self._model = self._row, None
+        if settings.streaming and not settings.lenient and "BOOLEAN" in roots:
+            self._row_in_step = _Compiler(settings, replace(rules, in_step=True)).row(row)
+            self._model = StreamingModel(row, rules, fail_on_missing=settings.fail_on_missing)
 
     def read(self, message: bytes | None) -> tuple[list[Row] | None, str | None]:
         """The rows of a message and None, or None and what is wrong with it.
@@ -68,12 +77,11 @@ class ExactReader:
         except JsonFault as fault:
             if not self._settings.lenient:
                 return None, f"not JSON: {fault}"
-            return self._rows(self._parser.elements_before_fault(message) if self._settings.streaming else []), None
+            elements = self._parser.elements_before_fault(message) if self._settings.streaming else []
+            return self._rows(elements, self._row), None
         try:
-            if isinstance(tree, dict):
-                return [self._row(tree)], None
-            if isinstance(tree, list):
-                return self._rows(tree), None
+            if isinstance(tree, dict | list):
+                return self._bind_all(tree), None
         except BadValue as bad:
             return None, str(bad)
         if self._settings.lenient or (tree is None and not self._settings.streaming):
@@ -95,14 +103,27 @@ class ExactReader:
         row: Row = self._row(node)
         return row
 
-    def _rows(self, elements: list[Node]) -> list[Row]:
+    def _bind_all(self, tree: dict[str, Node] | list[Node]) -> list[Row]:
+        """The rows of an object or of an array of objects."""
+
+        def rows(convert: Converter) -> list[Row]:
+            return [convert(tree)] if isinstance(tree, dict) else self._rows(tree, convert)
+
+        try:
+            return rows(self._row_in_step)
+        except OutOfStep:
+            if self._model is None or self._model.fails(tree):
+                raise
+        return rows(self._row)
+
+    def _rows(self, elements: list[Node], convert: Converter) -> list[Row]:
         """One row per object of a top-level array; nulls are skipped, and if lenient all that is no object."""
         rows = []
         for index, element in enumerate(elements):
             if element is None or (self._settings.lenient and not isinstance(element, dict)):
                 continue
             try:
-                rows.append(self._row(element))
+                rows.append(convert(element))
             except BadValue as bad:
                 bad.steps.append(index)
                 raise

@@ -20,12 +20,12 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
 
-from kvformat.codecs._java import decimal_text, double_text
+from kvformat.codecs._java import decimal_text, double_text_17, stripped_decimal
 from kvformat.codecs._json.syntax import Fraction, Integer, Node
 from kvformat.registry.types import FlinkType
 
@@ -39,12 +39,14 @@ class Rules:
     """What decides how a scalar is read.
 
     `streaming` and `iso` as in `ReadSettings`. `decimals`: a DECIMAL column anywhere in the schema makes Jackson keep
-    every fraction as a BigDecimal without trailing zeros, where it otherwise becomes a double.
+    every fraction as a BigDecimal without trailing zeros, where it otherwise becomes a double. `in_step`: a BOOLEAN
+    raises `OutOfStep` for an object or array, which otherwise is false.
     """
 
     streaming: bool
     iso: bool
     decimals: bool
+    in_step: bool = False
 
 
 class BadValue(ValueError):
@@ -72,6 +74,13 @@ class MissingField(BadValue):
 
     def __str__(self) -> str:
         return f"field {self.path!r} is missing"
+
+
+class OutOfStep(BadValue):
+    """An object or array in a BOOLEAN column, where Flink's streaming reader loses its place in the message."""
+
+    def __init__(self, value: Node) -> None:
+        super().__init__(f"{shown(value)} where a BOOLEAN belongs; Flink's reader loses its place there and fails")
 
 
 def unreadable(value: Node, t: FlinkType) -> BadValue:
@@ -111,7 +120,6 @@ _FLOATING = re.compile(
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "BIGINT": 64, "INTERVAL DAY TO SECOND": 64}  # and 32
 _MOST_DIGITS = 25  # more than any integer type holds
-_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _ROUNDING = Context(prec=100, rounding=ROUND_HALF_UP)
 _SMALLEST_NORMAL = 2.0**-126  # of a 32-bit float
 _HALF_WAY_TO_INFINITY = float.fromhex("0x1.ffffffp127")
@@ -298,15 +306,14 @@ def _decimal(t: FlinkType, rules: Rules) -> Converter:
 
 
 def _number_text(rules: Rules) -> Callable[[str], str]:
-    """A number as text, as Jackson's tree prints it."""
+    """A number as text, as Jackson's tree prints it on Java 17."""
 
     def text(token: str) -> str:
         if type(token) is Integer:
             return "0" if token == "-0" else str(token)
         if not rules.decimals:
-            return double_text(float(token))
-        number = decimal_of(token)
-        return "0" if number.is_zero() else decimal_text(number.normalize(_EXACT))
+            return double_text_17(float(token))
+        return decimal_text(stripped_decimal(decimal_of(token)))
 
     return text
 
@@ -401,6 +408,8 @@ def _boolean(t: FlinkType, rules: Rules) -> Converter:
     def read(value: Node) -> bool:
         if isinstance(value, bool):
             return value
+        if rules.in_step and isinstance(value, dict | list):
+            raise OutOfStep(value)
         return isinstance(value, str) and value.strip(_BLANKS).lower() == "true"
 
     return read

@@ -1,72 +1,138 @@
-"""CPU seconds of a whole process tree, and rounds of competing jobs in one run.
+"""What the benchmarks share: CPU seconds of a whole process tree, rounds, and the stored result.
 
-Wall-clock time flatters whoever uses more cores, so jobs are compared by the CPU time of the driver, the JVM and all
-Python workers together. Processes that ended count too: the kernel adds their time to the parent that reaped them.
+A speed is records per CPU-second of the JVM and Python together. Threads that wait cost nothing, so results from
+machines with other numbers of cores can be compared; garbage collection, the compilers of the JVM and Python
+workers that have ended all count.
 """
 
 from __future__ import annotations
 
-import datetime as dt
+import datetime
+import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 RESULTS = Path(__file__).parent / "results"
+Task = Callable[[], object]
 
 
 def tree_cpu_seconds() -> float:
-    """User and system time of this process and all below it, ended children included."""
-    me = psutil.Process()
+    """CPU seconds used so far by this process and all it started, also by those that have ended.
+
+    A process hands its own time and that of its children over to its parent when it is waited for, which the daemon
+    of PySpark's workers does, so the sum over the living never goes back.
+    """
+    this = psutil.Process()
     total = 0.0
-    for process in (me, *me.children(recursive=True)):
+    for process in [this, *this.children(recursive=True)]:
         try:
             times = process.cpu_times()
-        except psutil.NoSuchProcess:  # ended since it was listed: its parent has its time by now
+        except psutil.NoSuchProcess:  # ended meanwhile, its time is now its parent's
             continue
         total += times.user + times.system + times.children_user + times.children_system
     return total
 
 
-def rates(jobs: Mapping[str, Callable[[], object]], records: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Records per CPU second of each job: best and median of some rounds, after one round to warm up.
+@dataclass(frozen=True)
+class Speed:
+    """Records per CPU-second, a number per round."""
 
-    The jobs take turns, so that a machine that slows down slows them all.
-    """
-    found: dict[str, list[float]] = {name: [] for name in jobs}
-    for turn in range(rounds + 1):
-        for name, job in jobs.items():
-            before = tree_cpu_seconds()
-            job()
-            spent = tree_cpu_seconds() - before
-            if turn:
-                found[name].append(records / spent)
-            print(f"  round {turn or 'warm-up'}: {name:34s} {records / spent / 1e6:6.3f} M/CPU-s", flush=True)
-    return {name: {"best": max(values), "median": statistics.median(values)} for name, values in found.items()}
+    rounds: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        return max(self.rounds)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rounds)
+
+    def stored(self) -> dict[str, Any]:
+        """As plain data, whole records."""
+        return {"best": round(self.best), "median": round(self.median), "rounds": [round(r) for r in self.rounds]}
 
 
-def store(name: str, results: Mapping[str, Any]) -> None:
-    """Write the results beside the script, with what they were measured on."""
-    java = subprocess.run(
-        [str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if os.environ.get("JAVA_HOME") else "java", "-version"],
-        capture_output=True,
-        text=True,
-    ).stderr.splitlines()[0]
-    packages = ("pyspark", "pyarrow", "numpy", "orjson")
-    about = {
-        "date": dt.date.today().isoformat(),
-        "python": platform.python_version(),
-        "java": java,
-        "cores": os.cpu_count(),
-        **{package: getattr(__import__(package), "__version__", "?") for package in packages},
+def measure(
+    tasks: Mapping[str, Task], *, records: int, rounds: int, clock: Callable[[], float] = tree_cpu_seconds
+) -> dict[str, Speed]:
+    """The speed of each task. They take turns, so that whatever else the machine does hits all; one round warms up."""
+    speeds: dict[str, list[float]] = {name: [] for name in tasks}
+    for number in range(rounds + 1):
+        for name, task in tasks.items():
+            start, wall = clock(), time.monotonic()
+            task()
+            used, wall = clock() - start, time.monotonic() - wall
+            note = "warm-up" if number == 0 else f"round {number}"
+            print(f"  {note:8} {name:44} {used:7.2f} CPU s {wall:7.2f} s", flush=True)
+            if number:
+                speeds[name].append(records / max(used, 1e-9))
+    return {name: Speed(tuple(values)) for name, values in speeds.items()}
+
+
+def ratios(speeds: Mapping[str, Speed], pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, float]]:
+    """How many times as fast the first of a pair is as the second: by the best and by the median rounds."""
+    return {
+        f"{a} / {b}": {
+            "best": round(speeds[a].best / speeds[b].best, 3),
+            "median": round(speeds[a].median / speeds[b].median, 3),
+        }
+        for a, b in pairs
+        if a in speeds and b in speeds
     }
-    RESULTS.mkdir(exist_ok=True)
+
+
+def environment(*packages: str) -> dict[str, Any]:
+    """Versions, processor and date, to be stored with the figures."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "python": platform.python_version(),
+        "java": _java_version(),
+        "cpus": os.cpu_count(),
+        "processor": _processor(),
+        **{name: importlib.metadata.version(name) for name in packages},
+    }
+
+
+def store(name: str, document: Mapping[str, Any]) -> Path:
+    """Write `results/<name>.json`; parts that were not measured this time are kept from the file that is there."""
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps({"about": about, **results}, indent=1) + "\n", encoding="utf-8")
-    print(f"stored {path}")
+    path.parent.mkdir(exist_ok=True)
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**kept, **document}, indent=2, ensure_ascii=False) + "\n")
+    return path
+
+
+def table(title: str, speeds: Mapping[str, Speed], base: str) -> str:
+    """The speeds as text, each also as a share of `base`."""
+    lines = [f"\n{title}", f"  {'':44} {'best':>10} {'median':>10}   of '{base}'"]
+    for name, speed in speeds.items():
+        share = speed.median / speeds[base].median
+        lines.append(f"  {name:44} {speed.best / 1e6:8.3f} M {speed.median / 1e6:8.3f} M   {share:6.2f}")
+    return "\n".join(lines)
+
+
+def _java_version() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    if java is None:
+        return "unknown"
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # it prints on stderr
+    return (shown.stderr or shown.stdout).partition("\n")[0]
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

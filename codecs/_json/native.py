@@ -1,14 +1,14 @@
-"""Flink's JSON text written by Spark itself: one expression of public functions, no Python worker, no Arrow.
+r"""Flink's JSON text written by Spark itself: one expression of public functions, no Python worker, no Arrow.
 
 `to_json` and Flink both write with Jackson, so most values need nothing. The others are rewritten before
 `to_json` sees them:
 
 | type | what `to_json` would write | what it is given |
 | --- | --- | --- |
-| DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ | by patterns, zone and parser policy of the session | Spark's own text, in UTC |
+| DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ | by patterns, zone and parser policy of the session | variant; text in UTC |
 | INTERVAL | `INTERVAL '1-2' YEAR TO MONTH` | months or milliseconds |
 | DECIMAL | `1.10` | a variant, which is written as `1.1`; or a marked text |
-| characters past U+FFFF | themselves | themselves; the finished text is escaped: `\\uD83D\\uDE00` |
+| characters past U+FFFF | themselves | themselves; the finished text is escaped: `\uD83D\uDE00` |
 
 A variant never has an exponent (`1E+2`), so a row with a multiple of ten or a tiny number takes the complete form,
 which costs about twice as much: its decimals are texts inside an object that no value can imitate,
@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 
 _STRINGS = ("CHAR", "VARCHAR")
 _MAPS = ("MAP", "MULTISET")
-_REWRITTEN = ("DECIMAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND")
+_REWRITTEN = (
+    "DECIMAL",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMP_LTZ",
+    "INTERVAL YEAR TO MONTH",
+    "INTERVAL DAY TO SECOND",
+)
 _ASTRAL = r"[\x{10000}-\x{10FFFF}]"
 _PLAIN_SCALE = 6  # with more digits after the point BigDecimal.toString may write an exponent
 _TINY = 1e-6
@@ -77,17 +85,18 @@ class _Encoder:
 
         doubts = list(self.odd_decimals(row, schema))
         plain = self.to_json(row, schema, self.plain_decimal)
-        complete = self.complete(row, schema)
-        if _astral_names(schema):
-            return _escaped(complete)
-        text = F.when(_any(doubts), complete).otherwise(plain) if doubts else plain  # null is no doubt to CASE
         strings = self.strings(row, schema)
+        if _astral_names(schema):
+            return _escaped(self.complete(row, schema))
         if strings is None:  # somewhere too deep to look at: look at the text
-            return _let(text, lambda text: F.when(_has_astral([text]), _escaped(text)).otherwise(text))
-        if not strings:
-            return text
-        escaped = _let(row, lambda row: _escaped(self.complete(row, schema)))
-        return F.when(_has_astral(strings), escaped).otherwise(text)
+            text = F.when(_any(doubts), self.complete(row, schema)).otherwise(plain) if doubts else plain
+            return _let(text, _escaped_if_needed)
+        if strings:
+            doubts.append(_has_astral(strings))
+        if not doubts:
+            return plain
+        complete = _let(row, lambda row: _let(self.complete(row, schema), _escaped_if_needed))
+        return F.when(_any(doubts), complete).otherwise(plain)  # null is no doubt to CASE
 
     def complete(self, row: Column, schema: FlinkType) -> Column:
         """The text of any row, but for the escapes of characters past U+FFFF."""
@@ -171,12 +180,12 @@ class _Encoder:
 
     # --- characters past U+FFFF ----------------------------------------------------------------------
 
-    def strings(self, value: Column, t: FlinkType, *, in_array: bool = False) -> list[Column] | None:
-        """All text in a value, as string Columns; None if some of it is nested too deep for that."""
+    def strings(self, value: Column, t: FlinkType, *, in_array: bool = False) -> list[_Strings] | None:
+        """All text in a value; None if some of it is nested too deep to be had as a Column."""
         from pyspark.sql import functions as F
 
         if t.root in _STRINGS:
-            return [F.concat_ws("", value) if in_array else value]
+            return [_Strings(value, in_array)]
         if t.root == "ROW":
             return _all([self.strings(v, f.type, in_array=in_array) for f, v in self.members(value, t)])
         if not any(part.root in _STRINGS for _, part in t.walk()):
@@ -189,9 +198,23 @@ class _Encoder:
         return _all([self.strings(part, f.type, in_array=True) for part, f in zip(parts, t.fields, strict=True)])
 
 
-def _all(parts: Sequence[list[Column] | None]) -> list[Column] | None:
+@dataclass(frozen=True, slots=True)
+class _Strings:
+    """A Column of strings, or of arrays of strings."""
+
+    value: Column
+    in_array: bool
+
+    def beyond_ascii(self) -> Column:
+        """Whether there is text with other characters than ASCII. Also right for bytes that aren't valid UTF-8."""
+        from pyspark.sql import functions as F
+
+        return F.exists(self.value, _beyond_ascii) if self.in_array else _beyond_ascii(self.value)
+
+
+def _all(parts: Sequence[list[_Strings] | None]) -> list[_Strings] | None:
     """The parts as one list, or None if one is None."""
-    found: list[Column] = []
+    found: list[_Strings] = []
     for part in parts:
         if part is None:
             return None
@@ -200,7 +223,11 @@ def _all(parts: Sequence[list[Column] | None]) -> list[Column] | None:
 
 
 def _let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """`body(value)` with the value computed once. The body isn't compiled, so rare work in it keeps the code small."""
+    """`body(value)`, with the value computed once.
+
+    Spark doesn't compile the body. That is what rare and long work needs: in the row's own code it would pass the
+    8000 bytes of a method above which the JVM compiles nothing, and all rows would become several times slower.
+    """
     from pyspark.sql import functions as F
 
     return F.transform(F.array(value), body).getItem(0)
@@ -238,15 +265,23 @@ def _astral_names(schema: FlinkType) -> bool:
 # --- text ----------------------------------------------------------------------------------------------
 
 
-def _has_astral(strings: Sequence[Column]) -> Column:
-    """Whether strings have characters past U+FFFF: the search is only for those that have bytes beyond ASCII.
-
-    In invalid UTF-8 the number of characters is a guess, but never that of the bytes where such a character stands.
-    """
+def _beyond_ascii(string: Column) -> Column:
     from pyspark.sql import functions as F
 
-    beyond_ascii = _any([F.octet_length(string) != F.length(string) for string in strings])
-    return beyond_ascii & F.concat_ws("", *strings).rlike(_ASTRAL)
+    return F.octet_length(string) != F.length(string)
+
+
+def _has_astral(strings: Sequence[_Strings]) -> Column:
+    """Whether there are characters past U+FFFF; the search is only done beyond ASCII."""
+    from pyspark.sql import functions as F
+
+    return _any([s.beyond_ascii() for s in strings]) & F.concat_ws("", *(s.value for s in strings)).rlike(_ASTRAL)
+
+
+def _escaped_if_needed(text: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(text.rlike(_ASTRAL), _escaped(text)).otherwise(text)
 
 
 def _escaped(text: Column) -> Column:
@@ -349,7 +384,8 @@ def _epoch() -> Column:
 
 
 def _date(value: Column, settings: WriteSettings) -> Column:
-    return value.cast("string")
+    """As a variant, because a cast to text has another calendar where the session asks for the legacy time parser."""
+    return value.cast("variant")
 
 
 def _time(value: Column, settings: WriteSettings) -> Column:

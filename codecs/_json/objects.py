@@ -173,7 +173,10 @@ class _Members:
         if fresh.all():
             return window.has(step.opening)
         match = window.has(step.literal)
-        return match | (fresh & window.has(step.opening)) if fresh.any() else match
+        if fresh.any():
+            # where no member was read yet, a comma is no way to begin
+            np.copyto(match, window.has(step.opening), where=fresh)
+        return match
 
     def _whole_step(self, step: _Step, window: Window, match: Mask, away: Ints | None) -> None:
         """A step of all rows but those `away`, which read along and then return."""

@@ -39,7 +39,9 @@ def _order(rng: random.Random) -> dict[str, Any]:
         "customer": f"c-{rng.randrange(10**6)}",
         "note": rng.choice([text, None]),
         "price": rng.choice([rng.random() * 1000, 1e-7, -0.0, 1.5e300, 3, None]),
-        "amount": rng.choice([round(rng.random() * 10**5, 2), 100, 0.005, 123456789012.5, "12.50", None]),
+        "amount": rng.choice(
+            [round(rng.random() * 10**5, 2), 100, 1e16, 2e-7, 0.005, 123456789012.5, "12.50", "1E+2", None]
+        ),
         "at": rng.choice(["2024-02-29 23:59:59.123", "1969-12-31 00:00:00", "2024-06-01 12:00:00.123456789", None]),
         "paid": rng.choice([True, False, None]),
         "tags": rng.choice([[], ["a"], ["a", None, text], None]),
@@ -53,7 +55,7 @@ def _order(rng: random.Random) -> dict[str, Any]:
         "b": rng.choice(["AAH/", "", "YQ=="]),
         "m": rng.choice([{}, {"k": 1}, {"k": 1, "é": None}]),
         "r": rng.choice([[], [{"x": 1, "y": [1, 2]}, None, {"y": []}]]),
-        "wide": rng.choice([1, 0.123456789012345678, -12345678901234567.25]),
+        "wide": rng.choice([1, 0.123456789012345678, -12345678901234567.25, 1e19, 1e-18, 5e-19, 1e25]),
         "s": rng.choice(["abc", "abcdef"]),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow as pa
 from kvformat.codecs._columnar import Bytes, Column, Ints, Mask, Window, Words, fixed_width, validity
 from kvformat.codecs._json import bits
 from kvformat.codecs._json.node import JsonBytes, Node, Payload, Scanned, is_null, put
+from kvformat.codecs._json.scalars import fit_decimal
 
 MOST_DIGITS = 19
 """Whatever has no more digits fits a 64-bit word."""
@@ -21,6 +23,7 @@ _EXACT_DOUBLE = np.uint64(2**53)
 _EXACT_SINGLE = np.uint64(2**24)
 _EXACT_SINGLE_POWER = 10
 _MOST_WORDS = 16
+_LONGEST_EXPONENT_TEXT = 24
 
 
 @dataclass(slots=True)
@@ -237,7 +240,7 @@ class DecimalNode(Node):
     """DECIMAL(p, s): rounded half up to the scale, null where it does not fit.
 
     The payload is the unscaled value, as two words where it can have more than 18 digits. Long texts are refused
-    unless Arrow reads them exactly.
+    unless Arrow reads them exactly. Exponents, as in Flink's own `1E+2`, are read one by one.
     """
 
     def __init__(self, precision: int, scale: int) -> None:
@@ -269,6 +272,16 @@ class DecimalNode(Node):
         number = read_number(batch, window)
         reader = self._read_wide if self._wide else self._read_narrow
         ok, payload = reader(batch, window, number)
+        rows = np.flatnonzero(number.ok & number.exponent & (number.end - window.position <= _LONGEST_EXPONENT_TEXT))
+        if len(rows):
+            texts = batch.texts(window.position[rows], number.end[rows]).to_pylist()
+            values = [fit_decimal(Decimal(text), self._precision, self._scale) for text in texts]
+            unscaled = [0 if value is None else int(value.scaleb(self._scale)) for value in values]
+            payload[0][rows] = [value is not None for value in values]
+            payload[1][rows] = np.array([value & (2**64 - 1) for value in unscaled], np.uint64).view(np.int64)
+            if self._wide:
+                payload[2][rows] = [value >> 64 for value in unscaled]
+            ok[rows] = True
         return Scanned(number.end, ok, payload)
 
     def _read_narrow(self, batch: JsonBytes, window: Window, number: Number) -> tuple[Mask, Payload]:

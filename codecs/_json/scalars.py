@@ -282,10 +282,17 @@ def decimal_of(text: str) -> Decimal:
     return Decimal(text)
 
 
+def fit_decimal(number: Decimal, precision: int, scale: int) -> Decimal | None:
+    """The number rounded half up to the scale; None where it does not fit."""
+    whole_digits = precision - scale
+    if number.adjusted() >= whole_digits and not number.is_zero():
+        return None  # before rounding, which would take Java a minute for 1e100000000
+    rounded = number.quantize(Decimal((0, (1,), -scale)), context=_ROUNDING)
+    return rounded if rounded.adjusted() < whole_digits or rounded.is_zero() else None
+
+
 def _decimal(t: FlinkType, rules: Rules) -> Converter:
-    assert t.precision is not None
-    assert t.scale is not None
-    step, whole_digits = Decimal((0, (1,), -t.scale)), t.precision - t.scale
+    precision, scale = t.precision or 0, t.scale or 0
 
     def read(value: Node) -> Decimal | None:
         if type(value) is str:
@@ -296,11 +303,7 @@ def _decimal(t: FlinkType, rules: Rules) -> Converter:
             text = value
         else:
             raise ValueError
-        number = decimal_of(text)
-        if number.adjusted() >= whole_digits and not number.is_zero():
-            return None  # before rounding, which would take Java a minute for 1e100000000
-        rounded = number.quantize(step, context=_ROUNDING)
-        return rounded if rounded.adjusted() < whole_digits or rounded.is_zero() else None
+        return fit_decimal(decimal_of(text), precision, scale)
 
     return read
 

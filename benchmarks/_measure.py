@@ -8,6 +8,7 @@ workers that have ended all count.
 from __future__ import annotations
 
 import datetime
+import functools
 import importlib.metadata
 import json
 import os
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]  # its types are a package of their own
 
 RESULTS = Path(__file__).parent / "results"
 Task = Callable[[], object]
@@ -92,6 +93,7 @@ def ratios(speeds: Mapping[str, Speed], pairs: Iterable[tuple[str, str]]) -> dic
     }
 
 
+@functools.cache
 def environment(*packages: str) -> dict[str, Any]:
     """Versions, processor and date, to be stored with the figures."""
     return {
@@ -100,12 +102,12 @@ def environment(*packages: str) -> dict[str, Any]:
         "java": _java_version(),
         "cpus": os.cpu_count(),
         "processor": _processor(),
-        **{name: importlib.metadata.version(name) for name in packages},
+        **{name: _version(name) for name in packages},
     }
 
 
 def store(name: str, document: Mapping[str, Any]) -> Path:
-    """Write `results/<name>.json`; parts that were not measured this time are kept from the file that is there."""
+    """Write `results/<name>.json`; parts that were not measured this time are kept as they are."""
     path = RESULTS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     kept = json.loads(path.read_text()) if path.exists() else {}
@@ -120,6 +122,13 @@ def table(title: str, speeds: Mapping[str, Speed], base: str) -> str:
         share = speed.median / speeds[base].median
         lines.append(f"  {name:44} {speed.best / 1e6:8.3f} M {speed.median / 1e6:8.3f} M   {share:6.2f}")
     return "\n".join(lines)
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _java_version() -> str:

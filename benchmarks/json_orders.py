@@ -181,7 +181,7 @@ def _decode(spark: SparkSession, folder: str, records: int, rounds: int) -> dict
     from pyspark.sql.types import BinaryType
 
     frame = _cached(spark, f"{folder}/messages.parquet")
-    same = F.arrow_udf(_identity, BinaryType())
+    same = F.arrow_udf(_identity, BinaryType())  # type: ignore[attr-defined]  # PySpark's stubs leave it out
     ours = get_format("json").decode("value", SCHEMA)
     theirs = F.from_json(F.col("value").cast("string"), spark_schema(ROW))
     wrong = frame.limit(20_000).where(~ours.eqNullSafe(theirs)).count()
@@ -195,7 +195,7 @@ def _decode(spark: SparkSession, folder: str, records: int, rounds: int) -> dict
     speeds = measure(tasks, records=records, rounds=rounds)
     frame.unpersist()
     print(table("decode in Spark, records per CPU-second", speeds, "from_json"))
-    return _document(speeds, [("kvformat decode", "from_json"), ("kvformat decode", "identity arrow_udf")])
+    return _document(speeds, [("kvformat decode", "from_json"), ("kvformat decode", "identity arrow_udf")], records)
 
 
 def _identity(values: pa.Array) -> pa.Array:
@@ -219,7 +219,7 @@ def _encode(spark: SparkSession, folder: str, records: int, rounds: int) -> dict
     speeds = measure(tasks, records=records, rounds=rounds)
     frame.unpersist()
     print(table("encode in Spark, records per CPU-second", speeds, "to_json"))
-    return _document(speeds, [("kvformat encode", "to_json"), ("kvformat encode, engine='arrow'", "to_json")])
+    return _document(speeds, [("kvformat encode", "to_json"), ("kvformat encode, engine='arrow'", "to_json")], records)
 
 
 # --- the kernel alone ----------------------------------------------------------------------------------
@@ -237,7 +237,9 @@ def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
     typed = "orjson + pa.array, cast to the types"
     print(table("kernel, one thread, records per CPU-second", speeds, typed))
-    return _document(speeds, [("kvformat decode_batch", other) for other in tasks if other != "kvformat decode_batch"])
+    return _document(
+        speeds, [("kvformat decode_batch", other) for other in tasks if other != "kvformat decode_batch"], records
+    )
 
 
 def _batches(messages: pa.BinaryArray) -> list[pa.BinaryArray]:
@@ -344,14 +346,20 @@ def measure_variants(records: int, rounds: int) -> dict[str, Any]:
     tasks = {name: _kernel(_batches(pa.array(messages, pa.binary()))) for name, messages in inputs.items()}
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
     print(table("variants, kernel on one thread, records per CPU-second", speeds, "plain"))
-    return _document(speeds, [(name, "plain") for name in tasks if name != "plain"])
+    return _document(speeds, [(name, "plain") for name in tasks if name != "plain"], records)
 
 
 # --- the run -------------------------------------------------------------------------------------------
 
 
-def _document(speeds: dict[str, Speed], pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    return {"per_cpu_second": {k: v.stored() for k, v in speeds.items()}, "ratios": ratios(speeds, pairs)}
+def _document(speeds: dict[str, Speed], pairs: list[tuple[str, str]], records: int) -> dict[str, Any]:
+    """A part as it is stored, with the run it comes from, because a file may hold parts of several runs."""
+    return {
+        "per_cpu_second": {name: speed.stored() for name, speed in speeds.items()},
+        "ratios": ratios(speeds, pairs),
+        "records": records,
+        "environment": environment("kvformat", "pyspark", "pyarrow", "numpy", "orjson"),
+    }
 
 
 def main() -> None:
@@ -374,10 +382,8 @@ def main() -> None:
         figures["variants"] = measure_variants(min(records, 200_000), rounds)
     if parts & {"decode", "encode"}:
         figures |= measure_spark(records, rounds, parts)
-    about = environment("kvformat", "pyspark", "pyarrow", "numpy", "orjson")
-    document = {**figures, "schema": SCHEMA, "records": records, "rounds": rounds, "environment": about}
     if not arguments.no_store:
-        print(f"\nstored in {store('json_orders', document)}")
+        print(f"\nstored in {store('json_orders', {'schema': SCHEMA, **figures})}")
 
 
 if __name__ == "__main__":

@@ -417,9 +417,12 @@ def _months(value: Column, settings: WriteSettings) -> Column:
 
 
 def _milliseconds(value: Column, settings: WriteSettings) -> Column:
+    """From the interval's own parts, because `timestamp_diff` goes through the session's zone, even without one."""
     from pyspark.sql import functions as F
 
-    return F.timestamp_diff("MILLISECOND", _epoch(), _epoch() + value)
+    days, hours, minutes, seconds = (F.date_part(F.lit(part), value) for part in ("DAY", "HOUR", "MINUTE", "SECOND"))
+    whole = ((days.cast("long") * 24 + hours) * 60 + minutes) * 60_000
+    return whole + (seconds * 1000).cast("long")  # all parts have one sign, so that this cuts towards zero
 
 
 _SCALARS: dict[str, Callable[[Column, WriteSettings], Column]] = {

@@ -28,7 +28,7 @@ def get_format(identifier: str, options: Mapping[str, Any] | None = None) -> For
     `get_format("json", {"ignore-parse-errors": "true"})`. Raises `UnknownFormatError`, `FormatClashError`,
     `PluginError`, `MissingExtraError` or `OptionError`, each saying what is there and what to do.
     """
-    return _format_class(identifier)(options)
+    return format_class(identifier)(options)
 
 
 def available_formats() -> list[str]:
@@ -58,7 +58,8 @@ def register_format(cls: type[Format]) -> type[Format]:
     return cls
 
 
-def _format_class(identifier: str) -> type[Format]:
+def format_class(identifier: str) -> type[Format]:
+    """The class of a format by its name; raises as `get_format` does, but for options."""
     with _lock:
         if identifier in _registered:
             return _registered[identifier]

@@ -10,6 +10,7 @@
     │   ├── SchemaError                          a schema can't be read, or the format can't serve it
     │   ├── MetadataError (LookupError)          a metadata key that the format does not have
     │   └── DirectionError (NotImplementedError) the format only reads, or only writes
+    ├── SchemaRegistryError (ConnectionError) a schema registry can't be asked, or answers nonsense
     └── DataError (ValueError)               a record is bad
         ├── DecodeError                          a message can't be read
         └── EncodeError                          a row can't be written
@@ -78,6 +79,27 @@ class MetadataError(ConfigurationError, LookupError):
 
 class DirectionError(ConfigurationError, NotImplementedError):
     """The format has no decoder, or no encoder."""
+
+
+class SchemaRegistryError(KvFormatError, ConnectionError):
+    """A schema registry can't be asked, or answers nonsense: no fault of the records, which stay unread.
+
+    Raised whatever the policy for bad records is, so that a task fails and can be tried again. `url` is the registry's,
+    without secrets; `schema_id` or `subject` is what it was asked for.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        format: str | None = None,
+        reason: str | None = None,
+        url: str | None = None,
+        schema_id: int | None = None,
+        subject: str | None = None,
+    ) -> None:
+        super().__init__(message, format=format, reason=reason)
+        self.url, self.schema_id, self.subject = url, schema_id, subject
 
 
 class DataError(KvFormatError, ValueError):

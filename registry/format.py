@@ -27,7 +27,7 @@ from kvformat.registry.errors import (
     did_you_mean,
     listed,
 )
-from kvformat.registry.options import Direction, Option, parse_options
+from kvformat.registry.options import Direction, Option, owner, parse_options
 from kvformat.registry.types import FlinkType, resolve_schema, row_type, spark_type
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Engine = Literal["auto", "arrow", "native"]
 Errors = Literal["raise", "capture"]
+Part = Literal["key", "value"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,21 @@ class Format(abc.ABC):
 
     def validate(self, direction: Direction) -> None:  # noqa: B027 - a hook that few formats need
         """Look at the options together; raise `OptionError` for what can't be used in this direction."""
+
+    @classmethod
+    def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
+        """The options with what a table of one Kafka topic adds to them, such as the subject of a schema registry.
+
+        `part` is 'key' or 'value'. What the user gave must stay as it is.
+        """
+        return options
+
+    def for_encoding(self, schema: pa.Schema) -> Format:
+        """The format that a Spark job carries to its executors: what one process does for all of them is done here.
+
+        Called by `encode`, once, with the canonical schema; never when a plan is shown or run.
+        """
+        return self
 
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
         """A Spark expression that gives just what the kernel gives, where that is faster; else None."""
@@ -257,8 +273,10 @@ class Format(abc.ABC):
         return DirectionError(f"format '{self.identifier}' can only {other}, not {direction}", format=self.identifier)
 
     def __repr__(self) -> str:
-        hidden = {spec.name for spec in self.option_specs if spec.sensitive}
-        shown = {name: "******" if name in hidden else value for name, value in self._given.items()}
+        shown = {}
+        for name, value in self._given.items():
+            spec = owner(self.option_specs, name)
+            shown[name] = value if spec is None else spec.masked(value)
         return f"{type(self).__name__}({shown!r})" if shown else f"{type(self).__name__}()"
 
     def __eq__(self, other: object) -> bool:

@@ -15,6 +15,8 @@ from typing import Any, Literal
 from kvformat.registry.errors import OptionError, did_you_mean, listed
 
 Direction = Literal["decode", "encode"]
+_MASK = "******"
+_USERINFO = re.compile(r"://[^\s,\"']*@")
 OptionType = Literal["string", "boolean", "int", "long", "double", "enum", "duration", "memory", "list", "map"]
 
 
@@ -26,6 +28,8 @@ class Option:
     (duration), int bytes (memory), tuple of str (list), dict (map). `allowed` restricts a `string` exactly and an
     `enum` whatever its case, which then takes the spelling given here. `checked` names the one direction in which
     `allowed` is enforced, where Flink does it in one only. A `sensitive` value never reaches a repr or an error.
+    `fallback` names keys that count where the option itself is not given. A map is given as one text, as entries of
+    its own (`properties.<key>`), or both; an entry of its own wins.
     """
 
     name: str
@@ -37,10 +41,23 @@ class Option:
     sensitive: bool = False
     required: bool = False
     checked: Direction | None = None
+    fallback: tuple[str, ...] = ()
+
+    def masked(self, value: Any) -> Any:
+        """The value as it may be shown: without secrets, those in an URL included."""
+        if self.sensitive:
+            return _MASK
+        return without_userinfo(value) if isinstance(value, str) else value
 
     def shown(self, value: str) -> str:
         """The value as it may appear in texts."""
-        return "'******'" if self.sensitive else repr(value)
+        return repr(self.masked(value))
+
+    def keys(self, given: Mapping[str, Any]) -> list[str]:
+        """The given keys that are this option's: those of a map's entries first, then the one whose value counts."""
+        entries = [key for key in given if key.startswith(f"{self.name}.")] if self.type == "map" else []
+        named = [key for key in (self.name, *self.fallback) if key in given]
+        return [*entries, *named[:1]]
 
     def parse(self, text: str) -> Any:
         """The value of a text; `ValueError` says what is allowed."""
@@ -62,9 +79,9 @@ class ParsedOptions:
 
 def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]) -> ParsedOptions:
     """Check and parse what a user gave; raises `OptionError` for what is unknown, missing or malformed."""
-    known = {spec.name: spec for spec in specs}
+    known = {name: spec for spec in specs for name in (spec.name, *spec.fallback)}
     for name in given:
-        if name not in known:
+        if owner(specs, name) is None:
             raise OptionError(
                 f"format '{format}' has no option {name!r}.{did_you_mean(str(name), known)} "
                 f"Supported options: {listed(known)}",
@@ -74,16 +91,17 @@ def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]
     values: dict[str, Any] = {}
     deferred: dict[Direction, OptionError] = {}
     for spec in specs:
-        if spec.name not in given:
+        keys = spec.keys(given)
+        if not keys:
             if spec.required:
                 raise OptionError(
                     f"format '{format}' needs the option '{spec.name}': {spec.doc}", format=format, option=spec.name
                 )
             values[spec.name] = spec.default
             continue
-        text = given[spec.name]
+        text = given[keys[-1]]
         try:
-            values[spec.name] = spec.parse(_as_text(text))
+            values[spec.name] = _map_of(spec, keys, given) if spec.type == "map" else spec.parse(_as_text(text))
         except ValueError as cause:
             error = OptionError(
                 f"invalid value {spec.shown(str(text))} for option '{spec.name}' of format '{format}': {cause}",
@@ -96,6 +114,26 @@ def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]
             values[spec.name] = text
             deferred[spec.checked] = error
     return ParsedOptions(values, deferred)
+
+
+def owner(specs: Sequence[Option], key: str) -> Option | None:
+    """The option that a given key belongs to, by its name, a fallback, or as an entry of a map."""
+    return next((spec for spec in specs if spec.keys({key: ""})), None)
+
+
+def without_userinfo(text: str) -> str:
+    """A text in which no URL names a user or a password."""
+    return _USERINFO.sub(f"://{_MASK}@", text)
+
+
+def _map_of(spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> dict[str, str]:
+    """A map from its one text and its entries."""
+    prefix = f"{spec.name}."
+    whole: dict[str, str] = {}
+    for key in keys:
+        if not key.startswith(prefix):
+            whole = spec.parse(_as_text(given[key]))
+    return whole | {key[len(prefix) :]: _as_text(given[key]) for key in keys if key.startswith(prefix)}
 
 
 def _as_text(value: Any) -> str:
@@ -115,11 +153,14 @@ def options_table(specs: Sequence[Option]) -> str:
             "required" if spec.required else "(none)" if spec.default is None else f"`{_as_default(spec.default)}`"
         )
         allowed = ", ".join(f"`{value}`" for value in spec.allowed or ())
-        lines.append(f"| `{spec.name}` | {spec.type} | {default} | {allowed} | {spec.doc} |")
+        also = f" Also as {', '.join(f'`{key}`' for key in spec.fallback)}." if spec.fallback else ""
+        lines.append(f"| `{spec.name}` | {spec.type} | {default} | {allowed} | {spec.doc}{also} |")
     return "\n".join(lines)
 
 
 def _as_default(value: Any) -> str:
+    if isinstance(value, dt.timedelta):
+        return f"{value.total_seconds():g} s"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -225,7 +266,7 @@ def _map(text: str) -> dict[str, str]:
     found = {}
     for key, colon, value in pairs:
         if not colon:
-            raise ValueError(f"expected key:value pairs with commas between, found {key!r}")
+            raise ValueError("expected key:value pairs with commas between")  # what was found may be a secret
         found[key.strip()] = value.strip()
     return found
 

@@ -94,6 +94,7 @@ def encode(format: Format, row: Column | str, schema: Any, row_kind: Column | st
         return _encoding(format, None)(struct, *kinds)
     resolved = format.prepare("encode", schema)
     format.encode_batch(pa.array([], pa.struct(list(resolved))), resolved)  # types the format can't serve fail here
+    format = format.for_encoding(resolved)
     declared = row_type(resolved)
     by_arrow = _encoding(format, resolved)(_transported(struct, declared), *kinds)
     if engine == "arrow":

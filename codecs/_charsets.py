@@ -54,7 +54,7 @@ class Charset:
         if self._same_bytes(texts):
             return texts.view(pa.binary())
         values = texts.view(pa.binary()).to_pylist()  # a text may have been adopted and be no valid UTF-8
-        return pa.array([None if data is None else self._encode_one(_java_text(data)) for data in values], pa.binary())
+        return pa.array([None if data is None else self._encode_one(java_text(data)) for data in values], pa.binary())
 
     def _same_bytes(self, values: pa.Array) -> bool:
         return len(values) == 0 or (self._ascii and bool(_content(values)[1].max(initial=0) < 0x80))
@@ -288,7 +288,7 @@ def _utf_bytes(name: str, text: str) -> bytes:
     return ("\ufeff" + text if marked and text else text).encode(codec)
 
 
-def _java_text(data: bytes) -> str:
+def java_text(data: bytes) -> str:
     """The text that Java makes of bytes that ought to be UTF-8."""
     try:
         return data.decode()

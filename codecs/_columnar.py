@@ -11,6 +11,7 @@ finished therefore knows that it never read a byte of the neighbour.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ FRONT = 64
 """Bytes before the first message, so that a cursor may stand a little before its message."""
 BACK = 256
 """Bytes behind the last message, so that a window may reach beyond it."""
+_KEPT = 31 << 20
 _WINDOW = 64
 _BLOCK = np.dtype((np.void, _WINDOW))
 
@@ -39,6 +41,7 @@ class MessageBytes:
     """
 
     def __init__(self, messages: pa.Array) -> None:
+        _keep_memory()
         offsets_buffer, data = messages.buffers()[1:]
         width = np.int64 if messages.type in (pa.large_binary(), pa.large_string()) else np.int32
         offsets = np.frombuffer(offsets_buffer, width)[messages.offset : messages.offset + len(messages) + 1]
@@ -88,14 +91,25 @@ class MessageBytes:
 
     def texts(self, start: Ints, end: Ints) -> pa.Array:
         """The texts between two positions each, within the messages themselves, as strings."""
-        return _pieces(self.bytes, start, end, pa.string(), None)
+        return pieces_of(self.bytes, start, end, pa.string(), None)
 
     def pieces(self, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None = None) -> pa.Array:
         """The texts between two positions each as a string or binary array; null where not `valid`."""
         if self._more:
             self.bytes = np.concatenate([self.bytes, *self._more])
             self._more = []
-        return _pieces(self.bytes, start, end, kind, valid)
+        return pieces_of(self.bytes, start, end, kind, valid)
+
+
+@functools.cache
+def _keep_memory() -> None:
+    """Let the C library keep the memory of one batch for the next one.
+
+    glibc gives each larger block back to the system, where getting it again costs more than most steps over it, until
+    it sees such blocks freed: it then keeps those up to the size of the largest one so far (mallopt(3),
+    M_MMAP_THRESHOLD). This one is never touched, so it takes no memory; it is just below the most that counts.
+    """
+    bytearray(_KEPT)
 
 
 class Window:
@@ -266,7 +280,7 @@ def merge_rows(rows: pa.Array, refused: Mask, others: pa.ListArray | None = None
     )
 
 
-def _pieces(data: Bytes, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None) -> pa.Array:
+def pieces_of(data: Bytes, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None) -> pa.Array:
     """All pieces in one `take`: with the offsets [start0, end0, start1, end1, ...] they are at the even places."""
     count = len(start)
     if count == 0:

@@ -53,9 +53,11 @@ class ExactReader:
                     f"JSON format doesn't support non-string as key type of map. The type is: {t}", field=path
                 )
         self._settings = settings
-        # of a repeated name the streaming reader reads every value, and may fail at each
-        self._parser = JsonParser(keep_repeats=settings.streaming and not settings.lenient)
         roots = {t.root for _, t in row.walk()}
+        self._parser = JsonParser(  # of a repeated name the streaming reader reads every value, and may fail at each
+            keep_repeats=settings.streaming and not settings.lenient,
+            decimals=not settings.streaming and "DECIMAL" in roots,
+        )
         rules = Rules(settings.streaming, settings.iso, "DECIMAL" in roots)
         self._row = _Compiler(settings, rules).row(row)
         self._row_in_step, self._model = self._row, None

@@ -21,6 +21,8 @@ import re
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, TypeAlias
 
+from kvformat.codecs._scalars import decimal_of
+
 MAX_DEPTH = 1000
 MAX_DIGITS = 1000
 
@@ -54,24 +56,30 @@ class Repeated(dict[str, Node]):
 
 
 class JsonFault(Exception):
-    """A message is not JSON; `str()` says why, and where unless the place is not known."""
+    """A message is not JSON; `str()` says why, and where unless the place (`at`) is not known."""
 
     def __init__(self, reason: str, at: int | None = None) -> None:
+        self.at = at
         super().__init__(reason if at is None else f"{reason} at character {at + 1}")
 
 
 class JsonParser:
-    """Bytes to trees. With `keep_repeats` objects with a repeated name are `Repeated`, else plain dicts (last wins)."""
+    """Bytes to trees. With `keep_repeats` objects with a repeated name are `Repeated`, else plain dicts (last wins).
 
-    def __init__(self, *, keep_repeats: bool = False) -> None:
+    With `decimals` a fraction whose exponent Java's BigDecimal can't hold is no JSON, wherever it stands. Without
+    `raw_controls` control characters in strings must be escaped.
+    """
+
+    def __init__(self, *, keep_repeats: bool = False, decimals: bool = False, raw_controls: bool = True) -> None:
         self._hook = _object if keep_repeats else None
-        # a short text needs no check of its numbers, and marking them by a type is faster than by a function
-        self._short = self._decoder(Integer, Fraction)
-        self._long = self._decoder(_checked_integer, _checked_fraction)
+        self._raw_controls = raw_controls
+        # a short text needs no check of its digits, and marking numbers by a type is faster than by a function
+        self._short = self._decoder(Integer, _java_decimal if decimals else Fraction)
+        self._long = self._decoder(_checked_integer, _checked_java_decimal if decimals else _checked_fraction)
 
     def _decoder(self, integer: Any, fraction: Any) -> JSONDecoder:
         return JSONDecoder(
-            strict=False,
+            strict=not self._raw_controls,
             parse_int=integer,
             parse_float=fraction,
             parse_constant=_refuse_constant,
@@ -90,7 +98,7 @@ class JsonParser:
                 pass
             else:
                 return self._document(text, 0)
-        text, malformed = _text(message)
+        text, malformed = text_of(message)
         start = _skip(text, 0)
         if not malformed:
             return self._document(text, start) if start < len(text) else None
@@ -98,6 +106,10 @@ class JsonParser:
             return self._value(text, start)[0]
         except JsonFault:
             raise JsonFault("bytes that are not UTF-8") from None
+
+    def first(self, text: str) -> Node:
+        """The tree of the value that a text begins with, whatever follows it; raises `JsonFault` without one."""
+        return self._value(text, _skip(text, 0))[0]
 
     def _document(self, text: str, start: int) -> Node:
         """The value that begins at a place, with nothing but blanks behind it."""
@@ -110,7 +122,7 @@ class JsonParser:
 
     def elements_before_fault(self, message: bytes) -> list[Node]:
         """The complete elements of a top-level array that is cut off or broken; none when only its surroundings are."""
-        text, _ = _text(message)
+        text, _ = text_of(message)
         at = _skip(text, 0)
         found: list[Node] = []
         before = "["
@@ -208,6 +220,19 @@ def _checked_fraction(token: str) -> Fraction:
     return Fraction(token)
 
 
+def _java_decimal(token: str) -> Fraction:
+    try:
+        decimal_of(token)
+    except ValueError:
+        raise JsonFault(f"a number with the exponent {token.lower().partition('e')[2][:30]}") from None
+    return Fraction(token)
+
+
+def _checked_java_decimal(token: str) -> Fraction:
+    _check_digits(token)
+    return _java_decimal(token)
+
+
 def _check_digits(token: str) -> None:
     if len(token) > MAX_DIGITS and sum(map(str.isdigit, token)) > MAX_DIGITS:
         raise JsonFault(f"a number of more than {MAX_DIGITS} digits")
@@ -234,7 +259,7 @@ _LOOSE = re.compile(rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\x
 _LOOSE_ERRORS = "kvformat.jackson"
 
 
-def _text(message: bytes) -> tuple[str, bool]:
+def text_of(message: bytes) -> tuple[str, bool]:
     """The text of a message, and whether it is malformed UTF-8; if so, the text ends where Jackson fails."""
     encoding, start = _encoding(message)
     body = message[start:]

@@ -30,11 +30,11 @@ from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry.errors import SchemaError, listed
 from kvformat.registry.types import FlinkType, arrow_type, nullable
 
-_Parts = list[str | pa.LargeStringArray]
+Parts = list[str | pa.LargeStringArray]
 _Indices = npt.NDArray[np.int64]
 _RowsOf = Callable[[_Indices], _Indices]  # from places in a nested array to the top-level rows that hold them
 
-_TEXT = pa.large_string()
+TEXT = pa.large_string()
 _NULL_KEY = (
     "Fail to serialize at field: {path}. JSON format doesn't support to serialize map data with null keys. "
     "You can drop null key entries or encode null in literals by specifying map-null-key.mode option."
@@ -70,7 +70,7 @@ class JsonWriter:
         """As `write`, but text, to be put into an envelope."""
         batch = _Batch(self._settings)
         parts = batch.row(rows, self._row, "", lambda places: places)
-        return batch.settle(_joined(parts, len(rows)))
+        return batch.settle(joined(parts, len(rows)))
 
 
 class _Batch:
@@ -88,9 +88,9 @@ class _Batch:
         for rows, error in reversed(self._failures):
             errors[rows] = error
         found = pa.array(errors, pa.string())
-        return pc.if_else(found.is_null(), texts, pa.scalar(None, _TEXT)), found
+        return pc.if_else(found.is_null(), texts, pa.scalar(None, TEXT)), found
 
-    def value(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> _Parts:
+    def value(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
         values = _stored(values, t)
         if t.root == "ROW":
             return self.row(values, t, path, rows_of)
@@ -100,12 +100,12 @@ class _Batch:
             return self._map(values, t, path, rows_of)
         return self._scalar(values, t, path)
 
-    def row(self, values: pa.StructArray, t: FlinkType, path: str, rows_of: _RowsOf) -> _Parts:
+    def row(self, values: pa.StructArray, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
         if not pa.types.is_struct(values.type):
             raise _mismatch(values, t, path)
         children = values.flatten() if values.null_count else [values.field(i) for i in range(values.type.num_fields)]
         by_name = {field.name: child for field, child in zip(values.type, children, strict=True)}
-        members: list[_Parts] = []
+        members: list[Parts] = []
         for field in t.fields:
             at = f"{path}.{field.name}" if path else field.name
             if field.name not in by_name:
@@ -113,30 +113,30 @@ class _Batch:
                     f"column '{at}' is missing: {field.type} was declared, the data has {listed(by_name)}",
                     field=at,
                 )
-            members.append([_name(field.name) + ":", *self.value(by_name[field.name], field.type, at, rows_of)])
+            members.append([member_name(field.name) + ":", *self.value(by_name[field.name], field.type, at, rows_of)])
         if self._settings.ignore_null_fields and any(_has_nulls(member[1:]) for member in members):
-            inside: _Parts = [_present_only(members, len(values))]
+            inside: Parts = [_present_only(members, len(values))]
         else:
             inside = [part for i, member in enumerate(members) for part in ("," if i else "", *member)]
-        return _unless_null(values, ["{", *inside, "}"])
+        return unless_null(values, ["{", *inside, "}"])
 
-    def _array(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> _Parts:
+    def _array(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
         if not _is_list(values.type):
             raise _mismatch(values, t, path)
-        counts = _counts(pc.list_value_length(values))
-        offsets = _offsets(counts)
+        counts = list_counts(pc.list_value_length(values))
+        offsets = list_offsets(counts)
 
         def above(places: _Indices) -> _Indices:
             return rows_of(np.searchsorted(offsets, places, side="right") - 1)
 
         parts = self.value(values.flatten(), t.fields[0].type, f"{path}.element", above)
-        return _unless_null(values, ["[", *_lists(parts, offsets), "]"])
+        return unless_null(values, ["[", *joined_lists(parts, offsets), "]"])
 
-    def _map(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> _Parts:
+    def _map(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
         if not (pa.types.is_map(values.type) or _is_list_of_pairs(values.type)):
             raise _mismatch(values, t, path)
         value_type = t.fields[1].type if t.root == "MAP" else FlinkType("INT")
-        counts, keys, items = _entries(values)
+        counts, keys, items = map_entries(values)
         keys = _stored(keys, t.fields[0].type)
         if not _is_text(keys.type):
             raise _mismatch(keys, t.fields[0].type, f"{path}.key")
@@ -147,13 +147,13 @@ class _Batch:
             maps = owners[places]
             return rows_of(maps[real[maps]])  # what stands in a null map does not count
 
-        keys = self._named(keys.cast(_TEXT), path, above)
-        parts = ['"', _escaped(keys), '":', *self.value(items, value_type, f"{path}.value", above)]
+        keys = self._named(keys.cast(TEXT), path, above)
+        parts = ['"', escaped(keys), '":', *self.value(items, value_type, f"{path}.value", above)]
         kept = _entries_of_java(owners, keys)
         if kept is not None:
             counts = np.bincount(owners[kept], minlength=len(values))
-            parts = [_joined(parts, len(owners)).take(pa.array(kept))]
-        return _unless_null(values, ["{", *_lists(parts, _offsets(counts)), "}"])
+            parts = [joined(parts, len(owners)).take(pa.array(kept))]
+        return unless_null(values, ["{", *joined_lists(parts, list_offsets(counts)), "}"])
 
     def _named(self, keys: pa.LargeStringArray, path: str, rows_of: _RowsOf) -> pa.LargeStringArray:
         """The keys of maps as `map-null-key.mode` wants them; an entry whose key is still null is not written."""
@@ -162,7 +162,7 @@ class _Batch:
             self._failures.append((rows_of(places), _NULL_KEY.format(path=path)))
         return keys.fill_null(self._settings.null_key_literal) if self._settings.null_key_mode == "LITERAL" else keys
 
-    def _scalar(self, values: pa.Array, t: FlinkType, path: str) -> _Parts:
+    def _scalar(self, values: pa.Array, t: FlinkType, path: str) -> Parts:
         accepts, text = _SCALARS[t.root]
         if not accepts(values.type):
             raise _mismatch(values, t, path)
@@ -184,9 +184,9 @@ def _mismatch(values: pa.Array, t: FlinkType, path: str) -> SchemaError:
 # --- parts ---------------------------------------------------------------------------------------------
 
 
-def _joined(parts: Sequence[str | pa.LargeStringArray], length: int, *, nulls: str = "replace") -> pa.LargeStringArray:
+def joined(parts: Sequence[str | pa.LargeStringArray], length: int, *, nulls: str = "replace") -> pa.LargeStringArray:
     """One text per value; a null among several parts becomes `null`, or the whole text null with `emit_null`."""
-    merged: _Parts = []
+    merged: Parts = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):
             merged[-1] += part
@@ -194,53 +194,53 @@ def _joined(parts: Sequence[str | pa.LargeStringArray], length: int, *, nulls: s
             merged.append(part)
     if len(merged) == 1:
         only = merged[0]
-        return pa.repeat(pa.scalar(only, _TEXT), length) if isinstance(only, str) else only
-    pieces = [pa.scalar(part, _TEXT) if isinstance(part, str) else part for part in merged]
-    return pc.binary_join_element_wise(*pieces, pa.scalar("", _TEXT), null_handling=nulls, null_replacement="null")
+        return pa.repeat(pa.scalar(only, TEXT), length) if isinstance(only, str) else only
+    pieces = [pa.scalar(part, TEXT) if isinstance(part, str) else part for part in merged]
+    return pc.binary_join_element_wise(*pieces, pa.scalar("", TEXT), null_handling=nulls, null_replacement="null")
 
 
 def _has_nulls(parts: Sequence[str | pa.LargeStringArray]) -> bool:
     return len(parts) == 1 and not isinstance(parts[0], str) and parts[0].null_count > 0
 
 
-def _unless_null(values: pa.Array, parts: _Parts) -> _Parts:
+def unless_null(values: pa.Array, parts: Parts) -> Parts:
     """The parts as they are, or as one array that is null where the values are."""
     if not values.null_count:
         return parts
-    return [pc.if_else(values.is_valid(), _joined(parts, len(values)), pa.scalar(None, _TEXT))]
+    return [pc.if_else(values.is_valid(), joined(parts, len(values)), pa.scalar(None, TEXT))]
 
 
-def _present_only(members: list[_Parts], length: int) -> pa.LargeStringArray:
+def _present_only(members: list[Parts], length: int) -> pa.LargeStringArray:
     """`name:value` of the members that are not null, with commas between."""
-    texts = [_joined(member, length, nulls="emit_null" if _has_nulls(member[1:]) else "replace") for member in members]
+    texts = [joined(member, length, nulls="emit_null" if _has_nulls(member[1:]) else "replace") for member in members]
     # a row of which nothing remains: Arrow's join would leave the row itself out
     empty = functools.reduce(pc.and_, [text.is_null() for text in texts])
-    texts[0] = pc.if_else(empty, pa.scalar("", _TEXT), texts[0])
-    return pc.binary_join_element_wise(*texts, pa.scalar(",", _TEXT), null_handling="skip")
+    texts[0] = pc.if_else(empty, pa.scalar("", TEXT), texts[0])
+    return pc.binary_join_element_wise(*texts, pa.scalar(",", TEXT), null_handling="skip")
 
 
-def _is_framed(parts: _Parts) -> bool:
+def _is_framed(parts: Parts) -> bool:
     """Whether the parts are one array without nulls between two fixed texts."""
     if len(parts) != 3 or not isinstance(parts[0], str) or not isinstance(parts[2], str):
         return False
     return not isinstance(parts[1], str) and bool(parts[1].null_count == 0)
 
 
-def _lists(parts: _Parts, offsets: _Indices) -> _Parts:
+def joined_lists(parts: Parts, offsets: _Indices) -> Parts:
     """The texts between the brackets of lists, from the parts of all their elements."""
     before, after = "", ""
     if _is_framed(parts) and (np.diff(offsets) > 0).all():
         # what surrounds every element alike goes into the separator
         before, elements, after = parts
     else:
-        elements = _joined(parts, int(offsets[-1])).fill_null("null")
+        elements = joined(parts, int(offsets[-1])).fill_null("null")
     lists = pa.LargeListArray.from_arrays(pa.array(offsets), elements)
-    return [before, pc.binary_join(lists, pa.scalar(f"{after},{before}", _TEXT)), after]
+    return [before, pc.binary_join(lists, pa.scalar(f"{after},{before}", TEXT)), after]
 
 
-def _quoted(texts: pa.LargeStringArray, suffix: str = "") -> _Parts:
-    parts: _Parts = ['"', texts, suffix + '"']
-    return [_joined(parts, len(texts), nulls="emit_null")] if texts.null_count else parts
+def quoted(texts: pa.LargeStringArray, suffix: str = "") -> Parts:
+    parts: Parts = ['"', texts, suffix + '"']
+    return [joined(parts, len(texts), nulls="emit_null")] if texts.null_count else parts
 
 
 # --- arrays --------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _stored(values: pa.Array, t: FlinkType) -> pa.Array:
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), arrow_type(nullable(t)))
     if pa.types.is_string_view(values.type):
-        return values.cast(_TEXT)
+        return values.cast(TEXT)
     return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
 
 
@@ -270,12 +270,12 @@ def _is_list(t: pa.DataType) -> bool:
     return any(kind(t) for kind in kinds)
 
 
-def _counts(lengths: pa.Array) -> _Indices:
+def list_counts(lengths: pa.Array) -> _Indices:
     counts: _Indices = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return counts
 
 
-def _offsets(counts: _Indices) -> _Indices:
+def list_offsets(counts: _Indices) -> _Indices:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
@@ -283,11 +283,11 @@ def _is_list_of_pairs(t: pa.DataType) -> bool:
     return _is_list(t) and pa.types.is_struct(t.value_type) and t.value_type.num_fields == 2
 
 
-def _entries(values: pa.Array) -> tuple[_Indices, pa.Array, pa.Array]:
+def map_entries(values: pa.Array) -> tuple[_Indices, pa.Array, pa.Array]:
     """How many entries each map has, and all their keys and values; null maps may have some too."""
     if not pa.types.is_map(values.type):
         keys, items = values.flatten().flatten()
-        return _counts(pc.list_value_length(values)), keys, items
+        return list_counts(pc.list_value_length(values)), keys, items
     offsets = values.offsets.to_numpy()
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     counts: _Indices = np.diff(offsets).astype(np.int64)
@@ -313,60 +313,50 @@ def _entries_of_java(owners: _Indices, keys: pa.LargeStringArray) -> _Indices | 
 # --- scalars -------------------------------------------------------------------------------------------
 
 
-def _plain(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+def _plain(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     """Booleans and integers."""
-    return [values.cast(arrow_type(t)).cast(_TEXT)]
+    return [values.cast(arrow_type(t)).cast(TEXT)]
 
 
-def _float(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+def _float(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     values = values.cast(arrow_type(t))
     finite = pc.is_finite(values)
-    texts = _java.double_texts(values).cast(_TEXT)
+    texts = _java.double_texts(values).cast(TEXT)
     if finite.false_count:
-        texts = pc.if_else(finite, texts, _joined(['"', texts, '"'], len(texts), nulls="emit_null"))
+        texts = pc.if_else(finite, texts, joined(['"', texts, '"'], len(texts), nulls="emit_null"))
     return [texts]
 
 
-def _decimal(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+def _decimal(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     values = values.cast(arrow_type(t))
     texts = _java.plain_decimal_texts if settings.plain_decimals else _java.stripped_decimal_texts
-    return [texts(values).cast(_TEXT)]
+    return [texts(values).cast(TEXT)]
 
 
-def _string(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
-    return _quoted(_escaped(values.cast(_TEXT)))
+def _string(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
+    return quoted(escaped(values.cast(TEXT)))
 
 
-def _binary(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
-    return _quoted(_base64(values.cast(pa.large_binary())))
+def _binary(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
+    return quoted(base64_texts(values.cast(pa.large_binary())))
 
 
-def _date(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
-    days = values.cast(pa.date32())
-    return _quoted(_far_years(days.cast(_TEXT), days.view(pa.int32()), "D", " "))
+def _date(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
+    return quoted(date_texts(values.cast(pa.date32())))
 
 
-def _time(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
-    """Cut to milliseconds, which is all that Flink's TIME holds."""
-    whole = values.cast(pa.time32("ms"), safe=False)
-    return _quoted(_without_zeros(whole.cast(_TEXT)))
+def _time(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
+    return quoted(time_texts(values))
 
 
-def _timestamp(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
-    unit = values.type.unit
-    between = "T" if settings.iso else " "
-    texts = values.view(pa.timestamp(unit)).cast(_TEXT)
-    if settings.iso:
-        texts = pc.utf8_replace_slice(texts, 10, 11, "T")
-    if unit != "s":
-        texts = _without_zeros(texts)
-    texts = _far_years(texts, values.view(pa.int64()), unit, between)
-    return _quoted(texts, "Z" if t.root == "TIMESTAMP_LTZ" else "")
+def _timestamp(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
+    texts = timestamp_texts(values, "T" if settings.iso else " ")
+    return quoted(texts, "Z" if t.root == "TIMESTAMP_LTZ" else "")
 
 
-def _interval(values: pa.Array, t: FlinkType, settings: WriteSettings) -> _Parts:
+def _interval(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     """Milliseconds; what lies below is cut."""
-    return [values.cast(pa.duration("ms"), safe=False).cast(pa.int64()).cast(_TEXT)]
+    return [values.cast(pa.duration("ms"), safe=False).cast(pa.int64()).cast(TEXT)]
 
 
 def _is_text(t: pa.DataType) -> bool:
@@ -389,7 +379,7 @@ def _is_single(t: pa.DataType) -> bool:
     return bool(pa.types.is_float32(t) or pa.types.is_float16(t))
 
 
-_SCALARS: dict[str, tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, FlinkType, WriteSettings], _Parts]]] = {
+_SCALARS: dict[str, tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, FlinkType, WriteSettings], Parts]]] = {
     "BOOLEAN": (pa.types.is_boolean, _plain),
     "TINYINT": (pa.types.is_integer, _plain),
     "SMALLINT": (pa.types.is_integer, _plain),
@@ -411,6 +401,27 @@ _SCALARS: dict[str, tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, Fli
 }
 
 
+def date_texts(values: pa.Array) -> pa.LargeStringArray:
+    """ISO dates of a date32 array."""
+    return _far_years(values.cast(TEXT), values.view(pa.int32()), "D", " ")
+
+
+def time_texts(values: pa.Array) -> pa.LargeStringArray:
+    """Times of day with as many digits as they need, cut to milliseconds, which is all that Flink's TIME holds."""
+    return _without_zeros(values.cast(pa.time32("ms"), safe=False).cast(TEXT))
+
+
+def timestamp_texts(values: pa.Array, between: str = " ") -> pa.LargeStringArray:
+    """Dates and times in UTC with as many digits as they need."""
+    unit = values.type.unit
+    texts = values.view(pa.timestamp(unit)).cast(TEXT)
+    if between != " ":
+        texts = pc.utf8_replace_slice(texts, 10, 11, between)
+    if unit != "s":
+        texts = _without_zeros(texts)
+    return _far_years(texts, values.view(pa.int64()), unit, between)
+
+
 def _without_zeros(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     """Times with as many digits after the point as they need."""
     return pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
@@ -429,7 +440,7 @@ def _far_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between:
     numbers = values.fill_null(low).to_numpy(zero_copy_only=False)
     far = (numbers < low) | (numbers >= high)
     return _java.replaced(
-        texts, far, lambda _: pa.array([_far_text(int(value), unit, between) for value in numbers[far]], _TEXT)
+        texts, far, lambda _: pa.array([_far_text(int(value), unit, between) for value in numbers[far]], TEXT)
     )
 
 
@@ -441,19 +452,19 @@ def _far_text(value: int, unit: str, between: str) -> str:
     return f"{int(year):+05d}{month_and_day}{between if time else ''}{time}"
 
 
-def _base64(values: pa.LargeBinaryArray) -> pa.LargeStringArray:
+def base64_texts(values: pa.LargeBinaryArray) -> pa.LargeStringArray:
     """All values filled up to whole triples, encoded in one go; the filling is then overwritten."""
-    lengths = _counts(pc.binary_length(values))
+    lengths = list_counts(pc.binary_length(values))
     missing = -lengths % 3
     filling = pa.array([b"", b"\0", b"\0\0"], pa.large_binary()).take(pa.array(missing))
     filled = pc.binary_join_element_wise(values.fill_null(b""), filling, pa.scalar(b"", pa.large_binary()))
-    offsets = _offsets((lengths + 2) // 3 * 4)
+    offsets = list_offsets((lengths + 2) // 3 * 4)
     data = memoryview(filled.buffers()[2] or b"")[: int(offsets[-1]) // 4 * 3]
     encoded = np.frombuffer(bytearray(binascii.b2a_base64(data, newline=False)), np.uint8)
     encoded[offsets[1:][missing > 0] - 1] = ord("=")
     encoded[offsets[1:][missing > 1] - 2] = ord("=")
     texts = pa.LargeStringArray.from_buffers(len(values), pa.py_buffer(offsets), pa.py_buffer(encoded))
-    return pc.if_else(values.is_valid(), texts, pa.scalar(None, _TEXT)) if values.null_count else texts
+    return pc.if_else(values.is_valid(), texts, pa.scalar(None, TEXT)) if values.null_count else texts
 
 
 # --- strings -------------------------------------------------------------------------------------------
@@ -469,15 +480,16 @@ _KINDS = np.repeat(
 _KINDS[[ord(character) for character in _ESCAPES]] = _ODD_BYTE
 
 
-def _escaped(values: pa.LargeStringArray) -> pa.LargeStringArray:
+def escaped(values: pa.LargeStringArray) -> pa.LargeStringArray:
     """The insides of JSON strings, with Jackson's escapes; what is no UTF-8 becomes U+FFFD, as in Java."""
-    offsets, data = _bytes_of(values)
+    offsets, data = text_bytes(values)
     kinds = _KINDS[data]
     worst = kinds.max(initial=_PLAIN_BYTE)
     if worst == _PLAIN_BYTE:
         return values
-    if not _is_utf8(values):
-        return _escaped(_repaired(values))
+    repaired = well_formed(values)
+    if repaired is not values:
+        return escaped(repaired)
     if worst == _WIDE_BYTE:
         return values
     places = np.flatnonzero(kinds == _ODD_BYTE)
@@ -487,13 +499,18 @@ def _escaped(values: pa.LargeStringArray) -> pa.LargeStringArray:
     return _java.replaced(values, odd, lambda some: _with_escapes(some, present))
 
 
-def _bytes_of(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.uint8]]:
+def text_bytes(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.uint8]]:
     """Offsets, beginning at 0, and bytes of an array that may be a slice."""
     _, offsets_buffer, data_buffer = values.buffers()
     if not len(values) or data_buffer is None:
         return np.zeros(1, np.int64), np.zeros(0, np.uint8)
     offsets = np.frombuffer(offsets_buffer, np.int64, len(values) + 1, values.offset * 8)
     return offsets - offsets[0], np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
+
+
+def well_formed(values: pa.LargeStringArray) -> pa.LargeStringArray:
+    """The same texts, or others with U+FFFD for what is no UTF-8, as in Java."""
+    return values if _is_utf8(values) else _repaired(values)
 
 
 def _is_utf8(values: pa.LargeStringArray) -> bool:
@@ -506,7 +523,7 @@ def _is_utf8(values: pa.LargeStringArray) -> bool:
 
 def _repaired(values: pa.LargeStringArray) -> pa.LargeStringArray:
     raw = values.cast(pa.large_binary()).to_pylist()
-    return pa.array([None if value is None else value.decode("utf-8", "replace") for value in raw], _TEXT)
+    return pa.array([None if value is None else value.decode("utf-8", "replace") for value in raw], TEXT)
 
 
 def _with_escapes(texts: pa.LargeStringArray, present: set[int]) -> pa.LargeStringArray:
@@ -516,7 +533,7 @@ def _with_escapes(texts: pa.LargeStringArray, present: set[int]) -> pa.LargeStri
             texts = pc.replace_substring(texts, chr(code), _ESCAPES[chr(code)])
     if max(present) < _ASTRAL_LEAD:
         return texts
-    return pa.array([None if text is None else _ASTRAL.sub(_surrogates, text) for text in texts.to_pylist()], _TEXT)
+    return pa.array([None if text is None else _ASTRAL.sub(_surrogates, text) for text in texts.to_pylist()], TEXT)
 
 
 def _surrogates(character: re.Match[str]) -> str:
@@ -525,6 +542,6 @@ def _surrogates(character: re.Match[str]) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _name(name: str) -> str:
+def member_name(name: str) -> str:
     """A member's name as a JSON string."""
-    return f'"{_escaped(pa.array([name], _TEXT))[0].as_py()}"'
+    return f'"{escaped(pa.array([name], TEXT))[0].as_py()}"'

@@ -1,0 +1,102 @@
+"""A batch of csv messages to rows at once: split by numpy, read by Arrow. What may not be exact is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._columnar import Mask, MessageBytes
+from kvformat.codecs._csv.columns import column_of
+from kvformat.codecs._csv.settings import ReadSettings
+from kvformat.codecs._csv.split import Splitter, can_split
+from kvformat.registry.types import FlinkType, arrow_type, nullable
+
+_LONGEST = 2**20  # bytes of a message; longer ones gain nothing, and cost the memory of a list of their delimiters
+_CHUNK_BYTES, _CHUNK = 2**26, 2**16
+_HIGH_BITS = np.uint64(0x8080808080808080)
+
+
+class FastReader:
+    """Reads the messages of a batch that are laid out as machines write them."""
+
+    def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
+        self._kind = arrow_type(nullable(row))
+        self._splitter = Splitter(settings, len(row.fields)) if can_split(settings) and row.fields else None
+        self._columns = [column_of(field.type, settings) for field in row.fields]
+
+    def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, Mask]:
+        """A row for every message, and which messages are refused (their rows mean nothing)."""
+        count = len(messages)
+        if self._splitter is None or not count:
+            return pa.nulls(count, self._kind), np.ones(count, bool)
+        parts = [self._read_chunk(messages[a:b], self._splitter) for a, b in _chunks(messages)]
+        if len(parts) == 1:
+            return parts[0]
+        return pa.concat_arrays([rows for rows, _ in parts]), np.concatenate([refused for _, refused in parts])
+
+    def _read_chunk(self, messages: pa.BinaryArray, splitter: Splitter) -> tuple[pa.StructArray, Mask]:
+        sizes = np.diff(_offsets(messages))
+        wanted: Mask = (sizes > 0) & (sizes <= _LONGEST)
+        if messages.null_count:
+            wanted &= np.asarray(messages.is_valid())
+        if wanted.all():
+            return self._read_rows(messages, splitter)
+        every = np.ones(len(messages), bool)
+        rows = np.flatnonzero(wanted)
+        if not len(rows):
+            return pa.nulls(len(messages), self._kind), every
+        taken, every[rows] = self._read_rows(messages.take(pa.array(rows)), splitter)
+        places = np.zeros(len(messages), np.int64)
+        places[rows] = np.arange(len(rows))
+        return taken.take(pa.array(places)), every
+
+    def _read_rows(self, messages: pa.BinaryArray, splitter: Splitter) -> tuple[pa.StructArray, Mask]:
+        batch = MessageBytes(messages)
+        columns = splitter.split(batch, _malformed(batch, messages))
+        refused = columns.refused
+        present = ~refused if refused.any() else None
+        arrays = []
+        for index, column in enumerate(self._columns):
+            values, bad = column.read(*columns.runs(index), present)
+            arrays.append(values)
+            if bad is not None:
+                refused = refused | bad
+        return pa.StructArray.from_arrays(arrays, fields=list(self._kind)), refused
+
+
+def _offsets(messages: pa.BinaryArray) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    return np.frombuffer(messages.buffers()[1], np.int32)[messages.offset :][: len(messages) + 1]
+
+
+def _chunks(messages: pa.BinaryArray) -> list[tuple[int, int]]:
+    """Slices of the batch that are bounded in messages and bytes."""
+    offsets = _offsets(messages)
+    chunks, start = [], 0
+    while start < len(messages):
+        stop = int(np.searchsorted(offsets, int(offsets[start]) + _CHUNK_BYTES, "right")) - 1
+        stop = min(max(stop, start + 1), start + _CHUNK, len(messages))
+        chunks.append((start, stop))
+        start = stop
+    return chunks
+
+
+def _malformed(batch: MessageBytes, messages: pa.BinaryArray) -> Mask:
+    """The messages that are not UTF-8."""
+    found = np.zeros(len(messages), bool)
+    whole = batch.bytes[: len(batch.bytes) // 8 * 8].view(np.uint64)
+    if not (whole & _HIGH_BITS).any():
+        return found
+    texts = pa.Array.from_buffers(pa.string(), len(messages), [None, *messages.buffers()[1:]], offset=messages.offset)
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        found[:] = [not _is_utf8(message) for message in messages.to_pylist()]
+    return found
+
+
+def _is_utf8(message: bytes) -> bool:
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,176 @@
+r"""The first record of a text: its columns, by the grammar of Jackson's csv reader.
+
+    1,"a ""b"", c",x      ['1', 'a "b", c', 'x']
+
+A quote counts only as the first character of a column; behind a closing quote blanks may stand. An escape
+character takes the next one as it is, but for `n`, `r`, `t` and `0`. A line break ends the record.
+Rules: Jackson's `CsvDecoder` and `CsvParser`. They look at UTF-16 units; as all special characters are single
+units, code points do as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kvformat.codecs._csv.settings import ReadSettings
+
+BLANKS = "".join(map(chr, range(33)))
+"""What Jackson skips, and what Java's String.trim cuts."""
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
+
+
+class CsvFault(ValueError):
+    """A message is no csv record of the schema; `str()` says why, and where unless the place is not known."""
+
+    def __init__(self, reason: str, at: int | None = None) -> None:
+        super().__init__(reason if at is None else f"{reason} at character {at + 1}")
+
+
+class RecordParser:
+    """Finds the columns of a text's first record, of which there must be `count`.
+
+    Fewer are given back as they are, unless `fail_on_missing_columns`; what may follow the last one is a matter of
+    `allow_trailing_comma` and `ignore_trailing_unmappable`.
+    """
+
+    def __init__(self, settings: ReadSettings, count: int) -> None:
+        self._settings, self._count = settings, count
+        self._delimiter, self._quote, self._escape = settings.delimiter, settings.quote, settings.escape
+        blanks = "".join(c for c in BLANKS if c not in "\r\n" + settings.delimiter)
+        self._blanks = _any_of(blanks)
+        self._plain = _none_of("\r\n", settings.delimiter, settings.escape)
+        self._inner = _none_of(settings.quote, settings.escape)
+
+    def columns(self, text: str, *, malformed: bool = False) -> list[str] | None:
+        """The columns of the first record; None if there is none.
+
+        `malformed`: behind the text stands something that can't be read, which is an error if the record reaches it.
+        Raises `CsvFault`.
+        """
+        at = self._record_start(text, 0)
+        if at == len(text):
+            if malformed:
+                raise _unreadable()
+            return None
+        found: list[str] = []
+        skipped, last = 0, ""
+        for last, end in self._all(text, at):
+            at = end
+            if len(found) < self._count:
+                found.append(last)
+                continue
+            skipped += 1
+            if skipped > 1 and not self._settings.ignore_trailing_unmappable:
+                break
+        if skipped:
+            self._check_trailing(skipped, last)
+        if malformed and self._record_start(text, at) == len(text):
+            raise _unreadable()
+        if len(found) < self._count and self._settings.fail_on_missing_columns:
+            raise CsvFault(f"not enough columns: expected {self._count}, found {len(found)}")
+        return found
+
+    def _check_trailing(self, count: int, text: str) -> None:
+        if self._settings.ignore_trailing_unmappable:
+            return
+        if count > 1 or text.strip(BLANKS) or not self._settings.allow_trailing_comma:
+            raise CsvFault(
+                f"too many columns: expected at most {self._count}; ignore-trailing-unmappable would skip the others"
+            )
+
+    def _record_start(self, text: str, at: int) -> int:
+        """Where the next record begins: behind comments and empty lines, if there may be any."""
+        if not self._settings.comments:
+            return at
+        return _end(_BETWEEN_RECORDS, text, at)
+
+    def _all(self, text: str, at: int) -> Iterator[tuple[str, int]]:
+        """All columns of the record that begins at a place, each with the place behind it."""
+        more = True
+        while more:
+            if self._settings.trim:
+                at = _end(self._blanks, text, at)
+            first = text[at : at + 1]
+            if first and first in "\r\n":
+                value, at, more = "", _behind_line_break(text, at), False
+            elif first and first == self._quote:
+                value, at, more = self._quoted(text, at + 1)
+            else:
+                value, at, more = self._unquoted(text, at)
+            yield value, at
+
+    def _unquoted(self, text: str, at: int) -> tuple[str, int, bool]:
+        """A column, the place behind it and what ended it, and whether another follows."""
+        end = _end(self._plain, text, at)
+        value = text[at:end]
+        if self._escape and text.startswith(self._escape, end) and self._escape != self._delimiter:
+            pieces = [value]
+            while text.startswith(self._escape, end):
+                character, at = _escaped(text, end)
+                end = _end(self._plain, text, at)
+                pieces += character, text[at:end]
+            value = "".join(pieces)
+        if self._settings.trim:
+            value = value.rstrip(BLANKS)
+        return value, *self._behind(text, end)
+
+    def _quoted(self, text: str, at: int) -> tuple[str, int, bool]:
+        """As `_unquoted`, from behind the opening quote."""
+        pieces: list[str] = []
+        start = at
+        while True:
+            end = _end(self._inner, text, at)
+            pieces.append(text[at:end])
+            if end == len(text):
+                raise CsvFault("no closing quote for the value that begins", start - 1)
+            if text[end] != self._quote:
+                character, at = _escaped(text, end)
+            elif text.startswith(text[end], end + 1):
+                character, at = text[end], end + 2
+            else:
+                break
+            pieces.append(character)
+        end = _end(self._blanks, text, end + 1)
+        if end < len(text) and text[end] not in ("\r", "\n", self._delimiter):
+            raise CsvFault(f"expected {self._delimiter!r} or the end behind a closing quote, found {text[end]!r}", end)
+        return "".join(pieces), *self._behind(text, end)
+
+    def _behind(self, text: str, at: int) -> tuple[int, bool]:
+        """The place behind what stands there, a delimiter or the end of the record, and whether it is a delimiter."""
+        if text.startswith(self._delimiter, at):
+            return at + 1, True
+        return (_behind_line_break(text, at) if at < len(text) else at), False
+
+
+_BETWEEN_RECORDS = re.compile(r"(?:[ \r\n]++|#[^\r\n]*+)*+")
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Where a pattern that may match nothing ends."""
+    return pattern.match(text, at).end()  # type: ignore[union-attr]  # it always matches
+
+
+def _any_of(characters: str) -> re.Pattern[str]:
+    return re.compile(f"[{re.escape(characters)}]*")
+
+
+def _none_of(*characters: str | None) -> re.Pattern[str]:
+    special = re.escape("".join(filter(None, characters)))
+    return re.compile(f"[^{special}]*" if special else "(?s:.*)")
+
+
+def _escaped(text: str, at: int) -> tuple[str, int]:
+    """What the escape character at a place makes of the next one, and the place behind it."""
+    character = text[at + 1 : at + 2]
+    if not character:
+        raise CsvFault("nothing behind the escape character", at)
+    return _ESCAPED.get(character, character), at + 2
+
+
+def _behind_line_break(text: str, at: int) -> int:
+    return at + 2 if text.startswith("\r\n", at) else at + 1
+
+
+def _unreadable() -> CsvFault:
+    return CsvFault("bytes that are not UTF-8")

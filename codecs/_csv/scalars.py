@@ -1,0 +1,157 @@
+"""One text of a csv record to one SQL value, by the rules of Flink's csv reader.
+
+A converter gives what `pyarrow.array` takes for the column's Arrow type: TIME in nanoseconds, TIMESTAMP in
+microseconds, DATE in days. It gives None for a DECIMAL that does not fit and raises ValueError, without a text, for
+what can't be read. Lengths and the precision of timestamps are not enforced, as in Flink.
+
+Rules: `CsvToRowDataConverters`, which rests on Java's `Integer.parseInt`, `Double.parseDouble`, `BigDecimal`,
+`Date.valueOf`, `LocalTime.parse` and on Jackson's base64. Unlike `Date.valueOf` a date must exist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from kvformat.codecs._scalars import (
+    BLANKS,
+    DATE,
+    DECIMAL,
+    ISO_TIME,
+    MICROS_OF_A_DAY,
+    TIME,
+    bytes_of,
+    clean,
+    days_of,
+    decimal_of,
+    fit_decimal,
+    floating_text,
+    is_java_text,
+    micros_of_day,
+    nearest_double,
+    nearest_single,
+    whole_of,
+)
+from kvformat.registry.types import FlinkType
+
+Converter = Callable[[str], Any]
+
+INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+MOST_TIME_DIGITS = 3
+
+
+def scalar_converter(t: FlinkType) -> Converter:
+    """The converter of a type that is neither ARRAY nor ROW."""
+    return _READERS[t.root](t)
+
+
+def _integer(t: FlinkType) -> Converter:
+    bits = INTEGER_BITS[t.root]
+    least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+    def read(text: str) -> int:
+        number = whole_of(text)
+        if not least <= number <= most:
+            raise ValueError
+        return number
+
+    return read
+
+
+def _floating(t: FlinkType) -> Converter:
+    nearest = nearest_single if t.root == "FLOAT" else nearest_double
+    return lambda text: nearest(floating_text(text))
+
+
+def _decimal(t: FlinkType) -> Converter:
+    precision, scale = t.precision or 0, t.scale or 0
+
+    def read(text: str) -> Decimal | None:
+        if not DECIMAL.fullmatch(text) or not is_java_text(text):
+            raise ValueError
+        return fit_decimal(decimal_of(text), precision, scale)
+
+    return read
+
+
+def _boolean(t: FlinkType) -> Converter:
+    return lambda text: text.strip(BLANKS).lower() == "true"
+
+
+def _string(t: FlinkType) -> Converter:
+    return clean
+
+
+def _binary(t: FlinkType) -> Converter:
+    return bytes_of
+
+
+_CALENDAR_DATE = re.compile(r"(\+\d{3}|\d{4})-(\+\d|\d{1,2})-(\+\d|\d{1,2})")
+
+
+def _date(t: FlinkType) -> Converter:
+    def read(text: str) -> int:
+        found = _CALENDAR_DATE.fullmatch(text)
+        if not found or not is_java_text(text):
+            raise ValueError
+        year, month, day = map(int, found.groups())
+        return days_of(f"{year:04d}-{month:02d}-{day:02d}", strict=True)
+
+    return read
+
+
+def _time(t: FlinkType) -> Converter:
+    groups = _pattern(ISO_TIME)
+    unit: int = 10 ** (6 - min(t.precision or 0, MOST_TIME_DIGITS))
+
+    def read(text: str) -> int:
+        return micros_of_day(*groups(text), strict=True) // unit * unit * 1000
+
+    return read
+
+
+def _timestamp(t: FlinkType) -> Converter:
+    groups = _pattern(f"{DATE} {TIME}" + ("Z" if t.root == "TIMESTAMP_LTZ" else ""))
+
+    def read(text: str) -> int:
+        day, *time = groups(text.strip(BLANKS))
+        micros = days_of(day, strict=False) * MICROS_OF_A_DAY + micros_of_day(*time, strict=False)
+        if not -(2**63) <= micros < 2**63:
+            raise ValueError
+        return micros
+
+    return read
+
+
+def _pattern(expression: str) -> Callable[[str], tuple[str, ...]]:
+    fullmatch = re.compile(expression).fullmatch
+
+    def groups(text: str) -> tuple[str, ...]:
+        found = fullmatch(text)
+        if found is None:
+            raise ValueError
+        return found.groups()
+
+    return groups
+
+
+_READERS: dict[str, Callable[[FlinkType], Converter]] = {
+    "BOOLEAN": _boolean,
+    "TINYINT": _integer,
+    "SMALLINT": _integer,
+    "INT": _integer,
+    "BIGINT": _integer,
+    "FLOAT": _floating,
+    "DOUBLE": _floating,
+    "DECIMAL": _decimal,
+    "CHAR": _string,
+    "VARCHAR": _string,
+    "BINARY": _binary,
+    "VARBINARY": _binary,
+    "DATE": _date,
+    "TIME": _time,
+    "TIMESTAMP": _timestamp,
+    "TIMESTAMP_LTZ": _timestamp,
+}

@@ -1,0 +1,43 @@
+"""The types that csv has a place for: scalars, and one level of ARRAY or ROW of scalars."""
+
+from __future__ import annotations
+
+from kvformat.codecs._csv.scalars import MOST_TIME_DIGITS
+from kvformat.registry.errors import SchemaError
+from kvformat.registry.options import Direction
+from kvformat.registry.types import FlinkType
+
+SCALARS = (
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "CHAR", "VARCHAR"),
+    *("BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"),
+)
+
+
+def check_types(row: FlinkType, direction: Direction) -> None:
+    """Raise `SchemaError` for what Flink's csv format refuses (its `CsvRowSchemaConverter`)."""
+    allowed = ", ".join(SCALARS)
+    for field in row.fields:
+        inner = [member.type for member in field.type.fields] if field.type.root in ("ARRAY", "ROW") else []
+        if not inner and field.type.root not in SCALARS:
+            raise SchemaError(
+                f"Unsupported type '{field.type.summary()}' for field '{field.name}'. csv has {allowed}, and ARRAY and "
+                "ROW of these",
+                format="csv",
+                field=field.name,
+            )
+        for t in inner:
+            if t.root not in SCALARS:
+                raise SchemaError(
+                    f"Only simple types are supported in the second level nesting of fields '{field.name}' but was: "
+                    f"{t.summary()}. Simple are {allowed}",
+                    format="csv",
+                    field=field.name,
+                )
+        for t in (field.type, *inner):
+            if direction == "decode" and t.root == "TIME" and (t.precision or 0) > MOST_TIME_DIGITS:
+                raise SchemaError(
+                    f"field '{field.name}': Csv does not support TIME type with precision: {t.precision}, it only "
+                    f"supports precision 0 ~ {MOST_TIME_DIGITS}.",
+                    format="csv",
+                    field=field.name,
+                )

@@ -1,0 +1,227 @@
+"""Rows as csv records, column by column, to the byte as Flink writes them.
+
+A column becomes an array of texts without nulls, and one that says where quotes are due; a single join then makes
+the records. Only characters past U+FFFF, odd floating-point numbers and years outside of 0 to 9999 are looked at one
+by one. Rules: Flink's `RowDataToCsvConverters`, Jackson's `CsvGenerator` and `CsvEncoder` (the loose check for
+quotes), with the number texts of `_java`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs import _java
+from kvformat.codecs._csv.settings import WriteSettings
+from kvformat.codecs._csv.types import check_types
+from kvformat.codecs._json.write import (
+    TEXT,
+    base64_texts,
+    date_texts,
+    list_counts,
+    list_offsets,
+    text_bytes,
+    time_texts,
+    timestamp_texts,
+    well_formed,
+)
+from kvformat.registry.types import FlinkType
+
+_Mask = npt.NDArray[np.bool_]
+
+MOST_UNQUOTED = 24
+"""Longer texts are quoted without a look at them, in UTF-16 units."""
+RAW = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+"""The types that are never quoted."""
+_FIRST_SURROGATE, _FIRST_ASTRAL = 0xD800, 0x10000
+
+
+class CsvWriter:
+    """Writes rows of one type. Raises `SchemaError` for types that csv has no place for."""
+
+    def __init__(self, row: FlinkType, settings: WriteSettings) -> None:
+        check_types(row, "encode")
+        self._row, self._settings = row, settings
+        self._quoting = Quoting(settings)
+
+    def write(self, rows: pa.StructArray) -> pa.BinaryArray:
+        """A message per row, null for a null row. Nothing that a column can hold is an error."""
+        parts: list[pa.Array | str] = []
+        for field, values in zip(self._row.fields, rows.flatten(), strict=True):
+            if parts:
+                parts.append(self._settings.delimiter)
+            parts += self._column(values, field.type)
+        pieces = [pa.scalar(part, TEXT) if isinstance(part, str) else part for part in parts]
+        records = (
+            pc.binary_join_element_wise(*pieces, pa.scalar("", TEXT))
+            if pieces
+            else pa.repeat(pa.scalar("", TEXT), len(rows))
+        )
+        if rows.null_count:
+            records = pc.if_else(rows.is_valid(), records, pa.scalar(None, TEXT))
+        return records.cast(pa.large_binary()).cast(pa.binary())
+
+    def _column(self, values: pa.Array, t: FlinkType) -> list[pa.Array | str]:
+        null = self._settings.null_text
+        texts = self._texts(values, t)
+        if t.root in RAW or self._settings.quote is None:
+            return [texts.fill_null(null)]
+        texts, quoted = self._quoting.apply(texts)
+        if values.null_count:
+            quoted &= values.is_valid().to_numpy(zero_copy_only=False)
+            texts = texts.fill_null(null)
+        if not quoted.any():
+            return [texts]
+        quote = self._settings.quote
+        if quoted.all():
+            return [quote, texts, quote]
+        marks = pa.array(["", quote], TEXT).take(pa.array(quoted.view(np.uint8)))
+        return [marks, texts, marks]
+
+    def _texts(self, values: pa.Array, t: FlinkType) -> pa.LargeStringArray:
+        """The texts of a column, without quotes; null stays null."""
+        if t.root == "ARRAY":
+            return self._lists(values, t.fields[0].type)
+        if t.root == "ROW":
+            return self._rows(values, t)
+        if t.root == "DECIMAL":
+            text = _java.stripped_decimal_texts if self._settings.scientific else _java.plain_decimal_texts
+            return text(values).cast(TEXT)
+        return _SCALARS[t.root](values)
+
+    def _lists(self, values: pa.ListArray, element: FlinkType) -> pa.LargeStringArray:
+        offsets = list_offsets(list_counts(pc.list_value_length(values)))
+        elements = self._texts(values.flatten(), element).fill_null(self._settings.null_text)
+        lists = pa.LargeListArray.from_arrays(pa.array(offsets), elements)
+        return _null_where(values, pc.binary_join(lists, pa.scalar(self._settings.element_delimiter, TEXT)))
+
+    def _rows(self, values: pa.StructArray, t: FlinkType) -> pa.LargeStringArray:
+        null = self._settings.null_text
+        members = [self._texts(v, f.type).fill_null(null) for f, v in zip(t.fields, values.flatten(), strict=True)]
+        joined = pc.binary_join_element_wise(*members, pa.scalar(self._settings.element_delimiter, TEXT))
+        return _null_where(values, joined)
+
+
+def _null_where(values: pa.Array, texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    return pc.if_else(values.is_valid(), texts, pa.scalar(None, TEXT)) if values.null_count else texts
+
+
+# --- quotes --------------------------------------------------------------------------------------------
+
+
+class Quoting:
+    """Which texts need quotes, and what stands between them.
+
+    A text is quoted if it has more than 24 UTF-16 units, one up to the larger of delimiter and quote, the escape
+    character, or, where there is none, a backslash.
+    """
+
+    def __init__(self, settings: WriteSettings) -> None:
+        self.safe = max(ord(settings.delimiter), ord(settings.quote or "\0")) + 1
+        others = settings.escape or "\\"
+        self._others = others
+        self.pattern = _unsafe_pattern(self.safe, others)
+        special = [code for code in range(128) if code < self.safe or chr(code) in others]
+        self._table = np.zeros(256, bool)
+        self._table[special] = True
+        self._by_bytes = self.safe <= 128 and others.isascii()
+        self.doubled = sorted({character for character in (settings.quote, settings.escape) if character})
+
+    def is_unsafe(self, character: str) -> bool:
+        """Whether a text with this character is quoted."""
+        return ord(character) < self.safe or character in self._others
+
+    def apply(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, _Mask]:
+        """The texts with everything doubled that has to be inside quotes, and where quotes are due.
+
+        What becomes of nulls is the caller's business.
+        """
+        if self._by_bytes:
+            offsets, data = text_bytes(texts)
+            counts = np.zeros(len(data) + 1, np.int32)
+            np.cumsum(self._table[data], out=counts[1:])
+            quoted: _Mask = counts[offsets[1:]] > counts[offsets[:-1]]
+        else:
+            quoted = _flags(pc.match_substring_regex(texts, self.pattern))
+        quoted |= _is_long(texts)
+        for character in self.doubled:
+            if not quoted.any():
+                break
+            found = quoted & _flags(pc.match_substring(texts, character))
+            if not found.any():
+                continue
+            texts = pc.if_else(pa.array(found), pc.replace_substring(texts, character, character * 2), texts)
+        return texts, quoted
+
+
+def _unsafe_pattern(safe: int, others: str) -> str:
+    """A regular expression of what needs quotes: characters below a code, and some others.
+
+    Java compares UTF-16 units, so that characters past U+FFFF count as two surrogates.
+    """
+    ranges = f"\\x{{0}}-\\x{{{min(safe, _FIRST_ASTRAL) - 1:X}}}"
+    if safe > _FIRST_SURROGATE:
+        ranges += "\\x{10000}-\\x{10FFFF}"
+    characters = "".join(f"\\x{{{ord(character):X}}}" for character in others)
+    return f"[{ranges}{characters}]"
+
+
+def _is_long(texts: pa.LargeStringArray) -> _Mask:
+    lengths = pc.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False)
+    long: _Mask = lengths > MOST_UNQUOTED
+    if long.any():
+        some = texts.filter(pa.array(long))
+        units = pc.add(pc.utf8_length(some), pc.count_substring_regex(some, r"[\x{10000}-\x{10FFFF}]"))
+        long[long] = pc.greater(units, MOST_UNQUOTED).to_numpy(zero_copy_only=False)
+    return long
+
+
+def _flags(values: pa.BooleanArray) -> _Mask:
+    flags: _Mask = values.fill_null(False).to_numpy(zero_copy_only=False).copy()
+    return flags
+
+
+# --- scalars -------------------------------------------------------------------------------------------
+
+
+def _plain(values: pa.Array) -> pa.LargeStringArray:
+    return values.cast(TEXT)
+
+
+def _floating(values: pa.Array) -> pa.LargeStringArray:
+    return _java.double_texts(values).cast(TEXT)
+
+
+def _string(values: pa.Array) -> pa.LargeStringArray:
+    return well_formed(values.cast(TEXT))
+
+
+def _binary(values: pa.Array) -> pa.LargeStringArray:
+    return base64_texts(values.cast(pa.large_binary()))
+
+
+def _zoned(values: pa.Array) -> pa.LargeStringArray:
+    return pc.binary_join_element_wise(timestamp_texts(values), pa.scalar("Z", TEXT), pa.scalar("", TEXT))
+
+
+_SCALARS: dict[str, Callable[[pa.Array], pa.LargeStringArray]] = {
+    "BOOLEAN": _plain,
+    "TINYINT": _plain,
+    "SMALLINT": _plain,
+    "INT": _plain,
+    "BIGINT": _plain,
+    "FLOAT": _floating,
+    "DOUBLE": _floating,
+    "CHAR": _string,
+    "VARCHAR": _string,
+    "BINARY": _binary,
+    "VARBINARY": _binary,
+    "DATE": date_texts,
+    "TIME": time_texts,
+    "TIMESTAMP": timestamp_texts,
+    "TIMESTAMP_LTZ": _zoned,
+}

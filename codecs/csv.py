@@ -1,0 +1,204 @@
+r"""`csv`: one record per message, without a line end.
+
+    1,"Anna Smith",12.50,"2024-02-29 23:59:59.123",true,a;b;c,Berlin;10115
+    INT STRING     DECIMAL TIMESTAMP(3)            BOOLEAN ARRAY ROW<city STRING, zip STRING>
+
+Columns are found by position. A text is quoted when it has more than 24 characters or one that sorts up to the
+larger of delimiter and quote; numbers, booleans and NULL never are. The elements of an ARRAY or ROW are joined by
+`array-element-delimiter` and know neither quotes nor escapes. Only the first record of a message is read.
+A batch goes through the fast reader, which takes a message only where it provably gives the exact answer; the
+exact reader gets the others, one by one.
+Rules: Flink's "CSV Format" page, its `CsvRowDataDeserializationSchema`, `CsvRowDataSerializationSchema` and
+`CsvFormatFactory`, and Jackson's csv module under them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from kvformat.codecs._csv.reader import CsvReader
+from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
+from kvformat.codecs._csv.write import CsvWriter
+from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.errors import OptionError
+from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.options import Direction, Option
+from kvformat.registry.types import FlinkType, row_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_CHARACTERS = ("field-delimiter", "quote-character", "array-element-delimiter", "escape-character")
+
+
+class CsvFormat(Format):
+    """The `csv` format: scalars, and ARRAY and ROW of scalars."""
+
+    identifier: ClassVar[str] = "csv"
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        Option(
+            name="field-delimiter",
+            default=",",
+            doc="One character between the columns; Java's escapes such as `\\t` and `\\u0001` are understood.",
+        ),
+        Option(
+            name="disable-quote-character",
+            type="boolean",
+            default=False,
+            doc="Whether nothing is quoted, and quotes are characters like any other.",
+        ),
+        Option(name="quote-character", doc='One character around texts, `"` unless given.'),
+        Option(
+            name="allow-comments",
+            type="boolean",
+            default=False,
+            doc="Whether lines that begin with `#`, and empty lines, are skipped when reading.",
+        ),
+        Option(
+            name="ignore-parse-errors",
+            type="boolean",
+            default=False,
+            doc="Whether a value that can't be read and a missing column become NULL, and a broken record is skipped.",
+        ),
+        Option(
+            name="array-element-delimiter",
+            default=";",
+            doc="One character between the elements of an ARRAY or ROW.",
+        ),
+        Option(name="escape-character", doc="One character that takes the next one as it is."),
+        Option(name="null-literal", doc="The text of NULL. Without it NULL is written as nothing, and never read."),
+        Option(
+            name="write-bigdecimal-in-scientific-notation",
+            type="boolean",
+            doc="Whether decimals are written without trailing zeros, also as `1E+2`; not, unless given.",
+        ),
+        Option(
+            name="trim-spaces",
+            type="boolean",
+            default=False,
+            doc="Whether blanks around values, and around their quotes, are skipped when reading.",
+        ),
+        Option(
+            name="ignore-trailing-unmappable",
+            type="boolean",
+            default=False,
+            doc="Whether columns beyond those of the schema are skipped, else the record is broken.",
+        ),
+        Option(
+            name="allow-trailing-comma",
+            type="boolean",
+            default=True,
+            doc="Whether one empty column beyond those of the schema is skipped.",
+        ),
+        Option(
+            name="fail-on-missing-columns",
+            type="boolean",
+            default=False,
+            doc="Whether a record with too few columns is broken also with `ignore-parse-errors`.",
+        ),
+        Option(
+            name="empty-string-as-null",
+            type="boolean",
+            default=False,
+            doc="Whether an empty text is read as NULL.",
+        ),
+    )
+
+    def validate(self, direction: Direction) -> None:
+        for name in _CHARACTERS:
+            value = self.options[name]
+            if value is not None and _units(self._character(name)) != 1:
+                raise self._option_error(
+                    name, f"Option 'csv.{name}' must be a string with single character, but was: {value}"
+                )
+        if self.options["disable-quote-character"] and self.options["quote-character"] is not None:
+            raise self._option_error(
+                "quote-character",
+                "Format cannot define a quote character and disabled quote character at the same time: take away "
+                "'csv.quote-character' or 'csv.disable-quote-character'",
+            )
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        options = self.options
+        settings = ReadSettings(
+            delimiter=self._character("field-delimiter"),
+            quote=self._quote(),
+            escape=options["escape-character"],
+            element_delimiter=options["array-element-delimiter"],
+            null_literal=options["null-literal"],
+            lenient=options["ignore-parse-errors"],
+            comments=options["allow-comments"],
+            trim=options["trim-spaces"],
+            ignore_trailing_unmappable=options["ignore-trailing-unmappable"],
+            allow_trailing_comma=options["allow-trailing-comma"],
+            fail_on_missing_columns=options["fail-on-missing-columns"],
+            empty_string_as_null=options["empty-string-as-null"],
+        )
+        return _reader(row_type(schema), settings).read(messages)
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        return EncodedBatch(_writer(row_type(schema), self._write_settings()).write(rows))
+
+    def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
+        from kvformat.codecs._csv.native import encode_native
+
+        return encode_native(row, schema, self._write_settings())
+
+    def _write_settings(self) -> WriteSettings:
+        return WriteSettings(
+            delimiter=self._character("field-delimiter"),
+            quote=self._quote(),
+            escape=self.options["escape-character"],
+            element_delimiter=self.options["array-element-delimiter"],
+            null_text=self.options["null-literal"] or "",
+            scientific=bool(self.options["write-bigdecimal-in-scientific-notation"]),
+        )
+
+    def _character(self, name: str) -> str:
+        text: str = self.options[name]
+        return _unescaped(text) if name == "field-delimiter" else text
+
+    def _quote(self) -> str | None:
+        if self.options["disable-quote-character"]:
+            return None
+        return self.options["quote-character"] or '"'
+
+    def _option_error(self, option: str, text: str) -> OptionError:
+        return OptionError(text, format=self.identifier, option=option)
+
+
+@cached_by_identity
+def _reader(row: FlinkType, settings: ReadSettings) -> CsvReader:
+    return CsvReader(row, settings)
+
+
+@cached_by_identity
+def _writer(row: FlinkType, settings: WriteSettings) -> CsvWriter:
+    return CsvWriter(row, settings)
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+_JAVA_ESCAPE = re.compile(r"\\(?:u+([0-9a-fA-F]{4})|([0-3]?[0-7]{1,2})|(.)|)", re.DOTALL)
+_JAVA_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+
+
+def _unescaped(text: str) -> str:
+    """A text without Java's escapes (commons-text's `unescapeJava`); a backslash before another character goes."""
+
+    def character(found: re.Match[str]) -> str:
+        unicode, octal, other = found.groups()
+        if unicode or octal:
+            return chr(int(unicode, 16) if unicode else int(octal, 8))
+        return _JAVA_ESCAPES.get(other, other or "")
+
+    return _JAVA_ESCAPE.sub(character, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvformat.codecs._json.exact import ExactReader, to_arrow
-from kvformat.codecs._json.fast import FastReader
+from kvformat.codecs._json.fast import FEW, FastReader
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
@@ -95,10 +96,10 @@ def _mutated(rng: random.Random, message: bytes) -> bytes:
     return bytes(data) or b"{"
 
 
-def _taken_and_equal(schema: str, reading: ReadSettings, messages: list[bytes]) -> float:
+def _taken_and_equal(schema: str, reading: ReadSettings, messages: list[bytes], *, few: int = FEW) -> float:
     """The share of messages that the fast reader takes; each must have the exact reader's answer."""
     row: FlinkType = parse_schema(schema)
-    exact, fast = ExactReader(row, reading), FastReader(row, reading)
+    exact, fast = ExactReader(row, reading), FastReader(row, reading, few=few)
     rows, refused = fast.read(pa.array(messages, pa.binary()))
     taken = np.flatnonzero(~refused)
     answers = [exact.read(messages[index]) for index in taken]
@@ -174,6 +175,177 @@ def test_a_batch_does_not_depend_on_its_neighbours() -> None:
         alone = format.decode_batch(pa.array([message], pa.binary()), _ORDERS)
         assert repr(together.rows[index].as_py()) == repr(alone.rows[0].as_py()), message
         assert errors[index] == (alone.errors[0].as_py() if alone.errors is not None else None), message
+
+
+# --- other layouts than that of Flink -------------------------------------------------------------------
+
+_DEEP = (
+    "id BIGINT, name STRING, price DECIMAL(10, 2), ok BOOLEAN, tags ARRAY<STRING>, m MAP<STRING, INT>, "
+    "a ROW<id INT, name STRING, b ROW<id INT, ok BOOLEAN, c ROW<name STRING, x DOUBLE>>>, "
+    'lines ARRAY<ROW<id INT, price DECIMAL(5, 1), sub ROW<id INT, name STRING>>>, `\u00e9 "q` INT, x INT'
+)
+_BLANK = (" ", "\t", "\r\n", "\n      ", " " * 9, " " * 60)
+
+
+def _deep(rng: random.Random) -> dict[str, Any]:
+    number = rng.randrange(1000)
+    return {
+        "id": number,
+        "name": rng.choice(["plain", "x" * 30, 'say "id": {1}', "a\\", "é\n😀", ""]),
+        "price": rng.choice([number / 4, 100, None]),
+        "ok": rng.choice([True, False, None]),
+        "tags": rng.choice([[], ["id"], ["a", '","id":1', None]]),
+        "m": rng.choice([{}, {"id": 1}, {"a": 1, "id": None, "name": 3}]),
+        "a": rng.choice(
+            [{"id": number, "name": "n", "b": {"id": 1, "ok": True, "c": {"name": "deep", "x": 0.5}}}, {"b": {}}, None]
+        ),
+        "lines": [{"id": n, "price": n / 2, "sub": {"id": n, "name": "s"}} for n in range(rng.randrange(4))],
+        "x": number,
+    }
+
+
+def _written(value: Any, rng: random.Random, *, blanks: bool = False, shuffled: bool = False, **how: Any) -> str:
+    """A value as JSON, with random blanks between all tokens, or keys in random order at every level."""
+    between = (lambda: rng.choice(_BLANK[:5]) if rng.random() < 0.3 else "") if blanks else lambda: ""
+    if isinstance(value, dict):
+        items = list(value.items())
+        if shuffled:
+            rng.shuffle(items)
+        parts = [
+            between() + json.dumps(key, **how) + between() + ":" + between()
+            + _written(item, rng, blanks=blanks, shuffled=shuffled, **how) + between()
+            for key, item in items
+        ]  # fmt: skip
+        return "{" + (",".join(parts) or between()) + "}"
+    if isinstance(value, list):
+        parts = [between() + _written(item, rng, blanks=blanks, shuffled=shuffled, **how) + between() for item in value]
+        return "[" + (",".join(parts) or between()) + "]"
+    return json.dumps(value, **how)
+
+
+def _random_order(rng: random.Random, value: dict[str, Any]) -> str:
+    return _written(value, rng, shuffled=True, ensure_ascii=False)
+
+
+def _random_blanks(rng: random.Random, value: dict[str, Any]) -> str:
+    return _written(value, rng, blanks=True, ensure_ascii=False)
+
+
+def _blanks_around(rng: random.Random, value: dict[str, Any]) -> str:
+    return rng.choice(_BLANK) + _written(value, rng) + rng.choice(_BLANK)
+
+
+def _extra(rng: random.Random, value: dict[str, Any]) -> str:
+    """Members of no column at any place, with names and members of columns inside of them."""
+    others = {"k1": 1, "k\u00e92": "text", "k3": {"id": 7, "name": ["x", {"ok": 1}], "a": {"b": {"id": 1}}}, "k4": [[]]}
+    items = [*value.items(), *((key, other) for key, other in others.items() if rng.random() < 0.6)]
+    nested = value["a"] and {**value["a"], "other": {"id": "none", "b": 2}}
+    return _written(dict(sorted(items, key=lambda _: rng.random())) | {"a": nested}, rng, ensure_ascii=False)
+
+
+def _repeated(rng: random.Random, value: dict[str, Any]) -> str:
+    """The same key twice, in the object or in one inside of it."""
+    key = rng.choice(["id", "name", "a", "lines"])
+    again = _written({key: value[key]}, rng)[1:-1]
+    text = _written(value, rng)
+    return text[:-1] + "," + again + "}" if rng.random() < 0.7 else text.replace('"b":{', '"b":{"id":2,', 1)
+
+
+_LAYOUTS: dict[str, Callable[[random.Random, dict[str, Any]], str]] = {
+    "plain": lambda rng, value: json.dumps(value, separators=(",", ":"), ensure_ascii=False),
+    "sorted": lambda rng, value: json.dumps(value, separators=(",", ":"), sort_keys=True),
+    "reversed": lambda rng, value: json.dumps(dict(reversed(value.items())), separators=(",", ":")),
+    "random order": _random_order,
+    "blanks": lambda rng, value: json.dumps(value),
+    "pretty": lambda rng, value: json.dumps(value, indent=2),
+    "pretty, other order": lambda rng, value: json.dumps(value, indent="\t", sort_keys=True),
+    "random blanks": _random_blanks,
+    "blanks around": _blanks_around,
+    "missing": lambda rng, value: _written({k: v for k, v in value.items() if rng.random() < 0.8}, rng),
+    "extra": _extra,
+    "repeated": _repeated,
+    "escaped keys": lambda rng, value: (
+        _written(value, rng).replace('"id"', '"\\u0069d"').replace('"x"', '"\\u0078"', 1)
+    ),
+    "a quote in a name": lambda rng, value: _written({**value, 'é "q': 5}, rng, ensure_ascii=rng.random() < 0.5),
+}
+_REFUSED = {"repeated", "escaped keys", "a quote in a name"}  # partly or all, as they are no ordinary input
+_CUT = ("plain", "random order", "random blanks", "extra")
+
+
+def _laid_out(rng: random.Random, names: Sequence[str], count: int) -> list[bytes]:
+    return [_LAYOUTS[rng.choice(names)](rng, _deep(rng)).encode() for _ in range(count)]
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("share", [1.0, 0.1])
+def test_the_fast_path_answers_as_the_exact_one_whatever_the_layout(layout: str, share: float) -> None:
+    rng = random.Random(f"{layout} {share}")
+    names = [layout] if share == 1 else [layout, *["plain"] * 9]
+    taken = _taken_and_equal(_DEEP, ReadSettings(), _laid_out(rng, names, 400), few=0)
+    assert taken >= (0.99 if layout not in _REFUSED else 0 if share == 1 else 0.8)
+
+
+@pytest.mark.parametrize("few", [1, FEW])
+@pytest.mark.parametrize("reading", _SETTINGS, ids=str)
+def test_the_fast_path_answers_as_the_exact_one_on_mixed_layouts(reading: ReadSettings, few: int) -> None:
+    rng = random.Random(f"{reading} {few}")
+    _taken_and_equal(_DEEP, reading, _laid_out(rng, list(_LAYOUTS), 900), few=few)
+
+
+@pytest.mark.parametrize("few", [0, 1, 4])
+def test_the_fast_path_answers_as_the_exact_one_beside_broken_messages(few: int) -> None:
+    """Messages cut off or changed anywhere, each between whole ones, which are still taken."""
+    rng = random.Random(few)
+    messages = []
+    for whole in _laid_out(rng, _CUT, 500):
+        broken = rng.choice(_laid_out(rng, _CUT, 1))
+        messages += [whole, broken[: rng.randrange(1, len(broken))] if rng.random() < 0.5 else _mutated(rng, broken)]
+    assert _taken_and_equal(_DEEP, ReadSettings(), messages, few=few) > 0.49
+
+
+def test_the_fast_path_takes_messages_of_all_layouts_in_one_batch() -> None:
+    rng = random.Random(17)
+    names = [name for name in _LAYOUTS if name not in _REFUSED]
+    assert _taken_and_equal(_DEEP, ReadSettings(), _laid_out(rng, names, 4000)) > 0.9
+
+
+_PIECES = (
+    *"ab{:,é世\x7f\x01",
+    "😀",
+    '\\"',
+    "\\\\",
+    "\\/",
+    "\\b\\f\\n\\r\\t",
+    "\\u0041",
+    "\\u00e9",
+    "\\u4E16",
+    "\\u0000",
+)
+_PAIRS = ("\\ud83d\\ude00", "\\uDBFF\\uDFFF", "\\ud83d", "\\ude00", "\\ud83d\\u0041", "\\ud83d\\ud83d\\ude00")
+_BROKEN = ("\\x", "\\u12", "\\u12g4", "\\", "\\u", '\\"')
+
+
+@pytest.mark.parametrize("odd", [(), _PAIRS, _BROKEN], ids=["plain", "pairs", "broken"])
+def test_the_fast_path_reads_escapes_as_the_exact_one(odd: tuple[str, ...]) -> None:
+    rng = random.Random(len(odd))
+    texts = [rng.choices((*_PIECES, *rng.choices(odd or _PIECES, k=2)), k=rng.randrange(1, 12)) for _ in range(1500)]
+    messages = [f'{{"a":"{"".join(text)}","skipped":"{"".join(reversed(text))}","b":"\\n"}}'.encode() for text in texts]
+    taken = _taken_and_equal("a STRING, b STRING", ReadSettings(), messages, few=1)
+    assert taken == 1 if not odd else 0 < taken < 1
+
+
+def test_the_fast_path_reads_decimals_with_exponents_as_the_exact_one() -> None:
+    rng = random.Random(5)
+    messages = []
+    for _ in range(2000):
+        number = rng.choice(["0", "1", "-1", "5", "49", "-150", "123456789", "9999999", "1234567890123456789"])
+        number += rng.choice(["", ".5", ".00", ".4999999", ".50000000001"])
+        exponent = rng.choice(
+            ["E+2", "e2", "E-2", "e-3", "e0", "e-18", "e-19", "e-20", "e18", "e-300", "e400", "E00000001"]
+        )
+        messages.append(f'{{"n":{number}{exponent},"w":{number}{exponent}}}'.encode())
+    assert _taken_and_equal("n DECIMAL(10, 2), w DECIMAL(30, 6)", ReadSettings(), messages) > 0.8
 
 
 # --- hostile input --------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ _BYTE = _U(0xFF)
 QUOTE, BACKSLASH, COMMA, COLON, MINUS, DOT, ZERO = b'"\\,:-.0'
 OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY = b"{}[]"
 _BLANKS = np.isin(np.arange(256), list(b" \t\r\n"))
+_BLANK_PATTERNS = tuple(_ONES * _U(blank) for blank in b" \t\r\n")
 _MOST_BLANKS = 64
 
 
@@ -89,14 +90,32 @@ def skip_blanks(batch: MessageBytes, position: Ints) -> tuple[Ints, Bytes]:
     if not blank.any():
         return position, found
     rows = np.flatnonzero(blank)
+    rows = rows[_BLANKS[found[rows]]]
     position, found = position.copy(), found.copy()
-    for _ in range(_MOST_BLANKS):
-        rows = rows[_BLANKS[found[rows]]]
+    here = position[rows] + 1
+    following = batch.byte(here)
+    position[rows], found[rows] = here, following
+    more = np.flatnonzero(_BLANKS[following])
+    rows, here = rows[more], here[more]
+    for _ in range(_MOST_BLANKS // 8):
         if not len(rows):
             break
-        position[rows] += 1
-        found[rows] = batch.byte(position[rows])
+        count = _leading_blanks(batch.word(here))
+        here = here + count
+        following = batch.byte(here)
+        position[rows], found[rows] = here, following
+        more = np.flatnonzero(count == 8)
+        rows, here = rows[more], here[more]
     return position, found
+
+
+def _leading_blanks(word: Words) -> Bytes:
+    """How many blanks a word begins with."""
+    solid = np.full(len(word), _HIGH)
+    for pattern in _BLANK_PATTERNS:
+        other = word ^ pattern
+        solid &= ((other & _LOW) + _LOW) | other
+    return first_mark(solid)
 
 
 def is_digit(found: Bytes) -> Mask:

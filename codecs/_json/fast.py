@@ -17,7 +17,8 @@ import pyarrow as pa
 from kvformat.codecs._columnar import Ints, Mask
 from kvformat.codecs._json import bits
 from kvformat.codecs._json.containers import ArrayNode, MapNode
-from kvformat.codecs._json.node import JsonBytes, Node
+from kvformat.codecs._json.keys import Keys
+from kvformat.codecs._json.node import JsonBytes, Node, Payload, put
 from kvformat.codecs._json.numbers import BooleanNode, DecimalNode, FloatNode, IntegerNode
 from kvformat.codecs._json.objects import RowNode
 from kvformat.codecs._json.settings import ReadSettings
@@ -29,9 +30,12 @@ FEW = 16
 """A vectorised step for fewer messages than this costs more than the exact reader."""
 _SMALLEST = 6
 _CHUNK = 16384
-_CHUNK_BYTES = 64 << 20
+_CHUNK_BYTES = 16 << 20
 _LONGEST = 1 << 20
-_HIGH_BITS = np.uint64(0x8080808080808080)
+_MOST_PASSES = 5
+_WORTH_A_LAYOUT = 40
+_WORTH_ANOTHER = 6
+_NO_BEGINNING, _CONTINUED = np.uint8(0xC0), np.uint8(0x80)
 
 
 class FastReader:
@@ -43,7 +47,7 @@ class FastReader:
     def __init__(self, row: FlinkType, settings: ReadSettings, *, few: int = FEW) -> None:
         self._kind = arrow_type(nullable(row))
         self._few = few
-        self._node = _NodeMaker(settings).row(nullable(row))
+        self._node: Node | None = _NodeMaker(settings).row(nullable(row))
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, Mask]:
         """Decode what is certain.
@@ -79,15 +83,54 @@ class FastReader:
     def _read_rows(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, Mask]:
         assert self._node is not None
         batch = JsonBytes(messages, self._few)
-        _blank_malformed(batch, messages)
+        _blank_malformed(batch)
         start, found = bits.skip_blanks(batch, batch.start)
-        objects = found == bits.OPEN_OBJECT
-        if not objects.any():
-            return pa.nulls(len(messages), self._kind), ~objects
-        end, ok, payload = self._node.scan(batch, batch.window(start))
-        ok &= _at_end(batch, end) & objects & payload[0]
+        left = np.flatnonzero(found == bits.OPEN_OBJECT)
+        refused, payload = np.ones(len(start), bool), None
+        worth = True
+        for number in range(_MOST_PASSES):
+            if len(left) < _SMALLEST * self._few:
+                break
+            rows = self._next_rows(batch, start, left, number) if worth else left[:0]
+            if not len(rows):
+                batch.keys, rows = Keys(batch, left), left
+            ok, values = self._read_objects(batch, start[rows], batch.end[rows])
+            if len(rows) == len(start):
+                payload = values
+            else:
+                payload = payload or self._node.empty(len(start))
+                put(payload, rows, values)
+            refused[rows[ok]] = False
+            left = left[refused[left]]
+            if batch.keys is not None:
+                break
+            worth = _WORTH_ANOTHER * int(np.count_nonzero(ok)) >= len(rows)
+        if payload is None:
+            return pa.nulls(len(messages), self._kind), refused
         payload[0][:] = True
-        return self._node.build(batch, payload), ~ok
+        return self._node.build(batch, payload), refused
+
+    def _next_rows(self, batch: JsonBytes, start: Ints, left: Ints, number: int) -> Ints:
+        """Which of the rows that are left begin as most of them do; none where no way to begin is worth a pass."""
+        assert self._node is not None
+        if number == _MOST_PASSES - 1 or (number and len(left) < _WORTH_A_LAYOUT * self._few):
+            return left[:0]
+        fits = self._node.fits_layout(batch, start[left])
+        return left[fits] if _WORTH_ANOTHER * np.count_nonzero(fits) >= len(left) else left[:0]
+
+    def _read_objects(self, batch: JsonBytes, start: Ints, end: Ints) -> tuple[Mask, Payload]:
+        """Read objects that end with their messages."""
+        assert self._node is not None
+        reached, ok, payload = self._node.scan(batch, batch.window(start))
+        ok &= payload[0]
+        # what is behind blanks may be in a later message
+        ok &= bits.skip_blanks(batch, reached)[0] >= end
+        return ok, payload
+
+
+def value_node(t: FlinkType, settings: ReadSettings) -> Node | None:
+    """The node of a type, for readers that put nodes together in their own way; None where there is none."""
+    return _NodeMaker(settings).node(nullable(t))
 
 
 def _chunks(messages: pa.BinaryArray) -> list[tuple[int, int]]:
@@ -102,35 +145,27 @@ def _chunks(messages: pa.BinaryArray) -> list[tuple[int, int]]:
     return chunks
 
 
-def _blank_malformed(batch: JsonBytes, messages: pa.BinaryArray) -> None:
+def _blank_malformed(batch: JsonBytes) -> None:
     """Overwrite messages that are not UTF-8, so that no reader takes them."""
-    whole = batch.bytes[: len(batch.bytes) // 8 * 8].view(np.uint64)
-    if not (whole & _HIGH_BITS).any():
-        return
-    texts = pa.Array.from_buffers(pa.string(), len(messages), [None, *messages.buffers()[1:]], offset=messages.offset)
+    data = batch.bytes[batch.start[0] : batch.end[-1]]
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int32))
+    together = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(data)])
     try:
-        texts.validate(full=True)
+        together.validate(full=True)
+        if not ((batch.bytes[batch.start] & _NO_BEGINNING) == _CONTINUED).any():
+            return
     except pa.ArrowInvalid:
-        bad = [row for row, message in enumerate(messages.to_pylist()) if not _is_utf8(message)]
-        batch.blank(np.array(bad, np.int64))
+        pass
+    bad = [row for row in range(len(batch.start)) if not _is_utf8(batch.raw[batch.start[row] : batch.end[row]])]
+    batch.blank(np.array(bad, np.int64))
 
 
-def _is_utf8(message: bytes) -> bool:
+def _is_utf8(message: bytearray) -> bool:
     try:
         message.decode()
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _at_end(batch: JsonBytes, end: Ints) -> Mask:
-    """Where only blanks are left of the message."""
-    done: Mask = end == batch.end
-    rows = np.flatnonzero(end < batch.end)
-    if len(rows):
-        for row in rows.tolist():
-            done[row] = not batch.raw[end[row] : batch.end[row]].strip(b" \t\r\n")
-    return done
 
 
 class _NodeMaker:

@@ -7,7 +7,8 @@ message means.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _PLAIN = re.compile(rb"[-+.0-9A-Za-z]+")
@@ -19,31 +20,43 @@ _MOST_MEMBERS = 512
 _MOST_BYTES = 65536
 _LONGEST_GAP = 32
 _LONGEST_KEY = 200
+_FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The keys of an object and the texts around them: `open` + key + `colon` + value + `comma` + key + ..."""
+    """The keys of an object and the texts around them: `open` + key + `colon` + value + `comma` + key + ...
+
+    `mixed`: no two of several objects are laid out alike.
+    """
 
     keys: tuple[bytes, ...]
     open: bytes = b"{"
     comma: bytes = b","
     colon: bytes = b":"
+    mixed: bool = False
+
+    @property
+    def gaps(self) -> tuple[bytes, bytes, bytes]:
+        """The texts around the keys."""
+        return self.open, self.comma, self.colon
 
 
 def learn(raw: bytes | bytearray, starts: list[int]) -> Layout | None:
-    """The layout of the objects at these positions, the first one deciding; None where none can be read."""
+    """The layout of most of the objects at these positions; None where none can be read."""
     layouts = [layout for layout in (_layout(raw, start) for start in starts) if layout]
-    if not layouts:
-        return None
-    keys = list(dict.fromkeys(layouts[0].keys))
-    for other in layouts[1:]:
-        at = 0
-        for key in other.keys:
-            if key not in keys:
-                keys.insert(at, key)
-            at = keys.index(key) + 1
-    return Layout(tuple(keys), layouts[0].open, layouts[0].comma, layouts[0].colon)
+    found, most = None, 0
+    for first, _ in Counter(layouts).most_common(_FEW):
+        keys, alike = list(first.keys), 0
+        for other in layouts:
+            merged = _merge(keys, other.keys) if other.gaps == first.gaps else None
+            if merged is not None:
+                keys, alike = merged, alike + 1
+        if alike > most:
+            most, found = alike, replace(first, keys=tuple(keys), mixed=alike == 1 and len(layouts) > _FEW)
+        if 2 * most > len(layouts):
+            break
+    return found
 
 
 def with_keys(layout: Layout, wanted: list[bytes]) -> Layout:
@@ -53,7 +66,21 @@ def with_keys(layout: Layout, wanted: list[bytes]) -> Layout:
         if key not in keys:
             keys.insert(at, key)
         at = keys.index(key) + 1
-    return Layout(tuple(keys), layout.open, layout.comma, layout.colon)
+    return replace(layout, keys=tuple(keys))
+
+
+def _merge(keys: list[bytes], order: tuple[bytes, ...]) -> list[bytes] | None:
+    """The keys with those that another object has besides; None where it has them in another order."""
+    merged, at = list(keys), 0
+    for key in order:
+        place = merged.index(key) if key in merged else -1
+        if 0 <= place < at:
+            return None
+        if place < 0:
+            merged.insert(at, key)
+            place = at
+        at = place + 1
+    return merged
 
 
 def _layout(raw: bytes | bytearray, start: int) -> Layout | None:
@@ -61,7 +88,7 @@ def _layout(raw: bytes | bytearray, start: int) -> Layout | None:
     opened = _OPEN.match(raw, start)
     if not opened or len(opened[0]) > _LONGEST_GAP:
         return None
-    keys: list[bytes] = []
+    keys: dict[bytes, None] = {}
     comma = colon = None
     at = opened.end()
     while len(keys) < _MOST_MEMBERS and at - start < _MOST_BYTES:
@@ -70,7 +97,7 @@ def _layout(raw: bytes | bytearray, start: int) -> Layout | None:
         if not key or end is None:
             break
         if len(key[1]) <= _LONGEST_KEY:
-            keys.append(key[1])
+            keys[key[1]] = None
         colon = colon or key[2]
         gap = _COMMA.match(raw, end)
         if not gap:
@@ -79,8 +106,8 @@ def _layout(raw: bytes | bytearray, start: int) -> Layout | None:
         at = gap.end()
     if not keys:
         return None
-    gaps = [gap if gap and len(gap) <= _LONGEST_GAP else plain for gap, plain in ((comma, b","), (colon, b":"))]
-    return Layout(tuple(keys), opened[0], *gaps)
+    comma, colon = (gap if gap and len(gap) <= _LONGEST_GAP else b"" for gap in (comma, colon))
+    return Layout(tuple(keys), opened[0], comma or b",", colon or b":")
 
 
 def _value_end(raw: bytes | bytearray, at: int) -> int | None:

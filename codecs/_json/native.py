@@ -7,13 +7,13 @@ r"""Flink's JSON text written by Spark itself: one expression of public function
 | --- | --- | --- |
 | DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ | by patterns, zone and parser policy of the session | variant; text in UTC |
 | INTERVAL | `INTERVAL '1-2' YEAR TO MONTH` | months or milliseconds |
-| DECIMAL | `1.10` | a variant, which is written as `1.1`; or a marked text |
+| DECIMAL | `1.10` | a variant, which is written as `1.1`; or a fenced text |
 | characters past U+FFFF | themselves | themselves; the finished text is escaped: `\uD83D\uDE00` |
 
-A variant never has an exponent (`1E+2`), so a row with a multiple of ten or a tiny number takes the complete form,
-which costs about twice as much: its decimals are texts inside an object that no value can imitate,
-`{"_":[],"_":"1E+2","_":[]}`, and all of it but the text is removed afterwards. A cheap look at the values picks the
-form; it may send a row to the complete form without need, never the other way round.
+A variant never has an exponent (`1E+2`). A decimal that needs one, a multiple of ten or a tiny number, is a text in an
+object that no value can imitate, `{"_0":0,"_1":"100E+2","_2":0}`, and the fence around it is removed afterwards. A row
+with such a decimal or with a character past U+FFFF takes this complete form, which costs several times as much as
+the plain one. A cheap look at the values picks the form.
 
 Rules: Flink's "JSON Format" page and its `RowDataToJsonConverters`; Spark's `JacksonGenerator`.
 """
@@ -43,11 +43,12 @@ _REWRITTEN = (
     "INTERVAL YEAR TO MONTH",
     "INTERVAL DAY TO SECOND",
 )
+_FIRST_ASTRAL = "\U00010000"
 _ASTRAL = r"[\x{10000}-\x{10FFFF}]"
 _PLAIN_SCALE = 6  # with more digits after the point BigDecimal.toString may write an exponent
-_TINY = 1e-6
+_LARGEST_TINY = 1e-6
 _LONG_DIGITS = 18
-_EXACT_DOUBLE = 1e15
+_DOUBLE_DIGITS = 15  # of decimals with so many digits, each is another double
 
 _Scalar = Callable[["Column", FlinkType], "Column"]
 
@@ -62,17 +63,17 @@ def encode_native(row: Column, schema: FlinkType, settings: WriteSettings) -> Co
     """
     if any(t.root in _MAPS and t.fields[0].type.root not in _STRINGS for _, t in schema.walk()):
         return None
-    ambiguous = _has_ambiguous_names(schema)
+    ambiguous = has_ambiguous_names(schema)
     if ambiguous:  # members are found by name, in any letter case: give them other names by position
-        row = row.cast(spark_type(nullable(_numbered(schema))))
-    return _Encoder(settings, _marker_name(schema), ambiguous).text(row, schema).cast("binary")
+        row = row.cast(spark_type(nullable(numbered_type(schema))))
+    return _Encoder(settings, _marker(schema), ambiguous).text(row, schema).cast("binary")
 
 
 @dataclass(frozen=True, slots=True)
 class _Encoder:
     """Builds the expression for one schema.
 
-    `marker` is a name that no field has. With `numbered` the members of a value are called `f0`, `f1`, ...
+    No field's name begins with `marker`. With `numbered` the members of a value are called `f0`, `f1`, ...
     """
 
     settings: WriteSettings
@@ -83,24 +84,20 @@ class _Encoder:
         """The text of each row: in the plain form, unless some value asks for the complete one."""
         from pyspark.sql import functions as F
 
-        doubts = list(self.odd_decimals(row, schema))
+        odd = list(self.odd_decimals(row, schema))
         plain = self.to_json(row, schema, self.plain_decimal)
-        strings = self.strings(row, schema)
+        complete = self.without_fences(self.to_json(row, schema, self.fenced_decimal)) if odd else plain
         if _astral_names(schema):
-            return _escaped(self.complete(row, schema))
+            return _escaped(complete)
+        strings = self.strings(row, schema)
         if strings is None:  # somewhere too deep to look at: look at the text
-            text = F.when(_any(doubts), self.complete(row, schema)).otherwise(plain) if doubts else plain
-            return _let(text, _escaped_if_needed)
-        if strings:
-            doubts.append(_has_astral(strings))
+            text = F.when(_any(odd), complete).otherwise(plain) if odd else plain
+            return _let(text, lambda text: F.when(_has_astral([_Strings(text)]), _escaped(text)).otherwise(text))
+        doubts = [*odd, _has_astral(strings)] if strings else odd
         if not doubts:
             return plain
-        complete = _let(row, lambda row: _let(self.complete(row, schema), _escaped_if_needed))
-        return F.when(_any(doubts), complete).otherwise(plain)  # null is no doubt to CASE
-
-    def complete(self, row: Column, schema: FlinkType) -> Column:
-        """The text of any row, but for the escapes of characters past U+FFFF."""
-        return self.without_markers(self.to_json(row, schema, self.marked_decimal))
+        # null is no doubt to CASE
+        return F.when(_any(doubts), _escaped(complete) if strings else complete).otherwise(plain)
 
     def to_json(self, row: Column, schema: FlinkType, decimal: _Scalar) -> Column:
         from pyspark.sql import functions as F
@@ -140,35 +137,46 @@ class _Encoder:
         """A decimal that is not odd: a variant loses the zeros at the end, a decimal keeps them."""
         return value if self.settings.plain_decimals else value.cast("variant")
 
-    def marked_decimal(self, value: Column, t: FlinkType) -> Column:
-        """The text of any decimal, wrapped so that its quotes can be removed from the JSON."""
+    def fenced_decimal(self, value: Column, t: FlinkType) -> Column:
+        """Any decimal; behind a fence where `to_json` would write it in another way."""
         from pyspark.sql import functions as F
 
-        if self.settings.plain_decimals and not _may_have_exponent(t):
-            return value
-        text = _full_text(value, t) if self.settings.plain_decimals else _stripped_text(value, t)
-        fence = F.array().alias(self.marker)
-        return F.when(value.isNotNull(), F.struct(fence, text.alias(self.marker), fence))
+        odd = next(self.odd_decimals(value, t), None)
+        if odd is None:
+            return self.plain_decimal(value, t)
+        text = full_text(value, t) if self.settings.plain_decimals else _raw_scientific(value, t)
+        parts = (F.lit(0), text, F.lit(0))
+        fence = F.struct(*(part.alias(f"{self.marker}{i}") for i, part in enumerate(parts)))
+        if self.settings.plain_decimals:  # a variant would lose zeros, so that all have to be texts
+            return F.when(value.isNotNull(), fence)
+        return F.when(odd, F.to_variant_object(fence)).otherwise(value.cast("variant"))
 
-    def without_markers(self, text: Column) -> Column:
-        """The JSON with bare numbers where marked texts were.
+    def without_fences(self, text: Column) -> Column:
+        """The JSON with bare numbers where fenced texts were.
 
         A string can't imitate a fence, as its quotes are escaped; nor can a map, as its values have one type; nor can a
-        row, as none has a field of the marker's name.
+        row, as no field's name begins with the marker.
         """
         from pyspark.sql import functions as F
 
-        opening, closing = f'{{"{self.marker}":[],"{self.marker}":"', f'","{self.marker}":[]}}'
-        return F.replace(F.replace(text, F.lit(opening), F.lit("")), F.lit(closing), F.lit(""))
+        opening, closing = rf'\{{"{self.marker}0":0,"{self.marker}1":"', rf'","{self.marker}2":0\}}'
+        if self.settings.plain_decimals:
+            return F.regexp_replace(text, f'{opening}([^"]*){closing}', "$1")
+        first, exponent = rf"{opening}\[?(-?\d)\.?", rf"(E[-+]\d+)\]?{closing}"
+        text = F.regexp_replace(text, rf"{first}(\d*[1-9])0*{exponent}", "$1.$2$3")
+        return F.regexp_replace(text, rf"{first}0*{exponent}", "$1$2")
 
     def odd_decimals(self, value: Column, t: FlinkType) -> Iterator[Column]:
-        """For each decimal, whether it needs the complete form; true too often where that is cheaper to say."""
+        """For each decimal, whether `to_json` can't write its plain form as Flink does."""
         from pyspark.sql import functions as F
 
         if t.root == "DECIMAL":
-            odd = _may_be_tiny(value, t) if self.settings.plain_decimals else _may_have_other_text(value, t)
-            if odd is not None:
-                yield odd
+            tiny = [_is_tiny(value)] if _may_have_exponent(t) else []
+            if not self.settings.plain_decimals:  # a variant is a plain zero
+                tiny = [condition & (value.cast("double") != 0) for condition in tiny]
+            round_ = [_is_round(value, t)] if _digits_before_point(t) > 1 and not self.settings.plain_decimals else []
+            if tiny or round_:
+                yield _any([*tiny, *round_])
         elif t.root == "ROW":
             for field, member in self.members(value, t):
                 yield from self.odd_decimals(member, field.type)
@@ -185,7 +193,7 @@ class _Encoder:
         from pyspark.sql import functions as F
 
         if t.root in _STRINGS:
-            return [_Strings(value, in_array)]
+            return [_Strings(value, in_array=in_array)]
         if t.root == "ROW":
             return _all([self.strings(v, f.type, in_array=in_array) for f, v in self.members(value, t)])
         if not any(part.root in _STRINGS for _, part in t.walk()):
@@ -203,7 +211,7 @@ class _Strings:
     """A Column of strings, or of arrays of strings."""
 
     value: Column
-    in_array: bool
+    in_array: bool = False
 
     def beyond_ascii(self) -> Column:
         """Whether there is text with other characters than ASCII. Also right for bytes that aren't valid UTF-8."""
@@ -223,11 +231,7 @@ def _all(parts: Sequence[list[_Strings] | None]) -> list[_Strings] | None:
 
 
 def _let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """`body(value)`, with the value computed once.
-
-    Spark doesn't compile the body. That is what rare and long work needs: in the row's own code it would pass the
-    8000 bytes of a method above which the JVM compiles nothing, and all rows would become several times slower.
-    """
+    """`body(value)`, with the value computed once."""
     from pyspark.sql import functions as F
 
     return F.transform(F.array(value), body).getItem(0)
@@ -240,21 +244,22 @@ def _any(conditions: Sequence[Column]) -> Column:
 # --- names ---------------------------------------------------------------------------------------------
 
 
-def _has_ambiguous_names(schema: FlinkType) -> bool:
+def has_ambiguous_names(schema: FlinkType) -> bool:
     """Whether some ROW has names that differ in letter case only."""
     rows = (t for _, t in schema.walk() if t.root == "ROW")
     return any(len({field.name.casefold() for field in t.fields}) < len(t.fields) for t in rows)
 
 
-def _numbered(t: FlinkType) -> FlinkType:
+def numbered_type(t: FlinkType) -> FlinkType:
     """The type with fields called `f0`, `f1`, ... in each ROW."""
     name = (lambda i, old: f"f{i}") if t.root == "ROW" else (lambda i, old: old)
-    return replace(t, fields=tuple(FlinkField(name(i, f.name), _numbered(f.type)) for i, f in enumerate(t.fields)))
+    return replace(t, fields=tuple(FlinkField(name(i, f.name), numbered_type(f.type)) for i, f in enumerate(t.fields)))
 
 
-def _marker_name(schema: FlinkType) -> str:
-    names = {field.name for _, t in schema.walk() for field in t.fields}
-    return "_" * next(n for n in range(1, len(names) + 2) if "_" * n not in names)
+def _marker(schema: FlinkType) -> str:
+    """Underscores, more than any name begins with."""
+    names = [field.name for _, t in schema.walk() for field in t.fields]
+    return "_" * (1 + max((len(name) - len(name.lstrip("_")) for name in names), default=0))
 
 
 def _astral_names(schema: FlinkType) -> bool:
@@ -278,28 +283,21 @@ def _has_astral(strings: Sequence[_Strings]) -> Column:
     return _any([s.beyond_ascii() for s in strings]) & F.concat_ws("", *(s.value for s in strings)).rlike(_ASTRAL)
 
 
-def _escaped_if_needed(text: Column) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.when(text.rlike(_ASTRAL), _escaped(text)).otherwise(text)
-
-
 def _escaped(text: Column) -> Column:
     """The JSON with characters past U+FFFF as two escapes, in upper case, as Jackson writes them into bytes."""
     from pyspark.sql import functions as F
 
-    return F.array_join(F.transform(F.split(text, f"(?={_ASTRAL})", -1), _escaped_head), "")
+    parts = F.split(text, f"(?={_ASTRAL})", -1)
+    return F.array_join(F.transform(parts, _escaped_head), "")
 
 
 def _escaped_head(part: Column) -> Column:
     """The text with its first character escaped, if that is past U+FFFF."""
     from pyspark.sql import functions as F
 
-    above = F.ascii(part) - 0x10000
-    high, low = F.shiftright(above, 10) + 0xD800, above.bitwiseAND(0x3FF) + 0xDC00
-    rest = F.right(part, F.length(part) - 1)
-    escaped = F.concat(F.lit("\\u"), F.hex(high), F.lit("\\u"), F.hex(low), rest)
-    return F.when(above >= 0, escaped).otherwise(part)
+    halves = F.hex(F.encode(F.left(part, F.lit(1)), "UTF-16BE"))
+    escaped = F.concat(F.regexp_replace(halves, "(....)", r"\\u$1"), F.substr(part, F.lit(2)))
+    return F.when(part >= _FIRST_ASTRAL, escaped).otherwise(part)
 
 
 # --- decimals ------------------------------------------------------------------------------------------
@@ -314,27 +312,38 @@ def _may_have_exponent(t: FlinkType) -> bool:
     return (t.scale or 0) > _PLAIN_SCALE
 
 
-def _may_be_tiny(value: Column, t: FlinkType) -> Column | None:
-    """Whether Java may write the decimal with a negative exponent; None if never."""
+def _is_tiny(value: Column) -> Column:
+    """Whether Java writes a decimal with a negative exponent: `1E-7`, or `0E-7` for zero."""
     from pyspark.sql import functions as F
 
-    return F.abs(value.cast("double")) <= _TINY if _may_have_exponent(t) else None
+    return (F.abs(value.cast("double")) <= _LARGEST_TINY) & F.to_json(F.array(value)).contains("E")
 
 
-def _may_have_other_text(value: Column, t: FlinkType) -> Column:
-    """Whether Flink may write the decimal with an exponent: multiples of ten (`1E+2`), and tiny numbers."""
-    from pyspark.sql import functions as F
-
-    number = value.cast("double")
-    if not t.scale and _digits_before_point(t) > _LONG_DIGITS:
-        return value.cast("string").endswith("0") & (number != 0)
+def _is_round(value: Column, t: FlinkType) -> Column:
+    """Whether a decimal is a multiple of ten other than zero, which Flink writes as `1E+2`."""
+    number, exact = value.cast("double"), (value % 10).cast("double") == 0
     if _digits_before_point(t) > _LONG_DIGITS:
-        odd = (F.abs(number) >= _EXACT_DOUBLE) | ((number != 0) & (F.rint(number / 10) * 10 == number))
-    else:
-        whole = value.cast("long")
-        odd = (whole % 10 == 0) & (whole != 0) & (number == whole.cast("double"))
-    tiny = _may_be_tiny(value, t)
-    return odd if tiny is None else odd | (tiny & (number != 0))
+        return (number != 0) & exact
+    whole = _whole(value, t)
+    likely = (whole % 10 == 0) & (whole != 0) & (whole.cast("double") == number)
+    return likely if (t.precision or 0) <= _DOUBLE_DIGITS else likely & exact
+
+
+def _whole(value: Column, t: FlinkType) -> Column:
+    digits = _digits_before_point(t)
+    return value.cast("long" if digits <= _LONG_DIGITS else f"decimal({digits}, 0)")
+
+
+def _raw_scientific(value: Column, t: FlinkType) -> Column:
+    """Digits and exponent of a decimal that is round or tiny, as `-1200E+3` or `[2.70E-8]`."""
+    from pyspark.sql import functions as F
+
+    tiny, whole = F.to_json(F.array(value)), _whole(value, t)
+    exponent = F.length(F.abs(whole).cast("string")) - 1
+    round_ = F.concat(whole.cast("string"), F.lit("E+"), exponent.cast("string"))
+    if not _may_have_exponent(t):
+        return round_
+    return F.when(_is_tiny(value), tiny).otherwise(round_) if _digits_before_point(t) > 1 else tiny
 
 
 def _java_text(value: Column, t: FlinkType) -> Column:
@@ -346,7 +355,7 @@ def _java_text(value: Column, t: FlinkType) -> Column:
     return F.btrim(F.to_json(F.array(value)), F.lit("[]"))
 
 
-def _full_text(value: Column, t: FlinkType) -> Column:
+def full_text(value: Column, t: FlinkType) -> Column:
     """All digits of the scale, without an exponent: `0.0000000012`."""
     from pyspark.sql import functions as F
 
@@ -356,7 +365,7 @@ def _full_text(value: Column, t: FlinkType) -> Column:
     return F.when(text.contains("E"), F.concat(sign, digits)).otherwise(text)
 
 
-def _stripped_text(value: Column, t: FlinkType) -> Column:
+def stripped_text(value: Column, t: FlinkType) -> Column:
     """`BigDecimal.stripTrailingZeros().toString()`: `1.1`, `1E+2`, `1.2E-8`, `0`."""
     from pyspark.sql import functions as F
 
@@ -377,6 +386,7 @@ def _stripped_text(value: Column, t: FlinkType) -> Column:
 
 
 def _epoch() -> Column:
+    """The beginning of 1970 without a time zone."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import TimestampNTZType
 
@@ -402,12 +412,17 @@ def _timestamp(value: Column, settings: WriteSettings) -> Column:
     return F.translate(text, " ", "T") if settings.iso else text
 
 
-def _timestamp_ltz(value: Column, settings: WriteSettings) -> Column:
-    """In UTC by way of the microseconds since 1970, because a cast would go through the session's zone."""
+def utc_time(value: Column) -> Column:
+    """A TIMESTAMP_LTZ as UTC, by way of the microseconds since 1970: a cast would go through the session's zone."""
     from pyspark.sql import functions as F
 
-    utc = F.timestamp_add("MICROSECOND", F.unix_micros(value), _epoch())
-    return F.concat(_timestamp(utc, settings), F.lit("Z"))
+    return F.timestamp_add("MICROSECOND", F.unix_micros(value), _epoch())
+
+
+def _timestamp_ltz(value: Column, settings: WriteSettings) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.concat(_timestamp(utc_time(value), settings), F.lit("Z"))
 
 
 def _months(value: Column, settings: WriteSettings) -> Column:

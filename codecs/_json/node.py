@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._columnar import Column, Ints, Mask, MessageBytes, Window
+from kvformat.codecs._json.keys import Keys
 
 Payload = list[Column]
 
@@ -19,13 +20,15 @@ FOUR_BYTES = np.uint64(0xFFFFFFFF)
 class JsonBytes(MessageBytes):
     """A batch of JSON messages, and the elements of its arrays and maps as they are found.
 
-    `few` is how many messages are worth a vectorised step of their own; fewer are refused instead.
+    `few` is how many messages are worth a vectorised step of their own; fewer are refused instead. `keys`, where it
+    is set, has the places of all keys of the messages that are read: objects may then have any order.
     """
 
     def __init__(self, messages: pa.Array, few: int) -> None:
         super().__init__(messages)
         self.few = few
         self.escapes = b"\\" in self.raw
+        self.keys: Keys | None = None
         self._elements: dict[int, list[Payload]] = {}
         self._counts: dict[int, int] = {}
 
@@ -70,6 +73,10 @@ class Node(abc.ABC):
     def build(self, batch: JsonBytes, payload: Payload) -> pa.Array:
         """The column of the values scanned."""
 
+    def fits_layout(self, batch: JsonBytes, position: Ints) -> Mask:
+        """Which values begin as most of them do, so that they are worth a pass of their own."""
+        return np.ones(len(position), bool)
+
     def empty(self, count: int) -> Payload:
         """The payload of nulls."""
         return [np.zeros(count, dtype) for dtype in self.dtypes]
@@ -85,3 +92,9 @@ def put(into: Payload, rows: Ints, values: Payload) -> None:
     """Write the columns of a payload to some rows of another."""
     for column, part in zip(into, values, strict=True):
         column[rows] = part
+
+
+def clear(payload: Payload, rows: Ints) -> None:
+    """Make some rows of a payload null, with all that is inside of them."""
+    for column in payload:
+        column[rows] = 0

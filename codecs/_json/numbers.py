@@ -31,7 +31,8 @@ class Number:
     """Numbers at many cursors.
 
     Where `exact` is true, the value is `mantissa` / 10 ** `fraction`, negated where `negative`; elsewhere there is an
-    exponent or more digits than 19. `digits` counts those before the point.
+    exponent or more digits than 19. `digits` counts those before the point, `power` has the exponents (None: nowhere
+    any).
     """
 
     end: Ints
@@ -43,6 +44,7 @@ class Number:
     dotted: Mask
     exponent: Mask
     exact: Mask
+    power: Ints | None = None
 
 
 def read_number(batch: JsonBytes, window: Window) -> Number:
@@ -117,8 +119,10 @@ def _read_exponent(batch: JsonBytes, number: Number, rows: Ints) -> None:
     at = number.end[rows] + 1
     sign = batch.byte(at)
     at += (sign == ord("+")) | (sign == bits.MINUS)
-    count, _ = bits.digit_run(batch.word(at))
+    count, power = bits.digit_run(batch.word(at))
     number.end[rows] = at + count
+    number.power = np.zeros(len(number.end), np.int64)
+    number.power[rows] = np.where(sign == bits.MINUS, -power.view(np.int64), power.view(np.int64))
     number.ok[rows] &= (count > 0) & (count < 8)
     number.exact[rows] = False
 
@@ -240,7 +244,8 @@ class DecimalNode(Node):
     """DECIMAL(p, s): rounded half up to the scale, null where it does not fit.
 
     The payload is the unscaled value, as two words where it can have more than 18 digits. Long texts are refused
-    unless Arrow reads them exactly. Exponents, as in Flink's own `1E+2`, are read one by one.
+    unless Arrow reads them exactly. Numbers with so large or small an exponent that
+    they don't fit a word are read one by one.
     """
 
     def __init__(self, precision: int, scale: int) -> None:
@@ -272,7 +277,10 @@ class DecimalNode(Node):
         number = read_number(batch, window)
         reader = self._read_wide if self._wide else self._read_narrow
         ok, payload = reader(batch, window, number)
-        rows = np.flatnonzero(number.ok & number.exponent & (number.end - window.position <= _LONGEST_EXPONENT_TEXT))
+        if number.power is None:
+            return Scanned(number.end, ok, payload)
+        far = number.ok & number.exponent & ~ok
+        rows = np.flatnonzero(far & (number.end - window.position <= _LONGEST_EXPONENT_TEXT))
         if len(rows):
             texts = batch.texts(window.position[rows], number.end[rows]).to_pylist()
             values = [fit_decimal(Decimal(text), self._precision, self._scale) for text in texts]
@@ -286,8 +294,11 @@ class DecimalNode(Node):
 
     def _read_narrow(self, batch: JsonBytes, window: Window, number: Number) -> tuple[Mask, Payload]:
         scale, value = self._scale, number.mantissa
-        ok = number.ok & number.exact
+        ok = number.ok & (number.digits + number.fraction <= MOST_DIGITS)
         missing = scale - number.fraction
+        if number.power is not None:
+            missing += number.power
+            ok &= missing > -MOST_DIGITS
         if missing.any():
             less = np.maximum(missing, 0)
             ok &= number.digits + number.fraction + less < MOST_DIGITS

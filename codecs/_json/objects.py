@@ -1,4 +1,8 @@
-"""Objects at many cursors: members in the order that the batch's producers use, then in any order."""
+"""Objects at many cursors: members in the order that the batch's producers use.
+
+What is laid out in another way is refused, unless the places of all keys are known (`JsonBytes.keys`): then it is
+read in any order.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,16 @@ import pyarrow as pa
 
 from kvformat.codecs._columnar import Ints, Literal, Mask, Window
 from kvformat.codecs._json import bits
-from kvformat.codecs._json.containers import SkipNode, after_colon
+from kvformat.codecs._json.anyorder import KeyedMembers
+from kvformat.codecs._json.containers import SkipNode
+from kvformat.codecs._json.keys import Keys
 from kvformat.codecs._json.learn import Layout, learn, with_keys
-from kvformat.codecs._json.node import JsonBytes, Node, Payload, Scanned, is_null, put
-from kvformat.codecs._json.texts import read_text
+from kvformat.codecs._json.node import JsonBytes, Node, Payload, Scanned, clear, is_null, put
 
-_MOST_PASSES = 64
-_RELEARN = 16
-_SMALLEST = 3
+_SAMPLES = 7
+_FIRST_STEPS = 3
+_MANY = 512
+_MOST_PLANS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +38,14 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The steps through an object. A cursor that has not read a member yet stands `lead` bytes before the brace."""
+    """The steps through an object. A cursor that has not read a member yet stands `lead` bytes before the brace.
+
+    `mixed`: objects are laid out in so many ways that it is no use to try.
+    """
 
     steps: tuple[_Step, ...]
     lead: int
+    mixed: bool
 
 
 class RowNode(Node):
@@ -54,7 +64,36 @@ class RowNode(Node):
         self._plans: dict[Layout, _Plan] = {}
 
     def scan(self, batch: JsonBytes, window: Window) -> Scanned:
-        return _Members(self, batch, window.position).read()
+        if batch.keys is None:
+            return _Members(self, batch, window.position).read()
+        if 2 * np.count_nonzero(self.fits_layout(batch, window.position)) < len(window):
+            return self._scan_in_any_order(batch, batch.keys, window.position)
+        found = _Members(self, batch, window.position).read()
+        rows = np.flatnonzero(~found.ok)
+        if len(rows) >= max(batch.few, 1):
+            others = self._scan_in_any_order(batch, batch.keys, window.position[rows])
+            found.end[rows], found.ok[rows] = others.end, others.ok
+            put(found.payload, rows, others.payload)
+        return found
+
+    def _scan_in_any_order(self, batch: JsonBytes, keys: Keys, position: Ints) -> Scanned:
+        if not keys.worth_it():
+            return Scanned(position.copy(), np.zeros(len(position), bool), self.empty(len(position)))
+        if (position[1:] > position[:-1]).all():
+            return KeyedMembers(self, batch, keys, position).read()
+        # some rows only read along with another one, at the same place
+        position, places = np.unique(position, return_inverse=True)
+        end, ok, payload = KeyedMembers(self, batch, keys, position).read()
+        return Scanned(end[places], ok[places], [column[places] for column in payload])
+
+    def fits_layout(self, batch: JsonBytes, position: Ints) -> Mask:
+        plan = self.plan(batch, position)
+        fits = np.zeros(len(position), bool)
+        if not plan.mixed:
+            window = batch.window(position - plan.lead)
+            for step in plan.steps[:_FIRST_STEPS]:
+                fits |= window.has(step.opening) & (window.after(step.opening.length).first() > ord(" "))
+        return fits
 
     def build(self, batch: JsonBytes, payload: Payload) -> pa.Array:
         columns, at = [], 1
@@ -69,12 +108,13 @@ class RowNode(Node):
 
     def plan(self, batch: JsonBytes, position: Ints) -> _Plan:
         """The steps that fit some of these objects."""
-        sample = position[[0, len(position) // 2, len(position) - 1]]
+        samples = min(_SAMPLES if len(position) >= _MANY else 3, len(position))
+        sample = position[np.linspace(0, len(position) - 1, samples).astype(np.int64)]
         known = [key for key in self.keys if key is not None]
         layout = with_keys(learn(batch.raw, sample.tolist()) or Layout(()), known)
         plan = self._plans.get(layout)
         if plan is None:
-            if len(self._plans) > 64:
+            if len(self._plans) > _MOST_PLANS:
                 self._plans.clear()
             plan = self._plans[layout] = self._make_plan(layout)
         return plan
@@ -89,7 +129,7 @@ class RowNode(Node):
             opening = Literal(layout.open + text, lead)
             node = self.nodes[field] if field is not None else self._skip
             steps.append(_Step(field, node, Literal(layout.comma + text), opening))
-        return _Plan(tuple(steps), lead)
+        return _Plan(tuple(steps), lead, layout.mixed)
 
 
 class _Members:
@@ -108,7 +148,6 @@ class _Members:
         self._count = count
         self._ok = np.ones(count, bool)
         self._valid = np.ones(count, bool)
-        self._done = np.zeros(count, bool)
         self._fresh = np.ones(count, bool)
         self._values: list[Payload | None] = [None] * len(node.nodes)
         self._seen: list[Mask | None] = [None] * len(node.nodes)
@@ -116,28 +155,17 @@ class _Members:
         self._position = position - self._plan.lead
 
     def read(self) -> Scanned:
-        self._first_pass()
-        for _ in range(_MOST_PASSES):
-            rows = self._close(np.flatnonzero(self._ok & ~self._done))
-            if not len(rows):
-                break
-            if len(rows) < _SMALLEST * self._batch.few:
-                self._ok[rows] = False
-                break
-            if _RELEARN * len(rows) >= self._count:
-                self._learn_anew(rows)
-            before = self._position[rows]
-            self._later_pass(rows)
-            stuck = rows[(self._position[rows] == before) & self._ok[rows]]
-            if len(stuck):
-                self._odd_member(stuck)
-        self._ok &= self._done
-        if self._node.fail_on_missing:
-            for seen in self._seen:
-                self._ok &= ~self._valid | (False if seen is None else seen)
+        if self._plan.mixed:
+            self._ok[:] = False
+        else:
+            self._steps()
+            self._close()
         return self._result()
 
     def _result(self) -> Scanned:
+        if self._node.fail_on_missing:
+            for seen in self._seen:
+                self._ok &= ~self._valid | (False if seen is None else seen)
         bad = np.flatnonzero(~self._ok)
         self._position[bad] = self._start[bad]
         self._valid[bad] = False
@@ -146,18 +174,12 @@ class _Members:
             payload += values if values is not None else node.empty(self._count)
         return Scanned(self._position, self._ok, payload)
 
-    def _learn_anew(self, rows: Ints) -> None:
-        """Take the order of keys from the rows that are left: theirs is another one."""
-        plan = self._node.plan(self._batch, self._start[rows])
-        if plan.lead == self._plan.lead:
-            self._plan = plan
-
-    def _first_pass(self) -> None:
+    def _steps(self) -> None:
         """The steps of the plan with all rows."""
         window: Window | None = None
         for step in self._plan.steps:
             window = window or self._batch.window(self._position)
-            match = self._match(step, window, self._fresh)
+            match = self._match(step, window)
             count = np.count_nonzero(match)
             if count == 0:
                 continue
@@ -169,7 +191,8 @@ class _Members:
                 self._whole_step(step, window, match, None if count == self._count else np.flatnonzero(~match))
                 window = None
 
-    def _match(self, step: _Step, window: Window, fresh: Mask) -> Mask:
+    def _match(self, step: _Step, window: Window) -> Mask:
+        fresh = self._fresh
         if fresh.all():
             return window.has(step.opening)
         match = window.has(step.literal)
@@ -192,8 +215,7 @@ class _Members:
             end[bad] = end[int((ok & match).argmax())]
         if away is not None:
             end[away] = kept
-            if payload:
-                payload[0][away] = False
+            clear(payload, away)
         self._position = end
         self._fresh = np.zeros(self._count, bool)
         if away is not None:
@@ -204,83 +226,34 @@ class _Members:
 
     def _step(self, step: _Step, rows: Ints, window: Window) -> None:
         """A step of some rows, whose cursors the window has."""
-        self._member(step.field, step.node, rows, window.after(step.literal.length))
-
-    def _member(self, field: int | None, node: Node, rows: Ints, window: Window) -> None:
-        """The value of a member of some rows."""
-        end, ok, payload = node.scan(self._batch, window)
+        end, ok, payload = step.node.scan(self._batch, window.after(step.literal.length))
         self._position[rows] = end
         self._fresh[rows] = False
-        if field is not None:
-            values, seen = self._values[field], self._seen[field]
-            if values is None or seen is None:
-                values = self._values[field] = node.empty(self._count)
-                seen = self._seen[field] = np.zeros(self._count, bool)
-            ok &= ~seen[rows]
-            seen[rows] = True
-            put(values, rows, payload)
         if not ok.all():
             self._ok[rows[~ok]] = False
+        if step.field is not None:
+            values = self._values[step.field] = step.node.empty(self._count)
+            put(values, rows, payload)
+            seen = self._seen[step.field] = np.zeros(self._count, bool)
+            seen[rows] = True
 
-    def _close(self, rows: Ints) -> Ints:
-        """Finish the objects that end here; returns the rows that have more."""
-        at, found = bits.skip_blanks(self._batch, self._position[rows])
-        closed = (found == bits.CLOSE_OBJECT) & ~self._fresh[rows]
-        done = rows[closed]
-        self._position[done] = at[closed] + 1
-        self._done[done] = True
-        return rows[~closed] if len(done) else rows
+    def _close(self) -> None:
+        """Finish the objects that end here; refuse what has more."""
+        at, found = bits.skip_blanks(self._batch, self._position)
+        closed = (found == bits.CLOSE_OBJECT) & ~self._fresh
+        self._position = at + 1
+        if not closed.all():
+            fresh = np.flatnonzero(self._fresh & self._ok)
+            self._ok &= closed
+            if len(fresh):
+                self._close_empty(fresh)
 
-    def _later_pass(self, rows: Ints) -> None:
-        """The steps of the plan with what is left."""
-        window = self._batch.window(self._position[rows])
-        fresh = self._fresh[rows]
-        for step in self._plan.steps:
-            match = self._match(step, window, fresh)
-            if not match.any():
-                continue
-            chosen = np.flatnonzero(match)
-            mine = rows[chosen]
-            self._step(step, mine, window.select(chosen))
-            fresh[chosen] = False
-            window = window.move(chosen, self._position[mine])
-
-    def _odd_member(self, rows: Ints) -> None:
-        """The next member of rows that no step fits: other blanks, a key of no column, no member at all."""
-        batch = self._batch
-        fresh = self._fresh[rows]
-        at, found = bits.skip_blanks(batch, self._position[rows] + fresh * self._plan.lead)
-        going = found == np.where(fresh, bits.OPEN_OBJECT, bits.COMMA)
-        self._null_or_refused(rows[~going], at[~going], fresh[~going])
-        rows, fresh = rows[going], fresh[going]
-        at, found = bits.skip_blanks(batch, at[going] + 1)
-        empty = fresh & (found == bits.CLOSE_OBJECT)
-        self._position[rows[empty]] = at[empty] + 1
-        self._done[rows[empty]] = True
-        rows, at = rows[~empty], at[~empty]
-        if not len(rows):
-            return
-        window = batch.window(at)
-        _, quote, ok, escaped = read_text(batch, window)
-        if escaped is not None:
-            ok &= ~escaped
-        value, colon = after_colon(batch, quote + 1)
-        ok &= colon
-        self._ok[rows[~ok]] = False
-        rest = ok
-        for field, literal in enumerate(self._node.literals):
-            mine = ok & window.has(literal) if literal else None
-            if mine is not None and mine.any():
-                rest = rest & ~mine
-                self._member(field, self._node.nodes[field], rows[mine], batch.window(value[mine]))
-        if rest.any():
-            self._member(None, SkipNode(), rows[rest], batch.window(value[rest]))
-
-    def _null_or_refused(self, rows: Ints, at: Ints, fresh: Mask) -> None:
-        if not len(rows):
-            return
-        null = fresh & is_null(self._batch.window(at)) & (at == self._start[rows])
-        self._position[rows[null]] = at[null] + 4
-        self._done[rows[null]] = True
+    def _close_empty(self, rows: Ints) -> None:
+        """Rows without a member: `{}` and null, else refused."""
+        position = self._start[rows]
+        null = is_null(self._batch.window(position))
+        at, found = bits.skip_blanks(self._batch, position + 1)
+        closed = (found == bits.CLOSE_OBJECT) & (self._batch.byte(position) == bits.OPEN_OBJECT)
+        self._position[rows] = np.where(null, position + 4, at + 1)
         self._valid[rows[null]] = False
-        self._ok[rows[~null]] = False
+        self._ok[rows] = null | closed

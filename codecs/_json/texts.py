@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
@@ -15,7 +14,12 @@ from kvformat.codecs._json.numbers import read_number
 
 _REST_OF_TEXT = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _MOST_HOPS = 24
-_UNESCAPE = json.JSONDecoder(strict=False).decode
+_PLAIN_ESCAPES = np.zeros(256, np.uint8)
+_PLAIN_ESCAPES[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
+_HEX = np.full(256, 16)
+_HEX[list(b"0123456789abcdefABCDEF")] = [*range(16), *range(10, 16)]
+_UTF8_LIMITS = np.array([0, 0x80, 0x800, 0x10000])
+_UTF8_HEADS = (0, 0, 0xC0, 0xE0, 0xF0)
 
 _TRUE = np.uint64(int.from_bytes(b"true", "little"))
 _FALSE = np.uint64(int.from_bytes(b"false", "little"))
@@ -53,9 +57,10 @@ def read_text(batch: JsonBytes, window: Window) -> tuple[Ints, Ints, Mask, Mask 
     rows = np.flatnonzero(unfinished)
     if len(rows):
         quote[rows], ok[rows], has_escapes = _finish(batch, quote[rows])
+        has_escapes &= ok[rows]
         if has_escapes.any():
             escaped = np.zeros(len(window), bool)
-            escaped[rows] = has_escapes & ok[rows]
+            escaped[rows] = has_escapes
     if not ok.all():
         np.copyto(quote, start, where=~ok)
     return start, quote, ok, escaped
@@ -95,28 +100,97 @@ def unescape(batch: JsonBytes, start: Ints, quote: Ints) -> tuple[Ints, Ints, Ma
 
     Lone surrogates count as malformed: UTF-8 has no room for them.
     """
-    raw = batch.raw
-    texts = [raw[a:b] for a, b in zip(start.tolist(), quote.tolist(), strict=True)]
+    texts = batch.texts(start, quote)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[: len(texts) + 1].astype(np.int64)
+    data = np.frombuffer(texts.buffers()[2], np.uint8)[: offsets[-1]].copy()
+    place = _escape_places(data)
+    counts = np.diff(np.searchsorted(place, offsets))
+    escapes = _Escapes(place, np.repeat(np.arange(len(texts)), counts), data)
     ok = np.ones(len(texts), bool)
-    try:
-        plain = pa.array(_UNESCAPE((b'["' + b'","'.join(texts) + b'"]').decode()), pa.string())
-    except ValueError:
-        values = [_unescape_one(text) for text in texts]
-        ok[:] = [value is not None for value in values]
-        plain = pa.array([value or "" for value in values], pa.string())
-    offsets = np.frombuffer(plain.buffers()[1], np.int32)[: len(plain) + 1].astype(np.int64)
-    data = plain.buffers()[2]
-    offsets += batch.append(np.frombuffer(data, np.uint8)[: offsets[-1]] if data else np.zeros(0, np.uint8))
+    ok[escapes.owner[~escapes.check(offsets)]] = False
+    kept = data[escapes.write(data)]
+    dropped = np.bincount(escapes.owner, escapes.dropped, len(texts)).astype(np.int64)
+    offsets[1:] -= np.cumsum(dropped)
+    offsets += batch.append(kept)
     return offsets[:-1], offsets[1:], ok
 
 
-def _unescape_one(text: bytearray) -> str | None:
-    try:
-        value: str = _UNESCAPE((b'"' + text + b'"').decode())
-        value.encode()
-    except ValueError:
-        return None
-    return value
+def _escape_places(data: Bytes) -> Ints:
+    """Where escapes begin, in texts that don't end inside of one."""
+    place = np.flatnonzero(data == bits.BACKSLASH)
+    follows = np.zeros(len(place), bool)
+    np.equal(place[1:], place[:-1] + 1, out=follows[1:])
+    if not follows.any():
+        return place
+    index = np.arange(len(place))
+    first = np.maximum.accumulate(np.where(follows, 0, index))
+    begins: Mask = (index - first) & 1 == 0
+    return place[begins]
+
+
+class _Escapes:
+    """The escapes at some places, each with the text that owns it; `dropped` is how many bytes each one loses."""
+
+    def __init__(self, place: Ints, owner: Ints, data: Bytes) -> None:
+        self.place, self.owner = place, owner
+        self._kind = data.take(place + 1, mode="clip")
+        self.dropped = np.ones(len(place), np.int64)
+        rows = np.flatnonzero(self._kind == ord("u"))
+        self._rows = rows
+        digits = [_HEX[data.take(place[rows] + at, mode="clip")] for at in range(2, 6)]
+        self._hex = np.maximum.reduce(digits) < 16
+        self._code = (digits[0] << 12) | (digits[1] << 8) | (digits[2] << 4) | digits[3]
+        half = (self._code & 0xF800) == 0xD800
+        low = half & (self._code & 0x400 != 0)
+        at = place[rows]
+        pair = np.zeros(len(rows), bool)
+        pair[:-1] = low[1:] & (half & ~low)[:-1] & (at[1:] == at[:-1] + 6) & (owner[rows[1:]] == owner[rows[:-1]])
+        self._second = np.zeros(len(rows), bool)
+        self._second[1:] = pair[:-1]
+        self._lone = half & ~pair & ~self._second
+        self._code[pair] = 0x10000 + ((self._code[pair] & 0x3FF) << 10) + (self._code[1:][pair[:-1]] & 0x3FF)
+
+    def check(self, end: Ints) -> Mask:
+        """Which escapes are well-formed, given the offsets of the texts. Only these are written."""
+        ok: Mask = _PLAIN_ESCAPES[self._kind] > 0
+        rows = self._rows
+        ok[rows] = self._hex & ~self._lone & (self.place[rows] + 6 <= end[self.owner[rows] + 1])
+        # the first half of a pair is as good as the second
+        fine = ok[rows]
+        fine[:-1] &= ~self._second[1:] | fine[1:]
+        fine[1:] &= ~self._second[1:] | fine[:-1]
+        ok[rows] = fine
+        self._ok = ok
+        return ok
+
+    def write(self, data: Bytes) -> Mask:
+        """Write what the escapes stand for over them; returns which bytes of the data stay."""
+        kept = np.ones(len(data), bool)
+        self.dropped *= self._ok
+        plain = self.place[self._ok & (self._kind != ord("u"))]
+        data[plain] = _PLAIN_ESCAPES[data[plain + 1]]
+        kept[plain + 1] = False
+        fine = self._ok[self._rows]
+        rows, code = self._rows[fine], self._code[fine]
+        if len(rows):
+            self.dropped[rows] = _write_codes(data, kept, self.place[rows], np.where(self._second[fine], -1, code))
+        return kept
+
+
+def _write_codes(data: Bytes, kept: Mask, place: Ints, code: Ints) -> Ints:
+    """Write characters in UTF-8 over escapes of six bytes, nothing for -1; returns how many bytes each one drops."""
+    length = np.searchsorted(_UTF8_LIMITS, code, "right")
+    for size in np.unique(length).tolist():
+        mine = length == size
+        at, bits_ = place[mine], code[mine]
+        for index in range(6):
+            kept[at + index] = index < size
+        for index in range(size - 1, 0, -1):
+            data[at + index] = 0x80 | (bits_ & 0x3F)
+            bits_ = bits_ >> 6
+        if size:
+            data[at] = bits_ | _UTF8_HEADS[size]
+    return 6 - length
 
 
 class TextNode(Node):

@@ -1,0 +1,80 @@
+"""What the formats of change data share: options, and the way from messages to rows with kinds and back."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame
+from kvformat.codecs._changes.reader import ChangeReader
+from kvformat.codecs._changes.write import ChangeWriter, native_frames
+from kvformat.codecs.json import TIMESTAMP_OPTION, WRITE_OPTIONS, write_settings
+from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.changelog import ChangelogMode
+from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.options import Option
+from kvformat.registry.types import FlinkType, row_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+CHANGE_OPTIONS = (
+    Option(
+        name="ignore-parse-errors",
+        type="boolean",
+        default=False,
+        doc="Whether a column that can't be read becomes NULL, and a message that can't be read is skipped.",
+    ),
+    TIMESTAMP_OPTION,
+    *WRITE_OPTIONS,
+)
+
+
+class ChangeFormat(Format):
+    """A format of change data in JSON. Values are read by the rules of json's tree reader, as in Flink."""
+
+    changelog_mode = ChangelogMode.ALL
+    option_specs: ClassVar[tuple[Option, ...]] = CHANGE_OPTIONS
+    envelope: ClassVar[Envelope]
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        return _reader(row_type(schema), self, metadata).read(messages)
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        return _writer(row_type(schema), self).write(rows, row_kinds)
+
+    def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
+        from kvformat.codecs._json.native import encode_native
+
+        text = encode_native(row, schema, write_settings(self))
+        return None if text is None else native_frames(text, row_kind, self._frames())
+
+    def filters(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        """Members whose text must match a pattern."""
+        return ()
+
+    def _frames(self) -> tuple[Frame, Frame]:
+        without_nulls = self.options["encode.ignore-null-fields"]
+        return self.envelope.writes_without_nulls if without_nulls else self.envelope.writes
+
+
+@cached_by_identity
+def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> ChangeReader:
+    settings = ChangeSettings(
+        lenient=format.options["ignore-parse-errors"],
+        iso=format.options["timestamp-format.standard"] == "ISO-8601",
+        wrapped=format.options.get("schema-include", False),
+        filters=format.filters(),
+    )
+    return ChangeReader(row, format.envelope, settings, metadata)
+
+
+@cached_by_identity
+def _writer(row: FlinkType, format: ChangeFormat) -> ChangeWriter:
+    return ChangeWriter(row, write_settings(format), format._frames())

@@ -1,0 +1,91 @@
+r"""`canal-json`: changes of one or more rows per message; of old rows only the columns that were another value.
+
+    {"database": "shop", "table": "item", "type": "UPDATE", "data": [{"id": "1", "w": "5.18"}], "old": [{"w": "5.15"}],
+     "pkNames": ["id"], "sqlType": {"id": 4, "w": 7}, "es": 1589373560000, "ts": 1589373560798, "isDdl": false}
+
+    for every i: INSERT  +I(data[i])     UPDATE  -U(data[i], with what old[i] has), +U(data[i])     DELETE  -D(data[i])
+
+CREATE is passed over, other statements are errors unless a filter keeps them out. Written are only `data` and `type`,
+an update as a deletion and an insertion.
+Rules: Flink's "Canal Format" page, its `CanalJsonDeserializationSchema` and `CanalJsonSerializationSchema`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from kvformat.codecs._changes.envelope import TEXTS, Envelope, Epoch, Frame, Operation, Plain, map_of
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
+from kvformat.codecs._changes.java_regex import RegexError, compile_java
+from kvformat.registry.errors import OptionError
+from kvformat.registry.options import Direction, Option
+from kvformat.registry.types import FlinkType
+
+_WRITES = (Frame('{"data":[', '],"type":"INSERT"}'), Frame('{"data":[', '],"type":"DELETE"}'))
+_FILTERED = ("database", "table")
+
+
+class CanalJsonFormat(ChangeFormat):
+    """The `canal-json` format."""
+
+    identifier: ClassVar[str] = "canal-json"
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *CHANGE_OPTIONS,
+        Option(
+            name="database.include",
+            doc="A Java regular expression; messages of databases whose name it does not match as a whole are skipped.",
+        ),
+        Option(
+            name="table.include",
+            doc="A Java regular expression; messages of tables whose name it does not match as a whole are skipped.",
+        ),
+    )
+    envelope: ClassVar[Envelope] = Envelope(
+        operation="type",
+        operations={
+            "INSERT": Operation.INSERT,
+            "UPDATE": Operation.UPDATE,
+            "DELETE": Operation.DELETE,
+            "CREATE": Operation.SKIP,
+        },
+        before="old",
+        after="data",
+        deleted="data",
+        writes=_WRITES,
+        writes_without_nulls=_WRITES,
+        metadata={
+            "database": Plain("database"),
+            "table": Plain("table"),
+            "sql-type": Plain("sqlType", map_of(FlinkType("INT"))),
+            "pk-names": Plain("pkNames", TEXTS),
+            "ingestion-timestamp": Epoch("ts"),
+            "event-timestamp": Epoch("es"),
+        },
+        remedy="",
+        partial=True,
+        many=True,
+        objects=("sqlType", "mysqlType"),
+    )
+    metadata_types = envelope.metadata_types
+
+    def validate(self, direction: Direction) -> None:
+        if direction == "decode":
+            self.filters()
+
+    def filters(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        given = ((member, self.options[f"{member}.include"]) for member in _FILTERED)
+        return tuple((member, self._pattern(member, text)) for member, text in given if text is not None)
+
+    def _pattern(self, member: str, text: str) -> re.Pattern[str]:
+        option = f"{member}.include"
+        try:
+            return compile_java(text)
+        except RegexError as cause:
+            raise OptionError(
+                f"invalid value {text!r} for option '{option}' of format '{self.identifier}': {cause}. "
+                f"It must be a Java regular expression that matches the whole name of the {member}, such as 'shop_.*'",
+                format=self.identifier,
+                option=option,
+                reason=str(cause),
+            ) from None

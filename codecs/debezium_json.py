@@ -1,0 +1,83 @@
+r"""`debezium-json`: one change of a row per message, with the row before and after it.
+
+    {"before": null, "after": {"id": 1, "name": "a"}, "op": "c", "source": {...}, "ts_ms": 1589362330904}
+
+    c, r  +I(after)     u  -U(before), +U(after)     d  -D(before)     a null or empty message  nothing
+
+With `schema-include` messages are `{"schema": {...}, "payload": {"before": ...}}`. Written are only `before`, `after`
+and `op`, an update as a deletion and a creation.
+Rules: Flink's "Debezium Format" page, its `DebeziumJsonDeserializationSchema` and `DebeziumJsonSerializationSchema`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kvformat.codecs._changes.envelope import (
+    TEXT,
+    Entry,
+    Envelope,
+    Epoch,
+    EpochEntry,
+    Frame,
+    Operation,
+    Plain,
+    map_of,
+)
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
+from kvformat.registry.errors import OptionError
+from kvformat.registry.options import Direction, Option
+
+
+class DebeziumJsonFormat(ChangeFormat):
+    """The `debezium-json` format."""
+
+    identifier: ClassVar[str] = "debezium-json"
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        Option(
+            name="schema-include",
+            type="boolean",
+            default=False,
+            doc="Whether messages come in `schema` and `payload` (the connector's `schemas.enable`). For reading only.",
+        ),
+        *CHANGE_OPTIONS,
+    )
+    envelope: ClassVar[Envelope] = Envelope(
+        operation="op",
+        operations={
+            "c": Operation.INSERT,
+            "r": Operation.INSERT,
+            "u": Operation.UPDATE,
+            "d": Operation.DELETE,
+        },
+        before="before",
+        after="after",
+        deleted="before",
+        writes=(Frame('{"before":null,"after":', ',"op":"c"}'), Frame('{"before":', ',"after":null,"op":"d"}')),
+        writes_without_nulls=(Frame('{"after":', ',"op":"c"}'), Frame('{"before":', ',"op":"d"}')),
+        metadata={
+            "schema": Plain("schema", outside=True),
+            "ingestion-timestamp": Epoch("ts_ms"),
+            "source.timestamp": EpochEntry("source", key="ts_ms"),
+            "source.database": Entry("source", key="db"),
+            "source.schema": Entry("source", key="schema"),
+            "source.table": Entry("source", key="table"),
+            "source.properties": Plain("source", map_of(TEXT)),
+        },
+        remedy=(
+            ". A table of Postgres must be told to send it: ALTER TABLE ... REPLICA IDENTITY FULL; "
+            "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)"
+        ),
+        array=True,
+        wrappable=True,
+        objects=("source",),
+    )
+    metadata_types = envelope.metadata_types
+
+    def validate(self, direction: Direction) -> None:
+        if direction == "encode" and self.options["schema-include"]:
+            raise OptionError(
+                "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",
+                format=self.identifier,
+                option="schema-include",
+            )

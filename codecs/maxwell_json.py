@@ -1,0 +1,43 @@
+r"""`maxwell-json`: one change of a row per message; of an old row only the columns that were another value.
+
+    {"database": "shop", "table": "item", "type": "update", "ts": 1477053217, "primary_key_columns": ["id"],
+     "data": {"id": 1, "w": 5.15}, "old": {"w": 5.18}}
+
+    insert  +I(data)     update  -U(data, with what `old` has), +U(data)     delete  -D(data)
+
+Written are only `data` and `type`, an update as a deletion and an insertion.
+Rules: Flink's "Maxwell Format" page, its `MaxwellJsonDeserializationSchema` and `MaxwellJsonSerializationSchema`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kvformat.codecs._changes.envelope import TEXTS, Envelope, Epoch, Frame, Operation, Plain
+from kvformat.codecs._changes.format import ChangeFormat
+
+_WRITES = (Frame('{"data":', ',"type":"insert"}'), Frame('{"data":', ',"type":"delete"}'))
+
+
+class MaxwellJsonFormat(ChangeFormat):
+    """The `maxwell-json` format."""
+
+    identifier: ClassVar[str] = "maxwell-json"
+    envelope: ClassVar[Envelope] = Envelope(
+        operation="type",
+        operations={"insert": Operation.INSERT, "update": Operation.UPDATE, "delete": Operation.DELETE},
+        before="old",
+        after="data",
+        deleted="data",
+        writes=_WRITES,
+        writes_without_nulls=_WRITES,
+        metadata={
+            "database": Plain("database"),
+            "table": Plain("table"),
+            "primary-key-columns": Plain("primary_key_columns", TEXTS),
+            "ingestion-timestamp": Epoch("ts", micros=1_000_000),
+        },
+        remedy="",
+        partial=True,
+    )
+    metadata_types = envelope.metadata_types

@@ -26,7 +26,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    from tests import probe
+    from tests import probe, services
 
     cloudpickle.register_pickle_by_value(probe)  # workers can't import the tests
     builder = SparkSession.builder.config("spark.ui.enabled", "false").appName("kvformat tests")
@@ -38,6 +38,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "spark.sql.timeType.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     }
+    if any(item.get_closest_marker("services") for item in request.session.items):
+        settings["spark.jars"] = services.jars("spark-avro")
     for name, value in settings.items():
         builder = builder.config(name, value)
     connect = request.config.getoption("--spark-mode") == "connect"

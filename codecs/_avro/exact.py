@@ -1,0 +1,450 @@
+"""One datum at a time, exactly as Java's library reads it: the path for every message that the fast one refuses.
+
+Values are what `pyarrow.array` takes for the reader's Arrow type: numbers (also for dates and the like), str, bytes,
+`Decimal`, lists, lists of pairs for maps, dicts for records and for unions that are structs.
+Rules: `org.apache.avro.io.BinaryDecoder` and `ResolvingDecoder`. Where they would read backwards or for ever (negative
+lengths in what is passed over) it is an error here. All lengths are checked before anything is read or made.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+
+from kvformat.codecs._avro.decimals import to_bytes, unscaled
+from kvformat.codecs._avro.resolve import (
+    Action,
+    Array,
+    Branches,
+    Bytes,
+    Constant,
+    Fail,
+    Into,
+    Map,
+    Null,
+    Number,
+    Record,
+    Skip,
+    Step,
+    Symbol,
+)
+from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._charsets import java_text
+
+MAX_LEVELS: Final = 200
+"""Levels of a recursive value that is passed over; Java ends with a StackOverflowError at some thousands."""
+MAX_EMPTY_ITEMS: Final = 1000
+"""Items of an array that take no bytes; nothing else keeps a message of five bytes from having a billion of them."""
+
+_INT_BYTES, _LONG_BYTES = 5, 10
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_RANGE: Final = {"int": 2**31, "long": 2**63}
+
+
+class BadDatum(ValueError):
+    """A datum that can't be read, or a value that can't be written; `path` leads to the place."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.path: list[str] = []
+
+    def below(self, name: str) -> BadDatum:
+        """The same error, seen from one level up."""
+        self.path.insert(0, name)
+        return self
+
+    def __str__(self) -> str:
+        where = f"field {'.'.join(self.path)}: " if self.path else ""
+        return where + str(self.args[0])
+
+
+def read_datum(action: Action, message: bytes, start: int) -> tuple[Any, int]:
+    """The value that begins at `start`, and where it ends. Raises `BadDatum`, nothing else."""
+    if start > len(message):
+        raise BadDatum(f"the message has {len(message)} bytes, and the datum would begin after {start}")
+    cursor = _Cursor(message, start)
+    return _read(action, cursor), cursor.at
+
+
+class _Cursor:
+    """A message and how far it is read."""
+
+    __slots__ = ("at", "data", "end")
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data, self.at, self.end = data, at, len(data)
+
+    def varint(self, most: int) -> int:
+        """A zigzag number of at most this many bytes; bits beyond 32 (5 bytes) or 64 (10 bytes) are dropped."""
+        number = 0
+        for index in range(most):
+            if self.at >= self.end:
+                raise BadDatum("the message ends within a number")
+            byte = self.data[self.at]
+            self.at += 1
+            number |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                number &= 0xFFFFFFFF if most == _INT_BYTES else 0xFFFFFFFFFFFFFFFF
+                return (number >> 1) ^ -(number & 1)
+        raise BadDatum(
+            f"Invalid {'int' if most == _INT_BYTES else 'long'} encoding: a number of more than {most} bytes"
+        )
+
+    def pass_over(self, count: int) -> int:
+        """Go over some bytes; returns where they begin."""
+        if count < 0:
+            raise BadDatum(f"Malformed data. Length is negative: {count}")
+        if count > self.end - self.at:
+            raise BadDatum(f"the message ends before its {count} bytes do, {self.end - self.at} are left")
+        self.at += count
+        return self.at - count
+
+    def bytes(self) -> bytes:
+        """Bytes with their length before them."""
+        start = self.pass_over(self.varint(_LONG_BYTES))
+        return self.data[start : self.at]
+
+    def index(self, count: int, what: str) -> int:
+        """The index of a branch or a symbol."""
+        index = self.varint(_INT_BYTES)
+        if not 0 <= index < count:
+            raise BadDatum(f"there is no {what} {index}, {count} are known")
+        return index
+
+    def block(self) -> int:
+        """The number of items in the next block of an array or a map, whose size in bytes is not looked at."""
+        count = self.varint(_LONG_BYTES)
+        if count < 0:
+            self.varint(_LONG_BYTES)
+            count = -count
+        return count
+
+    def check_count(self, count: int, least_size: int, before: int) -> None:
+        """Refuse more items than the rest of the message has room for."""
+        if least_size and count > (self.end - self.at) // least_size:
+            raise BadDatum(f"{count} items need more bytes than the {self.end - self.at} that are left")
+        if not least_size and count + before > MAX_EMPTY_ITEMS:
+            raise BadDatum(f"{count + before} items that take no bytes, at most {MAX_EMPTY_ITEMS} are read")
+
+
+def _read(action: Action, cursor: _Cursor) -> Any:
+    return _READ[type(action)](action, cursor)
+
+
+def _null(action: Null, cursor: _Cursor) -> None:
+    return None
+
+
+def _fail(action: Fail, cursor: _Cursor) -> Any:
+    raise BadDatum(action.reason)
+
+
+def _constant(action: Constant, cursor: _Cursor) -> Any:
+    return action.value
+
+
+def _number(action: Number, cursor: _Cursor) -> Any:
+    kind = action.writer
+    if kind == "boolean":
+        return cursor.data[cursor.pass_over(1)] == 1
+    if kind == "float":
+        return _FLOAT.unpack_from(cursor.data, cursor.pass_over(4))[0]
+    if kind == "double":
+        return _DOUBLE.unpack_from(cursor.data, cursor.pass_over(8))[0]
+    number = cursor.varint(_INT_BYTES if kind == "int" else _LONG_BYTES)
+    if action.reader == "float":
+        return float(np.float32(np.int64(number)))  # in one step: by way of a double it would be rounded twice
+    if action.reader == "double":
+        return float(number)
+    number = number * action.times // action.divisor
+    bound = _RANGE[action.reader]
+    if not -bound <= number < bound:
+        raise BadDatum(f"{number} is out of the range of {action.reader} in the reader's unit")
+    return number
+
+
+def _bytes(action: Bytes, cursor: _Cursor) -> Any:
+    if action.size is None:
+        data = cursor.bytes()
+    else:
+        start = cursor.pass_over(action.size)
+        data = cursor.data[start : cursor.at]
+    if action.decimal is not None:
+        try:
+            return action.decimal.value(data)
+        except ValueError as cause:
+            raise BadDatum(str(cause)) from None
+    return java_text(data) if action.reader == "string" else data
+
+
+def _symbol(action: Symbol, cursor: _Cursor) -> str:
+    index = cursor.index(len(action.texts), "enum symbol")
+    text = action.texts[index]
+    if text is None:
+        raise BadDatum(f"No match for {action.names[index]} in the reader's enum")
+    return text
+
+
+def _record(action: Record, cursor: _Cursor) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for step in action.steps:
+        value = _step(step, cursor)
+        if step.target is not None:
+            values[step.target] = value
+    for name, default in action.defaults.items():
+        try:
+            values[name] = _read(default, cursor)
+        except BadDatum as bad:
+            raise bad.below(name) from None
+    return values
+
+
+def _step(step: Step, cursor: _Cursor) -> Any:
+    try:
+        return _read(step.action, cursor)
+    except BadDatum as bad:
+        raise bad.below(step.target or step.name) from None
+
+
+def _array(action: Array, cursor: _Cursor) -> list[Any]:
+    items: list[Any] = []
+    try:
+        while count := cursor.block():
+            cursor.check_count(count, action.least_size, len(items))
+            items.extend(_read(action.item, cursor) for _ in range(count))
+    except BadDatum as bad:
+        raise bad.below("element") from None
+    return items
+
+
+def _map(action: Map, cursor: _Cursor) -> list[tuple[str, Any]]:
+    entries: dict[str, Any] = {}
+    try:
+        while count := cursor.block():
+            cursor.check_count(count, 1, len(entries))
+            for _ in range(count):
+                key = java_text(cursor.bytes())
+                entries[key] = _read(action.value, cursor)
+    except BadDatum as bad:
+        raise bad.below("value") from None
+    return list(entries.items())
+
+
+def _branches(action: Branches, cursor: _Cursor) -> Any:
+    return _read(action.branches[cursor.index(len(action.branches), "union branch")], cursor)
+
+
+def _into(action: Into, cursor: _Cursor) -> dict[str, Any]:
+    return {action.branch: _read(action.action, cursor)}
+
+
+def _skip(action: Skip, cursor: _Cursor) -> None:
+    _pass_over(action.schema, cursor, 0)
+
+
+_READ: Final[dict[type, Callable[[Any, _Cursor], Any]]] = {
+    Null: _null,
+    Fail: _fail,
+    Constant: _constant,
+    Number: _number,
+    Bytes: _bytes,
+    Symbol: _symbol,
+    Record: _record,
+    Array: _array,
+    Map: _map,
+    Branches: _branches,
+    Into: _into,
+    Skip: _skip,
+}
+_WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+
+
+def _pass_over(schema: Schema, cursor: _Cursor, level: int) -> None:
+    """Go over a value that nobody wants."""
+    if level > MAX_LEVELS:
+        raise BadDatum(f"a value of more than {MAX_LEVELS} levels")
+    kind = schema.type
+    if kind in ("string", "bytes"):
+        cursor.pass_over(cursor.varint(_LONG_BYTES))
+    elif kind in ("int", "enum"):
+        cursor.varint(_INT_BYTES)  # whether the enum has that symbol is not looked at
+    elif kind == "long":
+        cursor.varint(_LONG_BYTES)
+    elif kind == "record":
+        for f in schema.fields:
+            _pass_over(f.schema, cursor, level + 1)
+    elif kind == "union":
+        _pass_over(schema.branches[cursor.index(len(schema.branches), "union branch")], cursor, level + 1)
+    elif schema.items is not None:
+        _pass_over_blocks(schema.items, cursor, level + 1, keyed=False)
+    elif schema.values is not None:
+        _pass_over_blocks(schema.values, cursor, level + 1, keyed=True)
+    else:
+        cursor.pass_over(_WIDTHS.get(kind, schema.size))
+
+
+def _pass_over_blocks(item: Schema, cursor: _Cursor, level: int, *, keyed: bool) -> None:
+    """The blocks of an array or a map: by their size where it is given, else item by item."""
+    least_size = item.least_size + keyed
+    while count := cursor.varint(_LONG_BYTES):
+        if count < 0:
+            cursor.pass_over(cursor.varint(_LONG_BYTES))
+            continue
+        if not least_size:
+            continue  # any number of nothing
+        cursor.check_count(count, least_size, 0)
+        for _ in range(count):
+            if keyed:
+                cursor.pass_over(cursor.varint(_LONG_BYTES))
+            _pass_over(item, cursor, level)
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+def write_datum(schema: Schema, value: Any) -> bytes:
+    """The bytes of a value of `schema.storage_type`. Raises `BadDatum` for one that the schema does not have."""
+    out = bytearray()
+    _write(schema, value, out)
+    return bytes(out)
+
+
+def _write(schema: Schema, value: Any, out: bytearray) -> None:
+    if value is None and schema.type not in ("null", "union"):
+        raise BadDatum(f"null value for (non-nullable) {schema}")
+    _WRITE[schema.type](schema, value, out)
+
+
+def _varint(number: int, out: bytearray) -> None:
+    number = (number << 1) ^ (number >> 63)
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def _write_null(schema: Schema, value: Any, out: bytearray) -> None:
+    if value is not None:
+        raise BadDatum(f"{value!r} is not null")
+
+
+def _write_whole(schema: Schema, value: int, out: bytearray) -> None:
+    _varint(value, out)
+
+
+def _write_boolean(schema: Schema, value: bool, out: bytearray) -> None:
+    out.append(value)
+
+
+def _write_float(schema: Schema, value: float, out: bytearray) -> None:
+    out += (_FLOAT if schema.type == "float" else _DOUBLE).pack(value)
+
+
+def _write_bytes(schema: Schema, value: bytes | Decimal, out: bytearray) -> None:
+    """Bytes, those of a decimal, or those of a text, of which Java replaces what is not UTF-8."""
+    data = _decimal_bytes(schema, value) if isinstance(value, Decimal) else value
+    if schema.type == "string":
+        data = java_text(data).encode()
+    if schema.type != "fixed":
+        _varint(len(data), out)
+    elif len(data) != schema.size:
+        raise BadDatum(f"{len(data)} bytes for {schema} of {schema.size}")
+    out += data
+
+
+def _decimal_bytes(schema: Schema, value: Decimal) -> bytes:
+    number = unscaled(value)
+    if schema.type == "bytes":
+        return to_bytes(number)
+    try:
+        return number.to_bytes(schema.size, "big", signed=True)
+    except OverflowError:
+        raise BadDatum(f"{value} has no room in {schema.size} bytes") from None
+
+
+def _write_symbol(schema: Schema, value: bytes, out: bytearray) -> None:
+    text = java_text(value)
+    if text not in schema.symbols:
+        raise BadDatum(f"{text!r} is no symbol of enum {schema.full_name}: {', '.join(schema.symbols)}")
+    _varint(schema.symbols.index(text), out)
+
+
+def _write_record(schema: Schema, value: dict[str, Any], out: bytearray) -> None:
+    for f in schema.fields:
+        try:
+            _write(f.schema, value[f.name], out)
+        except BadDatum as bad:
+            raise bad.below(f.name) from None
+
+
+def _write_array(schema: Schema, value: list[Any], out: bytearray) -> None:
+    assert schema.items is not None
+    if value:
+        _varint(len(value), out)
+        for item in value:
+            _write_part(schema.items, item, "element", out)
+    out.append(0)
+
+
+def _write_map(schema: Schema, value: list[tuple[bytes, Any]], out: bytearray) -> None:
+    assert schema.values is not None
+    if value:
+        _varint(len(value), out)
+        for key, item in value:
+            _write_part(_KEY, key, "key", out)
+            _write_part(schema.values, item, "value", out)
+    out.append(0)
+
+
+def _write_part(schema: Schema, value: Any, name: str, out: bytearray) -> None:
+    try:
+        _write(schema, value, out)
+    except BadDatum as bad:
+        raise bad.below(name) from None
+
+
+def _write_union(schema: Schema, value: Any, out: bytearray) -> None:
+    kinds = [branch.type for branch in schema.branches]
+    if value is None:
+        if "null" not in kinds:
+            raise BadDatum(f"null value for (non-nullable) {schema}")
+        _varint(kinds.index("null"), out)
+    elif schema.optional is not None or len(kinds) == 1:
+        index = 1 - kinds.index("null") if schema.optional is not None else 0
+        _varint(index, out)
+        _write(schema.branches[index], value, out)
+    else:
+        _write_branch(schema, value, out)
+
+
+def _write_branch(schema: Schema, value: dict[str, Any], out: bytearray) -> None:
+    """One branch of a union that is a struct: exactly one of its fields is set."""
+    names = [name for name, inner in value.items() if inner is not None]
+    if len(names) != 1:
+        raise BadDatum(f"{len(names)} branches of the union are set, of {schema} one must be")
+    index = next(i for i, branch in enumerate(schema.branches) if branch.full_name == names[0])
+    _varint(index, out)
+    _write_part(schema.branches[index], value[names[0]], names[0], out)
+
+
+_KEY: Final = Schema("string")
+_WRITE: Final[dict[str, Callable[[Schema, Any, bytearray], None]]] = {
+    "null": _write_null,
+    "boolean": _write_boolean,
+    "int": _write_whole,
+    "long": _write_whole,
+    "float": _write_float,
+    "double": _write_float,
+    "bytes": _write_bytes,
+    "string": _write_bytes,
+    "fixed": _write_bytes,
+    "enum": _write_symbol,
+    "record": _write_record,
+    "array": _write_array,
+    "map": _write_map,
+    "union": _write_union,
+}

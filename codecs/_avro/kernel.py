@@ -1,0 +1,153 @@
+"""Decoding and encoding of batches: the fast path over all, the exact one for what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._avro.exact import BadDatum, write_datum
+from kvformat.codecs._avro.merging import PIECE, all_errors, errors_of, replaced
+from kvformat.codecs._avro.read import Decoded, read_batch
+from kvformat.codecs._avro.resolve import Plan, Rules, compile_plan
+from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._avro.write import write_batch
+from kvformat.codecs._columnar import Ints
+from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.errors import SchemaError
+
+__all__ = ["Decoded", "Encoded", "decode", "decode_mixed", "encode", "plan"]
+
+_RULES: Final = Rules()
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What a batch of values encoded to.
+
+    messages: binary array, one per value; null for a value with an error, and for a null value unless the schema is
+        null or a union with null.
+    errors: string array, one per value, null where all is well, or None when there are none at all.
+    """
+
+    messages: pa.BinaryArray
+    errors: pa.StringArray | None
+
+
+def plan(writer_schema: Schema, reader_schema: Schema | None = None, rules: Rules = _RULES) -> Plan:
+    """The compiled pair of schemas, remembered; `str(plan)` shows what happens to each part.
+
+    Raises `SchemaError` if the reader's schema (the writer's, where there is none) is recursive.
+    """
+    return _plan(writer_schema, reader_schema or writer_schema, rules)
+
+
+@cached_by_identity
+def _plan(writer: Schema, reader: Schema, rules: Rules) -> Plan:
+    return compile_plan(writer, reader, rules)
+
+
+def decode(
+    messages: pa.Array,
+    writer_schema: Schema,
+    reader_schema: Schema | None = None,
+    *,
+    start: int = 0,
+    rules: Rules = _RULES,
+) -> Decoded:
+    """Read a datum of each message of a binary array, beginning behind its first `start` bytes; see `Decoded`.
+
+    Never raises for bad data. Raises `SchemaError` if the reader's schema is recursive.
+    """
+    compiled = plan(writer_schema, reader_schema, rules)
+    which = _readable(messages, np.zeros(len(messages), np.int64)) if messages.null_count else None
+    return read_batch(messages, [compiled], compiled.reader.arrow_type, which, start)
+
+
+def decode_mixed(
+    messages: pa.BinaryArray,
+    writer_schemas: Sequence[Schema],
+    which: Ints,
+    reader_schema: Schema,
+    *,
+    start: int = 0,
+    rules: Rules = _RULES,
+) -> Decoded:
+    """As `decode`, of messages by several writers: message i has the schema `writer_schemas[which[i]]`.
+
+    A message for which that is negative, or null, is not read: its value is null, without an error.
+    """
+    plans = [plan(writer, reader_schema, rules) for writer in writer_schemas]
+    return read_batch(messages, plans, reader_schema.arrow_type, _readable(messages, which), start)
+
+
+def _readable(messages: pa.BinaryArray, which: Ints) -> Ints:
+    return np.where(np.asarray(messages.is_valid()), which, -1) if messages.null_count else which
+
+
+def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:
+    """Write each value of an array of `schema.arrow_type` as a message that begins with `prefix`; see `Encoded`.
+
+    Never raises for a value that the schema does not have. Raises `SchemaError` for an array of another type.
+    """
+    fitting = _fitting(values, schema)
+    if fitting.null_count and schema.type != "null" and not schema.is_nullable:
+        valid = np.asarray(fitting.is_valid())
+        place = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        written = _written(fitting.drop_null(), schema, prefix)
+        return Encoded(written.messages.take(place), None if written.errors is None else written.errors.take(place))
+    return _written(fitting, schema, prefix)
+
+
+def _written(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
+    """Encode values in pieces of a size that is good for the processor's caches."""
+    if len(values) > PIECE:
+        parts = [_written(values.slice(at, PIECE), schema, prefix) for at in range(0, len(values), PIECE)]
+        return Encoded(pa.concat_arrays([part.messages for part in parts]), all_errors(parts, PIECE, len(values)))
+    if not len(values):
+        return Encoded(pa.array([], pa.binary()), None)
+    messages, bad = write_batch(values, schema, prefix)
+    if bad is None or not bad.any():
+        return Encoded(messages, None)
+    rows = np.flatnonzero(bad)
+    exact, errors = [], []
+    for value in stored(values.take(pa.array(rows)), schema.storage_type).to_pylist():
+        message, error = None, None
+        try:
+            message = prefix + write_datum(schema, value)
+        except BadDatum as fault:
+            error = str(fault)
+        exact.append(message)
+        errors.append(error)
+    return Encoded(replaced(messages, rows, pa.array(exact, pa.binary())), errors_of(rows, errors, len(values)))
+
+
+def stored(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array that is no slice, and its children aren't, as one of another type with the same buffers.
+
+    As `values.view(kind)`, which fails for null types within others.
+    """
+    buffers, count = values.buffers(), len(values)
+    if pa.types.is_struct(kind):
+        inner = [stored(values.field(i), field.type) for i, field in enumerate(kind)]
+        return pa.Array.from_buffers(kind, count, buffers[:1], children=inner)
+    if pa.types.is_map(kind):
+        entries = [stored(values.keys, kind.key_type), stored(values.items, kind.item_type)]
+        pairs = pa.StructArray.from_arrays(entries, fields=[pa.field("key", kind.key_type, False), kind.item_field])
+        return pa.Array.from_buffers(kind, count, buffers[:2], children=[pairs])
+    if pa.types.is_list(kind):
+        return pa.Array.from_buffers(kind, count, buffers[:2], children=[stored(values.values, kind.value_type)])
+    return values if values.type == kind else values.view(kind)
+
+
+def _fitting(values: pa.Array, schema: Schema) -> pa.Array:
+    """The values with the schema's Arrow type; that of fields which can't be null does not matter."""
+    if values.type == schema.arrow_type:
+        return values
+    try:
+        return values.cast(schema.arrow_type)
+    except pa.ArrowException as cause:
+        raise SchemaError(f"values of type {values.type} can't be written as {schema}: {cause}") from cause

@@ -1,0 +1,282 @@
+"""Reading values without parts, for all messages at once.
+
+A leaf can stand behind the byte of a union's branch: then `shift` is 1, the cursors are still before that byte, and
+`valid` says which messages have a value at all (None: all of them). The others' cursors only go over the branch.
+Single bytes are gathered six times as fast as words, so words are only read for what is mostly longer.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._avro.columns import Codes, Nulls, Numbers, Part, Texts
+from kvformat.codecs._avro.cursors import Lanes, ints, is_too_long, longs, varint
+from kvformat.codecs._avro.decimals import Reading
+from kvformat.codecs._avro.resolve import Number
+from kvformat.codecs._columnar import Column, Ints, Mask
+
+_U = np.uint64
+_TYPES: Final[dict[str, np.dtype[Any]]] = {
+    "int": np.dtype("i4"),
+    "long": np.dtype("i8"),
+    "float": np.dtype("f4"),
+    "double": np.dtype("f8"),
+}
+_WIDTHS: Final = {"boolean": 1, "float": 4, "double": 8}
+_LONG_MAX: Final = 2**63 - 1
+
+
+class Node(abc.ABC):
+    """Reads one part of the writer's schema."""
+
+    #: bytes that every value takes, if that is one number
+    width: int | None = None
+
+    @abc.abstractmethod
+    def read(self, lanes: Lanes) -> Part:
+        """Read a value of every message and move the cursors behind it."""
+
+
+class Leaf(Node):
+    """A node that can stand behind a union's branch."""
+
+    def read(self, lanes: Lanes) -> Part:
+        """Read a value of every message and move the cursors behind it."""
+        return self.read_at(lanes, 0, None)
+
+    @abc.abstractmethod
+    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+        """Read a value of every `valid` message."""
+
+    def take(self, lanes: Lanes, start: Ints) -> Part:
+        """The values at these positions, for leaves with a `width`."""
+        raise NotImplementedError
+
+
+class NullLeaf(Node):
+    """Null, which has no bytes."""
+
+    def read(self, lanes: Lanes) -> Part:
+        """Read nothing."""
+        return Nulls(len(lanes))
+
+
+class WholeLeaf(Leaf):
+    """An int or a long, as a number of the reader's type, or its place in a table."""
+
+    def __init__(self, action: Number) -> None:
+        self._is_int = action.writer == "int"
+        self._type = _TYPES[action.reader]
+        self._times, self._divisor = action.times, action.divisor
+
+    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+        """Read a value of every `valid` message."""
+        return Numbers(self._converted(lanes, self.whole(lanes, shift, valid)), valid)
+
+    def whole(self, lanes: Lanes, shift: int, valid: Mask | None) -> Column:
+        """The numbers as the writer has them."""
+        number, length = varint(lanes, shift, valid)
+        wrong = is_too_long(length, is_int=self._is_int)
+        lanes.move(shift + (length if valid is None else length * valid), 11)
+        if wrong is not None:
+            lanes.refuse(np.flatnonzero(np.broadcast_to(wrong, len(lanes))))
+        return ints(number) if self._is_int else longs(number)
+
+    def _converted(self, lanes: Lanes, numbers: Column) -> Column:
+        if self._times > 1:
+            bound = _LONG_MAX // self._times
+            wrong = (numbers > bound) | (numbers < -bound)
+            if wrong.any():
+                lanes.refuse(np.flatnonzero(wrong))
+            numbers = numbers.astype(np.int64) * self._times
+        elif self._divisor > 1:
+            numbers = numbers // self._divisor
+        return numbers.astype(self._type, copy=False)
+
+
+class WidthLeaf(Leaf):
+    """A boolean, a float or a double."""
+
+    def __init__(self, action: Number) -> None:
+        self._kind = action.writer
+        self._type = None if action.writer == action.reader else _TYPES[action.reader]
+        self.width = _WIDTHS[action.writer]
+
+    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+        """Read a value of every `valid` message."""
+        assert self.width is not None
+        part = self.take(lanes, lanes.pos + shift if shift else lanes.pos)
+        lanes.move(shift + self.width if valid is None else shift + self.width * valid, shift + self.width)
+        return part if valid is None else Numbers(part.values, valid)
+
+    def take(self, lanes: Lanes, start: Ints) -> Numbers:
+        """The values at these positions."""
+        if self._kind == "boolean":
+            return Numbers(lanes.batch.bytes[start] == 1)
+        return Numbers(self._converted((lanes.batch.floats if self._kind == "float" else lanes.batch.doubles)[start]))
+
+    def _converted(self, numbers: Column) -> Column:
+        if self._type is None:
+            return numbers
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return numbers.astype(self._type)
+
+
+class BytesLeaf(Leaf):
+    """Bytes or a string, with their length before them; a decimal if `decimal` is given."""
+
+    def __init__(self, decimal: Reading | None = None) -> None:
+        self._decimal = None if decimal is None else DecimalBytes(decimal)
+
+    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+        """Read a value of every `valid` message."""
+        start, end, bad = self._bounds(lanes, shift, valid)
+        if bad.any():
+            start = np.where(bad, lanes.batch.size, start)
+            end = np.where(bad, lanes.batch.size, end)
+        lanes.jump(end, bad)
+        if self._decimal is None:
+            return Texts(start, end, valid)
+        return self._decimal.read(lanes, end, end - start, valid)
+
+    def _bounds(self, lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Ints, Ints, Mask]:
+        """Where the bytes begin and end, and where that is not within the message."""
+        short = lanes.batch.bytes[lanes.pos + shift if shift else lanes.pos]
+        if valid is not None:
+            short = short * valid
+        if short.max() < 0x80:
+            start = lanes.pos + (1 + shift) if valid is None else lanes.pos + shift + valid
+            end = start + (short >> 1)
+            bad = end > lanes.end
+            odd = short & 1
+            return start, end, bad | odd.view(bool) if odd.any() else bad
+        number, width = varint(lanes, shift, valid)
+        start = lanes.pos + shift + (width if valid is None else width * valid)
+        length = longs(number)
+        bad = (length < 0) | (length > lanes.end - start)
+        wrong = is_too_long(width, is_int=False)
+        if wrong is not None:
+            bad |= wrong
+        return start, start + np.where(bad, 0, length), bad
+
+
+class FixedLeaf(Leaf):
+    """Bytes of one length; a decimal if `decimal` is given."""
+
+    def __init__(self, size: int, decimal: Reading | None = None) -> None:
+        self._size = size
+        self.width = size if decimal is None else None  # decimals are not taken many at a time
+        self._decimal = None if decimal is None else DecimalBytes(decimal)
+
+    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+        """Read a value of every `valid` message."""
+        start = lanes.pos + shift
+        end = start + (self._size if valid is None else self._size * valid)
+        bad = end > lanes.end
+        if bad.any():
+            start = np.where(bad, lanes.batch.size, start)
+            end = np.where(bad, lanes.batch.size, end)
+            valid = ~bad if valid is None else valid & ~bad
+        lanes.jump(end, bad)
+        if self._decimal is None:
+            return Texts(start, end, valid)
+        return self._decimal.read(lanes, end, end - start, valid)
+
+    def take(self, lanes: Lanes, start: Ints) -> Part:
+        """The values at these positions."""
+        return Texts(start, start + self._size)
+
+
+class SymbolLeaf(Leaf):
+    """An enum, by the texts that the reader has for the symbols."""
+
+    def __init__(self, texts: tuple[str | None, ...]) -> None:
+        self._texts = pa.array([text or "" for text in texts], pa.string())
+        self._known = np.array([text is not None for text in texts], bool)
+        self._index = WholeLeaf(Number("int", "int"))
+
+    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+        """Read a value of every `valid` message."""
+        index = self._index.whole(lanes, shift, valid)
+        bad = (index < 0) | (index >= len(self._known))
+        index = np.where(bad, 0, index)
+        if not self._known.all():
+            bad |= ~self._known[index] if len(self._known) else True
+        if valid is not None:
+            bad &= valid
+        if bad.any():
+            lanes.refuse(np.flatnonzero(bad))
+            valid = ~bad if valid is None else valid & ~bad
+        return Codes(index, self._texts, valid)
+
+
+class DecimalBytes:
+    """Decimals of at most 38 digits from at most 16 bytes; all others are for the exact reader."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._most = 10**reading.precision - 1
+        self._times = 10 ** max(reading.scale - reading.written_scale, 0)
+        self._divisor = 10 ** max(reading.written_scale - reading.scale, 0)
+
+    def read(self, lanes: Lanes, end: Ints, length: Ints, valid: Mask | None) -> Part:
+        """The numbers whose bytes end here."""
+        bad = (length < 1) | (length > 16)
+        eight = lanes.batch.words[end - 8].byteswap().view(np.int64)
+        low = _shifted(eight, 8 - length)
+        high = low >> 63
+        fits = np.ones(len(end), bool)
+        if length.max(initial=0) > 8:
+            upper = lanes.batch.words[end - 16].byteswap().view(np.int64)
+            short = length <= 8
+            high = np.where(short, high, _shifted(upper, 16 - length))
+            low = np.where(short, low, eight)
+            fits = high == low >> 63
+        low, outside = self._checked(low, high, fits)
+        bad |= outside
+        if valid is not None:
+            bad &= valid
+        if bad.any():
+            lanes.refuse(np.flatnonzero(bad))
+        values = np.empty((len(end), 2), np.int64)
+        values[:, 0], values[:, 1] = low, high if self._reading.precision > 18 else low >> 63
+        return Numbers(values, valid)
+
+    def _checked(self, low: Ints, high: Ints, fits: Mask) -> tuple[Ints, Mask]:
+        """The lower words in the reader's scale, and which numbers are too long, or for the exact reader."""
+        if self._times > 1 or self._divisor > 1:
+            return self._rescaled(low, fits)
+        most = self._most
+        if most <= _LONG_MAX:
+            return low, ~fits | (low > most) | (low < -most)
+        top, rest = most >> 64, _U(most & 0xFFFFFFFFFFFFFFFF)
+        lowest_top, lowest_rest = -most >> 64, _U(-most & 0xFFFFFFFFFFFFFFFF)
+        bits = low.view(np.uint64)
+        over = (high > top) | ((high == top) & (bits > rest))
+        return low, over | (high < lowest_top) | ((high == lowest_top) & (bits < lowest_rest))
+
+    def _rescaled(self, low: Ints, fits: Mask) -> tuple[Ints, Mask]:
+        if self._times > 1:
+            bound = min(self._most, _LONG_MAX) // self._times
+            wrong = ~fits | (low > bound) | (low < -bound)
+            return np.where(wrong, 0, low) * min(self._times, _LONG_MAX), wrong
+        if self._divisor > _LONG_MAX:
+            return low, np.ones(len(low), bool)
+        result = low // self._divisor
+        most = min(self._most, _LONG_MAX)
+        return result, ~fits | (result * self._divisor != low) | (result > most) | (result < -most)
+
+
+def _shifted(words: Ints, unused: Ints) -> Ints:
+    """Words of which the lower bytes are not used, moved down; the sign stays."""
+    shift: Ints = np.clip(unused, 0, 7) << 3
+    return (words << shift) >> shift
+
+
+def skip_number(kind: str) -> Node:
+    """The leaf that goes over a number."""
+    return WidthLeaf(Number(kind, kind)) if kind in _WIDTHS else WholeLeaf(Number(kind, kind))

@@ -1,0 +1,47 @@
+"""Putting results together: those of the exact path into those of the fast one, and pieces of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._columnar import Ints
+
+PIECE: Final = 32_768
+"""Rows that are read or written in one go, as many as are good for the processor's caches."""
+
+
+class _HasErrors(Protocol):
+    @property
+    def errors(self) -> pa.StringArray | None:
+        """The errors of a piece."""
+
+
+def replaced(values: pa.Array, rows: Ints, others: pa.Array) -> pa.Array:
+    """The values, but in these rows the others."""
+    source = np.arange(len(values))
+    source[rows] = len(values) + np.arange(len(rows))
+    return pa.concat_arrays([values, others]).take(pa.array(source))
+
+
+def errors_of(rows: Ints, errors: list[str | None], count: int) -> pa.StringArray | None:
+    """The errors of these rows among those of all; None if there are none."""
+    if all(error is None for error in errors):
+        return None
+    return replaced(pa.nulls(count, pa.string()), rows, pa.array(errors, pa.string()))
+
+
+def all_errors(parts: Sequence[_HasErrors], size: int, count: int) -> pa.StringArray | None:
+    """The errors of parts of so many rows each, one after another; None if there are none."""
+    if all(part.errors is None for part in parts):
+        return None
+    lengths = [min(size, count - at) for at in range(0, count, size)]
+    return pa.concat_arrays(
+        [
+            pa.nulls(n, pa.string()) if part.errors is None else part.errors
+            for part, n in zip(parts, lengths, strict=True)
+        ]
+    )

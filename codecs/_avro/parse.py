@@ -1,0 +1,311 @@
+"""Schema texts into the model: names resolved, defaults checked.
+
+Rules: `org.apache.avro.Schema.Parser`, which is stricter than the specification's prose in some places and laxer in
+others (letters of any alphabet in names, a union's default may be of any branch).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from kvformat.codecs._avro.schema import MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
+from kvformat.registry.errors import SchemaError, did_you_mean, listed
+
+MAX_DEPTH: Final = 64
+"""Levels that a schema may be nested; far beyond what is used, far below what Python's stack bears."""
+MAX_NODES: Final = 100_000
+"""Types that a schema may consist of when every name is replaced by what it stands for."""
+
+_STRUCTURE: Final = frozenset({"type", "name", "namespace", "aliases", "fields", "items", "values", "symbols", "size"})
+_FIELD: Final = frozenset({"name", "type", "default", "aliases"})
+_INT, _LONG = 2**31, 2**63
+_LOGICAL_ON: Final[dict[str, str]] = {
+    "date": "int",
+    "time-millis": "int",
+    "time-micros": "long",
+    **{f"{local}timestamp-{unit}": "long" for local in ("", "local-") for unit in UNITS},
+}
+_UUID_BYTES, _DURATION_BYTES = 16, 12
+
+
+def parse_schema(source: str | Mapping[str, Any] | list[Any], *, check_defaults: bool = True) -> Schema:
+    """A schema from its JSON text, or from that as Python values (a bare text must be JSON: '"string"').
+
+    The same text gives the same object while it is remembered. `check_defaults=False` takes fields' defaults that do
+    not fit their types, as clients of a schema registry do with what the registry gave them; such a field is an error
+    when its default is needed. Raises `SchemaError`, naming the place.
+    """
+    text = source if isinstance(source, str) else json.dumps(source)
+    return _parsed(text, check_defaults)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(text: str, check_defaults: bool) -> Schema:
+    try:
+        node = json.loads(text)
+    except RecursionError:
+        raise _too_deep("") from None
+    except ValueError as cause:
+        raise SchemaError(f"not an Avro schema, because it is no JSON: {cause}") from cause
+    return _Parser(check_defaults).schema(node, "", "", 0)
+
+
+def check_name(name: Any, path: str = "") -> None:
+    """Raise `SchemaError` if it is no legal name: a letter or `_`, then letters, digits and `_`.
+
+    Letters and digits are those of all of Unicode's first plane, as for Java's `char`.
+    """
+    if not isinstance(name, str) or not name:
+        _fail("a name is missing, or empty", path)
+    if not (_is_letter(name[0]) or name[0] == "_"):
+        _fail(f"Illegal initial character: {name}", path)
+    if not all(_is_letter(c) or c == "_" or (c.isdecimal() and c <= "\uffff") for c in name):
+        _fail(f"Illegal character in: {name}. A name has letters, digits and '_'", path)
+
+
+def is_valid_default(schema: Schema, value: Any) -> bool:
+    """Whether a JSON value is a value of the schema; of a union, of any branch."""
+    kind = schema.type
+    if kind == "null":
+        return value is None
+    if kind == "boolean":
+        return isinstance(value, bool)
+    if kind in ("int", "long"):
+        bound = _INT if kind == "int" else _LONG
+        return isinstance(value, int) and not isinstance(value, bool) and -bound <= value < bound
+    if kind in ("float", "double"):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind in ("string", "bytes", "enum", "fixed"):
+        return isinstance(value, str)
+    if kind == "union":
+        return any(is_valid_default(branch, value) for branch in schema.branches)
+    if schema.items is not None:
+        items = schema.items
+        return isinstance(value, list) and all(is_valid_default(items, item) for item in value)
+    if schema.values is not None:
+        values = schema.values
+        return isinstance(value, dict) and all(is_valid_default(values, item) for item in value.values())
+    return isinstance(value, dict) and all(
+        is_valid_default(f.schema, value.get(f.name, f.default)) for f in schema.fields
+    )
+
+
+def _is_letter(character: str) -> bool:
+    return character.isalpha() and character <= "\uffff"
+
+
+def _fail(reason: str, path: str) -> NoReturn:
+    where = f" at {path}" if path else ""
+    raise SchemaError(f"not an Avro schema{where}: {reason}", field=path or None, reason=reason)
+
+
+def _too_deep(path: str) -> SchemaError:
+    return SchemaError(f"the Avro schema is nested deeper than {MAX_DEPTH} levels", field=path or None)
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+class _Parser:
+    """One text: the names that it has defined so far."""
+
+    def __init__(self, check_defaults: bool) -> None:
+        self._names: dict[str, Schema] = {}
+        self._check_defaults = check_defaults
+        self._extent: dict[int, tuple[Schema, int, int]] = {}
+
+    def schema(self, node: Any, space: str, path: str, depth: int) -> Schema:
+        """A schema from JSON values; names without a dot belong to the namespace `space`."""
+        if depth > MAX_DEPTH:
+            raise _too_deep(path)
+        made = self._schema(node, space, path, depth)
+        if id(made) not in self._extent:
+            self._measure(made, path)
+        return made
+
+    def _measure(self, made: Schema, path: str) -> None:
+        """Refuse what grows without bounds when it is written out: a few hundred records can stand for 2^100."""
+        if made.type == "record" and self._names.get(made.full_name) is made and not made.fields:
+            return  # refers to itself and is not complete yet, or is empty
+        inner = [self._extent.get(id(child), (child, 1, 0)) for child in made.children]
+        nodes, levels = 1 + sum(n for _, n, _ in inner), 1 + max((k for _, _, k in inner), default=0)
+        if levels > MAX_DEPTH:
+            raise _too_deep(path)
+        if nodes > MAX_NODES:
+            _fail(f"written out it has more than {MAX_NODES} types", path)
+        self._extent[id(made)] = made, nodes, levels
+
+    def _schema(self, node: Any, space: str, path: str, depth: int) -> Schema:
+        if isinstance(node, str):
+            return self._reference(node, space, path)
+        if isinstance(node, list):
+            return self._union(node, space, path, depth)
+        if not isinstance(node, dict):
+            _fail(f"{json.dumps(node)} is no schema; it may be a name, a list (a union) or an object", path)
+        kind = node.get("type")
+        if not isinstance(kind, str):
+            _fail("an object needs a 'type' that is a text", path)
+        if kind in PRIMITIVES:
+            return Schema(kind, logical=_logical(kind, node), properties=_properties(node, {"type"}))
+        if kind in (*NAMED, "error"):
+            return self._named(node, "record" if kind == "error" else kind, space, path, depth)
+        if kind == "array":
+            items = self._inner(node, "items", space, _joined(path, "element"), depth)
+            return Schema("array", items=items, properties=_properties(node, {"type", "items"}))
+        if kind == "map":
+            values = self._inner(node, "values", space, _joined(path, "value"), depth)
+            return Schema("map", values=values, properties=_properties(node, {"type", "values"}))
+        return self._reference(kind, space, path)
+
+    def _inner(self, node: dict[str, Any], key: str, space: str, path: str, depth: int) -> Schema:
+        if key not in node:
+            _fail(f"{node['type']} without '{key}'", path)
+        return self.schema(node[key], space, path, depth + 1)
+
+    def _reference(self, name: str, space: str, path: str) -> Schema:
+        if name in PRIMITIVES:
+            return Schema(name)
+        full = name if "." in name or not space else f"{space}.{name}"
+        known = self._names.get(full) or self._names.get(name)
+        if known is None:
+            near = did_you_mean(name, (*PRIMITIVES, "array", "map", *NAMED, *self._names))
+            _fail(f"{name!r} is not a defined name.{near} Names defined before: {listed(self._names)}", path)
+        return known
+
+    def _union(self, nodes: list[Any], space: str, path: str, depth: int) -> Schema:
+        branches = tuple(self.schema(node, space, path, depth + 1) for node in nodes)
+        if any(branch.type == "union" for branch in branches):
+            _fail("a union may not hold a union", path)
+        names = [branch.full_name for branch in branches]
+        if len(set(names)) < len(names):
+            _fail(f"a union may hold a type only once: [{', '.join(names)}]", path)
+        return Schema("union", branches=branches)
+
+    def _named(self, node: dict[str, Any], kind: str, space: str, path: str, depth: int) -> Schema:
+        name, namespace = _full_name(node.get("name"), node.get("namespace"), space, path)
+        aliases = tuple(_alias(alias, namespace, path) for alias in _texts(node, "aliases", path))
+        full = f"{namespace}.{name}" if namespace else name
+        if full in self._names:
+            _fail(f"Can't redefine: {full}", path)
+        if kind == "fixed":
+            made = _fixed(node, name, namespace, aliases, path)
+        elif kind == "enum":
+            made = _enum(node, name, namespace, aliases, path)
+        else:
+            return self._record(node, Schema("record", name, namespace, aliases), path, depth)
+        self._names[full] = made
+        return made
+
+    def _record(self, node: dict[str, Any], made: Schema, path: str, depth: int) -> Schema:
+        """The record is known by its name before its fields are, which may refer to it."""
+        object.__setattr__(made, "properties", _properties(node, _STRUCTURE))
+        self._names[made.full_name] = made
+        nodes = node.get("fields")
+        if not isinstance(nodes, list):
+            _fail("a record needs a list of 'fields'", path)
+        fields = tuple(self._field(inner, made.namespace, path, depth) for inner in nodes)
+        names = [f.name for f in fields]
+        if len(set(names)) < len(names):
+            _fail(f"Duplicate field {next(n for n in names if names.count(n) > 1)} in record {made.full_name}", path)
+        object.__setattr__(made, "fields", fields)
+        return made
+
+    def _field(self, node: Any, space: str, path: str, depth: int) -> Field:
+        if not isinstance(node, dict):
+            _fail(f"{json.dumps(node)} is no field; it may be an object", path)
+        name = node.get("name")
+        check_name(name, path)
+        path = _joined(path, str(name))
+        if "type" not in node:
+            _fail("a field without 'type'", path)
+        schema = self.schema(node["type"], space, path, depth + 1)
+        default = node.get("default", MISSING)
+        if self._check_defaults and default is not MISSING and not is_valid_default(schema, default):
+            _fail(f"Invalid default for field {name}: {json.dumps(default)} not a {schema}", path)
+        return Field(str(name), schema, tuple(_texts(node, "aliases", path)), default, _properties(node, _FIELD))
+
+
+def _properties(node: dict[str, Any], structure: set[str] | frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key not in structure}
+
+
+def _texts(node: dict[str, Any], key: str, path: str) -> list[str]:
+    found = node.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        _fail(f"{key!r} must be a list of texts, not {json.dumps(found)}", path)
+    return found
+
+
+def _full_name(name: Any, namespace: Any, space: str, path: str) -> tuple[str, str]:
+    """Name and namespace: dots in the name count before the attribute, that before what is around."""
+    if not isinstance(name, str):
+        _fail("a record, enum or fixed needs a 'name'", path)
+    if "." in name:
+        space, _, name = name.rpartition(".")
+    elif isinstance(namespace, str):
+        space = namespace
+    elif namespace is not None:
+        _fail(f"'namespace' must be a text, not {json.dumps(namespace)}", path)
+    check_name(name, path)
+    if name in PRIMITIVES and not space:
+        _fail(f"Schemas may not be named after primitives: {name}", path)
+    return name, space
+
+
+def _alias(alias: str, namespace: str, path: str) -> str:
+    name, space = _full_name(alias, None, namespace, path)
+    return f"{space}.{name}" if space else name
+
+
+def _fixed(node: dict[str, Any], name: str, namespace: str, aliases: tuple[str, ...], path: str) -> Schema:
+    size = node.get("size")
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < _INT:
+        _fail(f"a fixed needs a 'size' from 0 on, not {json.dumps(size)}", path)
+    logical = _logical("fixed", node)
+    properties = _properties(node, _STRUCTURE)
+    return Schema("fixed", name, namespace, aliases, size=size, logical=logical, properties=properties)
+
+
+def _enum(node: dict[str, Any], name: str, namespace: str, aliases: tuple[str, ...], path: str) -> Schema:
+    if not isinstance(node.get("symbols"), list):
+        _fail("an enum needs a list of 'symbols'", path)
+    symbols = _texts(node, "symbols", path)
+    for symbol in symbols:
+        check_name(symbol, path)
+    if len(set(symbols)) < len(symbols):
+        _fail(f"Duplicate enum symbol: {next(s for s in symbols if symbols.count(s) > 1)}", path)
+    default = node.get("default")
+    if default is not None and default not in symbols:
+        _fail(f"The Enum Default: {default} is not in the enum symbol set: {symbols}", path)
+    properties = _properties(node, _STRUCTURE | {"default"})
+    return Schema("enum", name, namespace, aliases, symbols=tuple(symbols), default=default, properties=properties)
+
+
+def _logical(kind: str, node: dict[str, Any]) -> LogicalType | None:
+    """The logical type, if there is one and it is valid on this type."""
+    name, size = node.get("logicalType"), node.get("size", 0)
+    if not isinstance(name, str):
+        return None
+    if name == "decimal":
+        return _decimal(kind, node)
+    if name == "uuid":
+        return LogicalType(name) if kind == "string" or (kind == "fixed" and size == _UUID_BYTES) else None
+    if name == "duration":
+        return LogicalType(name) if kind == "fixed" and size == _DURATION_BYTES else None
+    return LogicalType(name) if _LOGICAL_ON.get(name) == kind else None
+
+
+def _decimal(kind: str, node: dict[str, Any]) -> LogicalType | None:
+    precision, scale = node.get("precision"), node.get("scale", 0)
+    if kind not in ("bytes", "fixed") or not isinstance(precision, int) or not isinstance(scale, int):
+        return None
+    if precision <= 0 or not 0 <= scale <= precision:
+        return None
+    if kind == "fixed" and precision > math.floor(math.log10(2) * (8 * node["size"] - 1)):
+        return None
+    return LogicalType("decimal", precision, scale)

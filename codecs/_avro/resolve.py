@@ -1,0 +1,428 @@
+"""What a reader does with each part of what a writer wrote: two schemas compiled into a tree of actions.
+
+Rules: "Schema Resolution" of the Avro specification as Java's library has it (`org.apache.avro.Resolver`): a part
+that does not match is an error only for the messages that have it. A record's name never counts, that of an enum or
+a fixed does, without its namespace; a record finds its branch in a reader's union by name, then by its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from kvformat.codecs._avro import decimals
+from kvformat.codecs._avro.parse import is_valid_default
+from kvformat.codecs._avro.schema import MISSING, NAMED, Field, LogicalType, Schema
+
+_PROMOTED: Final = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+_DIGITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Where readers differ though all of them follow Avro.
+
+    convert_units: whether a number in a unit or scale of the writer (timestamps, times, decimals) becomes the same
+        moment or amount in the reader's, cut off (floor) where that is coarser; a decimal that would lose digits is
+        an error. Java's library takes the bare number (False), whatever unit the reader calls it; so does every
+        reader where a date, a time and a timestamp meet.
+    overflow_as_null: whether a decimal of more digits than its type has is null, as in Flink; else it is an error.
+    """
+
+    convert_units: bool = True
+    overflow_as_null: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Null:
+    """Nothing is read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """A boolean, int, long, float or double of the writer as one of the reader; `times` / `divisor` change its unit."""
+
+    writer: str
+    reader: str
+    times: int = 1
+    divisor: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bytes:
+    """A string, bytes, or a fixed (`size` is not None) as a string, bytes or decimal of the reader."""
+
+    reader: str
+    size: int | None = None
+    decimal: decimals.Reading | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbol:
+    """An enum: the reader's text of every symbol of the writer, None for one that the reader doesn't have."""
+
+    texts: tuple[str | None, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A default, as the exact reader gives values."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fail:
+    """No match: an error for a message that gets here."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skip:
+    """The writer's value is passed over."""
+
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A field of the writer's record; `target` is the reader's field, or None if it is passed over."""
+
+    name: str
+    target: str | None
+    action: Action
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """The writer's fields in their order, and the defaults of the fields that only the reader has."""
+
+    reader: Schema
+    steps: tuple[Step, ...]
+    defaults: dict[str, Action]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    """An array; `least_size` is the fewest bytes of an item."""
+
+    item: Action
+    least_size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """A map; of a key that is there twice the last value counts."""
+
+    value: Action
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branches:
+    """A union of the writer: an action for every branch."""
+
+    branches: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Into:
+    """A value for one branch of a union of the reader that is a struct in Arrow."""
+
+    branch: str
+    action: Action
+
+
+Action = Null | Number | Bytes | Symbol | Constant | Fail | Skip | Record | Array | Map | Branches | Into
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A writer's and a reader's schema, compiled. `str(plan)` tells what happens to each part."""
+
+    writer: Schema
+    reader: Schema
+    rules: Rules
+    action: Action
+
+    def __str__(self) -> str:
+        head = f"{self.writer} -> {self.reader}" if self.writer != self.reader else f"{self.writer}"
+        return "\n".join([head, *_described(self.action, "  ")])
+
+
+def compile_plan(writer: Schema, reader: Schema, rules: Rules) -> Plan:
+    """Resolve the two schemas. Raises `SchemaError` for a reader's schema that has no Arrow type."""
+    _ = reader.arrow_type
+    return Plan(writer, reader, rules, _Resolver(writer, reader, rules).resolve(writer, reader))
+
+
+class _Resolver:
+    def __init__(self, writer: Schema, reader: Schema, rules: Rules) -> None:
+        self._rules = rules
+        self._names: dict[str, str] = {}
+        self._fields: dict[str, dict[str, str]] = {}
+        self._known: dict[tuple[int, int], Action] = {}
+        if writer != reader:
+            self._gather_aliases(reader, set())
+
+    def resolve(self, w: Schema, r: Schema) -> Action:
+        """How a value of `w` becomes one of `r`. Remembered, because unions ask again and again."""
+        key = id(w), id(r)
+        if key not in self._known:
+            self._known[key] = self._resolve(w, r)
+        return self._known[key]
+
+    def _resolve(self, w: Schema, r: Schema) -> Action:
+        if w.type == "union":
+            return Branches(tuple(self.resolve(branch, r) for branch in w.branches))
+        if r.type == "union":
+            return self._into_union(w, r)
+        if w.type == r.type:
+            return self._same_type(w, r)
+        if r.type not in _PROMOTED.get(w.type, ()):
+            return self._mismatch(w, r)
+        if w.type in ("string", "bytes"):
+            return Bytes(r.type, decimal=self._decimal(w, r))
+        return self._number(w, r)
+
+    def _same_type(self, w: Schema, r: Schema) -> Action:
+        if w.type == "null":
+            return Null()
+        if w.type in ("string", "bytes"):
+            return Bytes(r.type, decimal=self._decimal(w, r))
+        if w.type == "fixed":
+            if self._short_name(w) != r.name or w.size != r.size:
+                return self._mismatch(w, r)
+            return Bytes(r.type, w.size, self._decimal(w, r))
+        if w.type == "enum":
+            return self._enum(w, r)
+        if w.type == "record":
+            return self._record(w, r)
+        if w.items is not None and r.items is not None:
+            return Array(self.resolve(w.items, r.items), w.items.least_size)
+        if w.values is not None and r.values is not None:
+            return Map(self.resolve(w.values, r.values))
+        return self._number(w, r)
+
+    def _mismatch(self, w: Schema, r: Schema, more: str = "") -> Fail:
+        return Fail(f"Found {self._name(w)}, expecting {r.full_name}{more}")
+
+    # --- names ------------------------------------------------------------------------------------------
+
+    def _gather_aliases(self, r: Schema, seen: set[int]) -> None:
+        """Collect the reader's aliases: other names of types, and per record other names of fields."""
+        if id(r) in seen:
+            return
+        seen.add(id(r))
+        self._names.update(dict.fromkeys(r.aliases, r.full_name))
+        for f in r.fields:
+            for alias in f.aliases:
+                self._fields.setdefault(r.full_name, {})[alias] = f.name
+        for child in r.children:
+            self._gather_aliases(child, seen)
+        for alias in r.aliases if r.full_name in self._fields else ():
+            self._fields[alias] = self._fields[r.full_name]
+
+    def _name(self, w: Schema) -> str:
+        return self._names.get(w.full_name, w.full_name) if w.type in NAMED else w.full_name
+
+    def _short_name(self, w: Schema) -> str:
+        """The name without its namespace, which is all that counts for an enum or a fixed outside of a union."""
+        return self._name(w).rpartition(".")[2]
+
+    # --- kinds ------------------------------------------------------------------------------------------
+
+    def _number(self, w: Schema, r: Schema) -> Action:
+        if w.logical is None or r.logical is None or not self._rules.convert_units:
+            return Number(w.type, r.type)
+        (family, digits), (wanted, wanted_digits) = _family(w.logical), _family(r.logical)
+        if family != wanted:
+            return Number(w.type, r.type)  # a date as a time, and the like: the bare number, as in Java
+        finer = wanted_digits - digits
+        return Number(w.type, r.type, 10 ** max(finer, 0), 10 ** max(-finer, 0))
+
+    def _decimal(self, w: Schema, r: Schema) -> decimals.Reading | None:
+        if r.logical is None or r.logical.name != "decimal" or not decimals.has_arrow_type(r.logical.precision):
+            return None
+        scale = r.logical.scale
+        if self._rules.convert_units and w.logical is not None and w.logical.name == "decimal":
+            scale = w.logical.scale
+        return decimals.Reading(r.logical.precision, r.logical.scale, scale, self._rules.overflow_as_null)
+
+    def _enum(self, w: Schema, r: Schema) -> Action:
+        if self._short_name(w) != r.name:
+            return self._mismatch(w, r)
+        return Symbol(tuple(symbol if symbol in r.symbols else r.default for symbol in w.symbols), w.symbols)
+
+    def _record(self, w: Schema, r: Schema) -> Action:
+        renamed = self._fields.get(self._name(w), {}) if w.fields else {}
+        named = [(renamed.get(f.name, f.name), f) for f in w.fields]
+        written = {name for name, _ in named}
+        if len(written) < len(named):
+            return self._mismatch(w, r, ", an alias of which gives two fields one name")
+        defaults: dict[str, Action] = {}
+        for f in r.fields:
+            if f.name in written:
+                continue
+            if f.default is MISSING:
+                return self._mismatch(w, r, f", missing required field {f.name}")
+            defaults[f.name] = _default(f)
+        wanted = {f.name: f.schema for f in r.fields}
+        steps = [self._step(name, f, wanted.get(name)) for name, f in named]
+        return Record(r, tuple(steps), defaults)
+
+    def _step(self, name: str, f: Field, wanted: Schema | None) -> Step:
+        if wanted is None:
+            return Step(f.name, None, Skip(f.schema))
+        return Step(f.name, name, self.resolve(f.schema, wanted))
+
+    # --- unions of the reader ---------------------------------------------------------------------------
+
+    def _into_union(self, w: Schema, r: Schema) -> Action:
+        branch = self._same_branch(w, r) or self._promoted_branch(w, r)
+        if branch is None:
+            return self._mismatch(w, r)
+        action = self.resolve(w, branch)
+        plain = branch.type == "null" or r.optional is not None or len(r.branches) == 1
+        return action if plain or isinstance(action, Fail) else Into(branch.full_name, action)
+
+    def _same_branch(self, w: Schema, r: Schema) -> Schema | None:
+        alike = [branch for branch in r.branches if branch.type == w.type]
+        if w.type not in NAMED:
+            return alike[0] if alike else None
+        for branch in alike:
+            if branch.full_name == self._name(w):
+                return branch
+        fitting = [branch for branch in alike if w.type == "record" and self._fits(w, branch)]
+        short = self._short_name(w)
+        # Java takes the last one of that short name, but the first one of any
+        return next((b for b in reversed(fitting) if b.name == short), fitting[0] if fitting else None)
+
+    def _fits(self, w: Schema, r: Schema) -> bool:
+        """Whether all fields match, as far as can be seen without looking into them."""
+        action = self.resolve(w, r)
+        return isinstance(action, Record) and not any(isinstance(step.action, Fail) for step in action.steps)
+
+    def _promoted_branch(self, w: Schema, r: Schema) -> Schema | None:
+        kinds = _PROMOTED.get(w.type, ())
+        return next((branch for branch in r.branches if branch.type in kinds), None)
+
+
+def _family(logical: LogicalType) -> tuple[str, int]:
+    """What kind of thing a logical type counts, and how many decimals of a second."""
+    if logical.name == "date":
+        return "date", 0
+    kind, _, unit = logical.name.rpartition("-")
+    return kind.removeprefix("local-"), _DIGITS[unit]
+
+
+# --- defaults ------------------------------------------------------------------------------------------------
+
+
+def _default(f: Field) -> Action:
+    if not is_valid_default(f.schema, f.default):
+        return Fail(f"the default of field {f.name} is no {f.schema}")
+    try:
+        return Constant(_value(f.schema, f.default))
+    except ValueError as cause:
+        return Fail(f"the default of field {f.name} can't be used: {cause}")
+
+
+def _value(schema: Schema, value: Any) -> Any:
+    """A JSON default as the exact reader gives values; of a union, of the first branch that it fits."""
+    if schema.type == "union":
+        return _union_value(schema, value)
+    if schema.type in ("float", "double"):
+        return float(value)
+    if schema.type in ("bytes", "fixed"):
+        return _bytes_value(schema, value.encode("latin-1", "replace"))
+    if schema.type == "enum" and value not in schema.symbols:
+        raise ValueError(f"{value} is not in the enum symbol set")
+    if schema.items is not None:
+        return [_value(schema.items, item) for item in value]
+    if schema.values is not None:
+        return [(key, _value(schema.values, item)) for key, item in value.items()]
+    if schema.type == "record":
+        return {f.name: _value(f.schema, value.get(f.name, f.default)) for f in schema.fields}
+    return value
+
+
+def _union_value(union: Schema, value: Any) -> Any:
+    branch = next(branch for branch in union.branches if is_valid_default(branch, value))
+    inner = _value(branch, value)
+    if branch.type == "null" or union.optional is not None or len(union.branches) == 1:
+        return inner
+    return {branch.full_name: inner}
+
+
+def _bytes_value(schema: Schema, value: bytes) -> bytes | Decimal | None:
+    if schema.type == "fixed":
+        value = value[: schema.size].ljust(schema.size, b"\0")
+    logical = schema.logical
+    if logical is None or logical.name != "decimal" or not decimals.has_arrow_type(logical.precision):
+        return value
+    return decimals.Reading(logical.precision, logical.scale, logical.scale, overflow_as_null=False).value(value)
+
+
+# --- as text -------------------------------------------------------------------------------------------------
+
+
+def _described(action: Action, indent: str) -> Iterator[str]:
+    """Lines of text on an action: one on itself, more on its parts."""
+    yield indent + _summary(action)
+    if isinstance(action, Record):
+        for step in action.steps:
+            yield from _part(_renamed(step), step.action, indent + "  ")
+        for name, default in action.defaults.items():
+            yield from _part(name, default, indent + "  ")
+    elif isinstance(action, Array):
+        yield from _part("element", action.item, indent + "  ")
+    elif isinstance(action, Map):
+        yield from _part("value", action.value, indent + "  ")
+    elif isinstance(action, Branches):
+        for index, branch in enumerate(action.branches):
+            yield from _part(str(index), branch, indent + "  ")
+    elif isinstance(action, Into):
+        yield from _part(action.branch, action.action, indent + "  ")
+
+
+def _part(name: str, action: Action, indent: str) -> Iterator[str]:
+    first, *more = _described(action, indent)
+    yield f"{indent}{name}: {first.strip()}"
+    yield from more
+
+
+def _renamed(step: Step) -> str:
+    return step.name if step.target in (None, step.name) else f"{step.name} as {step.target}"
+
+
+def _summary(action: Action) -> str:
+    match action:
+        case Number():
+            unit = f" * {action.times}" if action.times > 1 else f" / {action.divisor}" if action.divisor > 1 else ""
+            return action.writer + ("" if action.writer == action.reader else f" -> {action.reader}") + unit
+        case Bytes():
+            kind = "bytes" if action.size is None else f"{action.size} bytes"
+            return f"{kind} -> {action.decimal or action.reader}"
+        case Symbol():
+            unknown = action.texts.count(None)
+            return f"enum of {len(action.texts)} symbols" + (f", {unknown} of them errors" if unknown else "")
+        case Constant():
+            return f"default {action.value!r}"
+        case Fail():
+            return f"error: {action.reason}"
+        case Skip():
+            return f"passed over ({action.schema})"
+        case Branches():
+            return "union"
+        case _:
+            return type(action).__name__.lower()

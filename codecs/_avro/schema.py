@@ -1,0 +1,326 @@
+"""Avro schemas as an immutable model, with the Arrow type that each stands for.
+
+| Avro | Arrow |
+| --- | --- |
+| null, boolean, int, long, float, double | null, bool, int32, int64, float32, float64 |
+| bytes, string | binary, string |
+| fixed(n) | fixed_size_binary(n), binary from 1025 bytes on (Arrow's nulls would take as many) |
+| enum | string |
+| array | list, the item named `element` |
+| map | map of string, the value named `value` |
+| record | struct |
+| `["null", T]`, `[T, "null"]` | T, nullable |
+| `[T]` | T |
+| other unions | struct with one nullable field per branch but null, named like the branch; one of them is set |
+| decimal(p, s) | decimal128(p, s), decimal256 from 39 digits on, the underlying type from 77 on |
+| date | date32 |
+| time-millis, time-micros | time32[ms], time64[us] |
+| timestamp-millis, -micros, -nanos | timestamp of that unit, UTC |
+| local-timestamp-millis, -micros, -nanos | timestamp of that unit, without a zone |
+| uuid, duration | the underlying type: string or 16 bytes; 12 bytes |
+
+Rules: the Avro specification 1.12 and `org.apache.avro.Schema`. As there, a logical type that does not fit its type
+is ignored.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kvformat.registry.errors import SchemaError
+
+PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+NAMED: Final = ("record", "enum", "fixed")
+UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
+MAX_DECIMAL128, MAX_DECIMAL256 = 38, 76
+MAX_FIXED = 1024
+
+_LEAST: Final = {"null": 0, "float": 4, "double": 8}
+_ARROW: Final[dict[str, pa.DataType]] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+}
+_LOGICAL_ARROW: Final[dict[str, pa.DataType]] = {
+    "date": pa.date32(),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+    **{f"timestamp-{name}": pa.timestamp(unit, "UTC") for name, unit in UNITS.items()},
+    **{f"local-timestamp-{name}": pa.timestamp(unit) for name, unit in UNITS.items()},
+}
+
+
+class Missing:
+    """The type of `MISSING`."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing()
+"""The default of a field without one; None stands for the default null."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalType:
+    """What a schema annotates its type with; precision and scale are those of a decimal."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})" if self.name == "decimal" else self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """A field of a record. `default` is the JSON value, or `MISSING`; `properties` are all other attributes."""
+
+    name: str
+    schema: Schema
+    aliases: tuple[str, ...] = ()
+    default: Any = MISSING
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Schema:
+    """A schema with all names resolved; two are equal when their texts are.
+
+    type: one of Avro's types, 'union' among them.
+    name, namespace: of a record, an enum or a fixed, as are the full names in `aliases`.
+    fields: of a record. items: of an array. values: of a map. branches: of a union. symbols, default: of an enum.
+    size: of a fixed. logical: the logical type if it is valid. properties: all other attributes.
+    A recursive schema (it holds itself) can be looked at and its data skipped; it has no Arrow type.
+    """
+
+    type: str
+    name: str = ""
+    namespace: str = ""
+    aliases: tuple[str, ...] = ()
+    fields: tuple[Field, ...] = ()
+    items: Schema | None = None
+    values: Schema | None = None
+    branches: tuple[Schema, ...] = ()
+    symbols: tuple[str, ...] = ()
+    default: str | None = None
+    size: int = 0
+    logical: LogicalType | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+    @functools.cached_property
+    def full_name(self) -> str:
+        """Namespace and name of a named type; the type's name of any other."""
+        if self.type not in NAMED:
+            return self.type
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The schema as JSON; complete, also for a part of a larger schema."""
+        return json.dumps(_as_json(self, "", set()), ensure_ascii=False, separators=(",", ":"))
+
+    @functools.cached_property
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type of its values. Raises `SchemaError` for a recursive schema."""
+        if self.is_recursive:
+            raise SchemaError(
+                f"Avro schema {self.full_name} is recursive, and Arrow's types can't be; only fields that are not "
+                "read may hold themselves",
+                field=self.full_name,
+            )
+        return _arrow_type(self)
+
+    @functools.cached_property
+    def storage_type(self) -> pa.DataType:
+        """The Arrow type with the same buffers, but numbers for dates and the like, and binary for strings."""
+        return _storage_type(self.arrow_type)
+
+    @functools.cached_property
+    def is_recursive(self) -> bool:
+        """Whether it holds itself, at any level."""
+        return _holds_itself(self, (), set())
+
+    @functools.cached_property
+    def is_nullable(self) -> bool:
+        """Whether it is a union with null."""
+        return any(branch.type == "null" for branch in self.branches)
+
+    @functools.cached_property
+    def optional(self) -> Schema | None:
+        """T for a union of null and T in either order, else None."""
+        if len(self.branches) != 2 or not self.is_nullable:
+            return None
+        return self.branches[1 if self.branches[0].type == "null" else 0]
+
+    @functools.cached_property
+    def least_size(self) -> int:
+        """A lower bound of the bytes that a value takes; 0 only if all values take none."""
+        if self.is_recursive:
+            return 1  # somewhere a union, an array or a map ends it
+        if self.type == "fixed":
+            return self.size
+        if self.type == "record":
+            return sum(f.schema.least_size for f in self.fields)
+        if self.type == "union":
+            return 1 + min((branch.least_size for branch in self.branches), default=0)
+        return _LEAST.get(self.type, 1)
+
+    @property
+    def children(self) -> Iterator[Schema]:
+        """The schemas right below this one."""
+        yield from (f.schema for f in self.fields)
+        yield from self.branches
+        if self.items is not None:
+            yield self.items
+        if self.values is not None:
+            yield self.values
+
+    def __str__(self) -> str:
+        named = f"{self.type} {self.full_name}" if self.type in NAMED else self.type
+        if self.type == "union":
+            return f"[{', '.join(branch.full_name for branch in self.branches)}]"
+        return f"{named} ({self.logical})" if self.logical else named
+
+    def __repr__(self) -> str:
+        return f"parse_schema({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Schema) and self.text == other.text)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from kvformat.codecs._avro.parse import parse_schema
+
+        return parse_schema, (self.text,)
+
+
+def branch_names(union: Schema) -> list[str]:
+    """The names of the Arrow fields of a union that is a struct: one per branch but null."""
+    return [branch.full_name for branch in union.branches if branch.type != "null"]
+
+
+def arrow_field(name: str, schema: Schema) -> pa.Field:
+    """The Arrow field of a part of a schema."""
+    return pa.field(name, schema.arrow_type, schema.type == "null" or schema.is_nullable)
+
+
+def _arrow_type(schema: Schema) -> pa.DataType:
+    if schema.logical is not None:
+        logical = _logical_arrow_type(schema.logical)
+        if logical is not None:
+            return logical
+    if schema.type == "record":
+        return pa.struct([arrow_field(f.name, f.schema) for f in schema.fields])
+    if schema.items is not None:
+        return pa.list_(arrow_field("element", schema.items))
+    if schema.values is not None:
+        return pa.map_(pa.string(), arrow_field("value", schema.values))
+    if schema.type == "union":
+        return _union_type(schema)
+    if schema.type == "fixed":
+        return pa.binary(schema.size) if schema.size <= MAX_FIXED else pa.binary()
+    return _ARROW[schema.type]
+
+
+def _logical_arrow_type(logical: LogicalType) -> pa.DataType | None:
+    if logical.name != "decimal":
+        return _LOGICAL_ARROW.get(logical.name)
+    if logical.precision > MAX_DECIMAL256:
+        return None
+    wide = logical.precision > MAX_DECIMAL128
+    return (pa.decimal256 if wide else pa.decimal128)(logical.precision, logical.scale)
+
+
+def _union_type(union: Schema) -> pa.DataType:
+    if union.optional is not None:
+        return union.optional.arrow_type
+    if len(union.branches) == 1:
+        return union.branches[0].arrow_type
+    present = [branch for branch in union.branches if branch.type != "null"]
+    return pa.struct([pa.field(branch.full_name, branch.arrow_type) for branch in present])
+
+
+def _storage_type(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_temporal(t):
+        return pa.int32() if t.bit_width == 32 else pa.int64()
+    if pa.types.is_struct(t):
+        return pa.struct([_storage_field(f) for f in t])
+    if pa.types.is_map(t):
+        return pa.map_(pa.binary(), _storage_field(t.item_field))
+    if pa.types.is_list(t):
+        return pa.list_(_storage_field(t.value_field))
+    return pa.binary() if t == pa.string() else t
+
+
+def _storage_field(field: pa.Field) -> pa.Field:
+    """Nullable, because what is below a null is null too, whatever the schema says, and such arrays can't be viewed."""
+    return pa.field(field.name, _storage_type(field.type))
+
+
+def _holds_itself(schema: Schema, above: tuple[int, ...], clear: set[int]) -> bool:
+    if id(schema) in above:
+        return True
+    if id(schema) in clear:
+        return False
+    found = any(_holds_itself(child, (*above, id(schema)), clear) for child in schema.children)
+    if not found:
+        clear.add(id(schema))
+    return found
+
+
+def _as_json(schema: Schema, space: str, known: set[str]) -> Any:
+    """The schema as JSON values, inside of a namespace; a name that is known already stands for its type."""
+    if schema.type == "union":
+        return [_as_json(branch, space, known) for branch in schema.branches]
+    if schema.type in PRIMITIVES:
+        return {"type": schema.type, **schema.properties} if schema.properties else schema.type
+    if schema.items is not None:
+        return {"type": "array", "items": _as_json(schema.items, space, known), **schema.properties}
+    if schema.values is not None:
+        return {"type": "map", "values": _as_json(schema.values, space, known), **schema.properties}
+    if schema.full_name in known:
+        return schema.name if schema.namespace == space else schema.full_name
+    known.add(schema.full_name)
+    return _named_as_json(schema, space, known)
+
+
+def _named_as_json(schema: Schema, space: str, known: set[str]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"type": schema.type, "name": schema.name}
+    if schema.namespace != space:
+        shown["namespace"] = schema.namespace
+    if schema.type == "record":
+        shown["fields"] = [_field_as_json(f, schema.namespace, known) for f in schema.fields]
+    elif schema.type == "enum":
+        shown["symbols"] = list(schema.symbols)
+        if schema.default is not None:
+            shown["default"] = schema.default
+    else:
+        shown["size"] = schema.size
+    if schema.aliases:
+        shown["aliases"] = list(schema.aliases)
+    return {**shown, **schema.properties}
+
+
+def _field_as_json(f: Field, space: str, known: set[str]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": f.name, "type": _as_json(f.schema, space, known)}
+    if f.default is not MISSING:
+        shown["default"] = f.default
+    if f.aliases:
+        shown["aliases"] = list(f.aliases)
+    return {**shown, **f.properties}

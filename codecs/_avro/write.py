@@ -1,0 +1,446 @@
+"""The fast writer: a batch of values as Avro, column by column.
+
+The bytes of a row are written in their order by stores of one or eight bytes for all rows at once. A store of eight
+bytes may reach beyond what belongs there, for the next ones overwrite that; what the last one of a row leaves behind
+falls into a gap, and the rows are moved together in the end. What does not have one value per row (items, the branches
+of unions, records that may be null) is written the same way by itself and copied into the rows.
+Rows with a value that the schema does not have are refused and left to the exact writer, which tells why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._charsets import java_text
+from kvformat.codecs._columnar import Bytes, Ints, Mask, Words, pieces_of
+
+_GAP: Final = 32
+_LONG_TEXT: Final = 256
+"""Bytes from which on a text is copied by itself."""
+_U = np.uint64
+_ALL_CONTINUED: Final = 0x8080808080808080
+_CONTINUED: Final = np.array([_ALL_CONTINUED & (256 ** max(n - 1, 0) - 1) for n in range(11)], _U)
+"""The top bits of the first eight bytes of a number of n bytes."""
+
+Size: TypeAlias = int | Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Byte:
+    """Store a byte of every row."""
+
+    values: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """Store eight bytes of every row."""
+
+    values: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """Copy some bytes to every row."""
+
+    source: Source
+    start: Ints
+    length: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Bytes of every row: stores at their distances from the part's begin, and its size. `bad` rows are refused."""
+
+    size: Size
+    stores: tuple[tuple[Size, _Byte | _Word | _Copy], ...]
+    bad: Mask | None = None
+
+
+class Source:
+    """Bytes that can be read eight at a time."""
+
+    __slots__ = ("bytes", "words")
+
+    def __init__(self, data: Any, first: int, last: int) -> None:
+        self.bytes: Bytes = np.zeros(last - first + 8, np.uint8)
+        if last > first:
+            self.bytes[: last - first] = np.frombuffer(data, np.uint8)[first:last]
+        self.words: Words = np.ndarray((last - first + 1,), "<u8", self.bytes.data, strides=(1,))
+
+
+def write_batch(values: pa.Array, schema: Schema, prefix: bytes) -> tuple[pa.BinaryArray, Mask | None]:
+    """The messages of an array of `schema.arrow_type` that is not empty, and which rows are refused."""
+    part = _part(values, schema)
+    head = tuple(
+        (at, _Word(np.full(len(values), int.from_bytes(prefix[at : at + 8].ljust(8, b"\0"), "little"), _U)))
+        for at in range(0, len(prefix), 8)
+    )
+    part = _Part(part.size + len(prefix), (*head, *_moved(part.stores, len(prefix))), part.bad)
+    return _written(part, len(values)), part.bad
+
+
+def _written(part: _Part, count: int) -> pa.BinaryArray:
+    """One message per row."""
+    sizes = np.broadcast_to(np.asarray(part.size, np.int64), count)
+    ends = np.cumsum(sizes + _GAP) - _GAP
+    begin = ends - sizes
+    out = np.zeros(int(ends[-1]) + _GAP, np.uint8)
+    words: Words = np.ndarray((len(out) - 7,), "<u8", out.data, strides=(1,))
+    for distance, store in part.stores:
+        at = begin + distance
+        if isinstance(store, _Byte):
+            out[at] = store.values
+        elif isinstance(store, _Word):
+            words[at] = store.values
+        else:
+            _copy(out, words, at, store)
+    return pieces_of(out, begin, ends, pa.binary(), None)
+
+
+def _copy(out: Bytes, words: Words, at: Ints, store: _Copy) -> None:
+    """Copy texts eight bytes at a time: the first eight of all, then the next eight, and so on."""
+    start, length, source = store.start, store.length, store.source
+    longest = int(length.max())
+    if longest > _LONG_TEXT:
+        for row in np.flatnonzero(length > _LONG_TEXT).tolist():
+            text = source.bytes[start[row] : start[row] + length[row]]
+            out[at[row] : at[row] + length[row]] = text
+        length = np.where(length > _LONG_TEXT, 0, length)
+        longest = int(length.max())
+    for done in range(0, longest, 8):
+        some = np.flatnonzero(length > done)
+        if len(some) < len(length):
+            at, start, length = at[some], start[some], length[some]
+        words[at + done if done else at] = source.words[start + done if done else start]
+
+
+def _moved(stores: tuple[tuple[Size, Any], ...], by: Size) -> list[tuple[Size, Any]]:
+    return [(distance + by, store) for distance, store in stores]
+
+
+def _joined(parts: list[_Part]) -> _Part:
+    """Parts one after another."""
+    size: Size = 0
+    stores: list[tuple[Size, Any]] = []
+    bad = None
+    for part in parts:
+        stores += _moved(part.stores, size) if not isinstance(size, int) or size else part.stores
+        size = size + part.size
+        bad = _either(bad, part.bad)
+    return _Part(size, tuple(stores), bad)
+
+
+def _either(a: Mask | None, b: Mask | None) -> Mask | None:
+    return b if a is None else a if b is None else a | b
+
+
+# --- types -----------------------------------------------------------------------------------------------------
+
+
+def _part(array: pa.Array, schema: Schema) -> _Part:
+    """The part of an array of the schema's Arrow type; a null is refused unless the schema has nulls."""
+    if schema.type == "union":
+        return _union(array, schema)
+    if schema.type == "null":
+        return _Part(0, ())
+    part = _present(array, schema)
+    if not array.null_count:
+        return part
+    return _Part(part.size, part.stores, _either(part.bad, ~_valid(array)))
+
+
+def _present(array: pa.Array, schema: Schema) -> _Part:
+    """The part of values that are not null; those that are may have any bytes."""
+    kind = schema.type
+    if pa.types.is_decimal(array.type):
+        return _decimal(array, schema)
+    if kind in ("int", "long"):
+        return _varint(_zigzag(_numbers(array, "i4" if kind == "int" else "i8")))
+    if kind == "double":
+        return _Part(8, ((0, _Word(_numbers(array, "u8"))),))
+    if kind == "float":
+        return _Part(4, ((0, _Word(_numbers(array, "u4"))),))
+    if kind == "boolean":
+        return _Part(1, ((0, _Byte(_bits(array))),))
+    if kind in ("string", "bytes"):
+        return _text(array)
+    if kind == "fixed" and array.type == pa.binary():
+        return _large_fixed(array, schema.size)
+    if kind == "fixed":
+        return _fixed(_numbers(array, f"V{schema.size}").tobytes(), schema.size, _valid(array))
+    if kind == "enum":
+        return _symbols(array, schema)
+    if kind == "record":
+        return _joined([_part(array.field(i), f.schema) for i, f in enumerate(schema.fields)])
+    return _blocks(array, schema)
+
+
+def _valid(array: pa.Array) -> Mask:
+    mask: Mask = np.asarray(array.is_valid())
+    return mask
+
+
+def _numbers(array: pa.Array, dtype: str) -> Any:
+    """The values as they are stored, whatever stands where a null is."""
+    width = np.dtype(dtype).itemsize
+    buffer = array.buffers()[1]
+    if buffer is None or not width:
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(buffer, dtype, len(array), array.offset * width)
+
+
+def _bits(array: pa.Array) -> Bytes:
+    buffer = np.frombuffer(array.buffers()[1], np.uint8)
+    first, last = array.offset, array.offset + len(array)
+    return np.unpackbits(buffer[first // 8 : last // 8 + 1], bitorder="little")[first % 8 :][: len(array)]
+
+
+def _zigzag(numbers: Any) -> Words:
+    wide = numbers.astype(np.int64)
+    result: Words = ((wide << 1) ^ (wide >> 63)).view(np.uint64)
+    return result
+
+
+def _varint(number: Words) -> _Part:
+    """Numbers in groups of seven bits, each as short as it can be."""
+    most = int(number.max())
+    if most < 1 << 7:
+        return _Part(1, ((0, _Byte(number)),))
+    if most < 1 << 14:
+        second = number >> _U(7)
+        two = second > 0
+        return _Part(two.astype(np.int64) + 1, ((0, _Byte(number | (two * _U(0x80)))), (1, _Byte(second))))
+    least = int(number.min())
+    shortest, longest = _varint_length(least), _varint_length(most)
+    length: Size = longest
+    if shortest < longest:
+        length = np.full(len(number), shortest, np.int64)
+        for size in range(shortest, longest):
+            length += number >= _U(1 << 7 * size)
+    word = _spread_groups(number) | _CONTINUED[length]
+    if longest <= 8:
+        return _Part(length, ((0, _Word(word)),))
+    rest = number >> _U(56)
+    rest |= (rest >> _U(7)) << _U(8)  # the eighth bit is where it belongs, and says that one more follows
+    return _Part(length, ((0, _Word(word)), (8, _Word(rest))))
+
+
+def _varint_length(number: int) -> int:
+    return max((number.bit_length() + 6) // 7, 1)
+
+
+def _spread_groups(number: Words) -> Words:
+    """The lowest 56 bits in eight groups of seven, each in a byte."""
+    number = ((number & _U(0x00FFFFFFF0000000)) << _U(4)) | (number & _U(0x000000000FFFFFFF))
+    number = ((number & _U(0x0FFFC0000FFFC000)) << _U(2)) | (number & _U(0x00003FFF00003FFF))
+    return ((number & _U(0x3F803F803F803F80)) << _U(1)) | (number & _U(0x007F007F007F007F))
+
+
+def _text(array: pa.Array) -> _Part:
+    """Bytes with their length before them; a text that is not UTF-8 is refused."""
+    copy = _contents(array)
+    source, length = copy.source, copy.length
+    bad = _not_utf8(array) if array.type == pa.string() and source.bytes.max() >= 0x80 else None
+    head = _varint((length << 1).view(np.uint64))
+    return _Part(head.size + length, (*head.stores, (head.size, copy)), bad)
+
+
+def _contents(array: pa.Array) -> _Copy:
+    """The bytes of texts, none for nulls."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
+    length = np.diff(bounds)
+    if array.null_count:
+        length *= _valid(array)
+    return _Copy(Source(data, int(bounds[0]), int(bounds[-1])), bounds[:-1] - bounds[0], length)
+
+
+def _large_fixed(array: pa.BinaryArray, size: int) -> _Part:
+    """Bytes of one length that are an Arrow array of any length."""
+    copy = _contents(array)
+    return _Part(copy.length, ((0, copy),), copy.length != size)
+
+
+def _not_utf8(array: pa.StringArray) -> Mask | None:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = array.view(pa.binary()).to_pylist()
+        return np.array([data is not None and java_text(data).encode() != data for data in raw], bool)
+    return None
+
+
+def _fixed(data: bytes, size: int, valid: Mask) -> _Part:
+    source = Source(data, 0, len(data))
+    return _Part(size, ((0, _Copy(source, np.arange(len(valid)) * size, valid * size)),))
+
+
+def _symbols(array: pa.Array, schema: Schema) -> _Part:
+    if not schema.symbols:
+        return _Part(0, (), np.ones(len(array), bool))
+    index = pc.index_in(array, value_set=pa.array(schema.symbols, pa.string()))
+    bad = ~_valid(index) if index.null_count else None
+    part = _varint(_zigzag(np.asarray(index.fill_null(0))))
+    return _Part(part.size, part.stores, bad)
+
+
+# --- decimals --------------------------------------------------------------------------------------------------
+
+
+def _decimal(array: pa.Array, schema: Schema) -> _Part:
+    count = len(array)
+    if array.type.bit_width > 128:
+        return _Part(0, (), np.ones(count, bool))  # more than 38 digits are for the exact writer
+    words = _numbers(array, "V16").view("<i8").reshape(count, 2)
+    low, high = words[:, 0], words[:, 1]
+    if array.null_count:
+        valid = _valid(array)
+        low, high = low * valid, high * valid
+    else:
+        valid = np.ones(count, bool)
+    small = high == low >> 63
+    length = np.where(small, _byte_length(low), 8 + _byte_length(high))
+    if schema.type == "fixed":
+        return _fixed_decimal(low, high, length > schema.size, schema.size, valid)
+    head = (length << 1).astype(np.uint8)
+    if small.all():
+        number = (low << ((8 - length) << 3)).byteswap().view(np.uint64)
+        return _Part(1 + length, ((0, _Byte(head)), (1, _Word(number))))
+    data = np.stack([high.byteswap(), low.byteswap()], axis=1).tobytes()
+    copy = _Copy(Source(data, 0, len(data)), np.arange(count) * 16 + 16 - length, length)
+    return _Part(1 + length, ((0, _Byte(head)), (1, copy)))
+
+
+def _byte_length(number: Ints) -> Ints:
+    """The fewest bytes of a word as a signed number."""
+    magnitude = number ^ (number >> 63)
+    length = np.ones(len(number), np.int64)
+    for size in range(1, 8):
+        more = magnitude >= 1 << (8 * size - 1)
+        if not more.any():
+            break
+        length += more
+    return length
+
+
+def _fixed_decimal(low: Ints, high: Ints, bad: Mask, size: int, valid: Mask) -> _Part:
+    width = max(size, 16)
+    data = np.zeros((len(low), width), np.uint8)
+    data[high < 0] = 0xFF
+    data[:, width - 16 :] = np.stack([high.byteswap(), low.byteswap()], axis=1).view(np.uint8)
+    part = _fixed(np.ascontiguousarray(data[:, width - size :]).tobytes(), size, valid)
+    return _Part(part.size, part.stores, bad if bad.any() else None)
+
+
+# --- arrays, maps and unions -----------------------------------------------------------------------------------
+
+
+def _blocks(array: pa.Array, schema: Schema) -> _Part:
+    """All items in one block, if there are any, and a zero."""
+    bounds = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
+    first, last = int(bounds[0]), int(bounds[-1])
+    if first == last:
+        return _Part(1, ((0, _Byte(0)),))
+    lengths = np.diff(bounds)
+    if array.null_count:
+        lengths *= _valid(array)
+    if schema.values is not None:
+        entries = [_part(array.keys[first:last], _KEY), _part(array.items[first:last], schema.values)]
+        items = _joined(entries)
+    else:
+        assert schema.items is not None
+        items = _part(array.values[first:last], schema.items)
+    begin, end = bounds[:-1] - first, bounds[1:] - first
+    copy = _copied(items, last - first, begin, np.where(lengths > 0, end, begin))
+    head = _varint((lengths << 1).view(np.uint64))
+    some = lengths > 0
+    body = head.size * some + copy.length
+    bad = None
+    if items.bad is not None:
+        before = np.concatenate([[0], np.cumsum(items.bad)])
+        bad = before[end] > before[begin]
+    return _Part(body + 1, (*head.stores, (head.size * some, copy), (body, _Byte(0))), bad)
+
+
+_KEY: Final = Schema("string")
+
+
+def _copied(part: _Part, count: int, begin: Ints, end: Ints) -> _Copy:
+    """Write a part by itself and copy runs of its rows."""
+    written = _written(part, count)
+    _, offsets, data = written.buffers()
+    bounds = np.frombuffer(offsets, np.int32, count + 1, written.offset * 4).astype(np.int64)
+    source = Source(data, int(bounds[0]), int(bounds[-1]))
+    start = bounds[begin] - bounds[0]
+    return _Copy(source, start, bounds[end] - bounds[0] - start)
+
+
+def _union(array: pa.Array, schema: Schema) -> _Part:
+    if schema.optional is not None:
+        return _optional(array, schema.optional, 0 if schema.branches[0].type == "null" else 1)
+    if len(schema.branches) == 1:
+        return _joined([_Part(1, ((0, _Byte(0)),)), _part(array, schema.branches[0])])
+    return _any_union(array, schema)
+
+
+def _optional(array: pa.Array, some: Schema, null_index: int) -> _Part:
+    if not array.null_count:
+        return _joined([_Part(1, ((0, _Byte(2 - 2 * null_index)),)), _present(array, some)])
+    valid = _valid(array)
+    branch = (0, _Byte(np.where(valid, np.uint8(2 - 2 * null_index), np.uint8(2 * null_index))))
+    if not valid.any():
+        return _Part(1, (branch,))
+    if some.type == "record":
+        copy, bad = _subset(array, some, valid)
+        return _Part(1 + copy.length, (branch, (1, copy)), bad)
+    part = _present(array, some)
+    bad = None if part.bad is None else part.bad & valid
+    return _Part(1 + part.size * valid, (branch, *_moved(part.stores, 1)), bad)
+
+
+def _subset(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Mask | None]:
+    """Write some of the values by themselves."""
+    part = _part(array.filter(pa.array(valid)), schema)
+    end: Ints = np.cumsum(valid, dtype=np.int64)
+    copy = _copied(part, int(end[-1]), end - valid.astype(np.int64), end)
+    if part.bad is None:
+        return copy, None
+    bad = np.zeros(len(valid), bool)
+    bad[valid] = part.bad
+    return copy, bad
+
+
+def _any_union(array: pa.StructArray, schema: Schema) -> _Part:
+    """A union that is a struct in Arrow: of a value that is not null, just one branch must be set."""
+    present = _valid(array)
+    index, chosen = np.zeros(len(array), np.int64), np.zeros(len(array), np.int64)
+    copies: list[_Copy] = []
+    bad: Mask | None = None
+    names = [branch.full_name for branch in schema.branches]
+    for number, branch in enumerate(schema.branches):
+        if branch.type == "null":
+            continue
+        child = array.field(branch.full_name)
+        valid = _valid(child) & present
+        if valid.any():
+            index[valid] = number
+            chosen += valid
+            copy, wrong = _subset(child, branch, valid)
+            copies.append(copy)
+            bad = _either(bad, wrong)
+    wrong = present & (chosen != 1)
+    if "null" in names:
+        index[~present] = names.index("null")
+    else:
+        wrong |= ~present
+    head = _varint(_zigzag(index))
+    size = head.size + sum(copy.length for copy in copies)
+    stores = (*head.stores, *((head.size, copy) for copy in copies))
+    return _Part(size, stores, _either(bad, wrong) if wrong.any() else bad)

@@ -1,0 +1,219 @@
+"""Between the arrays of the Avro kernel, which are what the schemas say, and those of a table.
+
+| Avro, in the kernel | table |
+| --- | --- |
+| int: int32 | int8, int16, int32 |
+| time-millis: time32[ms] | time64[ns] |
+| timestamp-*: timestamp[ms or us], with UTC or without | timestamp[us], with UTC or without |
+| fixed: fixed_size_binary | binary |
+| what is not null | nullable, when read |
+
+All else is the same memory under another type. A number that the other side has no room for is the error of its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._columnar import validity
+from kvformat.registry.format import DecodedBatch
+from kvformat.registry.types import FlinkType, arrow_type, nullable
+
+_Ints = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.bool_]
+_RowsOf = Callable[[_Ints], _Ints]  # from places in a nested array to the top-level rows that hold them
+
+_COUNT = FlinkType("INT")
+_NANOS = 1_000_000  # of a millisecond
+_MICROS = 1000  # of a millisecond
+_FARTHEST = (2**63 - 1) // _MICROS
+
+
+def read_table(
+    values: pa.Array, errors: pa.Array | None, present: _Mask, row: FlinkType, *, micros_as_millis: bool
+) -> DecodedBatch:
+    """What the kernel read as rows, one list per message.
+
+    values: one per message, of a record that stands for `row`. present: which messages are not null; of these, one
+    with an error gives a null list and the datum null an empty one. Numbers that a column has no room for become
+    errors too.
+    """
+    rows, reasons = _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(
+        values, arrow_type(nullable(row)), row
+    )
+    if reasons:
+        errors = _with_reasons(errors, reasons, len(rows))
+    good = present if errors is None else present & errors.is_null().to_numpy(zero_copy_only=False)
+    return DecodedBatch(_lists(rows, good), None, errors)
+
+
+def write_table(
+    rows: pa.StructArray, target: pa.DataType, row: FlinkType, *, micros_as_millis: bool
+) -> tuple[pa.Array, dict[int, str]]:
+    """Rows in the Arrow type of a schema that stands for `row`, and why rows can't be written, by their index."""
+    return _Conversion(reading=False, micros_as_millis=micros_as_millis).convert(rows, target, row)
+
+
+def _lists(rows: pa.StructArray, good: _Mask) -> pa.ListArray:
+    count = len(rows)
+    filled = good & rows.is_valid().to_numpy(zero_copy_only=False) if rows.null_count else good
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(filled, out=offsets[1:])
+    values = rows if filled.all() else rows.filter(pa.array(filled))
+    buffers = [validity(good), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(pa.list_(pa.field("item", values.type)), count, buffers, children=[values])
+
+
+def _with_reasons(errors: pa.Array | None, reasons: dict[int, str], count: int) -> pa.StringArray:
+    """The errors, and the reasons for rows that have none."""
+    texts = [None] * count if errors is None else errors.to_pylist()
+    return pa.array([text or reasons.get(index) for index, text in enumerate(texts)], pa.string())
+
+
+class _Conversion:
+    """One batch on its way to the table (`reading`) or from it."""
+
+    def __init__(self, *, reading: bool, micros_as_millis: bool) -> None:
+        self._reading, self._micros_as_millis = reading, micros_as_millis
+        self._reasons: dict[int, str] = {}
+
+    def convert(
+        self, rows: pa.StructArray, target: pa.DataType, row: FlinkType
+    ) -> tuple[pa.StructArray, dict[int, str]]:
+        """The rows in another type, and why some of them can't be in it."""
+        return self._value(rows, target, row, "", lambda places: places), self._reasons
+
+    def _value(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
+        if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            return self._timestamps(values, target, t, path, rows_of)
+        if values.type == target and not (self._micros_as_millis and t.fields):
+            return values
+        if t.root == "ROW":
+            return self._row(values, target, t, path, rows_of)
+        if t.root == "ARRAY":
+            return self._array(values, target, t, path, rows_of)
+        if t.root in ("MAP", "MULTISET"):
+            return self._map(values, target, t, path, rows_of)
+        if t.root in ("TINYINT", "SMALLINT"):
+            return self._integers(values, target, t, path, rows_of)
+        if t.root == "TIME":
+            return _retyped(_numbers(values) * _NANOS if self._reading else _numbers(values) // _NANOS, target, values)
+        return self._bytes(values, target, path, rows_of)
+
+    # --- containers ------------------------------------------------------------------------------------
+
+    def _row(self, values: pa.StructArray, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
+        valid = _valid(values)
+
+        def above(places: _Ints) -> _Ints:
+            return rows_of(places if valid is None else places[valid[places]])
+
+        children = [
+            self._value(values.field(i), target.field(i).type, f.type, f"{path}.{f.name}" if path else f.name, above)
+            for i, f in enumerate(t.fields)
+        ]
+        bitmap = None if valid is None else validity(valid)
+        return pa.Array.from_buffers(target, len(values), [bitmap], children=children)
+
+    def _array(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
+        above = _owners(values, rows_of)
+        items = self._value(values.values, target.value_type, t.fields[0].type, f"{path}.element", above)
+        return _relisted(values, target, items)
+
+    def _map(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
+        above = _owners(values, rows_of)
+        value_type = t.fields[1].type if t.root == "MAP" else _COUNT
+        items = self._value(values.items, target.item_type, value_type, f"{path}.value", above)
+        entries = pa.StructArray.from_arrays([values.keys, items], fields=[target.key_field, target.item_field])
+        return _relisted(values, target, entries)
+
+    # --- scalars ---------------------------------------------------------------------------------------
+
+    def _integers(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
+        if self._reading:
+            bound = 2 ** (target.bit_width - 1)
+            numbers = _numbers(values)
+            self._check(
+                (numbers >= -bound) & (numbers < bound), values, numbers, f"does not fit {t.root}", path, rows_of
+            )
+        return values.cast(target, safe=False)
+
+    def _timestamps(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
+        unit = values.type.unit if self._reading else target.unit
+        if unit == "us" and not self._micros_as_millis:
+            return values if values.type == target else values.view(target)
+        numbers = _numbers(values)
+        if not self._reading:
+            return _retyped(numbers // _MICROS, target, values)
+        near = (numbers <= _FARTHEST) & (numbers >= -_FARTHEST)
+        self._check(near, values, numbers, f"milliseconds are too far from 1970 for a {t.root}", path, rows_of)
+        return _retyped(numbers * _MICROS, target, values)
+
+    def _bytes(self, values: pa.Array, target: pa.DataType, path: str, rows_of: _RowsOf) -> pa.Array:
+        if not pa.types.is_fixed_size_binary(target):
+            return values.cast(target)
+        lengths = pc.fill_null(pc.binary_length(values), target.byte_width).to_numpy()
+        fits = lengths == target.byte_width
+        if not fits.all():
+            why = f"bytes, the schema's fixed has {target.byte_width}"
+            self._check(fits, values, lengths, why, path, rows_of)
+            values = pc.if_else(pa.array(fits), values, pa.scalar(None, pa.binary()))
+        return values.cast(target)
+
+    def _check(
+        self, fits: _Mask, values: pa.Array, numbers: npt.NDArray[np.integer], why: str, path: str, rows_of: _RowsOf
+    ) -> None:
+        """Keep the reason for the rows of numbers that don't fit and are not null."""
+        if fits.all():
+            return
+        bad = ~fits & values.is_valid().to_numpy(zero_copy_only=False)
+        for place in np.flatnonzero(bad):
+            for row in rows_of(np.array([place])).tolist():
+                self._reasons.setdefault(row, f"field '{path}': {numbers[place]} {why}")
+
+
+def _valid(values: pa.Array) -> _Mask | None:
+    """Which values are not null; None for all."""
+    if not values.null_count:
+        return None
+    valid: _Mask = values.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[np.integer]:
+    """The memory of an array of fixed width as integers, null or not."""
+    width = values.type.bit_width // 8
+    data = np.frombuffer(values.buffers()[1] or b"", f"<i{width}")
+    numbers: npt.NDArray[np.int64] = data[values.offset : values.offset + len(values)].astype(np.int64)
+    return numbers
+
+
+def _retyped(numbers: npt.NDArray[np.integer], target: pa.DataType, like: pa.Array) -> pa.Array:
+    """Integers as an array of a type of fixed width, null where another array is."""
+    data = np.ascontiguousarray(numbers.astype(f"<i{target.bit_width // 8}", copy=False))
+    valid = _valid(like)
+    bitmap = None if valid is None else validity(valid)
+    return pa.Array.from_buffers(target, len(like), [bitmap, pa.py_buffer(data)])
+
+
+def _owners(values: pa.Array, rows_of: _RowsOf) -> _RowsOf:
+    """From places among the elements of lists or maps to the rows that hold them; elements of null lists have none."""
+
+    def above(places: _Ints) -> _Ints:
+        offsets = values.offsets.to_numpy()
+        lists = np.searchsorted(offsets, places, side="right") - 1
+        inside = (lists >= 0) & (lists < len(values))
+        lists = lists[inside]
+        return rows_of(lists[values.is_valid().to_numpy(zero_copy_only=False)[lists]])
+
+    return above
+
+
+def _relisted(values: pa.Array, target: pa.DataType, elements: pa.Array) -> pa.Array:
+    """The same lists of other elements, of which there are as many."""
+    return pa.Array.from_buffers(target, len(values), values.buffers()[:2], offset=values.offset, children=[elements])

@@ -1,0 +1,431 @@
+r"""Avro's JSON encoding, for `avro` with `encoding` = `json`: not the format `json`.
+
+    {"id":7,"name":{"string":"ab"},"r":{"org.apache.flink.avro.generated.record_r":{"x":null}},"b":{"bytes":"\u0000ÿ"}}
+
+A value of a union stands in an object whose only name is its branch, null stands alone. Logical types are their
+numbers and bytes, bytes are the characters U+0000 to U+00FF. Messages are read one by one into a tree, rows are written
+column by column.
+
+Rules: "JSON Encoding" of the Avro specification, `org.apache.avro.io.JsonDecoder` and `JsonEncoder`, and Jackson.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from decimal import Context
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs import _java
+from kvformat.codecs._avro.decimals import Reading, to_bytes
+from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._json.exact import to_arrow
+from kvformat.codecs._json.scalars import BadValue, shown
+from kvformat.codecs._json.syntax import Fraction, Integer, JsonFault, JsonParser, Node, Repeated, text_of
+from kvformat.codecs._json.write import (
+    TEXT,
+    Parts,
+    escaped,
+    joined,
+    joined_lists,
+    list_counts,
+    list_offsets,
+    map_entries,
+    member_name,
+    quoted,
+    unless_null,
+)
+from kvformat.codecs._scalars import clean, nearest_double, nearest_single
+from kvformat.registry.types import FlinkType, nullable
+
+_Ints = npt.NDArray[np.int64]
+_Reader = Callable[[Any], Any]
+_WholeReader = Callable[[Any], int]
+
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "int": 32, "long": 64}
+_COUNT = FlinkType("INT")
+_NANOS = 1_000_000  # of a millisecond, the unit of TIME
+_LONGEST = 25  # digits; more than any integer has
+_EXACT = Context(prec=100)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def micros_per_unit(schema: Schema, *, micros_as_millis: bool) -> int:
+    """How many microseconds one of a timestamp's number is; before Flink 2.4 the schema's word does not count."""
+    millis = schema.logical is None or schema.logical.name.endswith("millis")
+    return 1000 if millis or micros_as_millis else 1
+
+
+# --- reading -------------------------------------------------------------------------------------------
+
+
+class AvroJsonReader:
+    """Reads messages as rows; `schema` is the one derived from `row`."""
+
+    def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
+        self._row_type, self._schema = row, schema
+        self._parser = JsonParser(keep_repeats=True, raw_controls=False)
+        self._micros_as_millis = micros_as_millis
+        self._row = self._record(schema, row)
+
+    def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, list[str | None]]:
+        """A row per message, null where there is none, and what is wrong with a message."""
+        rows: list[Any] = []
+        errors: list[str | None] = []
+        for message in messages.to_pylist():
+            row, error = (None, None) if message is None else self._read(message)
+            rows.append(row)
+            errors.append(error)
+        return to_arrow(rows, self._row_type), errors
+
+    def _read(self, message: bytes) -> tuple[Any, str | None]:
+        try:
+            return self._row(self._tree(text_of(message)[0])), None
+        except JsonFault as fault:
+            return None, f"not JSON: {fault}"
+        except BadValue as bad:
+            return None, str(bad)
+
+    def _tree(self, text: str) -> Node:
+        """The document that a text begins with; what follows it does not count.
+
+        Avro's reader is done when it has seen one token behind the last value, so that further closing braces need
+        not be there.
+        """
+        try:
+            return self._parser.first(text)
+        except JsonFault as fault:
+            before = text[: fault.at].rstrip().removesuffix(",")
+            marks = _STRING.sub("", before)
+            missing = marks.count("{") - marks.count("}")
+            if fault.at is None or missing < 1:
+                raise
+            try:
+                tree = self._parser.first(before + "}" * missing)
+            except JsonFault:
+                raise fault from None
+            if missing >= _closing_braces(self._schema, tree):
+                raise
+            return tree
+
+    def _value(self, schema: Schema, t: FlinkType) -> _Reader:
+        if schema.optional is not None:
+            return self._union(schema.optional, t)
+        if schema.type == "record":
+            return self._record(schema, t)
+        if schema.items is not None:
+            return self._array(self._value(schema.items, t.fields[0].type))
+        if schema.values is not None:
+            return self._map(self._value(schema.values, t.fields[1].type if t.root == "MAP" else _COUNT))
+        return self._scalar(schema, t)
+
+    def _record(self, schema: Schema, t: FlinkType) -> _Reader:
+        members = [(f.name, self._value(f.schema, c.type)) for f, c in zip(schema.fields, t.fields, strict=True)]
+
+        def read(node: Node) -> tuple[Any, ...]:
+            if not isinstance(node, dict):
+                raise _expected("an object", node)
+            values = []
+            for (name, convert), (found, value) in zip(members, _in_order(node, members), strict=True):
+                if not found:
+                    raise _at(BadValue("is missing; every field must be there, as null if it is null"), name)
+                try:
+                    values.append(convert(value))
+                except BadValue as bad:
+                    raise _at(bad, name) from None
+            return tuple(values)
+
+        return read
+
+    def _union(self, schema: Schema, t: FlinkType) -> _Reader:
+        name, convert = schema.full_name, self._value(schema, t)
+
+        def read(node: Node) -> Any:
+            if node is None:
+                return None
+            if not isinstance(node, dict) or not node:
+                raise _expected(f'null or {{"{name}": ...}}', node)
+            branch, value = node.members[0] if isinstance(node, Repeated) else next(iter(node.items()))
+            if branch == name:
+                return convert(value)
+            if branch != "null" or value is not None:
+                raise BadValue(f"{shown(branch)} is no branch of the union; they are null and {name}")
+            return None
+
+        return read
+
+    def _array(self, convert: _Reader) -> _Reader:
+        def read(node: Node) -> list[Any]:
+            if not isinstance(node, list):
+                raise _expected("an array", node)
+            values = []
+            for index, item in enumerate(node):
+                try:
+                    values.append(convert(item))
+                except BadValue as bad:
+                    raise _at(bad, index) from None
+            return values
+
+        return read
+
+    def _map(self, convert: _Reader) -> _Reader:
+        def read(node: Node) -> list[tuple[str, Any]]:
+            if not isinstance(node, dict):
+                raise _expected("an object", node)
+            entries = {}
+            for key, value in node.members if isinstance(node, Repeated) else node.items():
+                try:
+                    entries[clean(key)] = convert(value)
+                except BadValue as bad:
+                    raise _at(bad, key) from None
+            return list(entries.items())
+
+        return read
+
+    def _scalar(self, schema: Schema, t: FlinkType) -> _Reader:
+        if schema.type in ("int", "long"):
+            return self._integer(schema, t)
+        if schema.type == "boolean":
+            return _boolean
+        if schema.type == "string":
+            return lambda node: clean(_text(node))
+        if t.root == "DECIMAL":
+            return _decimal(t)
+        return _bytes if schema.type == "bytes" else _floating(schema.type)
+
+    def _integer(self, schema: Schema, t: FlinkType) -> _Reader:
+        number = _whole(schema.type, t)
+        if t.root == "TIME":
+            return lambda node: number(node) * _NANOS
+        if t.root not in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            return number
+        unit = micros_per_unit(schema, micros_as_millis=self._micros_as_millis)
+
+        def read(node: Node) -> int:
+            micros: int = number(node) * unit
+            if not -(2**63) <= micros < 2**63:
+                raise BadValue(f"{shown(node)} is too far from 1970 for a {t.root}")
+            return micros
+
+        return read
+
+
+def _closing_braces(schema: Schema, node: Node) -> int:
+    """How many braces of records and unions close behind the last value of a node."""
+    inner = schema.optional
+    if not isinstance(node, dict) or not node or (inner is None and schema.type != "record"):
+        return 0
+    name, value = node.members[-1] if isinstance(node, Repeated) else next(reversed(node.items()))
+    if inner is None:
+        inner = next((f.schema for f in schema.fields if f.name == name), None)
+    return 0 if inner is None else 1 + _closing_braces(inner, value)
+
+
+def _in_order(node: dict[str, Node], members: list[tuple[str, _Reader]]) -> Iterator[tuple[bool, Node]]:
+    """Whether each field is there, and its value; which of several of one name is a matter of their order.
+
+    Avro's reader goes through the members once and keeps what it passes over, the last one of a name.
+    """
+    passed: dict[str, Node] = {}
+    rest = iter(node.members if isinstance(node, Repeated) else node.items())
+    for wanted, _ in members:
+        if wanted in passed:
+            yield True, passed.pop(wanted)
+            continue
+        for name, value in rest:
+            if name == wanted:
+                yield True, value
+                break
+            passed[name] = value
+        else:
+            yield False, None
+
+
+def _at(bad: BadValue, step: str | int) -> BadValue:
+    bad.steps.append(step)
+    return bad
+
+
+def _expected(what: str, node: Node) -> BadValue:
+    return BadValue(f"expected {what}, found {shown(node)}")
+
+
+def _boolean(node: Node) -> bool:
+    if not isinstance(node, bool):
+        raise _expected("true or false", node)
+    return node
+
+
+def _text(node: Node) -> str:
+    if type(node) is not str:
+        raise _expected("a string", node)
+    return node
+
+
+def _bytes(node: Node) -> bytes:
+    return _text(node).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("latin-1", "replace")
+
+
+def _decimal(t: FlinkType) -> _Reader:
+    reading = Reading(t.precision or 0, t.scale or 0, t.scale or 0, overflow_as_null=True)
+
+    def read(node: Node) -> Any:
+        try:
+            return reading.value(_bytes(node))
+        except BadValue:
+            raise
+        except ValueError as bad:
+            raise BadValue(str(bad)) from None
+
+    return read
+
+
+def _floating(kind: str) -> _Reader:
+    nearest = nearest_single if kind == "float" else nearest_double
+
+    def read(node: Node) -> float:
+        if not isinstance(node, Integer | Fraction):
+            raise _expected("a number", node)
+        return nearest(node)
+
+    return read
+
+
+def _whole(kind: str, t: FlinkType) -> _WholeReader:
+    """An int or long: a fraction is cut off, as Jackson does by way of a double."""
+    bits = _BITS[kind]
+    least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    narrow = 2 ** (_BITS.get(t.root, bits) - 1)
+
+    def read(node: Node) -> int:
+        if isinstance(node, Integer):
+            number = int(node) if len(node) <= _LONGEST else 2**bits
+        elif isinstance(node, Fraction):
+            value = float(node)
+            number = min(max(int(value), least), most) if float(least) <= value <= float(most) else 2**bits
+        else:
+            raise _expected("a number", node)
+        if not least <= number <= most:
+            raise BadValue(f"{shown(node)} is out of the range of {kind}")
+        if not -narrow <= number < narrow:
+            raise BadValue(f"{shown(node)} does not fit {t.root}")
+        return number
+
+    return read
+
+
+# --- writing -------------------------------------------------------------------------------------------
+
+
+class AvroJsonWriter:
+    """Writes rows of one type; `schema` is the one derived from `row`."""
+
+    def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
+        self._row, self._schema, self._micros_as_millis = nullable(row), schema, micros_as_millis
+
+    def write(self, rows: pa.StructArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
+        """Messages, null for a null or failed row, and errors, null where all is well (None if there are none)."""
+        batch = _Batch(self._micros_as_millis, len(rows))
+        valid = rows.is_valid()
+        owners = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
+        texts = joined(batch.record(rows, self._schema, self._row, "", owners), len(rows))
+        failed = [error is not None for error in batch.errors]
+        if rows.null_count or any(failed):
+            texts = pc.if_else(pc.and_(valid, pc.invert(pa.array(failed, pa.bool_()))), texts, pa.scalar(None, TEXT))
+        errors = pa.array(batch.errors, pa.string()) if any(failed) else None
+        return texts.cast(pa.large_binary()).cast(pa.binary()), errors
+
+
+class _Batch:
+    """The writing of one batch; `owners` are the top-level rows of nested values, -1 for what stands in a null."""
+
+    def __init__(self, micros_as_millis: bool, rows: int) -> None:
+        self.errors: list[str | None] = [None] * rows
+        self._micros_as_millis = micros_as_millis
+
+    def value(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+        if schema.optional is not None:
+            inner = self._plain(values, schema.optional, t, path, owners)
+            return unless_null(values, ["{" + member_name(schema.optional.full_name) + ":", *inner, "}"])
+        if values.null_count:
+            self._fail(values, schema, path, owners)
+        return self._plain(values, schema, t, path, owners)
+
+    def _fail(self, values: pa.Array, schema: Schema, path: str, owners: _Ints) -> None:
+        found = owners[values.is_null().to_numpy(zero_copy_only=False)]
+        for row in found[found >= 0].tolist():
+            if self.errors[row] is None:
+                self.errors[row] = f"field '{path}': null value for (non-nullable) {schema.full_name}"
+
+    def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+        if schema.type == "record":
+            valid = values.is_valid().to_numpy(zero_copy_only=False)
+            return unless_null(values, self.record(values, schema, t, path, np.where(valid, owners, -1)))
+        if schema.items is not None:
+            counts = list_counts(pc.list_value_length(values))
+            items = values.flatten()
+            below = self.value(items, schema.items, t.fields[0].type, f"{path}.element", np.repeat(owners, counts))
+            return unless_null(values, ["[", *joined_lists(below, list_offsets(counts)), "]"])
+        if schema.values is not None:
+            return self._map(values, schema.values, t, path, owners)
+        return self._scalar(values, schema, t)
+
+    def record(self, values: pa.StructArray, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+        parts: Parts = ["{"]
+        for index, (field, column) in enumerate(zip(schema.fields, t.fields, strict=True)):
+            at = f"{path}.{field.name}" if path else field.name
+            parts.append(("," if index else "") + member_name(field.name) + ":")
+            parts += self.value(values.field(index), field.schema, column.type, at, owners)
+        return [*parts, "}"]
+
+    def _map(self, values: pa.MapArray, inner: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+        counts, keys, items = map_entries(values)
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        below = np.repeat(np.where(valid, owners, -1), counts)
+        value_type = t.fields[1].type if t.root == "MAP" else _COUNT
+        parts = self.value(items, inner, value_type, f"{path}.value", below)
+        entries: Parts = ['"', escaped(keys.cast(TEXT)), '":', *parts]
+        return unless_null(values, ["{", *joined_lists(entries, list_offsets(counts)), "}"])
+
+    def _scalar(self, values: pa.Array, schema: Schema, t: FlinkType) -> Parts:
+        if schema.type == "string":
+            return quoted(escaped(values.cast(TEXT)))
+        if schema.type == "bytes":
+            return quoted(escaped(_latin(_decimal_bytes(values) if t.root == "DECIMAL" else values)))
+        if schema.type in ("float", "double"):
+            return [_floating_texts(values)]
+        if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            micros = micros_per_unit(schema, micros_as_millis=self._micros_as_millis)
+            return [_whole_texts(values, micros)]
+        if t.root == "TIME":
+            return [_whole_texts(values, _NANOS)]
+        return [(values.view(pa.int32()) if t.root == "DATE" else values).cast(TEXT)]
+
+
+def _whole_texts(values: pa.Array, unit: int) -> pa.LargeStringArray:
+    """Numbers of a coarser unit; what lies below is cut off, also before 1970."""
+    numbers = values.view(pa.int64())
+    filled: _Ints = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.array(filled // unit, mask=numbers.is_null().to_numpy(zero_copy_only=False)).cast(TEXT)
+
+
+def _floating_texts(values: pa.Array) -> pa.LargeStringArray:
+    texts, finite = _java.double_texts(values).cast(TEXT), pc.is_finite(values)
+    if not finite.false_count:
+        return texts
+    return pc.if_else(finite, texts, joined(['"', texts, '"'], len(texts), nulls="emit_null"))
+
+
+def _decimal_bytes(values: pa.Array) -> pa.BinaryArray:
+    scale = values.type.scale
+    numbers = (None if value is None else int(_EXACT.scaleb(value, scale)) for value in values.to_pylist())
+    return pa.array([None if number is None else to_bytes(number) for number in numbers], pa.binary())
+
+
+def _latin(values: pa.BinaryArray) -> pa.LargeStringArray:
+    return pa.array([None if value is None else value.decode("latin-1") for value in values.to_pylist()], TEXT)

@@ -1,0 +1,179 @@
+r"""Avro by Spark's own `from_avro` and `to_avro`, where spark-avro is on the class path and they give the same.
+
+They do for BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, BYTES, DATE, TIMESTAMP, TIMESTAMP_LTZ, ARRAY and ROW. Text that is not
+UTF-8 is put right. What they do otherwise stays with Arrow:
+
+| type | Spark |
+| --- | --- |
+| DECIMAL, read | a number that does not fit its precision fails, or becomes another number |
+| TINYINT, SMALLINT, read | are read as INT; that a number does not fit has to be found |
+| TIME | other types |
+| MAP, MULTISET | keeps the first and the last of equal keys; writes in the order of a hash table |
+
+What Spark's settings decide is kept away from them: dates and timestamps are read with the calendar of today
+(`CORRECTED`), and written as numbers or as timestamps without a zone, for which no setting counts. Spark's
+`make_valid_utf8` puts several U+FFFD for a surrogate, Java one.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kvformat.codecs._avro.schema import Schema
+from kvformat.registry.types import FlinkType, nullable, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_SAME = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "BINARY", "VARBINARY")
+_TEXTS = ("CHAR", "VARCHAR")
+_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
+_READ = (*_SAME, *_TEXTS, *_TIMES, "ARRAY", "ROW")
+_WRITTEN = (*_READ, "TINYINT", "SMALLINT", "DECIMAL")
+_PROBE = "SELECT from_avro(X'00', '\"string\"', map())"
+_SURROGATE = r"\G((?:..)*?)ED[AB].(?:[89AB].)?"  # among bytes as hexadecimal digits
+_REPLACED = "$1EFBFBD"
+
+_available: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
+def decode_native(message: Column, schema: Schema, row: FlinkType) -> Column | None:
+    """The struct of a message, or None where Arrow has to read it. A bad message fails with Spark's own error."""
+    if not _serves(row, _READ) or not _is_available():
+        return None
+    from pyspark.sql import functions as F
+
+    options = F.create_map(*(F.lit(text) for text in ("mode", "FAILFAST", "datetimeRebaseMode", "CORRECTED")))
+    text = json.dumps(_without_zone(json.loads(schema.text), row))
+    decoded = _changed(F.call_function("from_avro", message, F.lit(text), options), row, _text)
+    wanted = nullable(row)
+    return decoded if wanted.fields == row.fields else decoded.cast(spark_type(wanted))
+
+
+def encode_native(struct: Column, schema: Schema, row: FlinkType, prefix: bytes = b"") -> Column | None:
+    """The message of a struct behind a prefix, or None where Arrow has to write it."""
+    if not _serves(row, _WRITTEN) or not _is_available():
+        return None
+    from pyspark.sql import functions as F
+
+    text = json.dumps(_as_numbers(json.loads(schema.text), row))
+    datum = F.call_function("to_avro", _changed(struct, row, _number), F.lit(text))
+    return F.concat(F.lit(prefix), datum) if prefix else datum
+
+
+def _serves(row: FlinkType, roots: tuple[str, ...]) -> bool:
+    for _, t in row.walk():
+        names = [field.name.casefold() for field in t.fields]
+        if t.root not in roots or len(set(names)) < len(names) or (t.root == "ROW" and not names):
+            return False
+    return True
+
+
+def _is_available() -> bool:
+    """Whether the session has spark-avro; asked for once per session."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        session = SparkSession.active()
+    except PySparkException:
+        return False
+    known = _available.get(session)
+    if known is None:
+        try:
+            session.sql(_PROBE).schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+            known = True
+        except PySparkException:
+            known = False
+        _available[session] = known
+    return known
+
+
+# --- schemas -------------------------------------------------------------------------------------------
+
+
+def _without_zone(node: Any, t: FlinkType) -> Any:
+    """The schema for reading: TIMESTAMP as `local-timestamp-*`, which Spark reads as TimestampNTZType."""
+
+    def local(node: dict[str, Any], t: FlinkType) -> Any:
+        if t.root != "TIMESTAMP":
+            return node
+        return node | {"logicalType": "local-" + node["logicalType"].removeprefix("local-")}
+
+    return _rewritten(node, t, local)
+
+
+def _as_numbers(node: Any, t: FlinkType) -> Any:
+    """The schema for writing what `_number` gives."""
+
+    def plain(node: dict[str, Any], t: FlinkType) -> Any:
+        return node["type"] if t.root in ("DATE", "TIMESTAMP_LTZ") else node
+
+    return _rewritten(_without_zone(node, t), t, plain)
+
+
+def _rewritten(node: Any, t: FlinkType, leaf: Callable[[dict[str, Any], FlinkType], Any]) -> Any:
+    """A derived schema with its annotated leaves changed; a name that stands for a record is left as it is."""
+    if isinstance(node, list):
+        return [branch if branch == "null" else _rewritten(branch, t, leaf) for branch in node]
+    if not isinstance(node, dict):
+        return node
+    if t.root == "ROW":
+        members = zip(node["fields"], t.fields, strict=True)
+        return node | {"fields": [f | {"type": _rewritten(f["type"], c.type, leaf)} for f, c in members]}
+    if t.root == "ARRAY":
+        return node | {"items": _rewritten(node["items"], t.fields[0].type, leaf)}
+    return leaf(node, t)
+
+
+# --- values --------------------------------------------------------------------------------------------
+
+
+def _changed(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Column | None]) -> Column:
+    """A value with its leaves changed; what holds none that change stays as it is."""
+    found = _change(value, t, leaf)
+    return value if found is None else found
+
+
+def _change(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Column | None]) -> Column | None:
+    from pyspark.sql import functions as F
+
+    if t.root == "ARRAY":
+        element = t.fields[0].type
+        if _change(F.lit(None), element, leaf) is None:
+            return None
+        return F.transform(value, lambda item: _changed(item, element, leaf))
+    if t.root != "ROW":
+        return leaf(value, t)
+    members = [_change(value.getField(f.name), f.type, leaf) for f in t.fields]
+    if all(member is None for member in members):
+        return None
+    columns = [
+        (value.getField(f.name) if member is None else member).alias(f.name)
+        for f, member in zip(t.fields, members, strict=True)
+    ]
+    return F.when(value.isNotNull(), F.struct(*columns))
+
+
+def _text(value: Column, t: FlinkType) -> Column | None:
+    """Text as Java reads it."""
+    from pyspark.sql import functions as F
+
+    if t.root not in _TEXTS:
+        return None
+    digits = F.regexp_replace(F.hex(value.cast("binary")), _SURROGATE, _REPLACED)
+    return F.when(F.is_valid_utf8(value), value).otherwise(F.make_valid_utf8(F.unhex(digits).cast("string")))
+
+
+def _number(value: Column, t: FlinkType) -> Column | None:
+    """Text as Java writes it; dates and instants as numbers, so that no setting of Spark's counts."""
+    from pyspark.sql import functions as F
+
+    if t.root == "DATE":
+        return F.unix_date(value)
+    if t.root == "TIMESTAMP_LTZ":
+        return F.unix_millis(value) if (t.precision or 0) <= 3 else F.unix_micros(value)
+    return _text(value, t)

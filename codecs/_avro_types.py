@@ -1,0 +1,234 @@
+"""Flink's types as Avro schemas, and Avro schemas as Flink's types.
+
+| Flink | Avro | with `timestamp_mapping.legacy=false` |
+| --- | --- | --- |
+| BOOLEAN, BIGINT, FLOAT, DOUBLE | boolean, long, float, double | |
+| TINYINT, SMALLINT, INT | int | |
+| CHAR, VARCHAR / BINARY, VARBINARY | string / bytes | |
+| DECIMAL(p, s) | bytes, decimal | |
+| DATE / TIME(0..3) | int, date / int, time-millis | |
+| TIMESTAMP(0..3) | long, timestamp-millis | long, local-timestamp-millis |
+| TIMESTAMP(4..6) | refused | long, local-timestamp-micros |
+| TIMESTAMP_LTZ(0..3) | refused | long, timestamp-millis |
+| TIMESTAMP_LTZ(4..6) | refused | long, timestamp-micros |
+| ARRAY / MAP of text keys, MULTISET of text / ROW | array / map / record | |
+
+What is nullable is `["null", T]`, a column also with the default null. The row is the record
+`org.apache.flink.avro.generated.record`, a ROW below it takes the name of the record around it, `_` and its field.
+Rules: Flink's "Avro Format" page and its `AvroSchemaConverter`. Unlike Flink's, TIMESTAMP_LTZ and TIMESTAMP(4..6) are
+taken inside of ARRAY and MAP too.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from kvformat.codecs._avro.parse import check_name
+from kvformat.codecs._avro.schema import Schema
+from kvformat.registry.errors import SchemaError
+from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
+
+Node: TypeAlias = "str | list[Any] | dict[str, Any]"
+
+NAMESPACE = "org.apache.flink.avro.generated"
+_ROOT = "record"
+_TEXTS = ("CHAR", "VARCHAR")
+_MILLIS, _MICROS = 3, 6
+
+_PRIMITIVES: dict[str, str] = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "int",
+    "SMALLINT": "int",
+    "INT": "int",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "CHAR": "string",
+    "VARCHAR": "string",
+    "BINARY": "bytes",
+    "VARBINARY": "bytes",
+}
+
+
+# --- Flink's types to Avro -----------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def schema_text(row: FlinkType, *, legacy: bool) -> str:
+    """The schema of a table's rows, as Flink derives and registers it.
+
+    Raises `SchemaError`, with the path of the field, for types and names that Avro or Flink's mapping don't have.
+    """
+    return json.dumps(_with_references(_record(row, _ROOT, "", legacy), {}), ensure_ascii=False, separators=(",", ":"))
+
+
+def _nullable(t: FlinkType, name: str, path: str, legacy: bool) -> Node:
+    inner = _node(t, name, path, legacy)
+    return ["null", inner] if t.nullable else inner
+
+
+def _node(t: FlinkType, name: str, path: str, legacy: bool) -> Node:
+    if t.root == "ROW":
+        return _record(t, name, path, legacy)
+    if t.root == "ARRAY":
+        return {"type": "array", "items": _nullable(t.fields[0].type, name, f"{path}.element", legacy)}
+    if t.root in ("MAP", "MULTISET"):
+        key = t.fields[0].type
+        if key.root not in _TEXTS:
+            raise _refused(path, f"Avro format doesn't support non-string as key type of map. The key type is: {key}")
+        value = t.fields[1].type if t.root == "MAP" else FlinkType("INT")
+        return {"type": "map", "values": _nullable(value, name, f"{path}.value", legacy)}
+    if t.root == "DECIMAL":
+        return {"type": "bytes", "logicalType": "decimal", "precision": t.precision, "scale": t.scale}
+    if t.root == "DATE":
+        return {"type": "int", "logicalType": "date"}
+    if t.root == "TIME":
+        _check_precision(t, "TIME", _MILLIS, path, "declare it as TIME(3)")
+        return {"type": "int", "logicalType": "time-millis"}
+    if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return {"type": "long", "logicalType": _timestamp(t, path, legacy)}
+    if t.root not in _PRIMITIVES:
+        raise _refused(path, f"Unsupported to derive Schema for type: {t}")
+    return _PRIMITIVES[t.root]
+
+
+def _record(t: FlinkType, name: str, path: str, legacy: bool) -> Node:
+    fields = []
+    for field in t.fields:
+        at = f"{path}.{field.name}" if path else field.name
+        check_name(field.name, at)
+        member: dict[str, Any] = {"name": field.name, "type": _nullable(field.type, f"{name}_{field.name}", at, legacy)}
+        fields.append(member | {"default": None} if field.type.nullable else member)
+    named = {"type": "record", "name": name}
+    return (named if path else named | {"namespace": NAMESPACE}) | {"fields": fields}
+
+
+def _timestamp(t: FlinkType, path: str, legacy: bool) -> str:
+    precision = t.precision or 0
+    if legacy:
+        how = (
+            f"Declare it as {t.root}(3) in a schema given as text (`ts TIMESTAMP(3)`; a Spark TimestampNTZType counts "
+            "as TIMESTAMP(6), unless the metadata of its field has {'kvformat.type': 'TIMESTAMP(3)'})"
+        )
+        if t.root == "TIMESTAMP_LTZ":
+            how = "Declare it as TIMESTAMP(3), a wall clock in UTC"
+            raise _refused(
+                path, f"Unsupported to derive Schema for type: {t} under the legacy mapping of timestamps", how
+            )
+        _check_precision(t, "TIMESTAMP", _MILLIS, path, how)
+        return "timestamp-millis"
+    kind = "TIMESTAMP" if t.root == "TIMESTAMP_LTZ" else "LOCAL TIMESTAMP"
+    _check_precision(t, kind, _MICROS, path, f"declare it as {t.root}(6)")
+    unit = "millis" if precision <= _MILLIS else "micros"
+    return f"timestamp-{unit}" if t.root == "TIMESTAMP_LTZ" else f"local-timestamp-{unit}"
+
+
+def _check_precision(t: FlinkType, kind: str, most: int, path: str, how: str) -> None:
+    precision = t.precision or 0
+    if precision > most:
+        raise _refused(
+            path,
+            f"Avro does not support {kind} type with precision: {precision}, "
+            f"it only supports precision less than {most} or equal to it",
+            how,
+        )
+
+
+def _refused(path: str, why: str, how: str = "") -> SchemaError:
+    return SchemaError(f"column '{path}': {why}{f'. {how[0].upper()}{how[1:]}' if how else ''}", field=path)
+
+
+def _with_references(node: Any, known: dict[str, Any]) -> Any:
+    """The schema with a name where a record comes a second time; two records of one name can't be told apart."""
+    if isinstance(node, list):
+        return [_with_references(branch, known) for branch in node]
+    if not isinstance(node, dict):
+        return node
+    if node["type"] in ("array", "map"):
+        inside = "items" if node["type"] == "array" else "values"
+        return node | {inside: _with_references(node[inside], known)}
+    if node["type"] != "record":
+        return node
+    name = node["name"]
+    if name in known:
+        if known[name] != node:
+            raise SchemaError(
+                f"Can't redefine: {NAMESPACE}.{name}. Two ROW columns get this name, which joins the names of the "
+                "columns around them with _; rename one of them"
+            )
+        return name
+    known[name] = node
+    return node | {"fields": [f | {"type": _with_references(f["type"], known)} for f in node["fields"]]}
+
+
+# --- Avro to Flink's types -----------------------------------------------------------------------------
+
+_FROM_PRIMITIVE: dict[str, FlinkType] = {
+    "boolean": FlinkType("BOOLEAN"),
+    "int": FlinkType("INT"),
+    "long": FlinkType("BIGINT"),
+    "float": FlinkType("FLOAT"),
+    "double": FlinkType("DOUBLE"),
+    "string": FlinkType("VARCHAR", length=MAX_LENGTH),
+    "enum": FlinkType("VARCHAR", length=MAX_LENGTH),
+    "bytes": FlinkType("VARBINARY", length=MAX_LENGTH),
+    "null": FlinkType("NULL"),
+}
+_FROM_LOGICAL: dict[str, FlinkType] = {
+    "date": FlinkType("DATE"),
+    "time-millis": FlinkType("TIME", precision=3),
+    "time-micros": FlinkType("TIME", precision=6),
+    "timestamp-millis": FlinkType("TIMESTAMP", precision=3),
+    "timestamp-micros": FlinkType("TIMESTAMP", precision=6),
+}
+_OTHER_UNION = FlinkType("RAW")
+
+
+def row_of_schema(schema: Schema) -> FlinkType:
+    """The type that a schema stands for under the legacy mapping of timestamps.
+
+    A union of more than null and one type is RAW, `null` is NULL: types that no column has.
+    Raises `SchemaError` for a schema that holds itself.
+    """
+    if schema.is_recursive:
+        raise SchemaError(f"the Avro schema {schema.full_name} holds itself, which no table type does")
+    return _type(schema)
+
+
+def _type(schema: Schema) -> FlinkType:
+    if schema.type == "union":
+        if len(schema.branches) == 1:
+            return _type(schema.branches[0])
+        return replace(_type(schema.optional), nullable=True) if schema.optional is not None else _OTHER_UNION
+    return replace(_type_not_null(schema), nullable=False)
+
+
+def _type_not_null(schema: Schema) -> FlinkType:
+    if schema.type == "record":
+        return FlinkType("ROW", fields=tuple(FlinkField(f.name, _type(f.schema)) for f in schema.fields))
+    if schema.items is not None:
+        return FlinkType("ARRAY", fields=(FlinkField("element", _type(schema.items)),))
+    if schema.values is not None:
+        key = replace(_FROM_PRIMITIVE["string"], nullable=False)
+        return FlinkType("MAP", fields=(FlinkField("key", key), FlinkField("value", _type(schema.values))))
+    if schema.logical is not None and schema.logical.name == "decimal":
+        return FlinkType("DECIMAL", precision=schema.logical.precision, scale=schema.logical.scale)
+    if schema.logical is not None and schema.logical.name in _FROM_LOGICAL:
+        return _FROM_LOGICAL[schema.logical.name]
+    if schema.type == "fixed":
+        return FlinkType("VARBINARY", length=schema.size)
+    return _FROM_PRIMITIVE[schema.type]
+
+
+def check_provided(schema: Schema, row: FlinkType, format: str) -> None:
+    """Raise `SchemaError` where a schema that was given does not stand for the type of the table."""
+    provided = row_of_schema(schema)
+    if replace(provided, nullable=False) != replace(row, nullable=False):
+        raise SchemaError(
+            f"Schema provided for '{format}' format does not match the table schema: {schema.text}. It stands for "
+            f"{provided.summary()}, the table has {row.summary()}",
+            format=format,
+        )

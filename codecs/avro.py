@@ -1,0 +1,145 @@
+"""`avro`: one datum per message, of the schema that follows from the table; no header, no fingerprint.
+
+    id BIGINT NOT NULL, name STRING      row (7, "ab")      binary: 0e 02 04 61 62
+                                                            json:   {"id":7,"name":{"string":"ab"}}
+
+What wrote a message is taken to have had the same schema: no field is looked for by name. Bytes behind the datum are
+ignored; Flink reads them as the beginning of the next message.
+Rules: Flink's "Avro Format" page, its `AvroRowDataDeserializationSchema` and `AvroRowDataSerializationSchema`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs import _avro
+from kvformat.codecs._avro import Rules, Schema, parse_schema
+from kvformat.codecs._avro_arrow import read_table, write_table
+from kvformat.codecs._avro_json import AvroJsonReader, AvroJsonWriter
+from kvformat.codecs._avro_types import schema_text
+from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.options import Option
+from kvformat.registry.types import FlinkType, row_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+READING = Rules(overflow_as_null=True)
+"""How Flink reads, but with the units and scales of the writer."""
+
+
+class AvroFormat(Format):
+    """The `avro` format."""
+
+    identifier: ClassVar[str] = "avro"
+    encode_needs_schema: ClassVar[bool] = True
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        Option(
+            name="encoding",
+            type="enum",
+            default="binary",
+            allowed=("binary", "json"),
+            doc="Avro's binary encoding, or its JSON encoding, which is not the format `json`.",
+        ),
+        Option(
+            name="timestamp_mapping.legacy",
+            type="boolean",
+            default=True,
+            doc="Whether TIMESTAMP, up to TIMESTAMP(3), is `timestamp-millis` and TIMESTAMP_LTZ is refused; else "
+            "TIMESTAMP is `local-timestamp-*` and TIMESTAMP_LTZ `timestamp-*`, both up to microseconds.",
+        ),
+        Option(
+            name="timestamp-micros-as-millis",
+            type="boolean",
+            default=False,
+            doc="Ours. Whether numbers under a `*-micros` schema are milliseconds, as Flink 2.3 and before reads and "
+            "writes them.",
+        ),
+    )
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        table = self._table(schema)
+        present = messages.is_valid().to_numpy(zero_copy_only=False)
+        if self.options["encoding"] == "json":
+            reader = AvroJsonReader(table.row, table.schema, micros_as_millis=table.micros_as_millis)
+            rows, errors = reader.read(messages)
+            found = pa.array(errors, pa.string()) if any(errors) else None
+            return read_table(rows, found, present, table.row, micros_as_millis=False)
+        decoded = _avro.decode(messages, table.schema, rules=READING)
+        return read_table(decoded.values, decoded.errors, present, table.row, micros_as_millis=table.micros_as_millis)
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        table = self._table(schema)
+        if self.options["encoding"] == "json":
+            writer = AvroJsonWriter(table.row, table.schema, micros_as_millis=table.micros_as_millis)
+            return EncodedBatch(*writer.write(rows))
+        return encode_rows(rows, table.schema, table.row, micros_as_millis=table.micros_as_millis)
+
+    def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
+        if not self._is_plain:
+            return None
+        from kvformat.codecs._avro_native import decode_native
+
+        return decode_native(message, self._schema(schema), schema)
+
+    def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
+        if not self._is_plain:
+            return None
+        from kvformat.codecs._avro_native import encode_native
+
+        return encode_native(row, self._schema(schema), schema)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether no option asks for what Spark's own functions don't do."""
+        return self.options["encoding"] == "binary" and not self.options["timestamp-micros-as-millis"]
+
+    def _schema(self, row: FlinkType) -> Schema:
+        return parse_schema(schema_text(row, legacy=self.options["timestamp_mapping.legacy"]))
+
+    def _table(self, schema: pa.Schema) -> Table:
+        options = self.options
+        return _table(schema, options["timestamp_mapping.legacy"], options["timestamp-micros-as-millis"])
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table's type and the Avro schema that follows from it."""
+
+    row: FlinkType
+    schema: Schema
+    micros_as_millis: bool = False
+
+
+@cached_by_identity
+def _table(schema: pa.Schema, legacy: bool, micros_as_millis: bool) -> Table:
+    row = row_type(schema)
+    return Table(row, parse_schema(schema_text(row, legacy=legacy)), micros_as_millis)
+
+
+def encode_rows(
+    rows: pa.StructArray, schema: Schema, row: FlinkType, *, prefix: bytes = b"", micros_as_millis: bool = False
+) -> EncodedBatch:
+    """Rows as datums of a schema that stands for the table's type, behind a prefix; a null row is a null message."""
+    values, reasons = write_table(rows, schema.arrow_type, row, micros_as_millis=micros_as_millis)
+    encoded = _avro.encode(values, schema, prefix=prefix)
+    messages, errors = encoded.messages, encoded.errors
+    if reasons:
+        texts = [None] * len(rows) if errors is None else errors.to_pylist()
+        errors = pa.array([reasons.get(index, text) for index, text in enumerate(texts)], pa.string())
+    absent = rows.is_null() if rows.null_count else None
+    if reasons or absent is not None:
+        failed = pa.array(np.zeros(len(rows), np.bool_)) if errors is None else errors.is_valid()
+        blank = failed if absent is None else pc.or_(failed, absent)
+        messages = pc.if_else(blank, pa.scalar(None, pa.binary()), messages)
+    return EncodedBatch(messages, errors)

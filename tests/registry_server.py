@@ -1,0 +1,157 @@
+"""A stand-in for Confluent's schema registry on 127.0.0.1: what it knows and how it fails is set by a test."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import re
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Answer = tuple[int, Any]
+
+
+@dataclass
+class Registry:
+    """One registry of several behind one server.
+
+    ids, references: schema texts by id, and what some refer to. next_id: the id for the next new schema. refused:
+    subjects that take no schema. requests: every request as `GET /schemas/ids/1`, in order. failing: how many of the
+    next requests are answered with `status` and `body`. delay: seconds before an answer. credentials: `user:password`,
+    or None for everybody.
+    """
+
+    ids: dict[int, str] = field(default_factory=dict)
+    next_id: int = 1
+    refused: tuple[str, ...] = ()
+    references: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    subjects: dict[str, list[int]] = field(default_factory=dict)
+    registered: list[tuple[str, int, Any]] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    failing: int = 0
+    status: int = 500
+    body: bytes = b"<html>Internal Server Error</html>"
+    delay: float = 0
+    credentials: str | None = None
+    authorization: list[str | None] = field(default_factory=list)
+    url: str = ""
+
+    def answer(self, method: str, path: list[str], body: Any) -> Answer:
+        if method == "GET" and path[:2] == ["schemas", "ids"] and len(path) == 3:
+            schema_id = int(path[2]) if re.fullmatch(r"-?\d+", path[2]) else 0
+            if schema_id not in self.ids:
+                return _missing(40403, f"Schema {path[2]} not found")
+            references = {"references": self.references[schema_id]} if schema_id in self.references else {}
+            return 200, {"schema": self.ids[schema_id]} | references
+        if path[:1] != ["subjects"] or len(path) < 2:
+            return _missing(404, "HTTP 404 Not Found")
+        if method == "POST":
+            return self._post(path, body)
+        known = self.subjects.get(path[1])
+        if known is None:
+            return _missing(40401, f"Subject '{path[1]}' not found.")
+        return self._version(path[1], known[-1])
+
+    def _post(self, path: list[str], body: Any) -> Answer:
+        subject, schema = path[1], json.loads(body["schema"])
+        found = next((i for i, text in self.ids.items() if json.loads(text) == schema), None)
+        if path[2:] != ["versions"]:
+            if subject not in self.subjects:
+                return _missing(40401, f"Subject '{subject}' not found.")
+            known = found in self.subjects[subject]
+            return self._version(subject, found) if known and found is not None else _missing(40403, "Schema not found")
+        if subject in self.refused:
+            return 409, {"error_code": 409, "message": "Schema being registered is incompatible with an earlier schema"}
+        if found is None:
+            found, self.next_id = self.next_id, self.next_id + 1
+            self.ids[found] = body["schema"]
+        if found not in self.subjects.setdefault(subject, []):
+            self.subjects[subject].append(found)
+            self.registered.append((subject, found, schema))
+        return 200, {"id": found}
+
+    def _version(self, subject: str, schema_id: int) -> Answer:
+        version = self.subjects[subject].index(schema_id) + 1
+        return 200, {"subject": subject, "id": schema_id, "version": version, "schema": self.ids[schema_id]}
+
+
+def _missing(code: int, text: str) -> Answer:
+    return 404, {"error_code": code, "message": text}
+
+
+class RegistryServer:
+    """Serves any number of registries, each under a path of its own."""
+
+    def __init__(self) -> None:
+        self._registries: dict[str, Registry] = {}
+        self._count = 0
+        lock, registries = threading.Lock(), self._registries
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
+
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                name, *path = [urllib.parse.unquote(p) for p in urllib.parse.urlsplit(self.path).path.split("/") if p]
+                registry = registries.get(name)
+                if registry is None:
+                    self.reply(404, b"")
+                    return
+                if registry.delay:
+                    time.sleep(registry.delay)
+                with lock:
+                    status, data = self.answered(registry, path, body)
+                self.reply(status, data)
+
+            def answered(self, registry: Registry, path: list[str], body: bytes) -> tuple[int, bytes]:
+                registry.requests.append(f"{self.command} /{'/'.join(path)}")
+                registry.authorization.append(self.headers.get("Authorization"))
+                if registry.credentials is not None:
+                    wanted = "Basic " + base64.b64encode(registry.credentials.encode()).decode()
+                    if self.headers.get("Authorization") != wanted:
+                        return 401, b'{"error_code":401,"message":"Unauthorized"}'
+                if registry.failing:
+                    registry.failing -= 1
+                    return registry.status, registry.body
+                status, reply = registry.answer(self.command, path, json.loads(body) if body else None)
+                return status, json.dumps(reply).encode()
+
+            def reply(self, status: int, data: bytes) -> None:
+                try:
+                    self.send_response(status)
+                    self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+                    self.send_header("Content-Length", str(len(data)))
+                    self.end_headers()
+                    self.wfile.write(data)
+                except OSError:
+                    self.close_connection = True  # the client has given up
+
+            do_GET = do_POST = answer
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @contextmanager
+    def serving(self, registry: Registry | None = None) -> Iterator[Registry]:
+        """A registry, new if none is given, at its `url`."""
+        registry = registry or Registry()
+        self._count += 1
+        name = str(self._count)
+        self._registries[name] = registry
+        registry.url = f"http://127.0.0.1:{self._server.server_address[1]}/{name}"
+        yield registry
+        del self._registries[name]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

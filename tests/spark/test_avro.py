@@ -1,0 +1,313 @@
+"""`avro` and `avro-confluent` as Columns: Arrow, Spark's own functions, streams, and a registry that goes away."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+from kvformat.registry import ConfigurationError, SchemaError, SchemaRegistryError, get_format
+from tests import services, vectors
+from tests.registry_server import Registry, RegistryServer
+
+pytestmark = pytest.mark.spark
+
+_COMMON = (
+    "b BOOLEAN, i INT, l BIGINT NOT NULL, f FLOAT, d DOUBLE, s STRING, by BYTES, da DATE, ts TIMESTAMP(3), "
+    "a ARRAY<INT>, at ARRAY<STRING>, r ROW<x INT, y ROW<z STRING, w DATE>>"
+)
+_ALL = _COMMON + ", i1 TINYINT, de DECIMAL(10, 2), t TIME(3), m MAP<STRING, BIGINT>, ms MULTISET<STRING>"
+_NEW = "z TIMESTAMP_LTZ(3), z6 TIMESTAMP_LTZ(6), n6 TIMESTAMP(6), zs ARRAY<TIMESTAMP_LTZ(3)>"
+_ROW: dict[str, Any] = {
+    "b": True,
+    "i": -7,
+    "l": 2**40,
+    "f": 1.5,
+    "d": -2.5e-3,
+    "s": "é😀",
+    "by": b"\0\xff",
+    "da": dt.date(1500, 2, 28),
+    "ts": dt.datetime(1969, 12, 31, 23, 59, 59, 999000),
+    "a": [1, None],
+    "at": ["x", None],
+    "r": {"x": 1, "y": {"z": "q", "w": dt.date(2024, 2, 29)}},
+    "i1": -1,
+    "de": decimal.Decimal("12.50"),
+    "t": dt.time(10, 11, 12, 500000),
+    "m": [("k", 1)],
+    "ms": [("e", 2)],
+    "z": dt.datetime(2024, 3, 10, 7, 30, tzinfo=dt.UTC),
+    "z6": dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC),
+    "n6": dt.datetime(2024, 3, 10, 2, 30, 0, 123456),
+    "zs": [dt.datetime(2024, 11, 3, 5, 30, tzinfo=dt.UTC)],
+}
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Registry]:
+    server = RegistryServer()
+    with server.serving() as registry:
+        yield registry
+    server.close()
+
+
+def _messages(schema: str, options: dict[str, str]) -> list[bytes | None]:
+    """One row of values and one of nulls, by the kernel."""
+    from kvformat.registry.ddl import parse_schema
+    from kvformat.registry.types import arrow_type, nullable
+
+    t = nullable(parse_schema(schema))
+    full = {field.name: _ROW[field.name] for field in t.fields}
+    rows = pa.array([full, dict.fromkeys(full) | ({"l": 0} if "l" in full else {})], arrow_type(t))
+    batch = get_format("avro", options).encode_batch(rows, schema)
+    assert batch.errors is None
+    return [*batch.messages.to_pylist(), None]
+
+
+def _frame(spark: Any, messages: list[bytes | None]) -> Any:
+    return spark.createDataFrame(list(enumerate(messages)), "n INT, value BINARY").repartition(2)
+
+
+def _collected(frame: Any) -> list[Any]:
+    """The column `v` in the order of `n`, as Python values that no time zone has touched."""
+    rows = frame.select("n", "v").toArrow().to_pylist()
+    return [_plain(row["v"]) for row in sorted(rows, key=lambda row: int(row["n"]))]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value.timestamp() if getattr(value, "tzinfo", None) is not None else value
+
+
+@pytest.mark.parametrize(("schema", "options"), [
+    (_ALL, {}),
+    (_ALL, {"encoding": "json"}),
+    (f"{_COMMON}, {_NEW}", {"timestamp_mapping.legacy": "false"}),
+], ids=["legacy", "json", "new"])  # fmt: skip
+def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str, schema: str, options: dict[str, str]) -> None:
+    fmt, messages = get_format("avro", options), _messages(schema, options)
+    wanted = _plain(fmt.decode_batch(pa.array(messages, pa.binary()), schema).rows.to_pylist())
+    frame = _frame(spark, messages)
+    for engine in ("auto", "arrow"):
+        decoded = frame.select("n", "value", fmt.decode("value", schema, engine=engine).alias("v"))  # type: ignore[arg-type]
+        assert _collected(decoded) == [row and row[0] for row in wanted], engine
+        again = decoded.select("n", fmt.encode("v", schema, engine=engine).alias("v"))  # type: ignore[arg-type]
+        assert _collected(again) == messages, engine
+
+
+def test_bad_messages(spark: Any) -> None:
+    fmt = get_format("avro")
+    frame = _frame(spark, [b"\x02\x02", b"\x04", None])
+    captured = _collected(frame.select("n", fmt.decode("value", "i INT", errors="capture").alias("v")))
+    assert captured[0] == {"row": {"i": 1}, "error": None}
+    assert captured[1]["error"]["reason"].startswith("avro: field")
+    for engine in ("auto", "arrow"):
+        with pytest.raises(Exception, match=r"(?i)malformed|cannot decode a message"):
+            frame.select(fmt.decode("value", "i INT", engine=engine).alias("v")).collect()  # type: ignore[arg-type]
+
+
+def test_mistakes_are_found_before_a_job(spark: Any) -> None:
+    for call, error in (
+        (lambda: get_format("avro").decode("value", "ts TIMESTAMP"), SchemaError),
+        (lambda: get_format("avro").encode("row"), SchemaError),
+        (lambda: get_format("avro").decode("value", "m MAP<STRING, INT>", engine="native"), ConfigurationError),
+    ):
+        with pytest.raises(error):
+            call()
+
+
+# --- Spark's own functions -----------------------------------------------------------------------------
+
+
+@pytest.mark.services
+@pytest.mark.parametrize(("schema", "options"), [
+    (_COMMON, {}),
+    (f"{_COMMON}, {_NEW}", {"timestamp_mapping.legacy": "false"}),
+], ids=["legacy", "new"])  # fmt: skip
+def test_native_gives_what_arrow_gives(spark: Any, time_zone: str, schema: str, options: dict[str, str]) -> None:
+    fmt, messages = get_format("avro", options), _messages(schema, options)
+    frame = _frame(spark, [*messages, messages[0] + b"\xff\xff"])  # type: ignore[operator]
+    found = {}
+    for engine in ("native", "arrow"):
+        decoded = frame.select("n", fmt.decode("value", schema, engine=engine).alias("v"))  # type: ignore[arg-type]
+        encoded = decoded.select("n", fmt.encode("v", schema, engine=engine).alias("v"))  # type: ignore[arg-type]
+        found[engine] = (_collected(decoded), _collected(encoded), decoded.schema["v"].dataType)
+    assert found["native"] == found["arrow"]
+    assert found["native"][1] == [*messages, messages[0]]
+
+
+@pytest.mark.services
+def test_native_repairs_text_as_java_does(spark: Any) -> None:
+    fmt = get_format("avro")
+    texts = [b"\xff", b"a\xc3", b"\xed\xa0\x80x", b"\xed\xa0", b"\xf0\x9f\x98", b"\xe0\x80\x80", b"\xc3\xa9", b""]
+    frame = _frame(spark, [b"\x02" + bytes([2 * len(text)]) + text for text in texts])
+    raw = spark.createDataFrame(list(enumerate(texts)), "n INT, b BINARY")
+    row = F.struct(F.col("b").cast("string").alias("s"))
+    read, written = (
+        {
+            engine: _collected(of.select("n", column(engine).alias("v")))
+            for engine in ("native", "arrow")
+        }
+        for of, column in (
+            (frame, lambda engine: fmt.decode("value", "s STRING", engine=engine)),
+            (raw, lambda engine: fmt.encode(row, "s STRING", engine=engine)),
+        )
+    )  # fmt: skip
+    assert read["native"] == read["arrow"]
+    assert written["native"] == written["arrow"]
+    assert read["arrow"][2] == {"s": "�x"}
+
+
+@pytest.mark.services
+def test_what_native_does_not_serve(spark: Any) -> None:
+    for schema in ("i TINYINT", "m MAP<STRING, INT>", "t TIME(3)", "d DECIMAL(5, 2)", "a INT, `A` INT"):
+        with pytest.raises(ConfigurationError, match="no native decode"):
+            get_format("avro").decode("value", schema, engine="native")
+    for options in ({"encoding": "json"}, {"timestamp-micros-as-millis": "true"}):
+        with pytest.raises(ConfigurationError, match="no native encode"):
+            get_format("avro", options).encode(F.struct(F.lit(1).alias("i")), "i INT", engine="native")
+
+
+# --- a registry ----------------------------------------------------------------------------------------
+
+
+def test_writing_registers_once_where_encode_is_called(spark: Any, registry: Registry) -> None:
+    fmt = get_format("avro-confluent", {"url": registry.url, "subject": "once-value"})
+    rows = spark.range(200).selectExpr("id AS a", "concat('n', id) AS b").repartition(4)
+    before = len(registry.requests)
+    encoded = rows.select(F.col("a").alias("n"), fmt.encode(F.struct("a", "b"), "a BIGINT, b STRING").alias("v"))
+    assert registry.requests[before:] == ["POST /subjects/once-value/versions"]
+    encoded.explain()
+    messages = _collected(encoded)
+    assert registry.requests[before:] == ["POST /subjects/once-value/versions"]
+    decoded = get_format("avro-confluent", {"url": registry.url}).decode("v", "a BIGINT, b STRING")
+    assert _collected(encoded.select("n", decoded.alias("v")))[7] == {"a": 7, "b": "n7"}
+    batch = fmt.encode_batch(pa.array([{"a": 7, "b": "n7"}]), "a BIGINT, b STRING")
+    assert batch.messages.to_pylist() == [messages[7]]
+
+
+def test_a_registry_that_only_the_executors_reach(spark: Any, registry: Registry) -> None:
+    down = {"url": "http://127.0.0.1:1", "subject": "s", "registry-retries": "0"}
+    with pytest.raises(SchemaRegistryError) as caught:
+        get_format("avro-confluent", down).encode(F.struct("a"), "a BIGINT")
+    assert "register-in-executors" in caught.value.__notes__[0]
+    fmt = get_format("avro-confluent", {"url": registry.url, "subject": "late", "register-in-executors": "true"})
+    before = len(registry.requests)
+    encoded = spark.range(3).select(
+        F.col("id").alias("n"), fmt.encode(F.struct(F.col("id").alias("a")), "a BIGINT").alias("v")
+    )
+    assert registry.requests[before:] == []
+    assert [message[5:] for message in _collected(encoded)] == [b"\x02\x00", b"\x02\x02", b"\x02\x04"]
+    assert "POST /subjects/late/versions" in registry.requests[before:]
+
+
+def test_a_registry_that_is_down_fails_the_job_whatever_the_policy(spark: Any, registry: Registry) -> None:
+    options = {"url": registry.url.replace("://", "://alice:sesame-open@"), "registry-retries": "0"}
+    decoded = get_format("avro-confluent", options).decode("value", "a BIGINT", errors="capture")
+    frame = _frame(spark, [b"\0\0\0\x10\x01\x00"]).select("n", decoded.alias("v"))
+    (unknown,) = _collected(frame)
+    assert "Could not find schema with id 4097" in unknown["error"]["reason"]
+    registry.failing = 1000
+    try:
+        with pytest.raises(Exception, match=r"SchemaRegistryError.*schema id 4097") as caught:
+            frame.collect()
+    finally:
+        registry.failing = 0
+    assert "sesame" not in str(caught.value)
+    assert "sesame" not in str(frame)
+
+
+@pytest.mark.services
+def test_native_and_arrow_write_the_same_behind_the_id(spark: Any, registry: Registry) -> None:
+    fmt = get_format("avro-confluent", {"url": registry.url, "subject": "both-value"})
+    messages = _messages(_COMMON, {})
+    rows = _frame(spark, messages).select("n", get_format("avro").decode("value", _COMMON).alias("row"))
+    native, arrow = (
+        _collected(rows.select("n", fmt.encode("row", _COMMON, engine=engine).alias("v")))  # type: ignore[arg-type]
+        for engine in ("native", "arrow")
+    )
+    assert native == arrow
+    assert native[0][5:] == messages[0]
+    assert native[2] is None
+
+
+@pytest.mark.services
+def test_a_registry_killed_in_the_middle_of_a_job(spark: Any, tmp_path: Path) -> None:
+    """The messages of one id are read before, those of the other after it comes back: none is lost or wrong."""
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+    server = services.SchemaRegistry(tmp_path)
+    server.start()
+    client = SchemaRegistryClient({"url": server.url})
+    ids = []
+    for subject, t in (("old", "int"), ("new", "long")):
+        fields = [{"name": "a", "type": t}, {"name": "b", "type": "string"}]
+        ids.append(
+            client.register_schema(
+                subject, Schema(json.dumps({"type": "record", "name": "R", "fields": fields}), "AVRO")
+            )
+        )
+    source, sink = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+
+    def put(name: str, schema_id: int, first: int) -> None:
+        lines = [
+            (b"\0" + schema_id.to_bytes(4, "big") + bytes([2 * (n - first), 2]) + b"x").hex()
+            for n in range(first, first + 60)
+        ]
+        (source / name).write_text("\n".join(lines))
+
+    options = {"url": server.url, "registry-timeout": "120 s", "registry-retries": "1000", "registry-backoff": "100 ms"}
+    decoded = get_format("avro-confluent", options).decode(F.unhex("value"), "a BIGINT, b STRING")
+    query = (
+        spark.readStream.schema("value STRING")
+        .text(str(source))
+        .select("value", decoded.alias("v"))
+        .select("value", "v.*")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start(str(sink))
+    )
+    try:
+        put("1.txt", ids[0], 0)
+        query.processAllAvailable()
+        server.kill()
+        restart = threading.Timer(3, server.start)
+        restart.start()
+        put("2.txt", ids[0], 100)
+        put("3.txt", ids[1], 200)
+        query.processAllAvailable()
+        restart.join()
+    finally:
+        query.stop()
+        server.kill()
+    rows = spark.read.parquet(str(sink)).collect()
+    assert len(rows) == 180
+    assert sorted(row.a for row in rows) == sorted(list(range(60)) * 3)
+    assert {row.b for row in rows} == {"x"}
+
+
+def test_vectors_through_columns(spark: Any, time_zone: str) -> None:
+    """A sample of the golden vectors: the Column gives the kernel's rows and errors."""
+    chosen = [
+        c for c in vectors.cases("avro") if c["direction"] == "decode" and c["messages"] and "factory_error" not in c
+    ]
+    for case in chosen[:: len(chosen) // 8]:
+        fmt, schema = get_format("avro", case["options"]), vectors.columns(case)
+        messages = [vectors.message_bytes(message["in"]) for message in case["messages"]]
+        batch = fmt.decode_batch(pa.array(messages, pa.binary()), schema)
+        got = _collected(_frame(spark, messages).select("n", fmt.decode("value", schema, errors="capture").alias("v")))
+        assert repr([r["row"] and [r["row"]] for r in got]) == repr(_plain(batch.rows.to_pylist())), case["id"]
+        errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(messages)
+        assert [r["error"] and r["error"]["reason"] for r in got] == [e and f"avro: {e}" for e in errors]

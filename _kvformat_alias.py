@@ -16,11 +16,16 @@ NAMES = (
     "DecodedBatch",
     "EncodedBatch",
     "Format",
+    "KeyValueFormat",
     "Option",
     "RowKind",
     "available_formats",
+    "explode_changes",
     "get_format",
+    "latest_by_key",
+    "normalize_changes",
     "register_format",
+    "split_errors",
 )
 """The names of ``kvformat.codecs.__all__``, repeated here so that start-up needn't import it."""
 

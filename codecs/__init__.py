@@ -12,11 +12,16 @@ from kvformat.registry import (
     DecodedBatch,
     EncodedBatch,
     Format,
+    KeyValueFormat,
     Option,
     RowKind,
     available_formats,
+    explode_changes,
     get_format,
+    latest_by_key,
+    normalize_changes,
     register_format,
+    split_errors,
 )
 
 __all__ = [
@@ -24,11 +29,16 @@ __all__ = [
     "DecodedBatch",
     "EncodedBatch",
     "Format",
+    "KeyValueFormat",
     "Option",
     "RowKind",
     "available_formats",
+    "explode_changes",
     "get_format",
+    "latest_by_key",
+    "normalize_changes",
     "register_format",
+    "split_errors",
 ]
 
 _kvformat_alias.install()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvformat.registry.changelog import ChangelogMode, RowKind
+from kvformat.registry.changes import explode_changes, latest_by_key, normalize_changes
 from kvformat.registry.discovery import available_formats, get_format, register_format
 from kvformat.registry.errors import (
     ConfigurationError,
@@ -17,9 +18,11 @@ from kvformat.registry.errors import (
     OptionError,
     PluginError,
     SchemaError,
+    SchemaRegistryError,
     UnknownFormatError,
 )
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.key_value import KeyValueFormat, split_errors
 from kvformat.registry.options import Option
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "EncodedBatch",
     "Format",
     "FormatClashError",
+    "KeyValueFormat",
     "KvFormatError",
     "MetadataError",
     "MissingExtraError",
@@ -41,8 +45,13 @@ __all__ = [
     "PluginError",
     "RowKind",
     "SchemaError",
+    "SchemaRegistryError",
     "UnknownFormatError",
     "available_formats",
+    "explode_changes",
     "get_format",
+    "latest_by_key",
+    "normalize_changes",
     "register_format",
+    "split_errors",
 ]

@@ -5,7 +5,8 @@
 
 Where both know a word, Flink's meaning wins: TIMESTAMP is TIMESTAMP(6) without time zone, TIME is TIME(0),
 BINARY is BINARY(1), whose length nothing enforces, DECIMAL is DECIMAL(10, 0). Names need no backticks unless
-they hold other characters than letters, digits, `_` and `$`. Rules: Flink's "Data Types" page.
+they hold other characters than letters, digits, `_` and `$`. Comments are skipped: `-- ...`, `// ...`, `/* ... */`.
+Rules: Flink's "Data Types" page.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import replace
 from kvformat.registry.errors import SchemaError, did_you_mean
 from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
 
-_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([^\W\d][\w$]*)|(\d[\w$]*)|([<>(),:]))")
+_BLANK = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_TOKEN = r"`(?:[^`]|``)*`|'(?:[^']|'')*'|[^\W\d][\w$]*|\d[\w$]*"
 _MAX_DEPTH = 200
 
 _WORDS: dict[str, tuple[str, dict[str, int]]] = {
@@ -70,7 +72,7 @@ def parse_type(text: str) -> FlinkType:
 
 @functools.lru_cache(maxsize=1024)
 def _parse(text: str, what: str) -> FlinkType:
-    reader = _Reader(text)
+    reader = Reader(text)
     if what == "type":
         found = reader.type(0)
     elif reader.word() in ("ROW", "STRUCT") and reader.peek(1) in ("<", "("):
@@ -82,33 +84,54 @@ def _parse(text: str, what: str) -> FlinkType:
     return found
 
 
-class _Reader:
+class Reader:
     """The tokens of a text and a place in them."""
+
+    what = "schema"
+    token = re.compile(_TOKEN + "|[<>(),:]")
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.tokens: list[str] = []
         self.places: list[int] = []
-        place, end = 0, len(text.rstrip())
-        while place < end:
-            match = _TOKEN.match(text, place)
+        place = self._skip_blank(0)
+        while place < len(text):
+            match = self.token.match(text, place)
             if not match:
-                place += len(text[place:]) - len(text[place:].lstrip())
                 raise self.error(f"unexpected character {text[place]!r}", place)
-            self.tokens.append(match.group().strip())
-            self.places.append(match.end() - len(self.tokens[-1]))
-            place = match.end()
+            self.tokens.append(match.group())
+            self.places.append(place)
+            place = self._skip_blank(match.end())
+
+    def _skip_blank(self, place: int) -> int:
+        match = _BLANK.match(self.text, place)
+        assert match  # the pattern matches the empty text too
+        return match.end()
+
+    def place(self) -> int:
+        """Where the next token begins."""
+        return self.places[self.at] if self.at < len(self.places) else len(self.text)
 
     def error(self, why: str, place: int | None = None) -> SchemaError:
-        if place is None:
-            place = self.places[self.at] if self.at < len(self.places) else len(self.text)
-        near = self.text[max(0, place - 30) : place] + " ⟨here⟩ " + self.text[place : place + 30]
-        return SchemaError(f"cannot read the schema: {why}, at character {place + 1}: {near.strip()}")
+        """The error of something that can't be read here, or at a place."""
+        place = self.place() if place is None else place
+        return SchemaError(f"cannot read the {self.what}: {why}, at {self.where(place)}{self.near(place)}")
+
+    def near(self, place: int) -> str:
+        """The text around a place, to be shown in an error."""
+        around = self.text[max(0, place - 30) : place] + " ⟨here⟩ " + self.text[place : place + 30]
+        return f": {around.strip()}"
+
+    def where(self, place: int) -> str:
+        """A place in words."""
+        return f"character {place + 1}"
 
     def peek(self, ahead: int = 0) -> str:
+        """The next token, or a later one; empty at the end."""
         return self.tokens[self.at + ahead] if self.at + ahead < len(self.tokens) else ""
 
     def word(self, ahead: int = 0) -> str:
+        """The same in capitals."""
         return self.peek(ahead).upper()
 
     def skip(self, *words: str) -> bool:
@@ -118,11 +141,14 @@ class _Reader:
         self.at += len(words)
         return True
 
-    def need(self, word: str) -> None:
-        if not self.skip(word):
-            raise self.error(f"expected {word!r}, found {self.peek() or 'the end'!r}")
+    def need(self, *words: str) -> None:
+        """Step over these words, which must come next."""
+        for word in words:
+            if not self.skip(word):
+                raise self.error(f"expected {word!r}, found {self.peek() or 'the end'!r}")
 
     def columns(self, close: str, depth: int) -> tuple[FlinkField, ...]:
+        """The members of a ROW, up to a closing bracket."""
         fields: list[FlinkField] = []
         while self.peek() != close:
             name = self.name()
@@ -142,6 +168,7 @@ class _Reader:
         return tuple(fields)
 
     def name(self) -> str:
+        """A name, its backticks removed."""
         token = self.peek()
         if token.startswith("`"):
             name = token[1:-1].replace("``", "`")
@@ -169,30 +196,31 @@ class _Reader:
         return found
 
     def type(self, depth: int) -> FlinkType:
+        """A type, with its NULL or NOT NULL."""
         if depth > _MAX_DEPTH:
             raise self.error(f"types are nested more than {_MAX_DEPTH} deep")
-        found = self.nullability(self.plain_type(depth))
+        found = self._nullability(self._plain_type(depth))
         while self.word() in ("ARRAY", "MULTISET") and self.peek(1) != "<":  # `INT ARRAY`, SQL's postfix form
             root = self.word()
             self.at += 1
-            found = self.nullability(FlinkType(root, fields=(FlinkField("element", found),)))
+            found = self._nullability(FlinkType(root, fields=(FlinkField("element", found),)))
         return found
 
-    def nullability(self, found: FlinkType) -> FlinkType:
+    def _nullability(self, found: FlinkType) -> FlinkType:
         if self.skip("NOT", "NULL"):
             return replace(found, nullable=False)
         self.skip("NULL")
         return found
 
-    def plain_type(self, depth: int) -> FlinkType:
+    def _plain_type(self, depth: int) -> FlinkType:
         start, word = self.at, self.word()
         if not word or not (word[0].isalpha() or word[0] == "_"):
             raise self.error(f"expected a type, found {self.peek() or 'the end'!r}")
         self.at += 1
         if word in _NESTED:
-            return self.nested(word, depth)
+            return self._nested(word, depth)
         if word == "INTERVAL":
-            return self.interval()
+            return self._interval()
         if word in _UNSUPPORTED:
             self.at = start
             raise self.error(f"no format can hold the type {word}")
@@ -213,11 +241,11 @@ class _Reader:
         numbers = self.numbers(len(defaults)) if defaults and word not in _NO_PARAMETERS else []
         found = FlinkType(root, **(defaults | dict(zip(defaults, numbers, strict=False))))  # type: ignore[arg-type]
         if root in ("TIME", "TIMESTAMP") and word != "TIMESTAMP_NTZ":
-            found = self.time_zone(found, start)
-        self.check(found, start)
+            found = self._time_zone(found, start)
+        self._check(found, start)
         return found
 
-    def time_zone(self, found: FlinkType, start: int) -> FlinkType:
+    def _time_zone(self, found: FlinkType, start: int) -> FlinkType:
         if self.skip("WITHOUT", "TIME", "ZONE"):
             return found
         if found.root == "TIMESTAMP" and self.skip("WITH", "LOCAL", "TIME", "ZONE"):
@@ -227,7 +255,7 @@ class _Reader:
             raise self.error(f"no format can hold {found.root} WITH TIME ZONE; use TIMESTAMP or TIMESTAMP_LTZ")
         return found
 
-    def check(self, found: FlinkType, start: int) -> None:
+    def _check(self, found: FlinkType, start: int) -> None:
         wrong = ""
         if found.root == "DECIMAL" and not (
             1 <= (found.precision or 0) <= 38 and (found.scale or 0) <= (found.precision or 0)
@@ -241,7 +269,7 @@ class _Reader:
             self.at = start
             raise self.error(wrong)
 
-    def nested(self, word: str, depth: int) -> FlinkType:
+    def _nested(self, word: str, depth: int) -> FlinkType:
         if word in ("ROW", "STRUCT"):
             close = {"<": ">", "(": ")"}.get(self.peek())
             if close is None:
@@ -260,15 +288,15 @@ class _Reader:
         self.need(">")
         return FlinkType(word, fields=tuple(members))
 
-    def interval(self) -> FlinkType:
+    def _interval(self) -> FlinkType:
         """`YEAR(4) TO MONTH`, `DAY TO SECOND(3)` and shorter forms; months and milliseconds whatever the precision."""
         units = _INTERVAL_YEAR if self.word() in _INTERVAL_YEAR else _INTERVAL_DAY
-        first = self.interval_unit(units, -1)
+        first = self._interval_unit(units, -1)
         if self.skip("TO"):
-            self.interval_unit(units, first)
+            self._interval_unit(units, first)
         return FlinkType("INTERVAL YEAR TO MONTH" if units is _INTERVAL_YEAR else "INTERVAL DAY TO SECOND")
 
-    def interval_unit(self, units: tuple[str, ...], after: int) -> int:
+    def _interval_unit(self, units: tuple[str, ...], after: int) -> int:
         if self.word() not in units[after + 1 :]:
             raise self.error(f"expected one of {', '.join(units[after + 1 :])}, found {self.peek() or 'the end'!r}")
         self.at += 1

@@ -1,8 +1,8 @@
-"""The first real job: Kafka records that real Flink wrote become a table, and the same bytes again.
+"""The first real job: Kafka records that real Flink wrote become a table, and the same bytes again; then Debezium's.
 
 Run it with `scripts/demo`. It reads fixtures/interop/, where each file holds a Flink `CREATE TABLE` and the records
 that Flink wrote for it, decodes keys and values in Spark, shows the table, shows what a broken record does,
-encodes the rows again and compares the bytes with Flink's.
+encodes the rows again and compares the bytes with Flink's. Then demo_changes.py makes tables of two Debezium topics.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
+from demo_changes import show_changes
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -84,6 +85,7 @@ def main() -> None:
     totals = [0, 0, 0, 0]
     for topic in TOPICS:
         totals = [a + b for a, b in zip(totals, show(spark, topic), strict=True)]
+    show_changes(spark)
     spark.stop()
     decoded, bad, encoded, equal = totals
     print(

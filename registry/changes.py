@@ -1,0 +1,247 @@
+"""Changes in Spark: decoded rows with their kinds as a DataFrame, a changelog as its current table, or normalised.
+
+    decode_rows -> explode_changes -> latest_by_key       batch: the current table
+                                   -> normalize_changes   stream: what Flink's ChangelogNormalize gives
+
+A change is a row with the column `row_kind` ('+I', '-U', '+U', '-D'); a DataFrame without one holds inserts.
+PySpark is imported when a function is called. Only public PySpark functions are used: classic and Spark Connect
+alike; no Spark setting is changed, and no result depends on a time zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from kvformat.registry.changelog import RowKind
+from kvformat.registry.errors import ConfigurationError, SchemaError, listed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+    Columns: TypeAlias = Sequence[str | Column] | str | Column
+
+ROW_KIND, ROW_INDEX, ERROR = "row_kind", "row_index", "error"
+_ROWS, _ROW = "_kvformat_rows", "_kvformat_row"
+_ADDED = ["+I", "+U"]
+_KAFKA_ORDER = ("partition", "offset")
+
+
+def explode_changes(df: DataFrame, rows: Column | str, *, keep: Columns = (), outer: bool = False) -> DataFrame:
+    """What `decode_rows` gives, one line per row: `explode_changes(df, fmt.decode_rows("value", schema))`.
+
+    The result has the columns of `df` named in `keep` ("*" for all), the decoded columns and metadata, `row_kind`, and
+    `row_index` (INT, the row's place in its message, from 0). With `errors="capture"` it ends in `error`: each bad
+    message keeps a line of its own, in which all but `error` and the kept columns is NULL. A null message and one
+    that the format skips give no line, or with `outer=True` one in which all but the kept columns is NULL.
+
+    Works in batch and in streams, and leaves one Python node in the plan. Raises `ConfigurationError` when `rows` is
+    no result of `decode_rows`, or when two columns would have one name.
+    """
+    from pyspark.sql import functions as F
+
+    decoded = F.col(rows) if isinstance(rows, str) else rows
+    base = df.select(*(column(df, name) for name in _list(keep)), decoded.alias(_ROWS))
+    struct, captured = _row_type(base.schema[_ROWS].dataType)
+    names = base.columns[:-1]
+    columns = [name for name in struct.names if name != ROW_KIND]
+    _check_names([*names, *columns, ROW_KIND, ROW_INDEX, *([ERROR] if captured else [])])
+
+    lists, error = F.col(_ROWS), []
+    if captured:
+        lists, error = F.col(f"{_ROWS}.rows"), [F.col(f"{_ROWS}.error").alias(ERROR)]
+    explode = F.posexplode_outer if outer or captured else F.posexplode
+    exploded = base.select(*map(quoted, names), *error, explode(lists).alias(ROW_INDEX, _ROW))
+    if captured and not outer:
+        exploded = exploded.where(F.col(ERROR).isNotNull() | F.col(ROW_INDEX).isNotNull())
+    fields = [F.col(_ROW).getField(name).alias(name) for name in (*columns, ROW_KIND)]
+    return exploded.select(*map(quoted, names), *fields, ROW_INDEX, *([ERROR] if captured else []))
+
+
+def latest_by_key(df: DataFrame, keys: Columns, order_by: Columns | None = None, *, deletes: bool = False) -> DataFrame:
+    """A batch changelog as its current table: the last row of each key, unless that row deletes the key.
+
+    The last is the one with the greatest `order_by` (ascending, NULL first), ties broken by `row_index` where there
+    is one; what is equal in both may win by chance. Without `order_by` it is Kafka's order, the columns
+    `partition` and `offset`. `-D` and `-U` delete, which a later row of the same key undoes: so an update may
+    change its key. Keys may be NULL, structs, or fields of structs ("customer.id").
+
+    The result has the columns of `df` without `row_kind` and `row_index`. With `deletes=True` it has a line for every
+    key, with `row_kind` '+U' for a row to be written and '-D' for a key to be removed: what a MERGE needs.
+
+    Spark SQL functions only, one shuffle, no Python. Raises `ConfigurationError` for streams (call it in
+    `foreachBatch`) and for DataFrames that still hold bad records; a row of an unknown kind fails the job.
+    """
+    from pyspark.sql import functions as F
+
+    _check_changes(df)
+    if df.isStreaming:
+        raise ConfigurationError("latest_by_key folds a batch: in a stream call it in foreachBatch (docs/changes.md)")
+    values = [quoted(name) for name in df.columns if name not in (ROW_KIND, ROW_INDEX)]
+    row = F.struct(*values, row_kind(df).alias(ROW_KIND))
+    groups = [key.alias(f"_kvformat_key{n}") for n, key in enumerate(key_columns(df, keys))]
+    last = df.groupBy(*groups).agg(F.max_by(row, F.struct(*order_columns(df, order_by))).alias(_ROW))
+    rows = last.select(f"{_ROW}.*")
+    added = F.col(ROW_KIND).isin(_ADDED)
+    if deletes:
+        return rows.withColumn(ROW_KIND, F.when(added, "+U").otherwise("-D"))
+    return rows.where(added).drop(ROW_KIND)
+
+
+def normalize_changes(
+    df: DataFrame,
+    keys: Columns,
+    order_by: Columns | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    update_before: bool = True,
+) -> DataFrame:
+    """A changelog with repeats, unknown deletes and half rows as a complete one, as Flink's ChangelogNormalize.
+
+    The first row of a key comes out as '+I', a further one as '-U' with the old row and '+U' with the new, or as '+U'
+    alone with `update_before=False` (what an upsert consumer wants). A row equal to the one before gives nothing.
+    '-D' comes out with the whole old row, or not at all when the key is unknown. So does a '-U', unless the key's next
+    row follows it in the batch: then it is the first half of that update. The last row of each key is kept in
+    Spark's state store, so the query goes on after a restart where it stopped.
+
+    Within a micro-batch rows are put in `order_by` (ties by `row_index`; without it in Kafka's order, the columns
+    `partition` and `offset`); batches follow each other as they arrive. `columns` are the table's, which are
+    compared and come out, followed by `row_kind`: by default all of `df` but those in `order_by`, `row_kind` and
+    `row_index`. Keys may be NULL, structs, or fields of structs.
+
+    For streams in output mode append (and for batches). It needs `spark.sql.streaming.stateStore.providerClass` set to
+    RocksDB's, and protobuf where Python runs (`kvformat[state]`): both are checked here, before a query starts.
+    Source: Flink's DeduplicateFunctionHelper.processLastRowOnChangelog; its planner drops every '-U' before that, so
+    that an old key stays for ever when an update changes it.
+    """
+    from kvformat.registry import changes_state
+
+    _check_changes(df)
+    changes_state.check_session(df)
+    order = order_columns(df, order_by)
+    if columns is None:
+        ordering = _names(_KAFKA_ORDER if order_by is None else order_by)
+        columns = [name for name in df.columns if name not in (*ordering, ROW_KIND, ROW_INDEX)]
+    _check_columns(df, columns)
+    return changes_state.normalized(
+        df.select(*map(quoted, columns)).schema,
+        df,
+        key_columns(df, keys),
+        order,
+        row_kind(df),
+        update_before=update_before,
+    )
+
+
+# --- columns ---------------------------------------------------------------------------------------------
+
+
+def quoted(name: str) -> Column:
+    """The column of exactly this name, which may hold dots."""
+    from pyspark.sql import functions as F
+
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def column(df: DataFrame, name: str | Column) -> Column:
+    """A column given by name, or by the path to a field where no column has that name."""
+    from pyspark.sql import functions as F
+
+    if not isinstance(name, str):
+        return name
+    return quoted(name) if name in df.columns else F.col(name)  # "*" is all of them
+
+
+def key_columns(df: DataFrame, keys: Columns) -> list[Column]:
+    """The columns of the key; at least one."""
+    columns = [column(df, key) for key in _list(keys)]
+    if not columns:
+        raise ConfigurationError("name at least one key column")
+    return columns
+
+
+def order_columns(df: DataFrame, order_by: Columns | None) -> list[Column]:
+    """What rows are put in order by: the columns given, or Kafka's, and then the row's place in its message."""
+    if order_by is None:
+        missing = [name for name in _KAFKA_ORDER if name not in df.columns]
+        if missing:
+            raise ConfigurationError(
+                f"no column {missing[0]!r} to put the changes in order: keep Kafka's columns 'partition' and 'offset', "
+                f"or name others, order_by=[...]. The columns: {listed(df.columns)}"
+            )
+        order_by = _KAFKA_ORDER
+    columns = [column(df, name) for name in _list(order_by)]
+    if not columns:
+        raise ConfigurationError("name at least one column to put the changes in order, order_by=[...]")
+    return [*columns, quoted(ROW_INDEX)] if ROW_INDEX in df.columns else columns
+
+
+def row_kind(df: DataFrame) -> Column:
+    """The row's kind, '+I' for all where there is no such column; anything but a kind fails the job."""
+    from pyspark.sql import functions as F
+
+    if ROW_KIND not in df.columns:
+        return F.lit(RowKind.INSERT.value)
+    kind = quoted(ROW_KIND)
+    shown = F.coalesce(F.concat(F.lit("'"), kind.cast("string"), F.lit("'")), F.lit("NULL"))
+    wrong = F.concat(F.lit("row_kind is '+I', '-U', '+U' or '-D', not "), shown)
+    return F.when(kind.isin([kind.value for kind in RowKind]), kind).otherwise(F.raise_error(wrong))
+
+
+def _list(columns: Columns) -> list[str | Column]:
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        return [columns]
+    return list(columns)
+
+
+def _names(columns: Columns) -> list[str]:
+    return [name for name in _list(columns) if isinstance(name, str)]
+
+
+# --- checks, before a job --------------------------------------------------------------------------------
+
+
+def _row_type(decoded: DataType) -> tuple[StructType, bool]:
+    """The struct of a decoded row, and whether errors were captured beside the rows."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    captured = isinstance(decoded, StructType) and decoded.names == ["rows", ERROR]
+    lists = decoded["rows"].dataType if isinstance(decoded, StructType) and captured else decoded
+    if isinstance(lists, ArrayType) and isinstance(lists.elementType, StructType):
+        struct = lists.elementType
+        if ROW_KIND in struct.names:
+            return struct, captured
+    raise ConfigurationError(
+        f"explode_changes takes the column that decode_rows gives, not one of type {decoded.simpleString()}"
+    )
+
+
+def _check_names(names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(
+                f"two columns would be named {name!r}; keep it under another name: keep=[F.col({name!r}).alias(...)]",
+                field=name,
+            )
+
+
+def _check_changes(df: DataFrame) -> None:
+    """Bad records are no changes: they are split off first."""
+    from pyspark.sql.types import StructType
+
+    if ERROR in df.columns:
+        error = df.schema[ERROR].dataType
+        if isinstance(error, StructType) and "reason" in error.names:
+            raise ConfigurationError(
+                "the DataFrame holds bad records too, in its column 'error': take the others, "
+                "df.where('error IS NULL').drop('error'), and keep the bad ones elsewhere"
+            )
+
+
+def _check_columns(df: DataFrame, columns: Sequence[str]) -> None:
+    for name in columns:
+        if name not in df.columns:
+            raise SchemaError(f"no column {name!r}. The columns: {listed(df.columns)}", field=name)
+    if not columns:
+        raise SchemaError("no column is left for the table: name them, columns=[...]")

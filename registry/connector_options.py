@@ -1,0 +1,275 @@
+"""The options of the connectors `kafka` and `upsert-kafka`, and the checks that look at connector options alone.
+
+Options are declared as those of formats are. `properties.*` goes to the Kafka client unchecked.
+Rules: Flink's "Kafka" and "Upsert Kafka" pages, `KafkaConnectorOptions`, `KafkaConnectorOptionsUtil`,
+`KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`; `ingestion.*` and `value.fields-prefix` are those of
+Ververica's Kafka connector.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kvformat.registry.errors import ConfigurationError, OptionError, did_you_mean
+from kvformat.registry.options import Option, without_userinfo
+
+KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
+_MASK = "******"
+_PROPERTIES = "properties."
+# Words of option names whose values are secrets: those of Flink's GlobalConfiguration, and Kafka's own.
+_SECRET = re.compile(
+    r"password|passwd|secret|token|credential|jaas|api-?key|basic-auth|user-info|auth-params|keystore\.key|\.key\.pem|"
+    r"truststore\.certificates|service-key|account\.key|http-headers"
+)
+_OFFSETS = re.compile(r"partition:(\d+),offset:(-?\d+)")
+_MODES = ("group-offsets", "timestamp", "specific-offsets")
+
+_SHARED = (
+    Option(name="connector", doc="`kafka` or `upsert-kafka`"),
+    Option(name="topic", type="list", doc="topics, with `;` between; to be written one"),
+    Option(name="topic-pattern", doc="regular expression (Java's) of the topics, instead of `topic`"),
+    Option(name="properties.bootstrap.servers", doc="brokers; needed in a DDL"),
+    Option(name="key.format", doc="format of the key; insert-only"),
+    Option(name="value.format", doc="format of the value"),
+    Option(name="key.fields-prefix", doc="prefix of the key columns that the key itself does not have"),
+    Option(name="value.fields-prefix", doc="the same for the value columns (Ververica)"),
+    Option(
+        name="value.fields-include",
+        type="enum",
+        default="ALL",
+        allowed=("ALL", "EXCEPT_KEY"),
+        doc="whether the value holds the key columns too",
+    ),
+    Option(
+        name="ingestion.ignore-errors",
+        type="boolean",
+        default=False,
+        doc="drop bad records instead of failing (Ververica)",
+    ),
+    Option(
+        name="ingestion.error-tolerance.max-count",
+        type="int",
+        default=-1,
+        doc="so many bad records of a batch are dropped, one more fails it; -1 is no limit (Ververica)",
+    ),
+    Option(
+        name="scan.bounded.mode",
+        type="enum",
+        default="unbounded",
+        allowed=("unbounded", "latest-offset", *_MODES),
+        doc="checked only",
+    ),
+    Option(name="scan.bounded.specific-offsets", doc="checked only"),
+    Option(name="scan.bounded.timestamp-millis", type="long", doc="checked only"),
+    Option(name="scan.topic-partition-discovery.interval", type="duration", doc="checked only"),
+    Option(name="scan.parallelism", type="int", doc="checked only"),
+    Option(name="scan.watermark.alignment.group", doc="checked only"),
+    Option(name="scan.watermark.alignment.max-drift", type="duration", doc="checked only"),
+    Option(name="scan.watermark.alignment.update-interval", type="duration", doc="checked only"),
+    Option(name="scan.watermark.emit.strategy", type="enum", allowed=("on-event", "on-periodic"), doc="checked only"),
+    Option(name="scan.watermark.emit.on-event.gap", type="int", doc="checked only"),
+    Option(name="scan.watermark.idle-timeout", type="duration", doc="checked only"),
+    Option(name="sink.parallelism", type="int", doc="checked only"),
+    Option(
+        name="sink.delivery-guarantee",
+        type="enum",
+        default="at-least-once",
+        allowed=("exactly-once", "at-least-once", "none"),
+        doc="checked only",
+    ),
+    Option(name="sink.transactional-id-prefix", doc="checked only"),
+    Option(
+        name="sink.transaction-naming-strategy", type="enum", allowed=("INCREMENTING", "POOLING"), doc="checked only"
+    ),
+    Option(name="property-version", type="int", doc="checked only"),
+)
+KAFKA_OPTIONS = (
+    *_SHARED,
+    Option(name="format", doc="format of the value; wins over `value.format`"),
+    Option(name="key.fields", type="list", default=(), doc="the key's columns, with `;` between"),
+    Option(name="properties.group.id", doc="checked only"),
+    Option(
+        name="scan.startup.mode",
+        type="enum",
+        default="group-offsets",
+        allowed=("earliest-offset", "latest-offset", *_MODES),
+        doc="checked only",
+    ),
+    Option(name="scan.startup.specific-offsets", doc="checked only"),
+    Option(name="scan.startup.timestamp-millis", type="long", doc="checked only"),
+    Option(name="sink.partitioner", default="default", doc="`default`, `fixed` or `round-robin`; checked only"),
+    Option(name="sink.semantic", doc="old name of `sink.delivery-guarantee`"),
+)
+UPSERT_KAFKA_OPTIONS = (
+    *_SHARED,
+    Option(name="sink.buffer-flush.max-rows", type="int", default=0, doc="checked only"),
+    Option(name="sink.buffer-flush.interval", type="duration", doc="checked only"),
+)
+
+
+def options_of(connector: str) -> tuple[Option, ...]:
+    """The declared options of a connector; raises `OptionError` for one that is unknown."""
+    if connector not in (KAFKA, UPSERT_KAFKA):
+        known = (KAFKA, UPSERT_KAFKA)
+        raise OptionError(
+            f"option 'connector': there is no connector {connector!r}.{did_you_mean(connector, known)} "
+            f"Supported connectors: {', '.join(known)}",
+            option="connector",
+        )
+    return UPSERT_KAFKA_OPTIONS if connector == UPSERT_KAFKA else KAFKA_OPTIONS
+
+
+def is_client_property(key: str) -> bool:
+    """Whether an option goes to the Kafka client as it is."""
+    return key.startswith(_PROPERTIES)
+
+
+def masked(key: str, value: Any, spec: Option | None = None) -> Any:
+    """The value of an option as it may be shown."""
+    if _SECRET.search(key.lower()) or (spec is not None and spec.sensitive):
+        return _MASK
+    return without_userinfo(value) if isinstance(value, str) else value
+
+
+def parse(connector: str, key: str, given: Mapping[str, str]) -> Any:
+    """The value of one option, or its default; raises `OptionError` for a malformed one."""
+    spec = next(spec for spec in options_of(connector) if spec.name == key)
+    if key not in given:
+        return spec.default
+    try:
+        return spec.parse(given[key])
+    except ValueError as cause:
+        raise OptionError(
+            f"Could not parse value {masked(key, given[key])!r} for option '{key}': {cause}",
+            option=key,
+            reason=str(cause),
+        ) from None
+
+
+# --- checks of one direction, in Flink's words -------------------------------------------------------------
+
+
+def check_topic(values: Mapping[str, Any], *, required: bool) -> None:
+    """One of `topic` and `topic-pattern`."""
+    if values["topic"] is not None and values["topic-pattern"] is not None:
+        raise OptionError("Option 'topic' and 'topic-pattern' shouldn't be set together.", option="topic-pattern")
+    if required and values["topic"] is None and values["topic-pattern"] is None:
+        raise OptionError("Either 'topic' or 'topic-pattern' must be set.", option="topic")
+
+
+def check_offsets(values: Mapping[str, Any], side: str) -> None:
+    """The companions of `scan.startup.mode` or `scan.bounded.mode`; `side` is 'startup' or 'bounded'."""
+    mode = values[f"scan.{side}.mode"]
+    companion = {"timestamp": "timestamp-millis", "specific-offsets": "specific-offsets"}.get(mode)
+    if companion is None:
+        return
+    key = f"scan.{side}.{companion}"
+    if values[key] is None:
+        raise OptionError(f"'{key}' is required in '{mode}' {side} mode but missing.", option=key)
+    if mode == "specific-offsets":
+        if len(values["topic"] or ()) != 1:
+            raise OptionError("Currently Kafka source only supports specific offset for single topic.", option="topic")
+        parse_offsets(key, values[key])
+
+
+def parse_offsets(key: str, text: str) -> dict[int, int]:
+    """`partition:0,offset:42;partition:1,offset:300` by partition; of equal partitions the last counts."""
+    entries = [_OFFSETS.fullmatch(entry) for entry in text.rstrip(";").split(";")]
+    found = {int(entry[1]): int(entry[2]) for entry in entries if entry}
+    if not all(entries) or any(not 0 <= p < 2**31 or not -(2**63) <= o < 2**63 for p, o in found.items()):
+        raise OptionError(
+            f"Invalid properties '{key}' should follow the format 'partition:0,offset:42;partition:1,offset:300', "
+            f"but is '{text}'.",
+            option=key,
+        )
+    return found
+
+
+def check_group(values: Mapping[str, Any], given: Mapping[str, str]) -> None:
+    """Committed offsets belong to a consumer group."""
+    for side in ("startup", "bounded"):
+        if values.get(f"scan.{side}.mode") == "group-offsets" and "properties.group.id" not in given:
+            raise OptionError(
+                f"Property group.id is required when using committed offset for offsets initializer: with "
+                f"'scan.{side}.mode' = 'group-offsets'{' (the default)' if f'scan.{side}.mode' not in given else ''} "
+                "set 'properties.group.id', or set another mode",
+                option="properties.group.id",
+            )
+
+
+def check_partitioner(values: Mapping[str, Any]) -> None:
+    """A partitioner by name; classes of Flink can't run here."""
+    name = values["sink.partitioner"]
+    if name == "":
+        raise OptionError("Option 'sink.partitioner' should be a non-empty string.", option="sink.partitioner")
+    if name == "round-robin" and values["key.fields"]:
+        raise OptionError(
+            "Currently 'round-robin' partitioner only works when option 'key.fields' is not specified. "
+            "(option 'sink.partitioner')",
+            option="sink.partitioner",
+        )
+    if name not in ("default", "fixed", "round-robin"):
+        raise OptionError(
+            f"Could not find and instantiate partitioner class '{name}': 'sink.partitioner' may be 'default', 'fixed' "
+            "or 'round-robin', because Java classes made for Flink can't run here",
+            option="sink.partitioner",
+        )
+
+
+def check_guarantee(values: Mapping[str, Any]) -> None:
+    """Transactions need names."""
+    guarantee = values.get("sink.semantic") or values["sink.delivery-guarantee"]
+    if guarantee == "exactly-once" and values["sink.transactional-id-prefix"] is None:
+        raise OptionError(
+            "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE. "
+            "('sink.delivery-guarantee' = 'exactly-once')",
+            option="sink.transactional-id-prefix",
+        )
+
+
+def check_flush(values: Mapping[str, Any]) -> None:
+    """Both limits of the sink's buffer, or none."""
+    interval = values["sink.buffer-flush.interval"]
+    rows = values["sink.buffer-flush.max-rows"] > 0
+    if rows != (interval is not None and interval.total_seconds() > 0):
+        raise OptionError(
+            "'sink.buffer-flush.max-rows' and 'sink.buffer-flush.interval' must be set to be greater than zero "
+            "together to enable sink buffer flushing.",
+            option="sink.buffer-flush.interval" if rows else "sink.buffer-flush.max-rows",
+        )
+
+
+def check_tolerance(values: Mapping[str, Any]) -> None:
+    """A number of bad records, or -1."""
+    if values["ingestion.error-tolerance.max-count"] < -1:
+        raise OptionError(
+            "'ingestion.error-tolerance.max-count' is a number of records, or -1 for no limit",
+            option="ingestion.error-tolerance.max-count",
+        )
+
+
+def check_unknown(connector: str, given: Mapping[str, str], known: set[str]) -> None:
+    """Refuse options that neither the connector nor the formats know, in Flink's words."""
+    unknown = sorted(key for key in given if key not in known and not is_client_property(key))
+    if unknown:
+        supported = sorted(known)
+        hint = "".join(did_you_mean(key, supported) for key in unknown)
+        lines = "\n".join(unknown), "\n".join(supported)
+        raise OptionError(
+            f"Unsupported options found for '{connector}'.\n\nUnsupported options:\n\n{lines[0]}\n\n"
+            f"{hint.strip()}{chr(10) * 2 if hint else ''}Supported options:\n\n{lines[1]}",
+            option=unknown[0],
+        )
+
+
+def check_case(given: Mapping[str, str]) -> None:
+    """Flink keeps options without regard to letter case."""
+    seen: dict[str, str] = {}
+    for key in given:
+        if key.lower() in seen:
+            raise ConfigurationError(
+                f"Property already present: {key.lower()} (as '{seen[key.lower()]}' and '{key}')", option=key
+            )
+        seen[key.lower()] = key

@@ -1,0 +1,512 @@
+"""Key and value together: a Kafka table as Flink's connectors `kafka` and `upsert-kafka` see it.
+
+    KeyValueFormat(schema, options)       the formats and the projection of a table; no broker is needed
+    KeyValueFormat.from_ddl("CREATE ...") a table as Flink plans it, with metadata, watermark and computed columns
+    decode(df), encode(df)                Kafka records to rows and back, in Spark
+    decode_batch(...), encode_batch(...)  the same without Spark, for Arrow arrays
+
+Everything that can be wrong with a table is found when the object is made, in Flink's order and words; what Flink
+checks only for reading or only for writing is raised by `decode` or `encode`.
+Rules: `KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`, `FactoryUtil`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.registry import connector_options as connectors
+from kvformat.registry._records import DecodedRecords, EncodedRecords, RecordCodec
+from kvformat.registry.changelog import ChangelogMode, RowKind
+from kvformat.registry.conform import binary_messages, conform
+from kvformat.registry.create_table import Column, TableDefinition, parse_create_table, show, with_primary_key
+from kvformat.registry.discovery import format_class
+from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError
+from kvformat.registry.format import Errors, Format, Part
+from kvformat.registry.metadata import MetadataColumn, readable, writable
+from kvformat.registry.options import Direction, owner
+from kvformat.registry.projection import key_places, projected, value_places
+from kvformat.registry.types import (
+    arrow_schema,
+    arrow_type,
+    nullable,
+    quoted,
+    resolve_schema,
+    row_type,
+    spark_schema,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_NO_COLUMNS = pa.schema([])
+_DIRECTIONS: tuple[Direction, Direction] = ("decode", "encode")
+MetadataKeys = Sequence[str] | Mapping[str, str]
+
+
+class KeyValueFormat:
+    """The records of a Kafka table, key and value: immutable, comparable, picklable; `repr` without secrets.
+
+    `schema` holds the physical columns: a Spark `StructType`, a `pyarrow.Schema`, or text such as
+    `"user_region STRING, pv BIGINT"`. `options` are those of Flink's WITH clause: `key.format`, `key.fields`,
+    `key.fields-prefix`, `value.format` or `format`, `value.fields-include`, and the formats' own with their prefix
+    (`value.json.ignore-parse-errors`). `connector` is `kafka` (the default) or `upsert-kafka`; what else a
+    connector knows may be left out and is checked when given. `primary_key` is the key of an upsert table.
+
+    Raises `OptionError`, `SchemaError` or another `ConfigurationError`.
+    """
+
+    def __init__(
+        self,
+        schema: StructType | pa.Schema | str,
+        options: Mapping[str, Any],
+        *,
+        primary_key: Sequence[str] = (),
+    ) -> None:
+        row = row_type(resolve_schema(schema))
+        columns = tuple(Column(field.name, "physical", field.type) for field in row.fields)
+        key = tuple([primary_key] if isinstance(primary_key, str) else primary_key)
+        for name in key:
+            if name not in [column.name for column in columns]:
+                raise SchemaError(f"column '{name}' of the PRIMARY KEY does not exist", field=name)
+        table = TableDefinition("table", columns, {str(k): _text(v) for k, v in options.items()})
+        self._set(with_primary_key(table, key or None), strict=False)
+
+    @classmethod
+    def from_ddl(cls, ddl: str) -> KeyValueFormat:
+        """A table from Flink's CREATE TABLE; `connector`, a topic and `properties.bootstrap.servers` are required.
+
+        Metadata columns are read and written under the names the DDL gives them, a WATERMARK becomes
+        `withWatermark`, computed columns that Spark SQL can evaluate are evaluated.
+        Raises `SchemaError` with line and column for what can't be read.
+        """
+        return cls._of(parse_create_table(ddl), True)
+
+    @classmethod
+    def _of(cls, table: TableDefinition, strict: bool) -> KeyValueFormat:
+        made = cls.__new__(cls)
+        made._set(table, strict=strict)
+        return made
+
+    def _set(self, table: TableDefinition, *, strict: bool) -> None:
+        self._table, self._strict = table, strict
+        self._plans: dict[Direction, _Plan | ConfigurationError] = {}
+        for direction in _DIRECTIONS:
+            try:
+                self._plans[direction] = _Planner(table, strict, direction).plan()
+            except ConfigurationError as error:
+                self._plans[direction] = error
+        refused = [plan for plan in self._plans.values() if isinstance(plan, ConfigurationError)]
+        if len(refused) == len(_DIRECTIONS):
+            reading, writing = refused
+            raise reading if str(reading) == str(writing) else _retold(reading, "", f"\nFor writing: {writing}")
+
+    def _plan(self, direction: Direction) -> _Plan:
+        plan = self._plans[direction]
+        if isinstance(plan, ConfigurationError):
+            raise plan.with_traceback(None)
+        return plan
+
+    # --- what the table is -------------------------------------------------------------------------------
+
+    @property
+    def key_schema(self) -> StructType | None:
+        """The columns of the key, in the order of `key.fields` and without their prefix; None without a key."""
+        schema = self._any_plan().codec.key_schema
+        return None if schema is None else spark_schema(row_type(schema))
+
+    @property
+    def value_schema(self) -> StructType:
+        """The columns of the value, without their prefix."""
+        return spark_schema(row_type(self._any_plan().codec.value_schema))
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        """The kinds of row that `decode` gives: those of the value's format, UPSERT for an upsert table."""
+        codec = self._any_plan().codec
+        return ChangelogMode.UPSERT if codec.upsert else codec.value_format.changelog_mode
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options as given."""
+        return dict(self._table.options)
+
+    def _any_plan(self) -> _Plan:
+        return next(plan for plan in self._plans.values() if isinstance(plan, _Plan))
+
+    # --- Spark -------------------------------------------------------------------------------------------
+
+    def decode(self, df: DataFrame, *, metadata: MetadataKeys | None = None, errors: Errors = "raise") -> DataFrame:
+        """Kafka records as rows of the table.
+
+        `df` has `key` and `value`, and those of Kafka's columns that metadata asks for (`topic`, `partition`,
+        `offset`, `timestamp`, `timestampType`, `headers`). The result has the table's columns in their order, then
+        the columns of `metadata` (a list of keys, or a mapping of column name to key), then `row_kind` where the
+        mode has more than inserts. Every column is nullable.
+
+        A null key keeps its row, with null key columns; in an upsert table it is an error. A key of several rows
+        gives each of them. A null value deletes the key in an upsert table; else it is what the value's format makes
+        of it. `errors="raise"` fails the job at a bad record, or drops it with `ingestion.ignore-errors`;
+        `errors="capture"` adds the column `error`, null for good rows (see `split_errors`).
+        Raises `ConfigurationError` before a job starts.
+        """
+        from kvformat.registry import _key_value_decode
+
+        if errors not in ("raise", "capture"):
+            raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
+        plan = self._plan("decode")
+        extra = readable(self._table.name, _asked(metadata), plan.codec.value_format)
+        return _key_value_decode.decode(plan, extra, df, errors)
+
+    def encode(
+        self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
+    ) -> DataFrame:
+        """Rows of the table as Kafka records: `key` (with a key format), `value`, and the metadata that is written.
+
+        Columns are found by name and cast where nothing is lost; those that the table does not write are left out.
+        `row_kind`, where `df` has it, is honoured: CDC formats write their envelope, an upsert table writes a null
+        value for `-D` and `-U`, except for a `-U` directly followed by a `+U` of the same key, which writes nothing.
+        Order is that of `df`: nothing is shuffled.
+
+        `metadata` names further columns to be written as `topic`, `headers` or `timestamp`. `changelog_mode` says
+        which kinds `df` can hold, if less than all: an upsert table without `-U` is encoded by the faster engine.
+        Raises `ConfigurationError` before a job starts; a row that can't be written fails the job.
+        """
+        from kvformat.registry import _key_value_encode
+
+        plan = self._plan("encode")
+        columns = [Column(c.name, "metadata", None, c.key) for c in _asked(metadata)]
+        extra = writable(self._table.name, columns, plan.topics)
+        return _key_value_encode.encode(plan, extra, df, changelog_mode)
+
+    # --- Arrow, no Spark ---------------------------------------------------------------------------------
+
+    def decode_batch(self, keys: pa.Array | None, values: pa.Array, *, metadata: Sequence[str] = ()) -> DecodedRecords:
+        """Decode binary Arrow arrays of one record per element; `rows` holds the physical columns, then metadata.
+
+        `metadata` names keys of the value's format (`value.source.table`). `keys` is not looked at without a key
+        format. Never raises for bad data: `errors` and `parts` say what is wrong with which record.
+        """
+        plan = self._plan("decode")
+        columns = readable(self._table.name, _asked(metadata), plan.codec.value_format)
+        for column in columns:
+            if column.of_value is None:
+                raise MetadataError(f"'{column.key}' is in no message: metadata of the connector needs a DataFrame")
+        plain = binary_messages(values)
+        if keys is None:
+            keys = pa.nulls(len(plain), pa.binary())
+        return plan.codec.decode_batch(binary_messages(keys), plain, {c.name: str(c.of_value) for c in columns})
+
+    def encode_batch(self, rows: pa.StructArray, *, row_kinds: pa.Array | None = None) -> EncodedRecords:
+        """Encode a struct array, one record per row; see `EncodedRecords`. Never raises for bad data.
+
+        Columns are found by name and cast where nothing is lost. Kinds are as in `encode`.
+        """
+        plan = self._plan("encode")
+        if row_kinds is not None:
+            row_kinds = row_kinds.cast(pa.string())
+            wrong = pc.invert(pc.is_in(row_kinds, pa.array([kind.value for kind in RowKind])))
+            if len(row_kinds) != len(rows) or pc.any(wrong, min_count=0).as_py():
+                raise SchemaError("row_kinds needs '+I', '-U', '+U' or '-D' for every row", field="row_kind")
+        return plan.codec.encode(conform(rows, arrow_schema(nullable(plan.codec.physical))), row_kinds)
+
+    # --- an object like any other --------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        shown = {key: connectors.masked(key, value, self._spec(key)) for key, value in self._table.options.items()}
+        if self._strict:
+            return f"KeyValueFormat.from_ddl({show(self._table, shown)!r})"
+        row = self._table.physical()
+        schema = ", ".join(f"{quoted(field.name)} {field.type}" for field in row.fields)
+        key = f", primary_key={list(self._table.primary_key)!r}" if self._table.primary_key else ""
+        return f"KeyValueFormat({schema!r}, {shown!r}{key})"
+
+    def _spec(self, key: str) -> Any:
+        """The declaration of a format's option, by its full key."""
+        codec = self._any_plan().codec
+        for format in (codec.key_format, codec.value_format):
+            if format is not None:
+                _, mark, short = f".{key}".partition(f".{format.identifier}.")
+                if mark:
+                    return owner(format.option_specs, short)
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyValueFormat) and (other._table, other._strict) == (self._table, self._strict)
+
+    def __hash__(self) -> int:
+        return hash((self._table.columns, self._table.primary_key, frozenset(self._table.options.items())))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeyValueFormat._of, (self._table, self._strict)
+
+
+def split_errors(df: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """What `decode(df, errors="capture")` gives, parted: the good rows without `error`, and the bad records.
+
+    The bad records have the columns of `error`: `part`, `reason`, `key`, `value` and those of Kafka's other columns
+    that the records had. Each of the two decodes the records when it is read, in one Python node; write both in
+    one `foreachBatch` after `persist()` to decode them once.
+    Raises `ConfigurationError` for a DataFrame without such a column.
+    """
+    from pyspark.sql import functions as F
+
+    field = df.schema["error"].dataType if "error" in df.columns else None
+    if "part" not in getattr(field, "names", ()):
+        raise ConfigurationError("split_errors takes what KeyValueFormat.decode(df, errors='capture') gives")
+    return df.where(F.col("error").isNull()).drop("error"), df.where(F.col("error").isNotNull()).select("error.*")
+
+
+# --- planning ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One direction of a table, fully checked."""
+
+    table: TableDefinition
+    codec: RecordCodec
+    metadata: tuple[MetadataColumn, ...]
+    topics: tuple[str, ...] | None
+    topic_pattern: str | None
+    ignore_errors: bool
+    most_errors: int
+
+
+class _Planner:
+    """The checks of a table for one direction, in the order of Flink's factories."""
+
+    def __init__(self, table: TableDefinition, strict: bool, direction: Direction) -> None:
+        self.table, self.strict, self.direction = table, strict, direction
+        self.given = table.options
+        connectors.check_case(self.given)
+        if strict and "connector" not in self.given:
+            raise OptionError(
+                "Table options do not contain an option key 'connector' for discovering a connector.",
+                option="connector",
+            )
+        self.connector = self.given.get("connector", connectors.KAFKA)
+        self.known = {spec.name for spec in connectors.options_of(self.connector)}
+        self.upsert = self.connector == connectors.UPSERT_KAFKA
+        self.values = _Values(self.connector, self.given)
+        self.physical = table.physical()
+
+    def plan(self) -> _Plan:
+        reading = self.direction == "decode"
+        if not reading:
+            connectors.check_topic(self.values, required=self.strict)
+        key_format = self._key_format()
+        value_key = "format" if "format" in self.given and not self.upsert else "value.format"
+        value_format = self._format(value_key, "value")
+        self._check_options()
+        self._check_connector(reading, key_format, value_format)
+        codec = self._codec(key_format, value_format)
+        if self.table.partition_keys and not reading:
+            raise ConfigurationError(f"table '{self.table.name}' is PARTITIONED BY, which Kafka tables can't write")
+        topics = self.values["topic"]
+        if reading:
+            metadata = readable(self.table.name, self.table.metadata(), value_format)
+        else:
+            metadata = writable(self.table.name, self.table.metadata(), topics)
+        self._check_runtime(reading)
+        self._check_schema("key", key_format, codec.key_schema)
+        self._check_schema("value", value_format, codec.value_schema)
+        return _Plan(
+            self.table,
+            codec,
+            metadata,
+            topics,
+            self.values["topic-pattern"],
+            self.values["ingestion.ignore-errors"],
+            self.values["ingestion.error-tolerance.max-count"],
+        )
+
+    # --- formats -------------------------------------------------------------------------------------------
+
+    def _key_format(self) -> Format | None:
+        if "key.format" not in self.given and not self.upsert:
+            return None
+        found = self._format("key.format", "key")
+        if not self.upsert and found.changelog_mode is not ChangelogMode.INSERT_ONLY:
+            kinds = ", ".join(kind.name for kind in RowKind if found.changelog_mode.contains(kind))
+            raise OptionError(
+                f"A key format should only deal with INSERT-only records. But {found.identifier} has a changelog mode "
+                f"of [{kinds}]. ('key.format')",
+                format=found.identifier,
+                option="key.format",
+            )
+        return found
+
+    def _format(self, option: str, part: Part) -> Format:
+        """The format that an option names, with its own options, which begin with its name."""
+        purpose = "scan" if self.direction == "decode" else "sink"
+        if option not in self.given:
+            raise OptionError(f"Could not find required {purpose} format '{option}'.", option=option)
+        identifier = self.given[option]
+        try:
+            cls = format_class(identifier)
+        except ConfigurationError as error:
+            raise _retold(error, f"option '{option}': ") from error
+        prefix = f"{option.removesuffix('format')}{identifier}."
+        given = {key.removeprefix(prefix): key for key in self.given if key.startswith(prefix)}
+        own = {short: key for short, key in given.items() if owner(cls.option_specs, short) is not None}
+        self.known |= {f"{prefix}{spec.name}" for spec in cls.option_specs} | set(own.values())
+        options: Mapping[str, Any] = {short: self.given[key] for short, key in own.items()}
+        topics: tuple[str, ...] = self.values["topic"] or ()
+        if len(topics) == 1:
+            options = cls.complete_options(options, topic=topics[0], part=part)
+        try:
+            found = cls(options)
+            found.prepare(self.direction, _NO_COLUMNS)
+        except ConfigurationError as error:
+            where = f"Error creating {purpose} format '{identifier}' in option space '{prefix}': "
+            key = f" (option '{prefix}{error.option}')" if error.option else ""
+            raise _retold(error, where, key) from error
+        return found
+
+    # --- connector -----------------------------------------------------------------------------------------
+
+    def _check_options(self) -> None:
+        """Missing, malformed and unknown options, in this order."""
+        if self.strict and "properties.bootstrap.servers" not in self.given:
+            raise OptionError(
+                "One or more required options are missing.\n\nMissing required options are:\n\n"
+                "properties.bootstrap.servers",
+                option="properties.bootstrap.servers",
+            )
+        for key in self.values:
+            self.values[key]
+        connectors.check_unknown(self.connector, self.given, self.known)
+        connectors.check_tolerance(self.values)
+
+    def _check_connector(self, reading: bool, key_format: Format | None, value_format: Format) -> None:
+        if self.upsert:
+            if reading:
+                connectors.check_offsets(self.values, "bounded")
+            for part, format in (("key", key_format), ("value", value_format)):
+                self._check_insert_only(part, format)
+            if not self.table.primary_key:
+                raise ConfigurationError(
+                    "'upsert-kafka' tables require to define a PRIMARY KEY constraint. The PRIMARY KEY specifies which "
+                    "columns should be read from or write to the Kafka message key. The PRIMARY KEY also defines "
+                    "records in the 'upsert-kafka' table should update or delete on which keys."
+                )
+            if not reading:
+                connectors.check_flush(self.values)
+                connectors.check_guarantee(self.values)
+            return
+        if reading:
+            connectors.check_topic(self.values, required=self.strict)
+            connectors.check_offsets(self.values, "startup")
+            connectors.check_offsets(self.values, "bounded")
+        else:
+            connectors.check_partitioner(self.values)
+            connectors.check_guarantee(self.values)
+        if self.table.primary_key and value_format.changelog_mode is ChangelogMode.INSERT_ONLY:
+            raise ConfigurationError(
+                f"The Kafka table '{self.table.name}' with '{value_format.identifier}' format doesn't support defining "
+                "PRIMARY KEY constraint on the table, because it can't guarantee the semantic of primary key.",
+                format=value_format.identifier,
+            )
+
+    def _check_insert_only(self, part: str, format: Format | None) -> None:
+        if format is not None and format.changelog_mode is not ChangelogMode.INSERT_ONLY:
+            raise OptionError(
+                f"'upsert-kafka' connector doesn't support '{format.identifier}' as {part} format, because "
+                f"'{format.identifier}' is not in insert-only mode.",
+                format=format.identifier,
+                option=f"{part}.format",
+            )
+
+    def _check_runtime(self, reading: bool) -> None:
+        """What Flink finds when it makes the source or sink itself."""
+        if not self.strict:
+            return
+        topic, pattern = self.values["topic"], self.values["topic-pattern"]
+        if reading and self.upsert and (topic is None) == (pattern is None):
+            raise OptionError("Either Topic or Topic Pattern must be set for source. ('topic')", option="topic")
+        if not reading and topic == ():
+            raise OptionError("Either Topic or Topic Pattern must be set. ('topic' is empty)", option="topic")
+        if reading:
+            connectors.check_group(self.values, self.given)
+
+    # --- schemas -------------------------------------------------------------------------------------------
+
+    def _codec(self, key_format: Format | None, value_format: Format) -> RecordCodec:
+        fields = (self.table.primary_key or ()) if self.upsert else self.values["key.fields"]
+        key_prefix = self.values["key.fields-prefix"] or ""
+        value_prefix = self.values["value.fields-prefix"] or ""
+        key = key_places(self.physical, fields, key_prefix, has_format=key_format is not None)
+        value = value_places(self.physical, key, self.values["value.fields-include"], key_prefix, value_prefix)
+        return RecordCodec(
+            self.physical,
+            key_format,
+            value_format,
+            None if key_format is None else arrow_schema(projected(self.physical, key, key_prefix)),
+            arrow_schema(projected(self.physical, value, value_prefix)),
+            key,
+            value,
+            self.upsert,
+        )
+
+    def _check_schema(self, part: Part, format: Format | None, schema: pa.Schema | None) -> None:
+        """Types that a format can't serve fail here, for an empty batch."""
+        if format is None or schema is None:
+            return
+        try:
+            if self.direction == "decode":
+                format.decode_batch(pa.array([], pa.binary()), schema)
+            else:
+                format.encode_batch(pa.array([], arrow_type(nullable(row_type(schema)))), schema)
+        except ConfigurationError as error:
+            raise _retold(error, f"{part} format '{format.identifier}': ") from error
+
+
+class _Values(Mapping[str, Any]):
+    """The connector's options, each parsed when it is looked at."""
+
+    def __init__(self, connector: str, given: Mapping[str, str]) -> None:
+        self._connector, self._given = connector, given
+        self._names = [spec.name for spec in connectors.options_of(connector)]
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._names:
+            raise KeyError(key)
+        return connectors.parse(self._connector, key, self._given)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _retold(error: ConfigurationError, before: str, after: str = "") -> ConfigurationError:
+    """The same error with more in its text."""
+    return type(error)(
+        f"{before}{error}{after}", format=error.format, option=error.option, field=error.field, reason=error.reason
+    )
+
+
+def _asked(metadata: MetadataKeys | None) -> list[Column]:
+    """The metadata that a caller asks for: keys, or column names with their keys."""
+    if metadata is None:
+        return []
+    if isinstance(metadata, str):
+        raise MetadataError(f"metadata must be a list of keys or a mapping of column to key, not {metadata!r}")
+    pairs = metadata.items() if isinstance(metadata, Mapping) else [(key, key) for key in metadata]
+    return [Column(name, "metadata", None, key) for name, key in pairs]
+
+
+def _text(value: Any) -> str:
+    """Options are texts, as in a WITH clause; a Python bool or number is taken as its text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise OptionError(f"the value of an option is a text, not {type(value).__name__}")

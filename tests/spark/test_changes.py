@@ -1,0 +1,499 @@
+"""Changes in Spark: exploded, folded into a table, normalised with state; batch and streams, over restarts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import re
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from kvformat.registry import (
+    KeyValueFormat,
+    explode_changes,
+    get_format,
+    latest_by_key,
+    normalize_changes,
+)
+from kvformat.registry.errors import ConfigurationError, MissingExtraError, SchemaError
+from tests import interop, vectors
+from tests.probe import ProbeFormat
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parent.parent.parent
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_LINES = [b"-Ua\n+Ub", b"", None, b"!why", b"+Ic"]
+_CHANGES = "partition INT, offset BIGINT, row_index INT, id INT, v STRING, row_kind STRING"
+
+
+@pytest.fixture
+def rocksdb(spark: Any) -> Iterator[None]:
+    before = spark.conf.get(_PROVIDER)
+    spark.conf.set(_PROVIDER, _ROCKSDB)
+    yield
+    spark.conf.set(_PROVIDER, before)
+
+
+@pytest.fixture
+def classic(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--spark-mode") == "connect":
+        pytest.skip("plans are read from the classic session")
+
+
+def _rows(df: Any, *order: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = (df.orderBy(*order) if order else df).toArrow().to_pylist()
+    return rows
+
+
+def _plan(df: Any) -> str:
+    plan: str = df._jdf.queryExecution().executedPlan().toString()
+    return plan
+
+
+# --- explode_changes -------------------------------------------------------------------------------------
+
+
+def _messages(spark: Any) -> Any:
+    return spark.createDataFrame(list(enumerate(_LINES)), "n INT, value BINARY").withColumn("x.y", F.lit("kept"))
+
+
+def test_rows_become_lines(spark: Any) -> None:
+    good = _messages(spark).where("n <> 3")
+    rows = ProbeFormat().decode_rows("value", "v STRING", metadata=["probe.length"])
+    changes = explode_changes(good, rows, keep=["n", "x.y"])
+    assert changes.columns == ["n", "x.y", "v", "probe.length", "row_kind", "row_index"]
+    assert _rows(changes, "n", "row_index") == [
+        {"n": 0, "x.y": "kept", "v": "a", "probe.length": 7, "row_kind": "-U", "row_index": 0},
+        {"n": 0, "x.y": "kept", "v": "b", "probe.length": 7, "row_kind": "+U", "row_index": 1},
+        {"n": 4, "x.y": "kept", "v": "c", "probe.length": 3, "row_kind": "+I", "row_index": 0},
+    ]
+    assert explode_changes(good, rows).columns == ["v", "probe.length", "row_kind", "row_index"]
+    everything = explode_changes(good.withColumn("rows", rows), "rows", keep="*", outer=True)
+    assert everything.columns[:4] == ["n", "value", "x.y", "rows"]
+    assert [(row["n"], row["v"], row["row_kind"], row["row_index"]) for row in _rows(everything, "n", "row_index")] == [
+        (0, "a", "-U", 0), (0, "b", "+U", 1), (1, None, None, None), (2, None, None, None), (4, "c", "+I", 0)
+    ]  # fmt: skip
+
+
+def test_bad_messages_stay_visible(spark: Any) -> None:
+    rows = ProbeFormat().decode_rows("value", "v STRING", errors="capture")
+    changes = explode_changes(_messages(spark), rows, keep="n")
+    assert changes.columns == ["n", "v", "row_kind", "row_index", "error"]
+    bad = {"n": 3, "v": None, "row_kind": None, "row_index": None}
+    assert _rows(changes, "n", "row_index") == [
+        {"n": 0, "v": "a", "row_kind": "-U", "row_index": 0, "error": None},
+        {"n": 0, "v": "b", "row_kind": "+U", "row_index": 1, "error": None},
+        bad | {"error": {"reason": "probe: why", "message": b"!why"}},
+        {"n": 4, "v": "c", "row_kind": "+I", "row_index": 0, "error": None},
+    ]
+    outer = _rows(explode_changes(_messages(spark), rows, keep="n", outer=True), "n", "row_index")
+    assert [row["n"] for row in outer] == [0, 0, 1, 2, 3, 4]
+    assert [row["n"] for row in outer if row["error"]] == [3]
+
+
+def test_explode_says_what_it_takes(spark: Any) -> None:
+    messages = _messages(spark)
+    with pytest.raises(ConfigurationError, match="column that decode_rows gives, not one of type binary"):
+        explode_changes(messages, "value")
+    with pytest.raises(ConfigurationError, match="decode_rows"):
+        explode_changes(messages, get_format("json").decode("value", "a INT"))
+    rows = ProbeFormat().decode_rows("value", "n STRING")
+    with pytest.raises(ConfigurationError, match=r"two columns would be named 'n'.*F.col\('n'\).alias"):
+        explode_changes(messages, rows, keep=["n"])
+    with pytest.raises(ConfigurationError, match="'row_index'"):
+        explode_changes(messages, ProbeFormat().decode_rows("value", "row_index STRING"))
+    assert explode_changes(messages, rows, keep=[F.col("n").alias("number")]).columns[:2] == ["number", "n"]
+
+
+@pytest.mark.parametrize("errors", ["raise", "capture"])
+def test_explode_leaves_one_python_node(spark: Any, classic: None, errors: Any) -> None:
+    rows = ProbeFormat().decode_rows("value", "v STRING", metadata=["probe.length"], errors=errors)
+    changes = explode_changes(_messages(spark), rows, keep="n")
+    plan = _plan(changes.where("v = 'a' AND row_kind <> '-D' AND `probe.length` > 1 AND n < 9").select("v", "n"))
+    assert plan.count("ArrowEvalPython") == 1, plan
+
+
+# --- latest_by_key ---------------------------------------------------------------------------------------
+
+
+def _random_changes(seed: int, count: int) -> list[tuple[Any, ...]]:
+    """Changes of few keys, some of them NULL; several rows with one offset."""
+    chosen = random.Random(seed)
+    rows = []
+    for n in range(count):
+        kind = chosen.choice(["+I", "+U", "+U", "-U", "-D"])
+        key = chosen.choice([None, *range(count // 6)])
+        rows.append((0, n // 3, n % 3, key, None if kind == "-D" else chosen.choice("abc"), kind))
+    return rows
+
+
+def test_the_last_row_of_a_key_counts(spark: Any) -> None:
+    rows = _random_changes(1, 600)
+    last = {row[3]: row for row in rows}
+    shuffled = random.Random(2).sample(rows, len(rows))
+    changes = spark.createDataFrame(shuffled, _CHANGES).repartition(4)
+    table = latest_by_key(changes, "id")
+    assert table.columns == ["partition", "offset", "id", "v"]
+    assert {(row["id"], row["v"]) for row in _rows(table)} == {
+        (key, row[4]) for key, row in last.items() if row[5] in ("+I", "+U")
+    }
+    marked = _rows(latest_by_key(changes, ["id"], ["offset"], deletes=True))
+    assert {(row["id"], row["v"], row["row_kind"]) for row in marked} == {
+        (key, row[4], "+U" if row[5] in ("+I", "+U") else "-D") for key, row in last.items()
+    }
+    assert len(marked) == len(last)
+
+
+def test_an_update_may_change_its_key(spark: Any) -> None:
+    rows = [(0, 0, 0, 1, "a", "+I"), (0, 1, 0, 1, "a", "-U"), (0, 1, 1, 2, "a", "+U")]
+    rows += [(0, 2, 0, 3, "c", "+I"), (0, 3, 0, 3, "c", "-D"), (0, 4, 0, 3, "d", "+I")]
+    table = latest_by_key(spark.createDataFrame(rows, _CHANGES), "id")
+    assert [(row["id"], row["v"]) for row in _rows(table, "id")] == [(2, "a"), (3, "d")]
+
+
+def test_keys_and_order_of_every_kind(spark: Any) -> None:
+    schema = "`k.x` STRING, s STRUCT<a: INT, m: ARRAY<STRING>>, m MAP<STRING, INT>, at TIMESTAMP, n INT"
+    rows = [
+        ("p", (1, ["q"]), {"z": 1}, dt.datetime(2024, 1, 2), 1),
+        ("p", (1, ["q"]), {"z": 2}, None, 2),
+        ("p", (1, ["r"]), None, dt.datetime(2024, 1, 1), 3),
+        ("p", (None, None), {}, None, 4),
+        ("p", None, {"n": 0}, None, 5),
+    ]
+    inserts = spark.createDataFrame(rows, schema)
+
+    def numbers(keys: Any) -> list[int]:
+        return [row["n"] for row in _rows(latest_by_key(inserts, keys, ["at", F.col("n")]), "n")]
+
+    assert numbers(["k.x", "s"]) == [1, 3, 4, 5]
+    assert numbers("s.a") == [1, 5]  # no struct and no field are the same key
+    assert numbers([F.col("s.m")[0], "k.x"]) == [1, 3, 5]
+
+
+def test_folding_is_one_shuffle_without_python(spark: Any, classic: None) -> None:
+    changes = spark.range(9).selectExpr("id % 3 AS id", "id AS n", "'+I' AS row_kind")
+    plan = _plan(latest_by_key(changes, "id", "n"))
+    assert "Python" not in plan
+    assert plan.count("Exchange hashpartitioning") == 1, plan
+
+
+def test_what_cannot_be_folded(spark: Any) -> None:
+    changes = spark.createDataFrame(_random_changes(3, 9), _CHANGES)
+    with pytest.raises(ConfigurationError, match="no column 'partition' to put the changes in order"):
+        latest_by_key(changes.drop("partition"), "id")
+    with pytest.raises(ConfigurationError, match="at least one key"):
+        latest_by_key(changes, [])
+    captured = ProbeFormat().decode_rows("value", "v STRING", errors="capture")
+    with pytest.raises(ConfigurationError, match=r"holds bad records too.*error IS NULL"):
+        latest_by_key(explode_changes(_messages(spark), captured, keep="n"), "v", "n")
+    with pytest.raises(ConfigurationError, match="call it in foreachBatch"):
+        latest_by_key(spark.readStream.format("rate").load(), "value", "timestamp")
+    for kind, shown in (("'X'", "'X'"), ("CAST(NULL AS STRING)", "NULL")):
+        with pytest.raises(Exception, match=f"row_kind is .*, not {shown}"):
+            latest_by_key(changes.withColumn("row_kind", F.expr(kind)), "id").collect()
+
+
+# --- normalize_changes -----------------------------------------------------------------------------------
+
+
+def _flink(state: dict[Any, Any], rows: list[tuple[Any, ...]], *, update_before: bool) -> list[tuple[Any, ...]]:
+    """DeduplicateFunctionHelper.processLastRowOnChangelog, on (key, value, kind); an update's -U is dropped before."""
+    out = []
+    for n, (key, value, kind) in enumerate(rows):
+        following = [row for row in rows[n + 1 :] if row[0] == key][:1]
+        if kind == "-U" and following and following[0][2] in ("+I", "+U"):
+            continue
+        known = key in state
+        if kind in ("-D", "-U"):
+            if known:
+                out.append((key, state.pop(key), "-D"))
+        elif not known:
+            out.append((key, value, "+I"))
+        elif state[key] != value:
+            out += [(key, state[key], "-U")] if update_before else []
+            out.append((key, value, "+U"))
+        if kind in ("+I", "+U"):
+            state[key] = value
+    return out
+
+
+def _by_key(rows: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
+    lists: dict[Any, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        lists.setdefault(row[0], []).append(row)
+    return lists
+
+
+@pytest.mark.parametrize("update_before", [True, False])
+def test_a_stream_is_normalised_over_restarts(spark: Any, rocksdb: None, tmp_path: Path, update_before: bool) -> None:
+    source, sink = tmp_path / "in", tmp_path / "out"
+    changes = _random_changes(5, 240)
+    state: dict[Any, Any] = {}
+    for run, schema in enumerate([_CHANGES, _CHANGES + ", new DECIMAL(5, 2)"]):  # the table gets a column in between
+        batch = changes[run * 120 : run * 120 + 120]
+        shuffled = random.Random(run).sample(batch, len(batch))
+        spark.createDataFrame(shuffled, _CHANGES).repartition(2).write.mode("append").parquet(str(source))
+        known = {row["file"] for row in _written(spark, sink)} if run else set()
+        stream = spark.readStream.schema(schema).parquet(str(source))
+        query = (
+            normalize_changes(stream, "id", update_before=update_before)
+            .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(sink))
+        )
+        query.awaitTermination()
+        got = [(row["id"], row["v"], row["row_kind"]) for row in _written(spark, sink) if row["file"] not in known]
+        wanted = _flink(state, [row[3:] for row in batch], update_before=update_before)
+        assert _by_key(got) == _by_key(wanted), f"run {run}"
+        assert len(got) > 20
+
+
+def _written(spark: Any, sink: Path) -> list[dict[str, Any]]:
+    """The rows of all files, in the order in which they were written."""
+    rows = spark.read.parquet(str(sink)).select("*", F.col("_metadata.file_name").alias("file"), "_metadata.row_index")
+    return _rows(rows, "file", "row_index")
+
+
+_TYPED = (  # a type, and two of its values; the third is NULL
+    ("STRUCT<a: INT, `b.c`: STRING>", "named_struct('a', 1, 'b.c', 'x')", "named_struct('a', NULL, 'b.c', '')"),
+    ("BOOLEAN", "true", "false"),
+    ("TINYINT", "-128", "127"),
+    ("BIGINT", "9007199254740993", "-1"),
+    ("FLOAT", "1.1", "'-0.0'"),
+    ("DOUBLE", "2e23", "'-Infinity'"),
+    ("DECIMAL(38, 18)", "12345678901234567890.100000000000000001", "0"),
+    ("STRING", "'é\"\\n😀'", "''"),
+    ("BINARY", "X'00FF'", "X''"),
+    ("DATE", "'0001-01-01'", "'9999-12-31'"),
+    ("TIMESTAMP_NTZ", "'2024-03-10 02:30:00.000001'", "'0001-01-01 00:00:00'"),
+    ("TIMESTAMP", "timestamp_micros(1730610000123456)", "timestamp_micros(1730613600123456)"),  # one wall clock
+    ("TIME(6)", "'23:59:59.999999'", "'00:00:00'"),
+    ("INTERVAL DAY TO SECOND", "INTERVAL '-1 02:03:04.000005' DAY TO SECOND", "INTERVAL '0' SECOND"),
+    ("INTERVAL YEAR TO MONTH", "INTERVAL '-1-2' YEAR TO MONTH", "INTERVAL '7' MONTH"),
+    ("ARRAY<TIMESTAMP>", "array(timestamp_micros(1730613600000001), NULL)", "array()"),
+    ("MAP<DATE, DECIMAL(5, 2)>", "map(DATE'1969-12-31', NULL, DATE'2024-02-29', 1.5)", "map()"),
+    (
+        "STRUCT<x: ARRAY<STRUCT<y: FLOAT>>, m: MAP<STRING, STRUCT<z: TIMESTAMP>>>",
+        "named_struct('x', array(named_struct('y', 'NaN'), NULL), 'm', map('', named_struct('z', DATE'1969-12-31')))",
+        "named_struct('x', NULL, 'm', NULL)",
+    ),
+)
+
+
+def test_values_of_every_type_survive(spark: Any, rocksdb: None, time_zone: str) -> None:
+    rows = [", ".join(f"CAST({of[n]} AS {of[0]}) AS c{c}" for c, of in enumerate(_TYPED)) for n in (1, 2)]
+    rows.append(", ".join(f"CAST(NULL AS {type_}) AS c{c}" for c, (type_, *_) in enumerate(_TYPED)))
+    table = spark.sql(" UNION ALL ".join(f"SELECT {n} AS offset, {row}" for n, row in enumerate(rows)))
+    twice = table.unionByName(table.withColumn("offset", F.col("offset") + 10))  # repeats, which are dropped
+    result = normalize_changes(twice, "c0", "offset")
+    assert result.drop("row_kind").schema.simpleString() == table.drop("offset").schema.simpleString()
+    assert [row["row_kind"] for row in _rows(result.select("row_kind"))] == ["+I"] * 3
+    texts = [_exact(name, type_).alias(name) for name, (type_, *_) in zip(table.columns[1:], _TYPED, strict=True)]
+    assert sorted(map(repr, _rows(result.select(*texts)))) == sorted(map(repr, _rows(table.select(*texts))))
+
+
+def _exact(name: str, type_: str) -> Any:
+    """Spark's own text of a value; of an instant its number, for one wall clock may stand for two."""
+    exact = {"TIMESTAMP": F.unix_micros, "BINARY": F.hex}.get(type_, F.col)
+    return exact(name).cast("string")
+
+
+def test_a_map_in_another_order_is_the_same_row(spark: Any, rocksdb: None) -> None:
+    maps = ["map('a', 1, 'b', 2)", "map('b', 2, 'a', 1)", "map('b', 2, 'a', 1, 'c', NULL)"]
+    df = spark.sql(" UNION ALL ".join(f"SELECT {n} AS n, 1 AS id, {m} AS m" for n, m in enumerate(maps)))
+    got = _rows(normalize_changes(df, "id", "n").select("row_kind", F.size("m").alias("size")))
+    assert [(row["row_kind"], row["size"]) for row in got] == [("+I", 2), ("-U", 2), ("+U", 3)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hand_upsert_identical",
+        "hand_upsert_tombstone_first",
+        "upsert_composite_avro_avro",
+        "upsert_composite_prefix_except_json_json",
+        "upsert_csv_avro-confluent",
+        "upsert_csv_csv",
+    ],
+)
+def test_it_gives_what_flink_reads(spark: Any, rocksdb: None, tmp_path: Path, name: str) -> None:
+    """What Flink's own ChangelogNormalize gave for the records of an upsert topic; keys may come in another order."""
+    case = interop.cases()[name]
+    table, row = interop.table(case), interop.row_type(interop.table(case))
+    places = [[field.name for field in row.fields].index(key) for key in table.primary_key or ()]
+    data = [interop.binary(case, part).to_pylist() for part in ("key", "value")]
+    kafka = [(r["partition"], r["offset"], *kv) for r, *kv in zip(case["records"], *data, strict=True)]
+    df = spark.createDataFrame(kafka, "partition INT, offset BIGINT, key BINARY, value BINARY").repartition(3)
+    fmt = KeyValueFormat.from_ddl(interop.ddl(case, tmp_path))
+    complete = normalize_changes(fmt.decode(df, metadata=["partition", "offset"]), table.primary_key or ())
+    columns = [complete.columns.index(field.name) for field in row.fields]
+    got = [
+        (
+            str(batch["row_kind"][i]),
+            tuple(vectors.from_arrow(batch[n][i], f.type) for n, f in zip(columns, row.fields, strict=True)),
+        )
+        for batch in complete.toArrow().to_batches()
+        for i in range(batch.num_rows)
+    ]
+
+    def by_key(rows: list[interop.Row]) -> list[interop.Row]:
+        return sorted(rows, key=lambda row: repr([row[1][place] for place in places]))
+
+    found, wanted = by_key(got), by_key(interop.wanted_rows(case, row))
+    assert [kind for kind, _ in found] == [kind for kind, _ in wanted]
+    assert all(vectors.same(a, b, row) for (_, a), (_, b) in zip(found, wanted, strict=True))
+
+
+def test_order_is_spark_s(spark: Any, rocksdb: None) -> None:
+    """NULL first, NaN last, and the row's place in its message decides ties."""
+    nan = float("nan")
+    rows = [(None, 0, "a"), (-1.0, 0, "b"), (0.5, 1, "d"), (0.5, 0, "c"), (nan, 0, "e"), (nan, 1, "f")]
+    df = spark.createDataFrame(rows[::-1], "at DOUBLE, row_index INT, v STRING").withColumn("id", F.lit(1))
+    got = _rows(normalize_changes(df, "id", "at", update_before=False))
+    assert [row["v"] for row in got] == list("abcdef")
+    kept = normalize_changes(df, "id", "at", columns=["id", "at"])
+    assert kept.columns == ["id", "at", "row_kind"]
+    assert [row["at"] for row in _rows(kept)][:2] == [None, None]
+
+
+def test_what_is_missing_is_said_before_a_query_starts(spark: Any, rocksdb: None, monkeypatch: Any) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ConfigurationError, match="no column 'partition'"):
+        normalize_changes(stream, "value")
+    with pytest.raises(SchemaError, match="no column 'nope'"):
+        normalize_changes(stream, "value", "timestamp", columns=["nope"])
+    with pytest.raises(SchemaError, match="no column is left"):
+        normalize_changes(stream, "value", ["timestamp", "value"])
+    structs = stream.select("value", F.struct("timestamp").alias("at"))
+    with pytest.raises(SchemaError, match="in order by a column of type struct"):
+        normalize_changes(structs, "value", "at")
+    with pytest.raises(SchemaError, match="can't hold a column of type variant"):
+        normalize_changes(stream.withColumn("v", F.expr("parse_json('1')")), "value", "timestamp")
+    spark.conf.set(_PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    with pytest.raises(ConfigurationError, match=re.escape(f'spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")')) as caught:
+        normalize_changes(stream, "value", "timestamp")
+    assert caught.value.option == _PROVIDER
+    spark.conf.set(_PROVIDER, _ROCKSDB)
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(MissingExtraError, match=r"kvformat\[state\]"):
+        normalize_changes(stream, "value", "timestamp")
+
+
+# --- the docs, and Debezium ------------------------------------------------------------------------------
+
+
+def _goods(op: str, before: Any, after: Any) -> str:
+    return json.dumps({"before": before, "after": after, "op": op})
+
+
+def test_the_recipes_of_the_docs(spark: Any, rocksdb: None, tmp_path: Path) -> None:
+    """The snippets of docs/changes.md run and give what the page shows; the stream keeps its table over two batches."""
+    page = (ROOT / "docs" / "changes.md").read_text(encoding="utf-8")
+    source, table = str(tmp_path / "in"), str(tmp_path / "table")
+    scope: dict[str, Any] = {"__name__": "__snippet__", "spark": spark, "source": source, "table": table}
+    for snippet in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(snippet, "changes.md", "exec"), scope)
+    assert _texts(scope["changes"], "offset", "row_index") == _shown(page, "partition")
+    assert _texts(scope["goods"].select("id", "name")) == [["1", "red pen"]]
+    assert [row["row_kind"] for row in _rows(scope["complete"].where("id = 1"))] == ["+I", "-U", "+U"]
+    assert _texts(scope["orders"], "id") == _shown(page, "id | amount")
+
+    a, b, c = ({"id": n, "name": name} for n, name in ((1, "a"), (2, "b"), (None, "c")))
+    _put(spark, source, 0, [_goods("c", None, a), _goods("r", None, b), _goods("c", None, c), None])
+    scope["run_stream"]()
+    assert _texts(spark.read.parquet(f"{table}/0"), "id") == [["NULL", "c"], ["1", "a"], ["2", "b"]]
+    moved, new = {"id": 9, "name": "a"}, {"id": 4, "name": "d"}
+    changed = [_goods("u", a, moved), _goods("d", b, None), None, _goods("u", c, {"id": None, "name": "C"})]
+    changed += [_goods("c", None, new), _goods("d", new, None), None, _goods("c", None, b | {"name": "B"})]
+    _put(spark, source, 4, changed)
+    scope["run_stream"]()
+    assert _texts(spark.read.parquet(f"{table}/1"), "id") == [["NULL", "C"], ["2", "B"], ["9", "a"]]
+
+
+def _put(spark: Any, source: str, offset: int, messages: list[str | None]) -> None:
+    rows = [(0, offset + n, message and message.encode()) for n, message in enumerate(messages)]
+    df = spark.createDataFrame(rows, "partition INT, offset BIGINT, value BINARY")
+    df.coalesce(1).write.mode("append").parquet(source)
+
+
+def _texts(df: Any, *order: str) -> list[list[str]]:
+    """Values as Spark prints them."""
+    cells = [F.coalesce(F.col(f"`{name}`").cast("string"), F.lit("NULL")).alias(name) for name in df.columns]
+    return [list(row.values()) for row in _rows((df.orderBy(*order) if order else df).select(*cells))]
+
+
+def _shown(page: str, head: str) -> list[list[str]]:
+    """The rows of the table in a page whose head begins like this."""
+    lines = page.split(f"\n| {head}", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "options", "columns"),
+    [
+        (
+            "shop.inventory.orders",
+            "order_id",
+            {"schema-include": "true", "timestamp-format.standard": "ISO-8601"},
+            "order_id INT, customer STRING, amount DECIMAL(10, 2), status STRING, order_date INT, created_at BIGINT, "
+            "updated_at TIMESTAMP_LTZ(3)",
+        ),
+        (
+            "bank.public.accounts",
+            "account_id",
+            {"timestamp-format.standard": "ISO-8601"},
+            "account_id BIGINT, owner STRING, balance DECIMAL(14, 2), active BOOLEAN, opened INT, last_seen BIGINT, "
+            "updated_at TIMESTAMP_LTZ(6)",
+        ),
+    ],
+)
+def test_debezium_topics_become_tables(
+    spark: Any, time_zone: str, topic: str, key: str, options: dict[str, str], columns: str
+) -> None:
+    lines = (ROOT / "fixtures" / "debezium" / f"{topic}.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    current: dict[Any, dict[str, Any]] = {}
+    for value in (json.loads(r["value"]) for r in records if r["value"]):
+        value = value.get("payload", value)
+        if value["after"]:
+            current[value["after"][key]] = value["after"]
+        else:
+            del current[value["before"][key]]
+    rows = [(r["partition"], r["offset"], r["value"] and r["value"].encode()) for r in records]
+    df = spark.createDataFrame(rows, "partition INT, offset BIGINT, value BINARY").repartition(3)
+    decoded = get_format("debezium-json", options).decode_rows("value", columns, metadata=["source.table"])
+    changes = explode_changes(df, decoded, keep=["partition", "offset"])
+    assert {row["source.table"] for row in _rows(changes.select("`source.table`").distinct())} == {topic.split(".")[2]}
+    table = _rows(latest_by_key(changes, key).drop("partition", "offset", "source.table"))
+    assert {row[key]: {name: _plain(value) for name, value in row.items()} for row in table} == {
+        number: {name: _plain(value, name) for name, value in row.items()} for number, row in current.items()
+    }
+
+
+def _plain(value: Any, name: str = "") -> Any:
+    """Decimals and instants alike in the messages and in the rows."""
+    if name == "updated_at":
+        value = dt.datetime.fromisoformat(value)
+    if name in ("amount", "balance") and value is not None:
+        value = Decimal(value)
+    return value.timestamp() if isinstance(value, dt.datetime) else value
+
+
+def test_the_debezium_topics_are_as_their_script_writes_them(tmp_path: Path, monkeypatch: Any) -> None:
+    folder = ROOT / "fixtures" / "debezium"
+    scope: dict[str, Any] = {"__name__": "generate", "__file__": str(folder / "generate.py")}
+    monkeypatch.setitem(sys.modules, "generate", type(sys)("generate"))  # dataclasses look their module up
+    exec(compile((folder / "generate.py").read_text(encoding="utf-8"), "generate.py", "exec"), scope)
+    scope["FOLDER"] = tmp_path
+    for topic in (scope["orders"](), scope["accounts"]()):
+        topic.write()
+        assert (tmp_path / f"{topic.topic}.jsonl").read_bytes() == (folder / f"{topic.topic}.jsonl").read_bytes()

@@ -1,4 +1,7 @@
-"""What the benchmarks share: CPU seconds of a whole process tree, rounds, and the stored result.
+"""What the benchmarks share: CPU seconds of a whole process tree, rounds, the stored result, the command line.
+
+    benchmark              parts                       their stored form (`document`)
+    json_orders.py   ->    decode, encode, ...   ->    per_cpu_second, ratios, records, environment
 
 A speed is records per CPU-second of the JVM and Python together. Threads that wait cost nothing, so results from
 machines with other numbers of cores can be compared; garbage collection, the compilers of the JVM and Python
@@ -7,6 +10,7 @@ workers that have ended all count.
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import functools
 import importlib.metadata
@@ -23,9 +27,42 @@ from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # its types are a package of their own
+import pyarrow as pa
 
 RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("kvformat", "pyspark", "pyarrow", "numpy", "orjson", "fastavro")
 Task = Callable[[], object]
+Part = Callable[[int, int], dict[str, Any]]  # (records, rounds) -> document(...)
+
+
+def run(name: str, about: str, parts: Mapping[str, Part], facts: Mapping[str, Any]) -> None:
+    """The command line of a benchmark: measures the parts asked for, and stores their documents beside the facts."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default=",".join(parts), help="parts, with commas between")
+    parser.add_argument("--no-store", action="store_true", help="print the figures, leave the stored ones alone")
+    arguments = parser.parse_args()
+    asked = arguments.only.split(",")
+    if unknown := set(asked) - set(parts):
+        parser.error(f"unknown parts {sorted(unknown)}; there are {', '.join(parts)}")
+    pa.set_cpu_count(1)
+    documents = {part: parts[part](arguments.records, arguments.rounds) for part in parts if part in asked}
+    if not arguments.no_store:
+        print(f"\nstored in {store(name, parts, {**facts, **documents})}")
+
+
+def document(speeds: Mapping[str, Speed], pairs: Iterable[tuple[str, str]], records: int) -> dict[str, Any]:
+    """A part as it is stored, with the run it comes from, because a file may hold parts of several runs.
+
+    `pairs` are a task of ours and a yardstick each.
+    """
+    return {
+        "per_cpu_second": {name: speed.stored() for name, speed in speeds.items()},
+        "ratios": ratios(speeds, pairs),
+        "records": records,
+        "environment": environment(*PACKAGES),
+    }
 
 
 def tree_cpu_seconds() -> float:
@@ -106,12 +143,13 @@ def environment(*packages: str) -> dict[str, Any]:
     }
 
 
-def store(name: str, document: Mapping[str, Any]) -> Path:
+def store(name: str, parts: Iterable[str], measured: Mapping[str, Any]) -> Path:
     """Write `results/<name>.json`; parts that were not measured this time are kept as they are."""
     path = RESULTS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    kept = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**kept, **document}, indent=2, ensure_ascii=False) + "\n")
+    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept = {part: old[part] for part in parts if part in old}
+    path.write_text(json.dumps({**kept, **measured}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 

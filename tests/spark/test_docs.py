@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["README.md", "docs/plugins.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/key-value.md", "docs/plugins.md"])
 def test_snippets_run(page: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "_registered", {})
     snippets = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
@@ -29,9 +31,29 @@ def test_snippets_run(page: str, spark: Any, monkeypatch: pytest.MonkeyPatch) ->
             assert value.toArrow().num_rows > 0, name
 
 
-def test_option_tables_are_current() -> None:
-    run = subprocess.run([sys.executable, str(ROOT / "scripts" / "docs"), "--check"], capture_output=True, text=True)
+def _check(root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(root / "scripts" / "docs"), "--check"], capture_output=True, text=True)
+
+
+def test_generated_tables_are_current() -> None:
+    run = _check(ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_changed_figure_is_noticed(tmp_path: Path) -> None:
+    for part in ("scripts/docs", "README.md", "benchmarks/results"):
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        (tmp_path / part).parent.mkdir(exist_ok=True)
+        copy(ROOT / part, tmp_path / part)
+    assert _check(tmp_path).returncode == 0
+    stored = tmp_path / "benchmarks" / "results" / "json_orders.json"
+    figures = json.loads(stored.read_text(encoding="utf-8"))
+    figures["encode"]["per_cpu_second"]["kvformat encode"]["median"] += 1
+    stored.write_text(json.dumps(figures), encoding="utf-8")
+    run = _check(tmp_path)
+    assert (run.returncode, run.stdout) == (1, "README.md is not current: run scripts/docs\n")
+    stored.unlink()
+    assert "there are no stored figures of benchmark 'json_orders'" in _check(tmp_path).stderr
 
 
 def test_links_lead_somewhere() -> None:

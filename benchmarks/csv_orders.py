@@ -1,0 +1,211 @@
+r"""`csv` on flat orders of nine fields and about 100 bytes, against Spark's own functions and Python's `csv.reader`.
+
+    scripts/benchmark csv_orders
+    scripts/benchmark csv_orders --records 300000 --only kernel,variants
+
+Four parts, each with its figures in `results/csv_orders.json`:
+
+    decode    Spark: `decode` against `from_csv` with the same types, and an arrow_udf that returns its input
+    encode    Spark: `encode` against `to_csv`
+    kernel    one thread, no Spark: `decode_batch` against `csv.reader` + `pa.array`
+    variants  `decode_batch` of the same orders with other quotes, escapes, blanks, line ends and empty fields
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from _measure import Task, document, measure, run, table
+from _orders import BATCH, SEED, chunks
+from _spark import cached_frame, expect_equal, identity, into_nothing
+
+from kvformat.registry import get_format
+from kvformat.registry.ddl import parse_schema
+from kvformat.registry.types import arrow_schema, arrow_type, spark_schema
+
+SCHEMA = (
+    "order_id BIGINT, customer STRING, product STRING, weight DOUBLE, price DECIMAL(10, 2), ordered_at TIMESTAMP(3), "
+    "paid BOOLEAN, city STRING, floor INT"
+)
+ROW = parse_schema(SCHEMA)
+OPTIONS = {"null-literal": ""}  # as Spark's own functions have it
+
+
+def flat_orders(records: int) -> Iterator[pa.StructArray]:
+    """The orders without their tags, and of their address only city and floor."""
+    for rows in chunks(records):
+        order_id, customer, product, weight, price, ordered_at, paid, _, address = rows.flatten()
+        city, _, floor = address.flatten()
+        columns = [order_id, customer, product, weight, price, ordered_at, paid, city, floor]
+        yield pa.StructArray.from_arrays(columns, fields=list(arrow_schema(ROW)))
+
+
+def messages_of(records: int) -> Iterator[pa.BinaryArray]:
+    """The orders as Flink would write them."""
+    fmt = get_format("csv", OPTIONS)
+    for rows in flat_orders(records):
+        yield fmt.encode_batch(rows, SCHEMA).messages
+
+
+# --- in Spark ------------------------------------------------------------------------------------------
+
+
+def measure_decode(records: int, rounds: int) -> dict[str, Any]:
+    """`decode` against `from_csv`."""
+    from pyspark.sql import functions as F
+
+    with cached_frame(pa.table({"value": messages}) for messages in messages_of(records)) as frame:
+        ours = get_format("csv", OPTIONS).decode("value", SCHEMA)
+        theirs = F.from_csv(F.col("value").cast("string"), spark_schema(ROW).toDDL())
+        expect_equal(frame, ours, theirs)
+        tasks = {
+            "identity arrow_udf": into_nothing(frame, identity("value")),
+            "from_csv": into_nothing(frame, theirs),
+            "kvformat decode": into_nothing(frame, ours),
+        }
+        speeds = measure(tasks, records=records, rounds=rounds)
+    print(table("decode in Spark, records per CPU-second", speeds, "from_csv"))
+    return document(speeds, [("kvformat decode", "from_csv"), ("kvformat decode", "identity arrow_udf")], records)
+
+
+def measure_encode(records: int, rounds: int) -> dict[str, Any]:
+    """`encode` against `to_csv`, which quotes in another way; so ours is held against the kernel's bytes."""
+    from pyspark.sql import functions as F
+
+    with cached_frame(pa.Table.from_struct_array(rows) for rows in flat_orders(records)) as frame:
+        fmt, row = get_format("csv", OPTIONS), F.struct(*frame.columns)
+        ours, by_arrow = fmt.encode(row, SCHEMA), fmt.encode(row, SCHEMA, engine="arrow")
+        expect_equal(frame, ours, by_arrow)
+        tasks = {
+            "to_csv": into_nothing(frame, F.to_csv(row)),
+            "kvformat encode": into_nothing(frame, ours),
+            "kvformat encode, engine='arrow'": into_nothing(frame, by_arrow),
+        }
+        speeds = measure(tasks, records=records, rounds=rounds)
+    print(table("encode in Spark, records per CPU-second", speeds, "to_csv"))
+    pairs = [("kvformat encode", "to_csv"), ("kvformat encode, engine='arrow'", "to_csv")]
+    return document(speeds, pairs, records)
+
+
+# --- the kernel alone ----------------------------------------------------------------------------------
+
+
+def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
+    """`decode_batch` against Python's csv module, into the same types."""
+    records = min(records, 500_000)
+    messages = [part for chunk in messages_of(records) for part in _batches(chunk)]
+    lines = [[m.decode() for m in batch.to_pylist()] for batch in messages]
+    tasks = {
+        "csv.reader + pa.array": lambda: [_by_csv_reader(batch) for batch in lines],
+        "kvformat decode_batch": _kernel(messages, OPTIONS),
+    }
+    speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
+    print(table("kernel, one thread, records per CPU-second", speeds, "csv.reader + pa.array"))
+    return document(speeds, [("kvformat decode_batch", "csv.reader + pa.array")], records)
+
+
+def _batches(messages: pa.BinaryArray) -> list[pa.BinaryArray]:
+    return [pa.concat_arrays([messages[i : i + BATCH]]) for i in range(0, len(messages), BATCH)]
+
+
+def _kernel(batches: list[pa.BinaryArray], options: Mapping[str, str]) -> Task:
+    fmt, schema = get_format("csv", options), arrow_schema(ROW)
+    return lambda: [fmt.decode_batch(batch, schema) for batch in batches]
+
+
+def _by_csv_reader(lines: list[str]) -> pa.StructArray:
+    columns = zip(*csv.reader(lines), strict=True)
+    fields = list(arrow_type(ROW))
+    texts = [pa.array([text or None for text in column], pa.string()) for column in columns]
+    return pa.StructArray.from_arrays([t.cast(f.type) for t, f in zip(texts, fields, strict=True)], fields=fields)
+
+
+# --- ordinary input that is not what Flink writes ------------------------------------------------------
+
+_NUMBERS = [field.type.root not in ("VARCHAR", "TIMESTAMP") for field in ROW.fields]
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _all_quoted(rng: random.Random, order: list[str]) -> str:
+    return ",".join(map(_quoted, order))
+
+
+def _few_quotes(rng: random.Random, order: list[str]) -> str:
+    """Quotes only where a delimiter makes them necessary, as most libraries write."""
+    return ",".join(_quoted(text) if "," in text else text for text in order)
+
+
+def _inner_quotes(rng: random.Random, order: list[str]) -> str:
+    order = [order[0], f'{order[1]} "VIP"', *order[2:]]
+    return ",".join(text if number else _quoted(text) for text, number in zip(order, _NUMBERS, strict=True))
+
+
+def _escapes(rng: random.Random, order: list[str]) -> str:
+    order = [order[0], f'{order[1]}, \\"VIP\\"', *order[2:]]
+    return ",".join(text if number else f'"{text}"' for text, number in zip(order, _NUMBERS, strict=True))
+
+
+def _blanks(rng: random.Random, order: list[str]) -> str:
+    """A blank behind every comma, and around some numbers."""
+    return ", ".join(f"{text} " if number else _quoted(text) for text, number in zip(order, _NUMBERS, strict=True))
+
+
+def _empty_fields(rng: random.Random, order: list[str]) -> str:
+    return _few_quotes(rng, ["" if rng.random() < 0.3 else text for text in order])
+
+
+def _line_ends(rng: random.Random, order: list[str]) -> str:
+    return _few_quotes(rng, order) + "\r\n"
+
+
+_Change = Callable[[random.Random, list[str]], str]
+_CHANGES: dict[str, _Change] = {
+    "all quoted": _all_quoted,
+    "few quotes": _few_quotes,
+    "quotes in quotes": _inner_quotes,
+    "escapes": _escapes,
+    "blanks": _blanks,
+    "empty fields": _empty_fields,
+    "line ends": _line_ends,
+}
+_VARIANT_OPTIONS = {"escapes": {"escape-character": "\\"}, "blanks": {"trim-spaces": "true"}}
+
+
+def measure_variants(records: int, rounds: int) -> dict[str, Any]:
+    """The kernel on changed messages: all of a kind, one in ten among plain ones, and all kinds mixed."""
+    records = min(records, 200_000)
+    plain = [message.decode() for chunk in messages_of(records) for message in chunk.to_pylist()]
+    orders, rng = list(csv.reader(plain)), random.Random(SEED)
+    inputs = {"plain": (plain, OPTIONS)}
+    for name, change in _CHANGES.items():
+        options = OPTIONS | _VARIANT_OPTIONS.get(name, {})
+        changed = [change(rng, order) for order in orders]
+        inputs[name] = (changed, options)
+        mixed = [c if rng.random() < 0.1 else p for c, p in zip(changed, plain, strict=True)]
+        inputs[f"{name}, 1 in 10"] = (mixed, options)
+    kinds = [change for name, change in _CHANGES.items() if name not in _VARIANT_OPTIONS]
+    inputs["all kinds mixed"] = ([rng.choice(kinds)(rng, order) for order in orders], OPTIONS)
+    tasks = {
+        name: _kernel(_batches(pa.array([text.encode() for text in texts], pa.binary())), options)
+        for name, (texts, options) in inputs.items()
+    }
+    speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
+    print(table("variants, kernel on one thread, records per CPU-second", speeds, "plain"))
+    return document(speeds, [(name, "plain") for name in tasks if name != "plain"], records)
+
+
+if __name__ == "__main__":
+    run(
+        "csv_orders",
+        __doc__,
+        {"kernel": measure_kernel, "variants": measure_variants, "decode": measure_decode, "encode": measure_encode},
+        {"schema": SCHEMA, "options": OPTIONS},
+    )

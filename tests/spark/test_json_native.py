@@ -1,0 +1,330 @@
+"""JSON written by Spark itself, against the kernel, to the byte: random rows of random types, all options.
+
+Rows reach Spark as messages that the kernel wrote, and `decode` makes typed columns of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import io
+import random
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as T
+
+from kvformat.codecs import _java
+from kvformat.registry import get_format
+from kvformat.registry.ddl import parse_schema
+from kvformat.registry.types import FlinkType, arrow_schema, spark_schema
+
+pytestmark = pytest.mark.spark
+
+_OPTIONS: list[dict[str, str]] = [
+    {},
+    {"timestamp-format.standard": "ISO-8601", "encode.ignore-null-fields": "true"},
+    {"encode.decimal-as-plain-number": "true", "map-null-key.mode": "DROP"},
+    {"encode.decimal-as-plain-number": "true", "encode.ignore-null-fields": "true", "map-null-key.mode": "LITERAL"},
+]
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
+}
+_DECIMALS = (
+    (1, 0),
+    (2, 0),
+    (3, 2),
+    (5, 5),
+    (10, 2),
+    (12, 8),
+    (18, 0),
+    (18, 6),
+    (19, 0),
+    (20, 1),
+    (38, 0),
+    (38, 18),
+    (38, 38),
+)
+_SCALARS = (
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "CHAR(3)", "VARCHAR(9)", "STRING", "BYTES",
+    "BINARY(2)", "DATE", "TIME(0)", "TIME(3)", "TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)",
+    "TIMESTAMP_LTZ(6)", "INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND",
+    *(f"DECIMAL({precision}, {scale})" for precision, scale in _DECIMALS),
+)  # fmt: skip
+_CHARACTERS = (
+    'aé/"\\\n\t\b\f\r\x00\x01\x1f\x7f\x85\u2028\ud7ff\ue000\uffff\U00010000\U0001f600\U0010ffff{}[]:,_ud83d 10E+2'
+)
+_EDGES = datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_000)
+
+
+# --- random schemas and rows ---------------------------------------------------------------------------
+
+
+def _type(rng: random.Random, depth: int) -> str:
+    kind = rng.random() if depth else 1
+    if kind < 0.12:
+        return f"ARRAY<{_type(rng, depth - 1)}>"
+    if kind < 0.2:
+        return f"MAP<STRING, {_type(rng, depth - 1)}>"
+    if kind < 0.23:
+        return "MULTISET<STRING>"
+    if kind < 0.4:
+        return f"ROW<{_columns(rng, rng.randint(1, 4), depth - 1)}>"
+    return rng.choice(_SCALARS)
+
+
+def _columns(rng: random.Random, count: int, depth: int) -> str:
+    names = rng.sample(
+        ["a", "B", "_", "__", "_1", "value", "é", "x y", 'q"', "f0", "n\n", "t"] + [f"c{i}" for i in range(count)],
+        count,
+    )
+    return ", ".join(f"`{name}` {_type(rng, depth)}" for name in names)
+
+
+def _value(rng: random.Random, t: FlinkType) -> Any:
+    if rng.random() < 0.12:
+        return None
+    if t.root == "ROW":
+        return {f.name: _value(rng, f.type) for f in t.fields}
+    if t.root == "ARRAY":
+        return [_value(rng, t.fields[0].type) for _ in range(rng.randrange(4))]
+    if t.root == "MAP":
+        return [(key, _value(rng, t.fields[1].type)) for key in {_text(rng) for _ in range(rng.randrange(4))}]
+    if t.root == "MULTISET":
+        return [(key, rng.randint(1, 9)) for key in {_text(rng) for _ in range(rng.randrange(4))}]
+    if t.root == "DECIMAL":
+        return _decimal(rng, t.precision or 0, t.scale or 0)
+    if t.root == "TIME":
+        return _moment(rng).time().replace(microsecond=rng.choice((0, 1000, 120_000, 999_000)) if t.precision else 0)
+    return _VALUES[t.root](rng)
+
+
+def _text(rng: random.Random) -> str:
+    characters = rng.choice((_CHARACTERS, "abc", "aé"))
+    return "".join(rng.choice(characters) for _ in range(rng.randrange(8)))
+
+
+def _integer(bits: int) -> Callable[[random.Random], int]:
+    most = 2 ** (bits - 1)
+    return lambda rng: rng.choice((0, 1, -1, 10, -most, most - 1, rng.randrange(-most, most)))
+
+
+def _decimal(rng: random.Random, precision: int, scale: int) -> Decimal:
+    """Of any length: round, tiny, zero, of all digits, with zeros at the end."""
+    digits = rng.randint(1, precision)
+    unscaled = rng.choice((0, 1, 10**digits - 1, 10 ** (digits - 1), rng.randrange(10**digits)))
+    if rng.random() < 0.3:
+        unscaled -= unscaled % 10 ** rng.randint(0, digits)
+    return Decimal((int(rng.random() < 0.4 and unscaled > 0), tuple(map(int, str(unscaled))), -scale))
+
+
+def _double(rng: random.Random) -> float:
+    """Numbers of which Java 17 writes no digit too many, so that the test doesn't depend on Java's version."""
+    while True:
+        number = rng.choice(
+            (0.0, -0.0, 0.1, 1e7, 1e-3, 123456.75, 4.9e-324, float("nan"), float("-inf"), rng.gauss(0, 1e3))
+        )
+        number *= rng.choice((1, 1, 1e15, 1e-9))
+        if _java.double_text(number) == _java.double_text_17(number):
+            return number
+
+
+def _float(rng: random.Random) -> float:
+    while True:
+        number: float = pa.scalar(_double(rng), pa.float32()).as_py()
+        if _java.float_text(number) == _java.float_text_17(number):
+            return number
+
+
+def _moment(rng: random.Random) -> datetime.datetime:
+    """Any time from 0001 to 9999, those that no clock in New York shows among them."""
+    gap = datetime.datetime(2024, 3, 10, 2, 30), datetime.datetime(2024, 11, 3, 1, 30), datetime.datetime(1582, 10, 7)
+    moment = rng.choice((*_EDGES, *gap, _EDGES[0] + (_EDGES[1] - _EDGES[0]) * rng.random()))
+    return moment.replace(microsecond=rng.choice((0, 1, 500_000, 123_000, 999_999, 120)))
+
+
+def _interval(rng: random.Random) -> datetime.timedelta:
+    """Days over changes of the clock too, with both signs, in whole milliseconds."""
+    days = rng.choice((0, 1, 69, 307, 850, 100_000, rng.randrange(10_000)))
+    return rng.choice((1, -1)) * datetime.timedelta(
+        days=days, milliseconds=rng.choice((0, 1, rng.randrange(86_400_000)))
+    )
+
+
+_VALUES: dict[str, Callable[[random.Random], Any]] = {
+    "BOOLEAN": lambda rng: rng.random() < 0.5,
+    "TINYINT": _integer(8),
+    "SMALLINT": _integer(16),
+    "INT": _integer(32),
+    "BIGINT": _integer(64),
+    "FLOAT": _float,
+    "DOUBLE": _double,
+    "CHAR": _text,
+    "VARCHAR": _text,
+    "BINARY": lambda rng: rng.randbytes(rng.randrange(6)),
+    "VARBINARY": lambda rng: rng.randbytes(rng.randrange(6)),
+    "DATE": lambda rng: _moment(rng).date(),
+    "TIMESTAMP": _moment,
+    "TIMESTAMP_LTZ": lambda rng: _moment(rng).replace(tzinfo=datetime.UTC),
+    "INTERVAL YEAR TO MONTH": _integer(20),
+    "INTERVAL DAY TO SECOND": _interval,
+}
+
+
+# --- the comparison ------------------------------------------------------------------------------------
+
+
+def _rows(schema: str, values: list[Any]) -> pa.StructArray:
+    fields = arrow_schema(parse_schema(schema))
+    return pa.array(values, pa.struct(list(fields)))
+
+
+def _frame(spark: Any, schema: str, rows: pa.StructArray) -> Any:
+    """The rows as a column `row`, beside their number `n`."""
+    fmt = get_format("json")
+    batch = fmt.encode_batch(rows, schema)
+    assert batch.errors is None
+    messages = list(enumerate(batch.messages.to_pylist()))
+    return spark.createDataFrame(messages, "n INT, value BINARY").select("n", fmt.decode("value", schema).alias("row"))
+
+
+def _expect_bytes_of_the_kernel(spark: Any, schema: str, values: list[Any]) -> None:
+    """All options, both engines, in one job."""
+    rows = _rows(schema, values)
+    formats = [get_format("json", options) for options in _OPTIONS]
+    columns = [
+        fmt.encode("row", schema, engine=engine).alias(f"{engine}{number}")
+        for number, fmt in enumerate(formats)
+        for engine in ("auto", "arrow")
+    ]
+    got = _frame(spark, schema, rows).select("n", *columns).toArrow().sort_by("n")
+    for number, fmt in enumerate(formats):
+        wanted = fmt.encode_batch(rows, schema).messages.to_pylist()
+        for engine in ("auto", "arrow"):
+            found = got[f"{engine}{number}"].to_pylist()
+            different = [(a, b) for a, b in zip(found, wanted, strict=True) if a != b]
+            assert not different[:1], f"{engine}, {fmt}, {schema}"
+
+
+def _plan(frame: Any) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        frame.explain()
+    return out.getvalue()
+
+
+@pytest.fixture
+def other_settings(spark: Any) -> Iterator[None]:
+    """Settings of the session that change what `to_json` and casts write."""
+    before = {name: spark.conf.get(name) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_rows_of_random_types(spark: Any, time_zone: str, seed: int) -> None:
+    rng = random.Random(seed)
+    schema = _columns(rng, 9, 3)
+    row = parse_schema(schema)
+    _expect_bytes_of_the_kernel(spark, schema, [{f.name: _value(rng, f.type) for f in row.fields} for _ in range(60)])
+
+
+def test_every_type_alone_and_in_containers(spark: Any, time_zone: str) -> None:
+    rng = random.Random(99)
+    schema = ", ".join(
+        f"s{n} {t}, a{n} ARRAY<{t}>, m{n} MAP<STRING, ROW<v {t} NOT NULL>>"
+        for n, t in enumerate(_SCALARS)
+        if n % 3 != 2
+    )
+    row = parse_schema(schema.replace(" NOT NULL", ""))
+    values = [{f.name: _value(rng, f.type) for f in row.fields} for _ in range(40)]
+    _expect_bytes_of_the_kernel(spark, schema.replace(" NOT NULL", ""), values)
+
+
+@pytest.mark.usefixtures("other_settings")
+def test_settings_of_the_session_change_nothing(spark: Any) -> None:
+    rng = random.Random(7)
+    schema = ", ".join(f"s{n} {t}" for n, t in enumerate(_SCALARS))
+    row = parse_schema(schema)
+    _expect_bytes_of_the_kernel(spark, schema, [{f.name: _value(rng, f.type) for f in row.fields} for _ in range(40)])
+
+
+@pytest.mark.parametrize(("precision", "scale"), _DECIMALS)
+def test_decimals_at_every_power_of_ten(spark: Any, precision: int, scale: int) -> None:
+    units = {sign * (10**power + step) for power in range(precision) for step in (-1, 0, 1) for sign in (1, -1)}
+    units |= {7 * 10**power for power in range(precision - 1)} | {12 * 10**power for power in range(precision - 2)}
+    values = [{"d": Decimal(unit).scaleb(-scale), "m": [("k", Decimal(unit).scaleb(-scale))]} for unit in units]
+    _expect_bytes_of_the_kernel(
+        spark, f"d DECIMAL({precision}, {scale}), m MAP<STRING, DECIMAL({precision}, {scale})>", values
+    )
+
+
+def test_no_text_looks_like_a_number_in_disguise(spark: Any) -> None:
+    """Numbers with an exponent are hidden from `to_json` behind names of underscores."""
+    disguise = '{"_0":0,"_1":"12E+1","_2":0}'
+    texts = [f"{'_' * n}{i}" for n in range(1, 4) for i in range(3)] + [disguise, disguise.replace("_", "__")]
+    schema = (
+        "p DECIMAL(10, 2), s STRING, m MAP<STRING, STRING>, n MAP<STRING, DECIMAL(10, 2)>, d MAP<STRING, DOUBLE>, "
+        "`_1` INT, `_` ROW<`__2` STRING, `_3` DECIMAL(4, 0)>"
+    )
+    values = [
+        {
+            "p": Decimal(price), "s": text, "m": [(t, "12E+1") for t in texts], "n": [(t, Decimal(120)) for t in texts],
+            "d": [(t, 0.0) for t in texts], "_1": 0, "_": {"__2": "12E+1", "_3": Decimal(1200)},
+        }
+        for text in texts
+        for price in ("120", "1.5")
+    ]  # fmt: skip
+    _expect_bytes_of_the_kernel(spark, schema, values)
+
+
+@pytest.mark.parametrize("schema", [
+    "a INT, A STRING, r ROW<x DECIMAL(4, 1), X ARRAY<STRING>>",
+    "`n😀` INT, r ROW<`😀` DECIMAL(4, 1), s STRING>",
+    "a ARRAY<ARRAY<ROW<s STRING, m MAP<STRING, ARRAY<STRING>>>>>",
+    ", ".join(f"d{i} DECIMAL(20, 4), s{i} STRING, t{i} TIMESTAMP(3)" for i in range(30)),
+])  # fmt: skip
+def test_odd_names_deep_text_and_many_columns(spark: Any, schema: str) -> None:
+    rng, row = random.Random(5), parse_schema(schema)
+    _expect_bytes_of_the_kernel(spark, schema, [{f.name: _value(rng, f.type) for f in row.fields} for _ in range(30)])
+
+
+def test_what_only_spark_holds(spark: Any) -> None:
+    """Bytes that are no UTF-8, times with microseconds, timestamps in seconds before the common era."""
+    row = spark.sql(
+        "SELECT named_struct('s', CAST(X'61FF62F09F9880' AS STRING), 't', TIME'10:11:12.123456', "
+        "'d', DATE'-0044-03-15', 'z', timestamp_micros(-67768040609740800), "
+        "'n', TIMESTAMP_NTZ'+12020-01-02 03:04:05') AS row"
+    )
+    schema = "s STRING, t TIME(6), d DATE, z TIMESTAMP_LTZ(6), n TIMESTAMP(6)"
+    wanted = (
+        '{"s":"a\ufffdb\\uD83D\\uDE00","t":"10:11:12.123","d":"-0044-03-15","z":"-0178-07-08 16:16:30.2592Z",'
+        '"n":"+12020-01-02 03:04:05"}'
+    )
+    encoded = row.select(get_format("json").encode("row", schema, engine="native").alias("m"))
+    assert encoded.toArrow()["m"].to_pylist() == [wanted.encode()]
+
+
+@pytest.mark.parametrize("options", _OPTIONS)
+def test_the_native_plan_is_taken_where_the_types_are_as_declared(spark: Any, options: dict[str, str]) -> None:
+    schema = "a INT, p DECIMAL(38, 18), t TIMESTAMP(3), m MAP<STRING, ARRAY<STRING>>"
+    fmt, struct = get_format("json", options), spark_schema(parse_schema(schema))
+    frame = spark.createDataFrame([((1, Decimal(100), None, {}),)], T.StructType([T.StructField("row", struct)]))
+    assert "ArrowEvalPython" not in _plan(frame.select(fmt.encode("row", schema)))
+    assert "ArrowEvalPython" not in _plan(frame.select(fmt.encode("row", schema, engine="native")))
+    for by_arrow in (
+        fmt.encode("row", schema, engine="arrow"),
+        fmt.encode("row"),
+        fmt.encode("row", schema.replace("a INT", "a BIGINT")),
+    ):
+        assert "ArrowEvalPython" in _plan(frame.select(by_arrow))
+    with pytest.raises(Exception, match="the row does not have the declared types"):
+        frame.select(fmt.encode("row", schema.replace("a INT", "a BIGINT"), engine="native")).collect()

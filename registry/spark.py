@@ -105,9 +105,14 @@ def encode(format: Format, row: Column | str, schema: Any, row_kind: Column | st
             raise _no_native(format, "encode")
         return by_arrow
     # The types of a Column are known to Spark alone: it folds this comparison away before anything runs.
-    fits = F.typeof(struct) == F.typeof(F.lit(None).cast(spark_type(declared)))
+    fits = _type_name(struct) == _type_name(F.lit(None).cast(spark_type(declared)))
     misfit = F.concat(F.lit("the row does not have the declared types; it is "), F.typeof(struct))
     return F.when(fits, native).otherwise(by_arrow if engine == "auto" else F.raise_error(misfit))
+
+
+def _type_name(value: Column) -> Column:
+    """The name of a Column's type; Spark Connect spells out the default collation of types that Python made."""
+    return F.replace(F.typeof(value), F.lit(" collate UTF8_BINARY"), F.lit(""))
 
 
 def _prepared(

@@ -1,19 +1,22 @@
-"""The first real job: Kafka records that real Flink wrote become a table, and the same bytes again; then Debezium's.
+"""The first real job: Kafka records that real Flink wrote become tables, and the same bytes again; then Debezium's.
 
-Run it with `scripts/demo`. It reads fixtures/interop/, where each file holds a Flink `CREATE TABLE` and the records
-that Flink wrote for it, decodes keys and values in Spark, shows the table, shows what a broken record does,
-encodes the rows again and compares the bytes with Flink's. Then demo_changes.py makes tables of two Debezium topics.
+Run it with `scripts/demo`. fixtures/interop/ holds Flink's own `CREATE TABLE` statements and the records that Flink
+wrote for them. The job gives the statements to `KeyValueFormat` as they are, decodes keys and values in Spark, shows
+the tables, shows what a broken record does, encodes the rows again and compares the bytes with Flink's. Then
+demo_changes.py makes tables of two Debezium topics.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import lzma
 import os
 import sys
-from codecs import get_format
+import tempfile
+from codecs import KeyValueFormat, split_errors
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -22,54 +25,23 @@ from demo_changes import show_changes
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-RECORDS = Path(__file__).parent.parent / "fixtures" / "interop"
-_VALUE = (
-    "name STRING, amount DECIMAL(10, 2), dbl DOUBLE, flag BOOLEAN, {}d DATE, t TIME, ts TIMESTAMP(3), "
-    "arr ARRAY<INT>, rec ROW<a INT, b STRING>, bin BYTES, m MAP<STRING, BIGINT>"
-)
-
-
-class Topic(NamedTuple):
-    """A topic: which formats its keys and values have, and their columns."""
-
-    name: str
-    key_format: str
-    key: str
-    value_format: str
-    value: str
-    broken: bytes
-
-
-TOPICS = (
-    Topic(
-        "kafka_json_json_all",
-        "json",
-        "code STRING, id INT",
-        "json",
-        "id INT, code STRING, " + _VALUE.format(""),
-        b'{"id": 4, "amount": "a lot"}',
-    ),
-    Topic(
-        "kafka_raw_json_prefix",
-        "raw",
-        "k_id INT",
-        "json",
-        "id BIGINT, " + _VALUE.format("k_code STRING, "),
-        b'{"id": 50, "ts": "2024-02-',
-    ),
-    Topic(
-        "upsert_raw_json",
-        "raw",
-        "k1 STRING",
-        "json",
-        "k1 STRING, cnt BIGINT, total BIGINT, dec DECIMAL(12, 2)",
-        b'{"k1": "a", "cnt": [1]}',
-    ),
-)
+CASES = Path(__file__).parent.parent / "fixtures" / "interop" / "cases.jsonl.xz"
+BROKEN = {
+    "kafka_json_json_all": b'{"id": 4, "amount": "a lot"}',
+    "kafka_raw_json_prefix": b'{"id": 50, "ts": "2024-02-',
+    "upsert_raw_json": b'{"k1": "a", "cnt": [1]}',
+    "kafka_csv_csv_all": b"1,A,too few",
+    "kafka_json_debezium-json_prefix": b'{"before": null, "after": null, "op": "u"}',
+    "kafka_csv_canal-json_prefix": b'{"data": [{"id": "1"}], "old": [], "type": "UPDATE"}',
+    "kafka_avro_maxwell-json_all": b'{"type": "truncate", "data": {}}',
+    "upsert_composite_avro_avro": b"\x02\x06ab",
+    "kafka_json_avro-confluent_all": b"Obj\x01\x00\x00",
+}
+"""The tables that are shown, each with a message that its value format can't read."""
 
 
 def main() -> None:
-    """Run the job over all topics and print the sums."""
+    """Run the job over all tables and print the sums."""
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("kvformat demo")
@@ -82,9 +54,13 @@ def main() -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
+    with lzma.open(CASES, "rt", encoding="ascii") as lines:
+        cases = {case["case"]: case for case in map(json.loads, lines)}
     totals = [0, 0, 0, 0]
-    for topic in TOPICS:
-        totals = [a + b for a, b in zip(totals, show(spark, topic), strict=True)]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, broken in BROKEN.items():
+            table = KeyValueFormat.from_ddl(ddl(cases[name], Path(folder, name)))
+            totals = [a + b for a, b in zip(totals, show(spark, table, cases[name], broken), strict=True)]
     show_changes(spark)
     spark.stop()
     decoded, bad, encoded, equal = totals
@@ -93,46 +69,46 @@ def main() -> None:
     )
 
 
-def show(spark: SparkSession, topic: Topic) -> tuple[int, int, int, int]:
-    """Decode, show and encode one topic; returns records decoded, bad ones kept, encoded again, equal to Flink's."""
-    print(f"\n== {topic.name}: key.format={topic.key_format}, value.format={topic.value_format} ==\n")
-    key, value = get_format(topic.key_format), get_format(topic.value_format)
-    records = read(spark, topic)
-    broken = records.limit(1).withColumn("value", F.lit(topic.broken))
+def ddl(case: dict[str, Any], registry: Path) -> str:
+    """Flink's statement, for a broker that isn't asked and a schema registry that is a folder of `<id>.avsc`."""
+    registry.mkdir()
+    for schema_id, schema in case.get("schemas", {}).items():
+        text = schema if isinstance(schema, str) else json.dumps(schema.get("schema", schema))
+        (registry / f"{schema_id}.avsc").write_text(text, encoding="utf-8")
+    statement: str = case["ddl"]
+    return statement.replace("{bootstrap}", "127.0.0.1:9092").replace("{registry}", f"file:{registry}")
 
-    decoded = records.union(broken).select(
-        "*",
-        key.decode("key", topic.key, errors="capture").alias("k"),
-        value.decode("value", topic.value, errors="capture").alias("v"),
-    )
-    decoded = decoded.select("*", F.coalesce("k.error", "v.error").alias("error")).cache()
-    good, bad = decoded.where("error IS NULL"), decoded.where("error IS NOT NULL")
 
-    keys = good.select("k.row.*").columns
-    rest = [f"v.row.`{name}`" for name in good.select("v.row.*").columns if name not in keys]
-    good.orderBy("partition", "offset").select("k.row.*", *rest).show(truncate=22)
+def show(spark: SparkSession, table: KeyValueFormat, case: dict[str, Any], broken: bytes) -> tuple[int, int, int, int]:
+    """Decode, show and encode one table; returns records decoded, bad ones kept, encoded again, equal to Flink's."""
+    options = {name: text for name, text in table.options.items() if "format" in name or "fields" in name}
+    print(f"\n== {case['case']}: {', '.join(f'{name}={text}' for name, text in options.items())} ==\n")
+    records = read(spark, case)
+    flinks = [(row["key"], row["value"]) for row in records.collect()]
+
+    decoded = table.decode(records.union(records.limit(1).withColumn("value", F.lit(broken))), errors="capture")
+    good, bad = split_errors(decoded.cache())
+    good.show(truncate=22)
     print("A broken record costs its neighbours nothing, and it is kept:\n")
-    bad.select("error.reason", F.col("error.message").cast("string").alias("message")).show(truncate=False)
+    text = F.col("value").cast("string")
+    shown = F.when(text.rlike("^[ -~]*$"), text).otherwise(F.hex("value"))
+    bad.select("part", "reason", shown.alias("value")).show(truncate=110)
 
-    again = good.select(
-        "key", "value", key.encode("k.row", topic.key).alias("key2"), value.encode("v.row", topic.value).alias("value2")
-    )
-    same = again.where("key <=> key2 AND value <=> value2").count()
-    return good.count(), bad.count(), again.count(), same
+    again = [(row["key"], row["value"]) for row in table.encode(good).collect()]
+    same = sum(ours == flink for ours, flink in zip(again, flinks, strict=True))
+    return good.count(), bad.count(), len(again), same
 
 
-def read(spark: SparkSession, topic: Topic) -> DataFrame:
-    """The records as Spark's Kafka source gives them."""
+def read(spark: SparkSession, case: dict[str, Any]) -> DataFrame:
+    """The records as Spark's Kafka source gives them, in one partition."""
 
     def data(text: str | None) -> bytes | None:
         return None if text is None else base64.b64decode(text)
 
-    lines = (RECORDS / f"{topic.name}.jsonl").read_text(encoding="utf-8").splitlines()[1:]
-    rows: list[Any] = [json.loads(line) for line in lines]
     return spark.createDataFrame(
-        [(r["partition"], r["offset"], data(r["key"]), data(r["value"])) for r in rows],
-        "partition INT, offset BIGINT, key BINARY, value BINARY",
-    )
+        [(r["topic"], r["partition"], r["offset"], data(r["key"]), data(r["value"])) for r in case["records"]],
+        "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY",
+    ).coalesce(1)
 
 
 if __name__ == "__main__":

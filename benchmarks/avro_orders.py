@@ -11,8 +11,9 @@ The parts, each with its figures in `results/avro_orders.json`:
     confluent  `decode_batch` and `encode_batch` of `avro-confluent` against those of `avro`; four writers' schemas
     decode     Spark: `decode` (Arrow) of both formats against an arrow_udf with fastavro
     encode     Spark: `encode` (Arrow) of both formats against an arrow_udf with fastavro
-    native     Spark: both ways by `engine="auto"` against `from_avro` and `to_avro` called by hand; this part needs
-               spark-avro's jar, named by the environment variable SPARK_AVRO_JAR
+    native     Spark: both ways by `engine="auto"` against `from_avro` and `to_avro` called by hand, also for orders
+               without text, which are all that "auto" decodes by `from_avro`; this part needs spark-avro's jar, named
+               by the environment variable SPARK_AVRO_JAR
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from kvformat.registry.ddl import parse_schema as parse_table
 from kvformat.registry.types import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 SCHEMA = (
     "order_id BIGINT, user_name STRING, region STRING, amount DOUBLE, quantity INT, ordered_at BIGINT, paid BOOLEAN, "
@@ -61,6 +62,8 @@ def _record(fields: list[tuple[str, Any]], name: str = "record") -> dict[str, An
 
 
 FLAT = _record([(name, ["null", kind]) for name, kind in zip(_NAMES, _TYPES, strict=True)])
+TEXTLESS = _record([(f["name"], f["type"]) for f in FLAT["fields"] if "string" not in f["type"]])
+_TEXTLESS_SCHEMA = ", ".join(column for column in SCHEMA.split(", ") if "STRING" not in column)
 _ITEM = _record([("sku", ["null", "string"]), ("quantity", ["null", "int"]), ("price", ["null", "double"])], "item")
 _CUSTOMER = _record([("name", ["null", "string"]), ("zip", ["null", "int"])], "customer")
 NESTED = _record(
@@ -197,7 +200,8 @@ def _against_fastavro(
 
 
 def _read(schema: Any, message: bytes) -> dict[str, Any]:
-    value: dict[str, Any] = fastavro.schemaless_reader(io.BytesIO(message), schema)
+    value = fastavro.schemaless_reader(io.BytesIO(message), schema)
+    assert isinstance(value, dict)
     return value
 
 
@@ -257,6 +261,10 @@ def _written_as(node: dict[str, Any], count: int) -> pa.BinaryArray:
     return encode(pa.StructArray.from_arrays(columns, fields=list(schema.arrow_type)), schema).messages
 
 
+def _decoding(batches: list[pa.BinaryArray], writer: Schema, reader: Schema) -> Task:
+    return lambda: [decode(batch, writer, reader) for batch in batches]
+
+
 def measure_evolved(records: int, rounds: int) -> dict[str, Any]:
     """Writers' schemas that are not the reader's."""
     records = min(records, 200_000)
@@ -264,7 +272,7 @@ def measure_evolved(records: int, rounds: int) -> dict[str, Any]:
     tasks: dict[str, Task] = {}
     for name, node in _writers().items():
         writer, batches = _kernel_schema(node), _pieces(_written_as(node, records))
-        tasks[name] = lambda writer=writer, batches=batches: [decode(batch, writer, reader) for batch in batches]
+        tasks[name] = _decoding(batches, writer, reader)
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
     print(table("writers' schemas, one thread, records per CPU-second", speeds, "same"))
     return document(speeds, [(name, "same") for name in tasks if name != "same"], records)
@@ -359,12 +367,17 @@ def _by_fastavro(*, reads: bool) -> Callable[[Column | str], Column]:
 
 
 def _tables(records: int) -> Iterator[pa.Table]:
-    """Messages of both formats, and the columns."""
-    schema, head = _kernel_schema(FLAT), pa.scalar(b"\0\0\0\0\x01")
+    """Messages of both formats, messages without text, and the columns."""
+    schema, textless, head = _kernel_schema(FLAT), _kernel_schema(TEXTLESS), pa.scalar(b"\0\0\0\0\x01")
     for rows in chunks(records):
         messages = encode(rows, schema).messages
         framed = pc.binary_join_element_wise(head, messages, b"")
-        yield pa.Table.from_struct_array(rows).append_column("value", messages).append_column("framed", framed)
+        columns = pa.Table.from_struct_array(rows)
+        short = columns.select([field.name for field in textless.arrow_type]).to_struct_array().combine_chunks()
+        of_rows = {"value": messages, "framed": framed, "textless": encode(short, textless).messages}
+        for name, column in of_rows.items():
+            columns = columns.append_column(name, column)
+        yield columns
 
 
 def measure_decode(records: int, rounds: int) -> dict[str, Any]:
@@ -407,29 +420,52 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
 
 def measure_native(records: int, rounds: int) -> dict[str, Any]:
     """`engine="auto"` where spark-avro is on the class path."""
-    from pyspark.sql import functions as F
-
     if not _settings():
         raise SystemExit("the part 'native' needs spark-avro: set SPARK_AVRO_JAR to the path of its jar")
     with _registry() as url, cached_frame(_tables(records), _settings()) as frame:
-        row, text = F.struct(*_NAMES), F.lit(json.dumps(FLAT))
-        failfast = F.create_map(F.lit("mode"), F.lit("FAILFAST"))
-        by_hand = {
-            "from_avro": F.call_function("from_avro", F.col("value"), text, failfast),
-            "to_avro": F.call_function("to_avro", row, text),
-        }
-        ours = {
-            "avro, decode": get_format("avro").decode("value", SCHEMA),
-            "avro, encode": get_format("avro").encode(row, SCHEMA),
-            "avro-confluent, encode": _confluent(url).encode(row, SCHEMA),
-        }
-        expect_equal(frame, ours["avro, decode"], by_hand["from_avro"])
-        expect_equal(frame, ours["avro, encode"], by_hand["to_avro"])
-        tasks = {name: into_nothing(frame, column) for name, column in {**by_hand, **ours}.items()}
+        tasks: dict[str, Task] = {}
+        pairs: list[tuple[str, str]] = []
+        for what, message, node, schema in (
+            ("nine fields", "value", FLAT, SCHEMA),
+            ("without text", "textless", TEXTLESS, _TEXTLESS_SCHEMA),
+        ):
+            of_orders, compared = _native_tasks(frame, what, message, node, schema, url)
+            tasks |= of_orders
+            pairs += compared
         speeds = measure(tasks, records=records, rounds=rounds)
-    print(table("native, records per CPU-second", speeds, "from_avro"))
-    pairs = [("avro, decode", "from_avro"), ("avro, encode", "to_avro"), ("avro-confluent, encode", "to_avro")]
+    print(table("native, records per CPU-second", speeds, "from_avro, nine fields"))
     return document(speeds, pairs, records)
+
+
+def _native_tasks(
+    frame: DataFrame, what: str, message: str, node: dict[str, Any], schema: str, url: str
+) -> tuple[dict[str, Task], list[tuple[str, str]]]:
+    """Spark's functions by hand, "auto" and "arrow" for one kind of orders, and what is compared with what."""
+    from pyspark.sql import functions as F
+
+    row, text = F.struct(*(field["name"] for field in node["fields"])), F.lit(json.dumps(node))
+    failfast = F.create_map(F.lit("mode"), F.lit("FAILFAST"))
+    avro = get_format("avro")
+    columns = {
+        "from_avro": F.call_function("from_avro", F.col(message), text, failfast),
+        "auto, decode": avro.decode(message, schema),
+        "arrow, decode": avro.decode(message, schema, engine="arrow"),
+        "to_avro": F.call_function("to_avro", row, text),
+        "auto, encode": avro.encode(row, schema),
+        "arrow, encode": avro.encode(row, schema, engine="arrow"),
+        "auto, avro-confluent, encode": _confluent(url).encode(row, schema),
+    }
+    expect_equal(frame, columns["auto, decode"], columns["from_avro"])
+    expect_equal(frame, columns["auto, encode"], columns["to_avro"])
+    pairs = [
+        ("auto, decode", "from_avro"),
+        ("auto, decode", "arrow, decode"),
+        ("auto, encode", "to_avro"),
+        ("auto, encode", "arrow, encode"),
+        ("auto, avro-confluent, encode", "to_avro"),
+    ]
+    tasks = {f"{name}, {what}": into_nothing(frame, column) for name, column in columns.items()}
+    return tasks, [(f"{a}, {what}", f"{b}, {what}") for a, b in pairs]
 
 
 PARTS = {

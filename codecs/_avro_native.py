@@ -1,10 +1,12 @@
 r"""Avro by Spark's own `from_avro` and `to_avro`, where spark-avro is on the class path and they give the same.
 
-They do for BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, BYTES, DATE, TIMESTAMP, TIMESTAMP_LTZ, ARRAY and ROW. Text that is not
-UTF-8 is put right. What they do otherwise stays with Arrow:
+They do for BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, BYTES, DATE, TIMESTAMP, TIMESTAMP_LTZ, ARRAY and ROW. What they do
+otherwise stays with Arrow:
 
 | type | Spark |
 | --- | --- |
+| CHAR, VARCHAR, read | keep bytes that are not UTF-8; where texts are many, Arrow is faster than looking for them |
+| more than eight CHAR, VARCHAR, written | the same |
 | DECIMAL, read | a number that does not fit its precision fails, or becomes another number |
 | TINYINT, SMALLINT, read | are read as INT; that a number does not fit has to be found |
 | TIME | other types |
@@ -12,12 +14,15 @@ UTF-8 is put right. What they do otherwise stays with Arrow:
 
 What Spark's settings decide is kept away from them: dates and timestamps are read with the calendar of today
 (`CORRECTED`), and written as numbers or as timestamps without a zone, for which no setting counts. Spark's
-`make_valid_utf8` puts several U+FFFD for a surrogate, Java one.
+`make_valid_utf8` puts several U+FFFD for a surrogate, Java one; so text that is not UTF-8 is changed before it is
+written.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -31,8 +36,9 @@ if TYPE_CHECKING:
 _SAME = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "BINARY", "VARBINARY")
 _TEXTS = ("CHAR", "VARCHAR")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
-_READ = (*_SAME, *_TEXTS, *_TIMES, "ARRAY", "ROW")
-_WRITTEN = (*_READ, "TINYINT", "SMALLINT", "DECIMAL")
+_READ = (*_SAME, *_TIMES, "ARRAY", "ROW")
+_WRITTEN = (*_READ, *_TEXTS, "TINYINT", "SMALLINT", "DECIMAL")
+_MOST_TEXTS = 8  # Spark looks at each: with three it writes faster than Arrow, with thirty slower
 _PROBE = "SELECT from_avro(X'00', '\"string\"', map())"
 _SURROGATE = r"\G((?:..)*?)ED[AB].(?:[89AB].)?"  # among bytes as hexadecimal digits
 _REPLACED = "$1EFBFBD"
@@ -48,19 +54,23 @@ def decode_native(message: Column, schema: Schema, row: FlinkType) -> Column | N
 
     options = F.create_map(*(F.lit(text) for text in ("mode", "FAILFAST", "datetimeRebaseMode", "CORRECTED")))
     text = json.dumps(_without_zone(json.loads(schema.text), row))
-    decoded = _changed(F.call_function("from_avro", message, F.lit(text), options), row, _text)
+    decoded = F.call_function("from_avro", message, F.lit(text), options)
     wanted = nullable(row)
     return decoded if wanted.fields == row.fields else decoded.cast(spark_type(wanted))
 
 
 def encode_native(struct: Column, schema: Schema, row: FlinkType, prefix: bytes = b"") -> Column | None:
     """The message of a struct behind a prefix, or None where Arrow has to write it."""
-    if not _serves(row, _WRITTEN) or not _is_available():
+    texts = sum(t.root in _TEXTS for _, t in row.walk())
+    if texts > _MOST_TEXTS or not _serves(row, _WRITTEN) or not _is_available():
         return None
     from pyspark.sql import functions as F
 
-    text = json.dumps(_as_numbers(json.loads(schema.text), row))
-    datum = F.call_function("to_avro", _changed(struct, row, _number), F.lit(text))
+    text = F.lit(json.dumps(_as_numbers(json.loads(schema.text), row)))
+    datum = F.call_function("to_avro", _changed(struct, row, _number), text)
+    if texts:
+        repaired = F.call_function("to_avro", _changed(struct, row, _number_or_text), text)
+        datum = F.when(_is_bad(struct, row), repaired).otherwise(datum)
     return F.concat(F.lit(prefix), datum) if prefix else datum
 
 
@@ -158,22 +168,39 @@ def _change(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Col
     return F.when(value.isNotNull(), F.struct(*columns))
 
 
-def _text(value: Column, t: FlinkType) -> Column | None:
-    """Text as Java reads it."""
-    from pyspark.sql import functions as F
-
-    if t.root not in _TEXTS:
-        return None
-    digits = F.regexp_replace(F.hex(value.cast("binary")), _SURROGATE, _REPLACED)
-    return F.when(F.is_valid_utf8(value), value).otherwise(F.make_valid_utf8(F.unhex(digits).cast("string")))
-
-
 def _number(value: Column, t: FlinkType) -> Column | None:
-    """Text as Java writes it; dates and instants as numbers, so that no setting of Spark's counts."""
+    """Dates and instants as numbers, so that no setting of Spark's counts."""
     from pyspark.sql import functions as F
 
     if t.root == "DATE":
         return F.unix_date(value)
     if t.root == "TIMESTAMP_LTZ":
         return F.unix_millis(value) if (t.precision or 0) <= 3 else F.unix_micros(value)
-    return _text(value, t)
+    return None
+
+
+def _number_or_text(value: Column, t: FlinkType) -> Column | None:
+    """The same, and text as Java writes it."""
+    from pyspark.sql import functions as F
+
+    if t.root not in _TEXTS:
+        return _number(value, t)
+    digits = F.regexp_replace(F.hex(value.cast("binary")), _SURROGATE, _REPLACED)
+    return F.when(F.is_valid_utf8(value), value).otherwise(F.make_valid_utf8(F.unhex(digits).cast("string")))
+
+
+def _has_text(t: FlinkType) -> bool:
+    return any(part.root in _TEXTS for _, part in t.walk())
+
+
+def _is_bad(value: Column, t: FlinkType) -> Column:
+    """Whether a value of a type with text holds some that is not UTF-8: true, or else false or null."""
+    from pyspark.sql import functions as F
+
+    if t.root in _TEXTS:
+        return ~F.is_valid_utf8(value)
+    if t.root == "ARRAY":
+        return F.exists(value, lambda item: _is_bad(item, t.fields[0].type))
+    return functools.reduce(
+        operator.or_, (_is_bad(value.getField(f.name), f.type) for f in t.fields if _has_text(f.type))
+    )

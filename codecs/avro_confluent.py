@@ -167,7 +167,8 @@ class AvroConfluentFormat(Format):
         if isinstance(found, Refused):
             raise SchemaError(f"format '{self.identifier}': {found.reason}", format=self.identifier)
         schema_id, written = found
-        return type(self)({**self._given, "schema-id": str(schema_id), "schema": written.text})
+        known = {**self._given, "schema-id": str(schema_id)}
+        return type(self)(known if written is table.schema else {**known, "schema": written.text})
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -227,6 +228,8 @@ class AvroConfluentFormat(Format):
             if isinstance(latest, Refused):
                 return Refused(f"subject {subject!r} has no latest schema: {latest.reason}")
             schema = parse_schema(latest[1], check_defaults=False)
+            if schema == table.schema:
+                return latest[0], table.schema
             check_provided(schema, table.row, self.identifier)
             return latest[0], schema
         register = options["auto-register-schemas"]

@@ -94,9 +94,10 @@ class Maker:
         return f"{letter}{self._names}"
 
     def _whole(self, bits: int) -> int:
-        size = self.rng.choice([3, 6, 7, 8, 13, 14, 20, 27, 28, 31, 48, 55, 56, 62, 63])
+        size: int = self.rng.choice([3, 6, 7, 8, 13, 14, 20, 27, 28, 31, 48, 55, 56, 62, 63])
         size = min(size, bits - 1)
-        return self.rng.choice([self.rng.randrange(-(2**size), 2**size), 2**size - 1, -(2**size), 0])
+        number: int = self.rng.choice([self.rng.randrange(-(2**size), 2**size), 2**size - 1, -(2**size), 0])
+        return number
 
     def _decimal(self) -> dict[str, Any]:
         precision = self.rng.choice([1, 5, 9, 18, 19, 30, 38, 39, 60])
@@ -112,7 +113,7 @@ class Maker:
         }
 
     def _digits(self, schema: dict[str, Any]) -> bytes:
-        most = 10 ** self.rng.randint(0, schema["precision"]) - 1
+        most: int = 10 ** self.rng.randint(0, schema["precision"]) - 1
         number = self.rng.choice([self.rng.randint(-most, most), most, -most])
         if schema["type"] == "fixed":
             return number.to_bytes(schema["size"], "big", signed=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import logging
 import pickle
@@ -16,6 +17,7 @@ import pytest
 
 from kvformat.codecs import _confluent
 from kvformat.registry import Format, MissingExtraError, OptionError, SchemaError, SchemaRegistryError, get_format
+from kvformat.registry.types import resolve_schema
 from tests import services
 from tests.registry_server import Registry, RegistryServer
 
@@ -104,6 +106,7 @@ def test_slices_and_messages_without_any_frame(registry: Registry) -> None:
     ]
     batch = fmt.decode_batch(messages.slice(3), _SCHEMA)
     assert batch.rows.to_pylist() == [None, None]
+    assert batch.errors is not None
     assert [error is None for error in batch.errors.to_pylist()] == [False, True]
 
 
@@ -203,6 +206,29 @@ def test_the_format_of_a_job_knows_its_id(registry: Registry) -> None:
     assert late.for_encoding(schema) is late
 
 
+@pytest.mark.parametrize("latest", ["false", "true"])
+def test_a_schema_that_follows_from_the_table_always_serves_it(registry: Registry, latest: str) -> None:
+    # Avro has fewer types than Flink: these come back as TIME(3), TIMESTAMP(3), STRING, BYTES and INT
+    table = "t TIME, u TIMESTAMP(0), c CHAR(1), b BINARY(1), i TINYINT"
+    schema = resolve_schema(table)
+    _format(registry, subject="s").for_encoding(schema)
+    fmt = _format(registry, subject="s", use_latest_version=latest).for_encoding(schema)
+    registry.failing = 10**6
+    row = {"t": dt.time(0, 0, 1), "u": dt.datetime(1970, 1, 1, 0, 0, 1), "c": "x", "b": b"y", "i": 3}
+    batch = fmt.encode_batch(pa.array([row], pa.struct(list(schema))), schema)
+    assert batch.errors is None
+    datum = b"\x02\xd0\x0f\x02\xd0\x0f\x02\x02x\x02\x02y\x02\x06"
+    assert batch.messages.to_pylist() == [_framed(registry.registered[0][1], datum)]
+
+
+def test_the_latest_version_of_a_job_may_have_another_text(registry: Registry) -> None:
+    registry.subjects["s"] = [1]
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    fmt = _format(registry, subject="s", use_latest_version="true").for_encoding(schema)
+    assert json.loads(fmt.options["schema"]) == json.loads(registry.ids[1])
+    assert _encoded(pickle.loads(pickle.dumps(fmt)), (1, "y")) == ([_framed(1, b"\x02\x02\x02\x02y")], [None])
+
+
 # --- the option `schema` -------------------------------------------------------------------------------
 
 
@@ -227,7 +253,7 @@ def test_a_schema_that_is_given(registry: Registry) -> None:
 
 
 def test_schemas_that_refer_to_others(registry: Registry) -> None:
-    order = {"type": "record", "name": "Order", "namespace": "shop", "fields": []}
+    order: dict[str, Any] = {"type": "record", "name": "Order", "namespace": "shop", "fields": []}
     order["fields"] = [{"name": "to", "type": "geo.Place"}, {"name": "from", "type": ["null", "geo.Place"]}]
     place = {"type": "record", "name": "Place", "namespace": "geo", "fields": [{"name": "x", "type": "int"}]}
     registry.ids |= {40: json.dumps(order), 41: json.dumps(place)}
@@ -471,6 +497,7 @@ def test_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     assert first[0] is not None
     assert first[0][:5] != evolved.messages[0].as_py()[:5]
     refused = fmt().encode_batch(more, "a BIGINT, b STRING, c INT NOT NULL")
+    assert refused.errors is not None
     assert "refuses the schema for subject 'orders-value'" in refused.errors[0].as_py()
     with pytest.raises(SchemaRegistryError, match="401"):
         _decoded(fmt(**{"basic-auth.user-info": "alice:wrong"}), *first)

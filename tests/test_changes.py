@@ -19,9 +19,12 @@ from kvformat.codecs._changes.envelope import KINDS, ChangeSettings
 from kvformat.codecs._changes.exact import ExactChanges
 from kvformat.codecs._changes.fast import FastChanges
 from kvformat.codecs._changes.format import ChangeFormat
+from kvformat.codecs._changes.templates import UnaskedNode
 from kvformat.codecs._changes.write import ChangeWriter
 from kvformat.codecs._json.exact import to_arrow
+from kvformat.codecs._json.node import JsonBytes
 from kvformat.codecs._json.settings import WriteSettings
+from kvformat.codecs._json.syntax import JsonParser
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.errors import OptionError, SchemaError
@@ -488,6 +491,100 @@ def test_hostile_messages_cost_bounded_time_and_no_neighbour(name: str) -> None:
     assert [index for index, error in enumerate(errors) if error is not None] in ([], [100])
     assert all(error is None or len(error) < 300 for error in errors)
     assert all(row.as_py() == [{"id": 7, "name": None}] for i, row in enumerate(batch.rows) if i != 100)
+
+
+# --- objects that nobody asked for ------------------------------------------------------------------------
+
+
+def _objects(rng: random.Random, count: int) -> list[bytes]:
+    """Objects that differ in numbers alone, long enough for several windows."""
+    found = []
+    for _ in range(count):
+        source = {
+            "version": "2.7.3.Final",
+            "connector": "mysql",
+            "n1": rng.randrange(10),
+            "ts_ms": rng.randrange(10**12, 10**13),
+            "gtid": f"3E11FA47:{rng.randrange(10**9)}",
+            "file": "mysql-bin.000003",
+            "pos": -rng.randrange(1, 10 ** rng.randrange(1, 20)),
+            "snapshot": None,
+            "rate": 0.25,
+            "more": {"lsn": [rng.randrange(99), rng.randrange(99)], "at": "\u00e9", "x\\": 'a "quote"'},
+        }
+        found.append(json.dumps(source, separators=(",", ":")).encode())
+    return found
+
+
+def _scanned(node: UnaskedNode, texts: list[bytes]) -> tuple[list[int], list[bool]]:
+    """How far each text is read, and which are taken."""
+    batch = JsonBytes(pa.array(texts, pa.binary()), few=1)
+    end, ok, payload = node.scan(batch, batch.window(batch.start))
+    assert not (payload[0] & ~ok).any()
+    return (end - batch.start).tolist(), ok.tolist()
+
+
+def test_objects_that_differ_in_numbers_are_compared_with_a_template() -> None:
+    rng = random.Random(3)
+    node = UnaskedNode()
+    assert _scanned(node, _objects(rng, 60))[1] == [True] * 60
+    template = node._template
+    assert template is not None
+    texts = _objects(rng, 200)
+    batch = JsonBytes(pa.array(texts, pa.binary()), few=1)
+    end, ok = template.read(batch, batch.start)
+    assert ok.all()
+    assert (end == batch.end).all()
+    # what the template does not fit is read in the usual way, and does not drive it out
+    others = [b'{"version":"3.0"}', b"null", b"{}", b'{"version":', b"[]"]
+    ends, taken = _scanned(node, [*texts, *others])
+    assert taken == [True] * 203 + [False] * 2
+    assert ends[-5:] == [17, 4, 2, 0, 0]
+    assert node._template is template
+
+
+def test_a_template_takes_nothing_that_is_no_json() -> None:
+    rng = random.Random(4)
+    node = UnaskedNode()
+    _scanned(node, _objects(rng, 60))
+    assert node._template is not None
+    texts = [_mutated(rng, text) for text in _objects(rng, 10_000)] + _objects(rng, 12_000)
+    for digits in (b"", b"0", b"00", b"07", b"-1", b"1" * 24, b"1" * 25, b"9" * 1001, b"1.5", b"1e5"):
+        texts += [re.sub(rb"(?<=:)[0-9]{13}", digits, text) for text in _objects(rng, 3)]
+    batch = JsonBytes(pa.array(texts, pa.binary()), few=1)
+    end, ok = node._template.read(batch, batch.start)
+    assert (end[~ok] == batch.start[~ok]).all()
+    assert 500 < np.count_nonzero(ok[:10_000]) < 5000
+    for row in np.flatnonzero(ok).tolist():
+        assert isinstance(JsonParser().parse(texts[row][: int(end[row] - batch.start[row])]), dict)
+        assert end[row] <= batch.end[row]
+    taken = [text[-1:] for text in re.findall(rb'"ts_ms":([0-9]*)', b"".join(np.array(texts[-30:], object)[ok[-30:]]))]
+    assert taken == [b"0"] * 3 + [b"1"] * 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        rb'{"a":"\u00%d"}',  # digits of an escape
+        rb'{"a%d":1}',  # of a name: two may become one
+        rb'{"a":1.%d}',  # of a fraction
+        rb'{"a":1e%d}',  # of an exponent
+    ],
+)
+def test_only_whole_numbers_and_digits_in_plain_strings_may_differ(text: bytes) -> None:
+    node = UnaskedNode()
+    assert all(_scanned(node, [text % (10 + number // 30) for number in range(60)])[1])
+    assert node._template is None
+
+
+def test_objects_that_differ_in_more_are_read_in_the_usual_way() -> None:
+    rng = random.Random(5)
+    node = UnaskedNode()
+    _scanned(node, _objects(rng, 60))
+    texts = [b'{"tables":["%s"]}' % (bytes([97 + n % 26]) * (n % 7)) for n in range(60)]
+    for _ in range(2):
+        assert _scanned(node, texts) == ([len(text) for text in texts], [True] * 60)
+    assert node._template is None
 
 
 # --- filters --------------------------------------------------------------------------------------------

@@ -35,8 +35,8 @@ from kvformat.codecs._changes.nodes import (
     OggTimeNode,
     OperationNode,
     TogetherNode,
-    object_node,
 )
+from kvformat.codecs._changes.templates import UnaskedNode
 from kvformat.codecs._columnar import Ints, Mask, Window
 from kvformat.codecs._json.containers import ArrayNode
 from kvformat.codecs._json.fast import FEW, FastReader, value_node
@@ -109,7 +109,7 @@ class _Parts:
         for member, _ in settings.filters:
             nodes.setdefault(member, value_node(TEXT, reading))
         for member in envelope.objects:
-            nodes.setdefault(member, object_node())
+            nodes.setdefault(member, UnaskedNode())
         outer: dict[str, Node | None] = {}
         if settings.wrapped:
             outer = {column.member: value_node(column.type, reading) for column in metadata if column.outside}

@@ -5,7 +5,6 @@ An update is written as the deletion of the row before it and the insertion of t
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -51,11 +50,16 @@ def native_frames(text: Column, row_kind: Column | None, frames: tuple[Frame, Fr
     """The texts of rows (binary Columns) in their frames, as a Spark expression; a null stays null."""
     from pyspark.sql import functions as F
 
-    inserts, deletes = (
-        reduce(F.concat, (F.lit(frame.opening.encode()), text, F.lit(frame.closing.encode()))) for frame in frames
-    )
+    inserts, deletes = frames
     if row_kind is None:
-        return inserts
-    wrong = F.concat(F.coalesce(row_kind, F.lit("NULL")), F.lit(" is no row kind; use '+I', '-U', '+U' or '-D'"))
-    framed = F.when(row_kind.isin(*_INSERTS), inserts).when(row_kind.isin(*_DELETES), deletes)
-    return framed.otherwise(F.raise_error(wrong))
+        opening, closing = (F.lit(part.encode()) for part in inserts)
+    else:
+        wrong = F.concat(F.coalesce(row_kind, F.lit("NULL")), F.lit(" is no row kind; use '+I', '-U', '+U' or '-D'"))
+        # the text stands in the expression once: with a copy of it for each kind, Spark takes much longer
+        opening, closing = (
+            F.when(row_kind.isin(*_INSERTS), F.lit(insert.encode()))
+            .when(row_kind.isin(*_DELETES), F.lit(delete.encode()))
+            .otherwise(F.raise_error(wrong).cast("binary"))
+            for insert, delete in zip(inserts, deletes, strict=True)
+        )
+    return F.concat(opening, text, closing)

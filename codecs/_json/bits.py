@@ -53,12 +53,16 @@ def backslashes(word: Words) -> Words:
     return zero_bytes(word ^ _BACKSLASHES)
 
 
+def digits(word: Words) -> Bytes:
+    """How many digits a word begins with, at most 8."""
+    values = word ^ _ZEROS
+    return first_mark((((values & _LOW) + _ABOVE_NINE) | values) & _HIGH)
+
+
 def digit_run(word: Words) -> tuple[Bytes, Words]:
     """How many digits a word begins with (at most 8), and the number they are."""
-    digits = word ^ _ZEROS
-    marks = (((digits & _LOW) + _ABOVE_NINE) | digits) & _HIGH
-    count = first_mark(marks)
-    return count, number(digits << (_U(64) - (count.astype(_U) << _U(3))))
+    count = digits(word)
+    return count, number((word ^ _ZEROS) << (_U(64) - (count.astype(_U) << _U(3))))
 
 
 def number(digits: Words) -> Words:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
+import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from tests.registry_server import Registry, RegistryServer
 
 pytestmark = pytest.mark.spark
 
-_COMMON = (
-    "b BOOLEAN, i INT, l BIGINT NOT NULL, f FLOAT, d DOUBLE, s STRING, by BYTES, da DATE, ts TIMESTAMP(3), "
-    "a ARRAY<INT>, at ARRAY<STRING>, r ROW<x INT, y ROW<z STRING, w DATE>>"
+_PLAIN = (
+    "b BOOLEAN, i INT, l BIGINT NOT NULL, f FLOAT, d DOUBLE, by BYTES, da DATE, ts TIMESTAMP(3), "
+    "a ARRAY<INT>, ad ARRAY<ROW<w DATE>>, p ROW<x INT, y ROW<w DATE>>"
 )
+_COMMON = _PLAIN + ", s STRING, at ARRAY<STRING>, r ROW<x INT, y ROW<z STRING, w DATE>>"
 _ALL = _COMMON + ", i1 TINYINT, de DECIMAL(10, 2), t TIME(3), m MAP<STRING, BIGINT>, ms MULTISET<STRING>"
 _NEW = "z TIMESTAMP_LTZ(3), z6 TIMESTAMP_LTZ(6), n6 TIMESTAMP(6), zs ARRAY<TIMESTAMP_LTZ(3)>"
 _ROW: dict[str, Any] = {
@@ -38,6 +40,8 @@ _ROW: dict[str, Any] = {
     "ts": dt.datetime(1969, 12, 31, 23, 59, 59, 999000),
     "a": [1, None],
     "at": ["x", None],
+    "ad": [{"w": dt.date(1500, 2, 28)}, None],
+    "p": {"x": 1, "y": {"w": None}},
     "r": {"x": 1, "y": {"z": "q", "w": dt.date(2024, 2, 29)}},
     "i1": -1,
     "de": decimal.Decimal("12.50"),
@@ -100,9 +104,9 @@ def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str, schema: 
     wanted = _plain(fmt.decode_batch(pa.array(messages, pa.binary()), schema).rows.to_pylist())
     frame = _frame(spark, messages)
     for engine in ("auto", "arrow"):
-        decoded = frame.select("n", "value", fmt.decode("value", schema, engine=engine).alias("v"))  # type: ignore[arg-type]
+        decoded = frame.select("n", "value", fmt.decode("value", schema, engine=engine).alias("v"))
         assert _collected(decoded) == [row and row[0] for row in wanted], engine
-        again = decoded.select("n", fmt.encode("v", schema, engine=engine).alias("v"))  # type: ignore[arg-type]
+        again = decoded.select("n", fmt.encode("v", schema, engine=engine).alias("v"))
         assert _collected(again) == messages, engine
 
 
@@ -114,15 +118,16 @@ def test_bad_messages(spark: Any) -> None:
     assert captured[1]["error"]["reason"].startswith("avro: field")
     for engine in ("auto", "arrow"):
         with pytest.raises(Exception, match=r"(?i)malformed|cannot decode a message"):
-            frame.select(fmt.decode("value", "i INT", engine=engine).alias("v")).collect()  # type: ignore[arg-type]
+            frame.select(fmt.decode("value", "i INT", engine=engine).alias("v")).collect()
 
 
 def test_mistakes_are_found_before_a_job(spark: Any) -> None:
-    for call, error in (
+    mistakes: tuple[tuple[Callable[[], object], type[Exception]], ...] = (
         (lambda: get_format("avro").decode("value", "ts TIMESTAMP"), SchemaError),
         (lambda: get_format("avro").encode("row"), SchemaError),
         (lambda: get_format("avro").decode("value", "m MAP<STRING, INT>", engine="native"), ConfigurationError),
-    ):
+    )
+    for call, error in mistakes:
         with pytest.raises(error):
             call()
 
@@ -132,48 +137,49 @@ def test_mistakes_are_found_before_a_job(spark: Any) -> None:
 
 @pytest.mark.services
 @pytest.mark.parametrize(("schema", "options"), [
-    (_COMMON, {}),
-    (f"{_COMMON}, {_NEW}", {"timestamp_mapping.legacy": "false"}),
+    (_PLAIN, {}),
+    (f"{_PLAIN}, {_NEW}", {"timestamp_mapping.legacy": "false"}),
 ], ids=["legacy", "new"])  # fmt: skip
 def test_native_gives_what_arrow_gives(spark: Any, time_zone: str, schema: str, options: dict[str, str]) -> None:
     fmt, messages = get_format("avro", options), _messages(schema, options)
     frame = _frame(spark, [*messages, messages[0] + b"\xff\xff"])  # type: ignore[operator]
     found = {}
     for engine in ("native", "arrow"):
-        decoded = frame.select("n", fmt.decode("value", schema, engine=engine).alias("v"))  # type: ignore[arg-type]
-        encoded = decoded.select("n", fmt.encode("v", schema, engine=engine).alias("v"))  # type: ignore[arg-type]
+        decoded = frame.select("n", fmt.decode("value", schema, engine=engine).alias("v"))
+        encoded = decoded.select("n", fmt.encode("v", schema, engine=engine).alias("v"))
         found[engine] = (_collected(decoded), _collected(encoded), decoded.schema["v"].dataType)
     assert found["native"] == found["arrow"]
     assert found["native"][1] == [*messages, messages[0]]
 
 
 @pytest.mark.services
-def test_native_repairs_text_as_java_does(spark: Any) -> None:
-    fmt = get_format("avro")
+def test_native_writes_text_as_java_does(spark: Any) -> None:
+    fmt, rng = get_format("avro"), random.Random(5)
     texts = [b"\xff", b"a\xc3", b"\xed\xa0\x80x", b"\xed\xa0", b"\xf0\x9f\x98", b"\xe0\x80\x80", b"\xc3\xa9", b""]
-    frame = _frame(spark, [b"\x02" + bytes([2 * len(text)]) + text for text in texts])
-    raw = spark.createDataFrame(list(enumerate(texts)), "n INT, b BINARY")
-    row = F.struct(F.col("b").cast("string").alias("s"))
-    read, written = (
-        {
-            engine: _collected(of.select("n", column(engine).alias("v")))
-            for engine in ("native", "arrow")
-        }
-        for of, column in (
-            (frame, lambda engine: fmt.decode("value", "s STRING", engine=engine)),
-            (raw, lambda engine: fmt.encode(row, "s STRING", engine=engine)),
-        )
-    )  # fmt: skip
-    assert read["native"] == read["arrow"]
-    assert written["native"] == written["arrow"]
-    assert read["arrow"][2] == {"s": "�x"}
+    parts = [b"a", b"\x80", b"\x9f", b"\xa0", b"\xbf", b"\xc0", b"\xc3", b"\xe0", b"\xe2", b"\xed", b"\xf0", b"\xf4"]
+    texts += [b"".join(rng.choices(parts, k=rng.randint(1, 6))) for _ in range(1000)]
+    frame = spark.createDataFrame(list(enumerate(texts)), "n INT, b BINARY")
+    text, day = F.col("b").cast("string"), F.lit(dt.date(1500, 2, 28))
+    row = F.struct(
+        text.alias("s"), F.array(F.lit("x"), text).alias("a"), F.struct(text.alias("t")).alias("r"), day.alias("d")
+    )
+    schema = "s STRING, a ARRAY<STRING>, r ROW<t STRING>, d DATE"
+    native, arrow = (
+        _collected(frame.select("n", fmt.encode(row, schema, engine=engine).alias("v")))
+        for engine in ("native", "arrow")
+    )
+    assert native == arrow
+    assert native[2].startswith(b"\x02\x08\xef\xbf\xbdx")
 
 
 @pytest.mark.services
 def test_what_native_does_not_serve(spark: Any) -> None:
-    for schema in ("i TINYINT", "m MAP<STRING, INT>", "t TIME(3)", "d DECIMAL(5, 2)", "a INT, `A` INT"):
+    for schema in ("i TINYINT", "m MAP<STRING, INT>", "t TIME(3)", "d DECIMAL(5, 2)", "s STRING", "a INT, `A` INT"):
         with pytest.raises(ConfigurationError, match="no native decode"):
             get_format("avro").decode("value", schema, engine="native")
+    texts = [f"s{i}" for i in range(9)]
+    with pytest.raises(ConfigurationError, match="no native encode"):
+        get_format("avro").encode(F.struct(*texts), ", ".join(f"{t} STRING" for t in texts), engine="native")
     for options in ({"encoding": "json"}, {"timestamp-micros-as-millis": "true"}):
         with pytest.raises(ConfigurationError, match="no native encode"):
             get_format("avro", options).encode(F.struct(F.lit(1).alias("i")), "i INT", engine="native")
@@ -234,7 +240,7 @@ def test_native_and_arrow_write_the_same_behind_the_id(spark: Any, registry: Reg
     messages = _messages(_COMMON, {})
     rows = _frame(spark, messages).select("n", get_format("avro").decode("value", _COMMON).alias("row"))
     native, arrow = (
-        _collected(rows.select("n", fmt.encode("row", _COMMON, engine=engine).alias("v")))  # type: ignore[arg-type]
+        _collected(rows.select("n", fmt.encode("row", _COMMON, engine=engine).alias("v")))
         for engine in ("native", "arrow")
     )
     assert native == arrow

@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 from kvformat.codecs import _java
 from kvformat.codecs._avro.decimals import Reading, to_bytes
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._json.exact import to_arrow
 from kvformat.codecs._json.scalars import BadValue, shown
 from kvformat.codecs._json.syntax import Fraction, Integer, JsonFault, JsonParser, Node, Repeated, text_of
 from kvformat.codecs._json.write import (
@@ -41,6 +40,7 @@ from kvformat.codecs._json.write import (
     unless_null,
 )
 from kvformat.codecs._scalars import clean, nearest_double, nearest_single
+from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.types import FlinkType, nullable
 
 _Ints = npt.NDArray[np.int64]

@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._csv.reader import CsvReader
+from kvformat.codecs._csv.exact import ExactReader
+from kvformat.codecs._csv.fast import FastReader
 from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
+from kvformat.codecs._csv.types import check_types
 from kvformat.codecs._csv.write import CsvWriter
+from kvformat.codecs._two_paths import TwoPathReader
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.errors import OptionError
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
@@ -175,8 +178,9 @@ class CsvFormat(Format):
 
 
 @cached_by_identity
-def _reader(row: FlinkType, settings: ReadSettings) -> CsvReader:
-    return CsvReader(row, settings)
+def _reader(row: FlinkType, settings: ReadSettings) -> TwoPathReader:
+    check_types(row, "decode")
+    return TwoPathReader(row, FastReader(row, settings), ExactReader(row, settings))
 
 
 @cached_by_identity

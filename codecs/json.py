@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._json.reader import JsonReader
+from kvformat.codecs._json.exact import ExactReader
+from kvformat.codecs._json.fast import FastReader
 from kvformat.codecs._json.settings import ReadSettings, WriteSettings
 from kvformat.codecs._json.write import JsonWriter
+from kvformat.codecs._two_paths import TwoPathReader
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.errors import OptionError
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
@@ -136,8 +138,8 @@ def write_settings(format: Format) -> WriteSettings:
 
 
 @cached_by_identity
-def _reader(row: FlinkType, settings: ReadSettings) -> JsonReader:
-    return JsonReader(row, settings)
+def _reader(row: FlinkType, settings: ReadSettings) -> TwoPathReader:
+    return TwoPathReader(row, FastReader(row, settings), ExactReader(row, settings))
 
 
 @cached_by_identity

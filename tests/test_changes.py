@@ -21,10 +21,10 @@ from kvformat.codecs._changes.fast import FastChanges
 from kvformat.codecs._changes.format import ChangeFormat
 from kvformat.codecs._changes.templates import UnaskedNode
 from kvformat.codecs._changes.write import ChangeWriter
-from kvformat.codecs._json.exact import to_arrow
 from kvformat.codecs._json.node import JsonBytes
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.codecs._json.syntax import JsonParser
+from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.errors import OptionError, SchemaError

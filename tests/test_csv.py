@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kvformat.codecs._csv.exact import ExactReader
 from kvformat.codecs._csv.fast import FastReader
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._json.exact import to_arrow
+from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.errors import OptionError, SchemaError

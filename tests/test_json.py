@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs._json.exact import ExactReader, to_arrow
+from kvformat.codecs._json.exact import ExactReader
 from kvformat.codecs._json.fast import FEW, FastReader
 from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.types import FlinkType

@@ -10,7 +10,7 @@ from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope
 from kvformat.codecs._changes.exact import ExactChanges
 from kvformat.codecs._changes.fast import FastChanges
 from kvformat.codecs._columnar import Ints, Mask, spread, validity
-from kvformat.codecs._json.exact import to_arrow
+from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType
 

@@ -7,12 +7,9 @@ message is an error here, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from kvformat.codecs._json.scalars import (
     BadValue,
@@ -28,15 +25,13 @@ from kvformat.codecs._json.scalars import (
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.streaming import StreamingModel
 from kvformat.codecs._json.syntax import JsonFault, JsonParser, Node, Repeated
+from kvformat.codecs._two_paths import Row, map_value_type
 from kvformat.registry.errors import SchemaError
-from kvformat.registry.types import FlinkType, arrow_type, nullable
+from kvformat.registry.types import FlinkType
 
-__all__ = ["BadValue", "ExactReader", "JsonFault", "to_arrow"]
-
-Row = tuple[Any, ...]
+__all__ = ["BadValue", "ExactReader", "JsonFault"]
 
 _ABSENT: Any = object()
-_COUNT = FlinkType("INT")
 
 
 class ExactReader:
@@ -210,7 +205,7 @@ class _Compiler:
         return read
 
     def map(self, t: FlinkType) -> Converter:
-        value_type = _value_type(t)
+        value_type = map_value_type(t)
         convert = self.member(value_type)
 
         def read(node: Node) -> list[tuple[str, Any]]:
@@ -243,58 +238,3 @@ def _located(fault: ValueError, step: str | int, value: Node, t: FlinkType) -> B
     bad = fault if isinstance(fault, BadValue) else unreadable(value, t)
     bad.steps.append(step)
     return bad
-
-
-def _value_type(t: FlinkType) -> FlinkType:
-    """The values of a MAP, the counts of a MULTISET."""
-    return t.fields[1].type if t.root == "MAP" else _COUNT
-
-
-# --- rows to Arrow -------------------------------------------------------------------------------------
-
-
-def to_arrow(rows: Sequence[Row | None], row: FlinkType) -> pa.StructArray:
-    """Rows as a struct array, nullable at every level, None as a null struct."""
-    return _structs(rows, nullable(row))
-
-
-def _array(values: Sequence[Any], t: FlinkType) -> pa.Array:
-    if t.root == "ROW":
-        return _structs(values, t)
-    if t.root == "ARRAY":
-        return _lists(values, t, lambda flat: _array(flat, t.fields[0].type))
-    if t.root in ("MAP", "MULTISET"):
-        return _lists(values, t, lambda flat: _entries(flat, t))
-    return pa.array(values, arrow_type(t))
-
-
-def _structs(rows: Sequence[Row | None], t: FlinkType) -> pa.StructArray:
-    stored = arrow_type(t)
-    nulls = [row is None for row in rows]
-    if not t.fields:
-        return pa.array([None if null else {} for null in nulls], stored)
-    empty: Row = (None,) * len(t.fields)
-    columns = zip(*(empty if row is None else row for row in rows), strict=True) if rows else [()] * len(t.fields)
-    children = [_array(column, field.type) for column, field in zip(columns, t.fields, strict=True)]
-    mask = pa.array(nulls, pa.bool_()) if any(nulls) else None
-    return pa.StructArray.from_arrays(children, fields=list(stored), mask=mask)
-
-
-def _entries(entries: Sequence[tuple[Any, Any]], t: FlinkType) -> pa.StructArray:
-    stored = arrow_type(t)
-    keys = pa.array([key for key, _ in entries], stored.key_type)
-    values = _array([value for _, value in entries], _value_type(t))
-    return pa.StructArray.from_arrays([keys, values], fields=[stored.key_field, stored.item_field])
-
-
-def _lists(values: Sequence[Sequence[Any] | None], t: FlinkType, child: Callable[[list[Any]], pa.Array]) -> pa.Array:
-    """Lists of any child: an ARRAY, or a MAP, whose child is its entries."""
-    flat = [element for value in values if value is not None for element in value]
-    offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter((len(value or ()) for value in values), np.int64, len(values)), out=offsets[1:])
-    if len(flat) > np.iinfo(np.int32).max:
-        raise pa.ArrowCapacityError(f"{len(flat)} elements in one column of a batch; use smaller batches")
-    nulls = [value is None for value in values]
-    valid = pa.array([not null for null in nulls], pa.bool_()).buffers()[1] if any(nulls) else None
-    buffers = [valid, pa.py_buffer(offsets.astype(np.int32))]
-    return pa.Array.from_buffers(arrow_type(t), len(values), buffers, children=[child(flat)])

@@ -2,8 +2,8 @@
 
 The digits of a floating-point number are the fewest that give it back, as in Java 19 and later (JDK-4511638). From
 0.001 up to 10 million they stand as they are (`100.0`), elsewhere before an exponent (`1.0E7`). Each rule is here
-twice: for one value, and for an array. `double_text_17` and `float_text_17` are the texts of Java 17 and before, which
-have a digit too many now and then (`1.9999999999999998E23` for 2e23).
+twice: for one value, and for an array. `double_text_17` is the text of Java 17 and before, which has a digit too
+many now and then (`1.9999999999999998E23` for 2e23).
 """
 
 from __future__ import annotations
@@ -95,28 +95,21 @@ def double_text_17(value: float) -> str:
     """`Double.toString` of Java 17."""
     if _stands_plain(value):
         return repr(value)  # no digit too many here
-    return _special_text(value) or _text_17(struct.unpack("<Q", struct.pack("<d", value))[0], 52, 1023)
+    return _special_text(value) or _text_17(struct.unpack("<Q", struct.pack("<d", value))[0])
 
 
-def float_text_17(value: float) -> str:
-    """`Float.toString` of Java 17, of a 32-bit value that is held in a Python float."""
-    if value == 0:
-        return repr(value)
-    return _special_text(value) or _text_17(struct.unpack("<I", struct.pack("<f", value))[0], 23, 127)
-
-
-def _text_17(bits: int, fraction_bits: int, bias: int) -> str:
-    """The text of an IEEE 754 number that is finite and not zero."""
-    exponent, fraction = divmod(bits, 1 << fraction_bits)
-    sign, exponent = divmod(exponent, 2 * bias + 2)
-    significant = fraction_bits + 1
+def _text_17(bits: int) -> str:
+    """The text of the double of these bits, which is finite and not zero."""
+    exponent, fraction = divmod(bits, 1 << 52)
+    sign, exponent = divmod(exponent, 2048)
+    significant = 53
     if exponent:
-        fraction += 1 << fraction_bits
+        fraction += 1 << 52
     else:
         significant = fraction.bit_length()
-        fraction <<= fraction_bits + 1 - significant
-        exponent = significant - fraction_bits
-    digits, point = _digits_17(fraction << (52 - fraction_bits), exponent - bias, significant)
+        fraction <<= 53 - significant
+        exponent = significant - 52
+    digits, point = _digits_17(fraction, exponent - 1023, significant)
     return "-" * sign + _notation(digits, point)
 
 

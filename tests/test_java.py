@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from decimal import Decimal
 
 import pyarrow as pa
@@ -39,22 +38,22 @@ _DOUBLES = [
     (-math.inf, "-Infinity", ""),
 ]
 _FLOATS = [
-    (2.0**-126, "1.17549435E-38", "1.1754944E-38"),
-    (-0.047510583, "-0.047510583", ""),
-    (6.9140965e-16, "6.9140965E-16", ""),
-    (8.41e21, "8.41E21", ""),
-    (2e23, "2.0E23", ""),
-    (1e10, "1.0E10", ""),
-    (2.0**25, "3.3554432E7", ""),
-    (9999999.0, "9999999.0", ""),
-    (0.002, "0.002", ""),
-    (4.4e-44, "4.3E-44", ""),
-    (8.99e-43, "9.0E-43", ""),
-    (_LEAST_FLOAT, "1.4E-45", ""),
-    (3.4028234663852886e38, "3.4028235E38", ""),
-    (-0.0, "-0.0", ""),
-    (math.nan, "NaN", ""),
-    (math.inf, "Infinity", ""),
+    (2.0**-126, "1.1754944E-38"),
+    (-0.047510583, "-0.047510583"),
+    (6.9140965e-16, "6.9140965E-16"),
+    (8.41e21, "8.41E21"),
+    (2e23, "2.0E23"),
+    (1e10, "1.0E10"),
+    (2.0**25, "3.3554432E7"),
+    (9999999.0, "9999999.0"),
+    (0.002, "0.002"),
+    (4.4e-44, "4.3E-44"),
+    (8.99e-43, "9.0E-43"),
+    (_LEAST_FLOAT, "1.4E-45"),
+    (3.4028234663852886e38, "3.4028235E38"),
+    (-0.0, "-0.0"),
+    (math.nan, "NaN"),
+    (math.inf, "Infinity"),
 ]
 
 
@@ -70,27 +69,19 @@ def test_doubles_are_as_in_java(value: float, old: str, new: str) -> None:
     assert _java.double_texts(pa.array([value, None], pa.float64())).to_pylist() == [new or old, None]
 
 
-@pytest.mark.parametrize(("value", "old", "new"), _FLOATS)
-def test_floats_are_as_in_java(value: float, old: str, new: str) -> None:
+@pytest.mark.parametrize(("value", "text"), _FLOATS)
+def test_floats_are_as_in_java(value: float, text: str) -> None:
     value = _single(value)
-    assert _java.float_text_17(value) == old
-    assert _java.float_text(value) == (new or old)
-    assert _java.double_texts(pa.array([value, None], pa.float32())).to_pylist() == [new or old, None]
+    assert _java.float_text(value) == text
+    assert _java.double_texts(pa.array([value, None], pa.float32())).to_pylist() == [text, None]
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [(_java.double_text_17, float), (_java.float_text_17, lambda text: _single(float(text)))],
-    ids=["double", "float"],
-)
-def test_every_text_of_java_17_gives_the_number_back(
-    text: Callable[[float], str], read: Callable[[str], float]
-) -> None:
+def test_every_text_of_java_17_gives_the_number_back() -> None:
     for power in range(-149, 128):
         for factor in (1, 1.5, 1 + 2.0**-20, 2 - 2.0**-23):
             value = _single(factor * 2.0**power)
             if math.isfinite(value):
-                assert read(text(value)) == value
+                assert float(_java.double_text_17(value)) == value
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def _keep_memory() -> None:
     it sees such blocks freed: it then keeps those up to the size of the largest one so far (mallopt(3),
     M_MMAP_THRESHOLD). This one is never touched, so it takes no memory; it is just below the most that counts.
     """
-    bytearray(_KEPT)
+    np.empty(_KEPT, np.uint8)
 
 
 class Window:

@@ -210,11 +210,6 @@ class Schema:
         return parse_schema, (self.text,)
 
 
-def branch_names(union: Schema) -> list[str]:
-    """The names of the Arrow fields of a union that is a struct: one per branch but null."""
-    return [branch.full_name for branch in union.branches if branch.type != "null"]
-
-
 def arrow_field(name: str, schema: Schema) -> pa.Field:
     """The Arrow field of a part of a schema."""
     return pa.field(name, schema.arrow_type, schema.type == "null" or schema.is_nullable)

@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from kvformat.codecs._json.exact import BadValue
-from kvformat.codecs._json.scalars import Rules, clean, scalar_converter, shown
+from kvformat.codecs._json.scalars import Rules, scalar_converter, shown
+from kvformat.codecs._scalars import clean
 from kvformat.registry.changelog import RowKind
 from kvformat.registry.types import FlinkField, FlinkType
 

@@ -17,7 +17,6 @@ from kvformat.codecs._json.scalars import (
     MissingField,
     OutOfStep,
     Rules,
-    clean,
     scalar_converter,
     shown,
     unreadable,
@@ -25,6 +24,7 @@ from kvformat.codecs._json.scalars import (
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.streaming import StreamingModel
 from kvformat.codecs._json.syntax import JsonFault, JsonParser, Node, Repeated
+from kvformat.codecs._scalars import clean
 from kvformat.codecs._two_paths import Row, map_value_type
 from kvformat.registry.errors import SchemaError
 from kvformat.registry.types import FlinkType

@@ -12,7 +12,7 @@ import pyarrow as pa
 from kvformat.codecs._columnar import Bytes, Column, Ints, Mask, Window, Words, fixed_width, validity
 from kvformat.codecs._json import bits
 from kvformat.codecs._json.node import JsonBytes, Node, Payload, Scanned, is_null, put
-from kvformat.codecs._json.scalars import fit_decimal
+from kvformat.codecs._scalars import fit_decimal
 
 MOST_DIGITS = 19
 """Whatever has no more digits fits a 64-bit word."""

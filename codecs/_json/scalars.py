@@ -49,8 +49,6 @@ __all__ = [
     "MissingField",
     "OutOfStep",
     "Rules",
-    "clean",
-    "fit_decimal",
     "scalar_converter",
     "shown",
     "unreadable",

@@ -17,6 +17,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import json
+import math
 import os
 import queue
 import random
@@ -43,6 +44,7 @@ PREFIX = 5
 
 _T = TypeVar("_T")
 _CLIENTS, _ANSWERS = 64, 10_000  # bounds of the caches
+_UNKNOWN_FOR = 2.0  # seconds; a schema registered meanwhile, or one that a replica does not have yet, is seen soon
 _NOT_FOUND = range(40400, 40500)  # the codes of a registry; a web server that knows no such page says 404
 _RETRIED = (408, 429, 500, 502, 503, 504)
 _LONGEST_WAIT = 20.0
@@ -201,9 +203,11 @@ class _Cache(Generic[_T]):
                 self._known.move_to_end(key)
             return found
 
-    def put(self, key: Hashable, value: _T) -> _T:
-        """Keep a value unless there is one already; returns what is kept."""
+    def put(self, key: Hashable, value: _T, *, instead: bool = False) -> _T:
+        """Keep a value unless there is one already, or in its stead; returns what is kept."""
         with self._lock:
+            if instead:
+                self._known.pop(key, None)
             kept = self._known.setdefault(key, value)
             self._known.move_to_end(key)
             if len(self._known) > self._bound:
@@ -214,11 +218,12 @@ class _Cache(Generic[_T]):
 _registries: _Cache[SchemaRegistry] = _Cache(_CLIENTS)
 _texts: _Cache[str] = _Cache(_ANSWERS)
 _ids: _Cache[int] = _Cache(_ANSWERS)
+_unknown: _Cache[tuple[float, Refused]] = _Cache(_ANSWERS)
 
 
 def _after_fork() -> None:
     """A child shares no connection with its parent; what the parent has learned it learns anew."""
-    for cache in (_registries, _texts, _ids):
+    for cache in (_registries, _texts, _ids, _unknown):
         cache.reset()
 
 
@@ -226,13 +231,18 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def schema_by_id(settings: RegistrySettings, schema_id: int) -> str | Refused:
-    """The text of a schema; only that it is unknown is not remembered."""
+    """The text of a schema; that it is unknown is believed for a moment, so that not every batch asks again."""
     key = (settings, schema_id)
     known = _texts.get(key)
     if known is not None:
         return known
+    when, refused = _unknown.get(key) or (-math.inf, None)
+    if refused is not None and time.monotonic() - when < _UNKNOWN_FOR:
+        return refused
     answer = _registry(settings).schema(schema_id)
-    return _texts.put(key, answer) if isinstance(answer, str) else answer
+    if isinstance(answer, Refused):
+        return _unknown.put(key, (time.monotonic(), answer), instead=True)[1]
+    return _texts.put(key, answer)
 
 
 def id_of_schema(settings: RegistrySettings, subject: str, text: str, *, register: bool) -> int | Refused:

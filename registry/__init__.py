@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvformat.registry.changelog import ChangelogMode, RowKind
-from kvformat.registry.changes import explode_changes, latest_by_key, normalize_changes
+from kvformat.registry.changes import explode_changes, latest_by_key, normalize_changes, split_errors
 from kvformat.registry.discovery import available_formats, get_format, register_format
 from kvformat.registry.errors import (
     ConfigurationError,
@@ -22,7 +22,7 @@ from kvformat.registry.errors import (
     UnknownFormatError,
 )
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
-from kvformat.registry.key_value import KeyValueFormat, split_errors
+from kvformat.registry.key_value import KeyValueFormat
 from kvformat.registry.options import Option
 
 __all__ = [

@@ -38,31 +38,29 @@ if TYPE_CHECKING:
     from kvformat.registry.key_value import _Plan
     from kvformat.registry.metadata import MetadataColumn
 
-ROW_KIND, ERROR = "row_kind", "error"
+ROW_KIND, ROW_INDEX, ERROR = "row_kind", "row_index", "error"
 #: metadata of `row_kind`: the kinds that a DataFrame can hold, with commas between
 KINDS_KEY = "kvformat.kinds"
 _ERROR_EXTRAS = ("topic", "partition", "offset", "timestamp", "headers")
 _HEAD = 100  # so many bytes of a bad record are quoted in an error
 
 
-def decode(plan: _Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors) -> DataFrame:
+def decode(plan: _Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool) -> DataFrame:
     """`KeyValueFormat.decode`, everything but the DataFrame checked."""
-    stage = _Stage(plan, extra, df, errors)
+    stage = _Stage(plan, extra, df, errors, row_index)
     if errors == "raise" and plan.ignore_errors and plan.most_errors >= 0:
         stage.check_count()
     decoded = stage.frame()
-    decoded = _with_computed(plan, decoded, stage)
-    watermark = plan.table.watermark
-    if watermark is not None:
-        decoded = decoded.withWatermark(watermark.column, f"{watermark.delay_ms} milliseconds")
-    return decoded
+    return _with_watermark(plan, _with_computed(plan, decoded, stage))
 
 
 class _Stage:
     """The Python stage: what goes in, what comes out."""
 
-    def __init__(self, plan: _Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors) -> None:
-        self.plan, self.df, self.codec = plan, df, plan.codec
+    def __init__(
+        self, plan: _Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool
+    ) -> None:
+        self.plan, self.df, self.codec, self.row_index = plan, df, plan.codec, row_index
         self.capture = errors == "capture"
         self.policy = errors if self.capture or not plan.ignore_errors else "drop"
         self.given = _kafka_columns(df)
@@ -81,7 +79,7 @@ class _Stage:
 
     def _check_names(self, extra: Sequence[str]) -> None:
         names = [column.name for column in self.plan.table.columns] + [*extra]
-        names += [ROW_KIND] * self.codec.has_kinds + [ERROR] * self.capture
+        names += [ROW_KIND] * self.codec.has_kinds + [ROW_INDEX] * self.row_index + [ERROR] * self.capture
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ConfigurationError(f"the result would have two columns '{twice}'; give one another name", field=twice)
@@ -109,6 +107,8 @@ class _Stage:
             wire.add(f"m{i}", spark_type(column.given, wire=True))
         if self.codec.has_kinds:
             wire.add(ROW_KIND, T.StringType())
+        if self.row_index:
+            wire.add(ROW_INDEX, T.IntegerType())
         if self.capture:
             wire.add(ERROR, self._error_type(records))
         work = _Work(
@@ -118,6 +118,7 @@ class _Stage:
             len(self.of_kafka),
             tuple(self.extras),
             records.columns[0] == "k",
+            self.row_index,
         )
         decoded = records.mapInArrow(work.mapped(), wire)
         places = {name: f"c{i}" for i, (_, name) in enumerate(fields)}
@@ -145,7 +146,7 @@ class _Stage:
         if self.codec.has_kinds:
             kinds = {KINDS_KEY: "+U,-D"} if self.codec.upsert else {}
             columns.append(F.col(ROW_KIND).alias(ROW_KIND, metadata=kinds))
-        return [*columns, *([F.col(ERROR)] if self.capture else [])]
+        return [*columns, *map(F.col, [ROW_INDEX] * self.row_index + [ERROR] * self.capture)]
 
     # --- tolerated errors ----------------------------------------------------------------------------------
 
@@ -180,6 +181,7 @@ class _Work:
     kafka_columns: int
     extras: tuple[str, ...]
     has_key: bool
+    row_index: bool = False
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """The function for `mapInArrow`, under the name that plans show."""
@@ -209,6 +211,9 @@ class _Work:
         if self.codec.has_kinds:
             result.append(rows.kinds)
             names.append(ROW_KIND)
+        if self.row_index:
+            result.append(rows.indexes())
+            names.append(ROW_INDEX)
         if capture:
             result.append(self._captured(rows, key, value, beside[self.kafka_columns :], places))
             names.append(ERROR)
@@ -349,7 +354,7 @@ def _with_computed(plan: _Plan, decoded: DataFrame, stage: _Stage) -> DataFrame:
 
     for name in computed:
         try:
-            decoded.select(expression(name)).schema  # noqa: B018 - makes Spark Connect analyse it now
+            decoded.select("*", expression(name)).schema  # noqa: B018 - makes Spark Connect analyse it now
         except AnalysisException as cause:
             raise ConfigurationError(
                 f"computed column '{name}' can't be evaluated in Spark: {computed[name].expression}: {cause}",
@@ -358,3 +363,27 @@ def _with_computed(plan: _Plan, decoded: DataFrame, stage: _Stage) -> DataFrame:
     names = [column.name for column in plan.table.columns]
     names += [name for name in decoded.columns if name not in names]
     return decoded.select([expression(name) if name in computed else F.col(quoted(name)) for name in names])
+
+
+# --- watermark ---------------------------------------------------------------------------------------------
+
+
+def _with_watermark(plan: _Plan, decoded: DataFrame) -> DataFrame:
+    """The table's WATERMARK in a stream; a batch has no use for one.
+
+    Spark's event time has a time zone: a TIMESTAMP becomes one in that of the session, as in `CAST(ts AS TIMESTAMP)`.
+    """
+    watermark = plan.table.watermark
+    if watermark is None or not decoded.isStreaming:
+        return decoded
+    name = watermark.column
+    given = decoded.schema[name].dataType
+    if not isinstance(given, T.TimestampType | T.TimestampNTZType):
+        raise ConfigurationError(
+            f"column '{name}' of the WATERMARK is {given.simpleString().upper()}, but must be a timestamp", field=name
+        )
+    if isinstance(given, T.TimestampNTZType):
+        columns = [F.col(quoted(column)) for column in decoded.columns]
+        columns[decoded.columns.index(name)] = F.col(quoted(name)).cast(T.TimestampType()).alias(name)
+        decoded = decoded.select(columns)
+    return decoded.withWatermark(quoted(name), f"{watermark.delay_ms} milliseconds")

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.registry._key_value_decode import KINDS_KEY, ROW_KIND
+from kvformat.registry._key_value_decode import ERROR, KINDS_KEY, ROW_KIND
 from kvformat.registry._records import RecordCodec, held_back
 from kvformat.registry.changelog import ChangelogMode, RowKind
+from kvformat.registry.changes import check_split
 from kvformat.registry.conform import conform
 from kvformat.registry.errors import (
     EncodeError,
@@ -60,6 +61,8 @@ def encode(
 ) -> DataFrame:
     """`KeyValueFormat.encode`, everything but the DataFrame checked."""
     codec = plan.codec
+    if ERROR not in [column.name for column in plan.table.columns]:
+        check_split(df)
     columns = _columns(plan, df)
     beside = [_written(plan, column, df) for column in (*plan.metadata, *extra)]
     kinds = _kinds(plan, df, changelog_mode)
@@ -93,7 +96,11 @@ def _columns(plan: _Plan, df: DataFrame) -> list[Column]:
         found = [one for one in given if one.name == field.name]
         if len(found) > 1:
             raise SchemaError(f"column '{field.name}' is there more than once", field=field.name)
-        columns.append(_fitted(field, found[0], key=field.name in (plan.table.primary_key or ())))
+        event_time = plan.table.watermark is not None and plan.table.watermark.column == field.name
+        if event_time and field.type.root == "TIMESTAMP" and isinstance(found[0].dataType, T.TimestampType):
+            columns.append(F.col(quoted(field.name)).cast(T.TimestampNTZType()))  # as `decode` of a stream gives it
+        else:
+            columns.append(_fitted(field, found[0], key=field.name in (plan.table.primary_key or ())))
     return columns
 
 
@@ -166,9 +173,12 @@ def _value(codec: RecordCodec, columns: Sequence[Column], kinds: ChangelogMode |
     of_format = kind if codec.has_kinds and not codec.upsert else None
     value = _encoded(codec.value_format, codec.value_schema, chosen, of_format, deleted)
     allowed = [one.value for one in RowKind if kinds.contains(one)]
-    hint = "" if codec.has_kinds else f"; format '{codec.value_format.identifier}' writes inserts only"
-    text = F.lit(f"column '{ROW_KIND}' may be {', '.join(allowed)}{hint}, not ")
-    wrong = F.raise_error(F.concat(text, F.coalesce(kind, F.lit("NULL"))))
+    if not codec.has_kinds:
+        hint = f"; format '{codec.value_format.identifier}' writes inserts only"
+    else:
+        hint = "" if kinds is ChangelogMode.ALL else "; for others call encode(df, changelog_mode=ChangelogMode.ALL)"
+    before, after = F.lit(f"column '{ROW_KIND}' is "), F.lit(f", but may be {', '.join(allowed)}{hint}")
+    wrong = F.raise_error(F.concat(before, F.coalesce(kind, F.lit("NULL")), after))
     return F.when(kind.isin(allowed), value).otherwise(wrong).alias("value")
 
 

@@ -67,6 +67,13 @@ class Rows:
     reasons: pa.StringArray | None
     parts: pa.StringArray | None
 
+    def indexes(self) -> pa.Int32Array:
+        """The place of each row in its record, null for the row of a fault."""
+        starts = np.cumsum(self.counts) - self.counts
+        indexes = np.arange(self.counts.sum()) - np.repeat(starts, self.counts)
+        faults = None if self.reasons is None else np.repeat(np.asarray(self.reasons.is_valid()), self.counts)
+        return pa.array(indexes, pa.int32(), mask=faults)
+
 
 @dataclass(frozen=True)
 class RecordCodec:

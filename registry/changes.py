@@ -26,6 +26,8 @@ ROW_KIND, ROW_INDEX, ERROR = "row_kind", "row_index", "error"
 _ROWS, _ROW = "_kvformat_rows", "_kvformat_row"
 _ADDED = ["+I", "+U"]
 _KAFKA_ORDER = ("partition", "offset")
+#: metadata of `error`: the columns that were kept beside a bad message
+_KEPT_KEY = "kvformat.kept"
 
 
 def explode_changes(df: DataFrame, rows: Column | str, *, keep: Columns = (), outer: bool = False) -> DataFrame:
@@ -56,16 +58,42 @@ def explode_changes(df: DataFrame, rows: Column | str, *, keep: Columns = (), ou
     if captured and not outer:
         exploded = exploded.where(F.col(ERROR).isNotNull() | F.col(ROW_INDEX).isNotNull())
     fields = [F.col(_ROW).getField(name).alias(name) for name in (*columns, ROW_KIND)]
-    return exploded.select(*map(quoted, names), *fields, ROW_INDEX, *([ERROR] if captured else []))
+    last = [F.col(ERROR).alias(ERROR, metadata={_KEPT_KEY: names})] if captured else []
+    return exploded.select(*map(quoted, names), *fields, ROW_INDEX, *last)
+
+
+def split_errors(df: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """A DataFrame with captured errors, parted: the good rows without the column `error`, and the bad records.
+
+    Takes what `KeyValueFormat.decode(df, errors="capture")` gives: bad records have the columns `part`, `reason`,
+    `key`, `value` and those of Kafka's other columns that the records had. Or what `explode_changes` makes of
+    `decode_rows(..., errors="capture")`: bad messages have the columns that it kept, `reason` and `message`.
+
+    Each of the two decodes the records when it is read, in one Python node; write both in one `foreachBatch` after
+    `persist()` to decode them once. Raises `ConfigurationError` for a DataFrame without such a column.
+    """
+    from pyspark.sql import functions as F
+
+    field = df.schema[ERROR] if ERROR in df.columns else None
+    inner: list[str] = [] if field is None else getattr(field.dataType, "names", [])
+    kept: list[str] = [] if field is None else (field.metadata or {}).get(_KEPT_KEY, [])
+    if "reason" not in inner:
+        raise ConfigurationError(
+            "split_errors takes what KeyValueFormat.decode(df, errors='capture') gives, or explode_changes of "
+            "decode_rows(..., errors='capture')"
+        )
+    _check_names([*kept, *inner])
+    is_bad = F.col(ERROR).isNotNull()
+    return df.where(~is_bad).drop(ERROR), df.where(is_bad).select(*map(quoted, kept), f"{ERROR}.*")
 
 
 def latest_by_key(df: DataFrame, keys: Columns, order_by: Columns | None = None, *, deletes: bool = False) -> DataFrame:
     """A batch changelog as its current table: the last row of each key, unless that row deletes the key.
 
     The last is the one with the greatest `order_by` (ascending, NULL first), ties broken by `row_index` where there
-    is one; what is equal in both may win by chance. Without `order_by` it is Kafka's order, the columns
-    `partition` and `offset`. `-D` and `-U` delete, which a later row of the same key undoes: so an update may
-    change its key. Keys may be NULL, structs, or fields of structs ("customer.id").
+    is one, then a row wins over a delete; what is equal in all of it may win by chance. Without `order_by` it is
+    Kafka's order, the columns `partition` and `offset`. `-D` and `-U` delete, which a later row of the same key
+    undoes: so an update may change its key. Keys may be NULL, structs, or fields of structs ("customer.id").
 
     The result has the columns of `df` without `row_kind` and `row_index`. With `deletes=True` it has a line for every
     key, with `row_kind` '+U' for a row to be written and '-D' for a key to be removed: what a MERGE needs.
@@ -75,14 +103,14 @@ def latest_by_key(df: DataFrame, keys: Columns, order_by: Columns | None = None,
     """
     from pyspark.sql import functions as F
 
-    _check_changes(df)
+    check_split(df)
     if df.isStreaming:
         raise ConfigurationError("latest_by_key folds a batch: in a stream call it in foreachBatch (docs/changes.md)")
     values = [quoted(name) for name in df.columns if name not in (ROW_KIND, ROW_INDEX)]
     row = F.struct(*values, row_kind(df).alias(ROW_KIND))
     groups = [key.alias(f"_kvformat_key{n}") for n, key in enumerate(key_columns(df, keys))]
-    last = df.groupBy(*groups).agg(F.max_by(row, F.struct(*order_columns(df, order_by))).alias(_ROW))
-    rows = last.select(f"{_ROW}.*")
+    order = F.struct(*order_columns(df, order_by), row_kind(df).isin(_ADDED).alias("added"))
+    rows = df.groupBy(*groups).agg(F.max_by(row, order).alias(_ROW)).select(f"{_ROW}.*")
     added = F.col(ROW_KIND).isin(_ADDED)
     if deletes:
         return rows.withColumn(ROW_KIND, F.when(added, "+U").otherwise("-D"))
@@ -105,10 +133,10 @@ def normalize_changes(
     row follows it in the batch: then it is the first half of that update. The last row of each key is kept in
     Spark's state store, so the query goes on after a restart where it stopped.
 
-    Within a micro-batch rows are put in `order_by` (ties by `row_index`; without it in Kafka's order, the columns
-    `partition` and `offset`); batches follow each other as they arrive. `columns` are the table's, which are
-    compared and come out, followed by `row_kind`: by default all of `df` but those in `order_by`, `row_kind` and
-    `row_index`. Keys may be NULL, structs, or fields of structs.
+    Within a micro-batch rows are put in `order_by` (ties by `row_index`, then deletes before rows; without `order_by`
+    in Kafka's order, the columns `partition` and `offset`); batches follow each other as they arrive. `columns` are
+    the table's, which are compared and come out, followed by `row_kind`: by default all of `df` but those in
+    `order_by`, `row_kind` and `row_index`. Keys may be NULL, structs, or fields of structs.
 
     For streams in output mode append (and for batches). It needs `spark.sql.streaming.stateStore.providerClass` set to
     RocksDB's, and protobuf where Python runs (`kvformat[state]`): both are checked here, before a query starts.
@@ -117,9 +145,10 @@ def normalize_changes(
     """
     from kvformat.registry import changes_state
 
-    _check_changes(df)
+    check_split(df)
     changes_state.check_session(df)
-    order = order_columns(df, order_by)
+    kind = row_kind(df)
+    order = [*order_columns(df, order_by), kind.isin(_ADDED)]
     if columns is None:
         ordering = _names(_KAFKA_ORDER if order_by is None else order_by)
         columns = [name for name in df.columns if name not in (*ordering, ROW_KIND, ROW_INDEX)]
@@ -129,7 +158,7 @@ def normalize_changes(
         df,
         key_columns(df, keys),
         order,
-        row_kind(df),
+        kind,
         update_before=update_before,
     )
 
@@ -226,16 +255,16 @@ def _check_names(names: list[str]) -> None:
             )
 
 
-def _check_changes(df: DataFrame) -> None:
-    """Bad records are no changes: they are split off first."""
+def check_split(df: DataFrame) -> None:
+    """Bad records are no rows of a table: they are split off first."""
     from pyspark.sql.types import StructType
 
     if ERROR in df.columns:
         error = df.schema[ERROR].dataType
         if isinstance(error, StructType) and "reason" in error.names:
             raise ConfigurationError(
-                "the DataFrame holds bad records too, in its column 'error': take the others, "
-                "df.where('error IS NULL').drop('error'), and keep the bad ones elsewhere"
+                "the DataFrame holds bad records too, in its column 'error': good, bad = split_errors(df), go on with "
+                "the good rows, and keep the bad ones elsewhere"
             )
 
 

@@ -18,12 +18,19 @@ from kvformat.registry.options import Option, without_userinfo
 KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
 _MASK = "******"
 _PROPERTIES = "properties."
+_RESET = "properties.auto.offset.reset"
 # Words of option names whose values are secrets: those of Flink's GlobalConfiguration, and Kafka's own.
 _SECRET = re.compile(
     r"password|passwd|secret|token|credential|jaas|api-?key|basic-auth|user-info|auth-params|keystore\.key|\.key\.pem|"
     r"truststore\.certificates|service-key|account\.key|http-headers"
 )
-_OFFSETS = re.compile(r"partition:(\d+),offset:(-?\d+)")
+_OFFSETS = re.compile(r"partition:(\+?\d+),offset:([+-]?\d+)")
+_GUARANTEES = ("exactly-once", "at-least-once", "none")
+_ALIGNMENT = (
+    "scan.watermark.alignment.group",
+    "scan.watermark.alignment.max-drift",
+    "scan.watermark.alignment.update-interval",
+)
 _MODES = ("group-offsets", "timestamp", "specific-offsets")
 
 _SHARED = (
@@ -76,19 +83,19 @@ _SHARED = (
         name="sink.delivery-guarantee",
         type="enum",
         default="at-least-once",
-        allowed=("exactly-once", "at-least-once", "none"),
+        allowed=_GUARANTEES,
         doc="checked only",
     ),
     Option(name="sink.transactional-id-prefix", doc="checked only"),
     Option(
         name="sink.transaction-naming-strategy", type="enum", allowed=("INCREMENTING", "POOLING"), doc="checked only"
     ),
-    Option(name="property-version", type="int", doc="checked only"),
+    Option(name="property-version", doc="passed over"),
 )
 KAFKA_OPTIONS = (
     *_SHARED,
     Option(name="format", doc="format of the value; wins over `value.format`"),
-    Option(name="key.fields", type="list", default=(), doc="the key's columns, with `;` between"),
+    Option(name="key.fields", type="list", doc="the key's columns, with `;` between"),
     Option(name="properties.group.id", doc="checked only"),
     Option(
         name="scan.startup.mode",
@@ -188,7 +195,7 @@ def parse_offsets(key: str, text: str) -> dict[int, int]:
 
 
 def check_group(values: Mapping[str, Any], given: Mapping[str, str]) -> None:
-    """Committed offsets belong to a consumer group."""
+    """Committed offsets belong to a consumer group, and where there are none, `auto.offset.reset` counts."""
     for side in ("startup", "bounded"):
         if values.get(f"scan.{side}.mode") == "group-offsets" and "properties.group.id" not in given:
             raise OptionError(
@@ -197,6 +204,30 @@ def check_group(values: Mapping[str, Any], given: Mapping[str, str]) -> None:
                 "set 'properties.group.id', or set another mode",
                 option="properties.group.id",
             )
+    reset = given.get(_RESET, "none")
+    if values.get("scan.startup.mode") == "group-offsets" and reset.lower() not in ("latest", "earliest", "none"):
+        raise OptionError(
+            f"auto.offset.reset can not be set to {reset}. Valid values: [latest,earliest,none] ('{_RESET}')",
+            option=_RESET,
+        )
+
+
+def check_parallelism(key: str, values: Mapping[str, Any]) -> None:
+    """How many tasks Flink would run; at least one."""
+    if values[key] is not None and values[key] < 1:
+        raise OptionError(f"Invalid configured parallelism {values[key]}: '{key}' is at least 1", option=key)
+
+
+def check_alignment(connector: str, values: Mapping[str, Any]) -> None:
+    """Watermarks are aligned in a group, as far as a drift says."""
+    needed = _ALIGNMENT[:2]
+    missing = [key for key in needed if values[key] is None]
+    if missing and any(values[key] is not None for key in _ALIGNMENT):
+        raise OptionError(
+            f"Error configuring watermark for '{connector}', '{needed[0]}' and '{needed[1]}' must be set when "
+            "configuring watermark alignment",
+            option=missing[0],
+        )
 
 
 def check_partitioner(values: Mapping[str, Any]) -> None:
@@ -204,7 +235,7 @@ def check_partitioner(values: Mapping[str, Any]) -> None:
     name = values["sink.partitioner"]
     if name == "":
         raise OptionError("Option 'sink.partitioner' should be a non-empty string.", option="sink.partitioner")
-    if name == "round-robin" and values["key.fields"]:
+    if name == "round-robin" and values["key.fields"] is not None:
         raise OptionError(
             "Currently 'round-robin' partitioner only works when option 'key.fields' is not specified. "
             "(option 'sink.partitioner')",
@@ -219,12 +250,15 @@ def check_partitioner(values: Mapping[str, Any]) -> None:
 
 
 def check_guarantee(values: Mapping[str, Any]) -> None:
-    """Transactions need names."""
-    guarantee = values.get("sink.semantic") or values["sink.delivery-guarantee"]
+    """Transactions need names. The option's old name is read as a name of Java's enum."""
+    key = "sink.delivery-guarantee" if values.get("sink.semantic") is None else "sink.semantic"
+    guarantee = values[key].lower().replace("_", "-")
+    if guarantee not in _GUARANTEES:
+        raise OptionError(f"option '{key}' may be {', '.join(_GUARANTEES)}, not {values[key]!r}", option=key)
     if guarantee == "exactly-once" and values["sink.transactional-id-prefix"] is None:
         raise OptionError(
             "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE. "
-            "('sink.delivery-guarantee' = 'exactly-once')",
+            f"('{key}' = '{values[key]}')",
             option="sink.transactional-id-prefix",
         )
 

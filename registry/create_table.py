@@ -30,9 +30,11 @@ _OPERATOR = r"<>|!=|<=|>=|\|\||\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+|[<>(),:;=.+\-*/%\
 _FLINK_ONLY = {
     "PROCTIME": "processing time has no counterpart in a row; use current_timestamp() in a query",
     "CURRENT_WATERMARK": "Spark SQL has no such function",
-    "TO_TIMESTAMP_LTZ": "Spark's function of that name reads numbers otherwise",
+    "TO_TIMESTAMP_LTZ": "Spark has it only for a number with precision 0 or 3, TO_TIMESTAMP_LTZ(n, 3)",
 }
 _RENAMED = {"TO_TIMESTAMP": "to_timestamp_ntz"}  # in Flink it gives a TIMESTAMP without time zone
+_EPOCHS = {"0": "timestamp_seconds", "3": "timestamp_millis"}  # TO_TIMESTAMP_LTZ by precision
+_DEPTH = {"(": 1, "[": 1, ")": -1, "]": -1}
 _SPARK_NAMES = {
     "CHAR": "STRING",
     "VARCHAR": "STRING",
@@ -41,7 +43,7 @@ _SPARK_NAMES = {
     "TIMESTAMP": "TIMESTAMP_NTZ",
     "TIMESTAMP_LTZ": "TIMESTAMP_LTZ",
 }
-_MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
+_MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 
 ColumnKind = Literal["physical", "metadata", "computed"]
 
@@ -123,6 +125,7 @@ class _Statement(Reader):
 
     def table(self) -> TableDefinition:
         self.need("CREATE")
+        self.skip("OR", "REPLACE")
         self.skip("TEMPORARY")
         self.need("TABLE")
         self.skip("IF", "NOT", "EXISTS")
@@ -150,21 +153,39 @@ class _Statement(Reader):
                 tuple(self._columns),
                 options,
                 partition_keys=tuple(name for name, _ in partition_keys),
-            )
+            ),
+            partition_keys,
         )
 
-    def _checked(self, table: TableDefinition) -> TableDefinition:
+    def _plain_type(self, depth: int) -> FlinkType:
+        """A type; TIME has milliseconds at most, as Flink plans it whatever the DDL says."""
+        found = super()._plain_type(depth)
+        return replace(found, precision=min(found.precision or 0, 3)) if found.root == "TIME" else found
+
+    def _checked(self, table: TableDefinition, partition_keys: tuple[tuple[str, int], ...]) -> TableDefinition:
         """The table with its key and watermark, whose columns must exist."""
         kinds = {column.name: column.kind for column in table.columns}
         for name, place in self._key or ():
             if kinds.get(name) != "physical":
                 what = "does not exist" if name not in kinds else "is not a physical column"
                 raise self.error(f"column '{name}' of the PRIMARY KEY {what}", place)
-        if self._watermark is not None and self._watermark[0].column not in kinds:
-            watermark, place = self._watermark
-            raise self.error(f"column '{watermark.column}' of the WATERMARK does not exist", place)
+        for name, place in partition_keys:
+            if name not in kinds:
+                raise self.error(f"column '{name}' of PARTITIONED BY does not exist", place)
+        if self._watermark is not None:
+            self._check_watermark(table, *self._watermark)
         key = None if self._key is None else tuple(name for name, _ in self._key)
         return replace(with_primary_key(table, key), watermark=None if self._watermark is None else self._watermark[0])
+
+    def _check_watermark(self, table: TableDefinition, watermark: Watermark, place: int) -> None:
+        column = next((column for column in table.columns if column.name == watermark.column), None)
+        if column is None:
+            raise self.error(f"column '{watermark.column}' of the WATERMARK does not exist", place)
+        if column.type is not None and column.type.root not in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            raise self.error(
+                f"column '{column.name}' of the WATERMARK is {column.type}, but must be TIMESTAMP or TIMESTAMP_LTZ",
+                place,
+            )
 
     # --- between the parentheses ---------------------------------------------------------------------------
 
@@ -213,6 +234,9 @@ class _Statement(Reader):
             column = Column(name, "physical", self.type(0))
             if self.skip("METADATA"):
                 key = self._string("a metadata key") if self.skip("FROM") else name
+                before = next((c.name for c in self._columns if c.kind == "metadata" and c.key == key), None)
+                if before is not None:
+                    raise self.error(f"columns '{before}' and '{name}' are both from the metadata key '{key}'", place)
                 column = Column(name, "metadata", column.type, key, virtual=self.skip("VIRTUAL"))
             elif self.word() in ("CONSTRAINT", "PRIMARY"):
                 if self.skip("CONSTRAINT"):
@@ -250,25 +274,63 @@ class _Statement(Reader):
 
     def _computed(self, name: str) -> Column:
         pieces, written, refused, depth, start = [], [], "", 0, self.place()
+        left_out: set[int] = set()
         while self.peek() and not (depth == 0 and (self.peek() in (",", ")") or self.word() == "COMMENT")):
             token, word = self.peek(), self.word()
-            depth += {"(": 1, ")": -1}.get(token, 0)
+            depth += _DEPTH.get(token, 0)
             if word == "AS" and depth:  # CAST(x AS TIMESTAMP(3)), in Spark's spelling
                 self.at += 1
                 cast_to = self.type(0)
                 pieces += ["AS", _spark_name(cast_to)]
                 written += ["AS", str(cast_to)]
                 continue
-            if word in _FLINK_ONLY and not refused:
-                refused = f"{word}: {_FLINK_ONLY[word]}"
+            function, comma = self._epoch() if word == "TO_TIMESTAMP_LTZ" else ("", 0)
+            if function:
+                left_out |= {comma, comma + 1}
+            else:
+                refused = refused or self._refused(word, written[-1] if written else "")
             written.append(token)
             if token.startswith("'"):
                 token = "'" + token[1:-1].replace("''", "'").replace("\\", "\\\\").replace("'", "\\'") + "'"
-            pieces.append(_RENAMED.get(word, token) if self.peek(1) == "(" else token)
+            if self.at not in left_out:
+                pieces.append(function or (_RENAMED.get(word, token) if self.peek(1) == "(" else token))
             self.at += 1
         if not pieces:
             raise self.error(f"expected the expression of column {name!r}", start)
         return Column(name, "computed", source=_glued(written), expression=_glued(pieces), refused=refused)
+
+    def _epoch(self) -> tuple[str, int]:
+        """Spark's function for `TO_TIMESTAMP_LTZ(number, 0 or 3)` and where its comma is; "" for other arguments."""
+        depth, commas = 0, []
+        for i in range(self.at + 1, len(self.tokens)):
+            depth += _DEPTH.get(self.tokens[i], 0)
+            if depth == 1 and self.tokens[i] == ",":
+                commas.append(i)
+            if depth == 0:
+                only = commas == [i - 2]
+                return (_EPOCHS.get(self.tokens[i - 1], ""), commas[0]) if only else ("", 0)
+        return "", 0
+
+    def _refused(self, word: str, before: str) -> str:
+        """Why Spark would not evaluate the next token as Flink does, if it wouldn't."""
+        if word in _FLINK_ONLY:
+            return f"{word}: {_FLINK_ONLY[word]}"
+        following = self.peek(1)
+        if word == "[" and before.upper() in ("ARRAY", "MAP"):
+            return f"{before}[...]: Spark SQL has no such constructor; it writes {before.lower()}(...)"
+        if word == "[" and not following.startswith("'"):
+            return "[...]: Flink counts the elements of an ARRAY from 1, Spark from 0; use element_at in a query"
+        in_path = self.peek(2) == "." or self.peek(-2) == "."
+        if word == "/" and (in_path or not (self._is_fraction(before) or self._is_fraction(following))):
+            return "/: Flink cuts the quotient of two whole numbers, Spark doesn't; divide in a query, or by 2.0"
+        return ""
+
+    def _is_fraction(self, token: str) -> bool:
+        """Whether a token is a number with a point, or a column of such numbers."""
+        types = (column.type for column in self._columns if column.name == token.strip("`"))
+        return bool(re.fullmatch(r"\d*\.\d*.*", token)) or any(
+            t is not None and t.root in ("FLOAT", "DOUBLE", "DECIMAL") for t in types
+        )
 
     def _read_watermark(self) -> None:
         start = self.place()
@@ -277,10 +339,11 @@ class _Statement(Reader):
         self.at += 2
         place = self.place()
         name = self.name()
-        while self.skip("."):
-            name += f".{self.name()}"
+        if self.peek() == ".":
+            raise self.error(f"a WATERMARK is for a column, not for a field of '{name}'", place)
         self.need("AS")
         at, delay = self.place(), 0
+        in_brackets = self.skip("(")
         if self.word() == "SOURCE_WATERMARK":
             raise self.error("SOURCE_WATERMARK() has no counterpart in Spark; write a delay")
         if self.name() != name:
@@ -288,6 +351,8 @@ class _Statement(Reader):
         if self.skip("-"):
             self.need("INTERVAL")
             delay = self._milliseconds()
+        if in_brackets:
+            self.need(")")
         if self.peek() not in (",", ")"):
             raise self.error(f"the WATERMARK of '{name}' must be {name}, or {name} - INTERVAL '...' unit", at)
         self._watermark = Watermark(name, delay), place
@@ -301,7 +366,8 @@ class _Statement(Reader):
         units = units[units.index(first) : units.index(last) + 1]
         numbers = re.split(r"[ :]", text.strip())
         if len(numbers) != len(units) or not all(re.fullmatch(r"\d+(\.\d+)?", number) for number in numbers):
-            raise self.error(f"'{text}' is no interval of {first} TO {last}", place)
+            what = first if first == last else f"{first} TO {last}"
+            raise self.error(f"'{text}' is no interval of {what}", place)
         return int(sum(Decimal(number) * _MILLIS[unit] for number, unit in zip(numbers, units, strict=True)))
 
     def _unit(self, allowed: list[str]) -> str:
@@ -368,7 +434,8 @@ def show(table: TableDefinition, options: Mapping[str, str]) -> str:
         parts.append(f"PRIMARY KEY ({', '.join(map(quoted, table.primary_key))}) NOT ENFORCED")
     given = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
     names = ".".join(map(quoted, table.name.split(".")))
-    return f"CREATE TABLE {names} ({', '.join(parts)}) WITH ({given})"
+    by = f" PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})" if table.partition_keys else ""
+    return f"CREATE TABLE {names} ({', '.join(parts)}){by} WITH ({given})"
 
 
 def _literal(text: str) -> str:

@@ -74,7 +74,7 @@ class KeyValueFormat:
         for name in key:
             if name not in [column.name for column in columns]:
                 raise SchemaError(f"column '{name}' of the PRIMARY KEY does not exist", field=name)
-        table = TableDefinition("table", columns, {str(k): _text(v) for k, v in options.items()})
+        table = TableDefinition("table", columns, {str(k): _text(str(k), v) for k, v in options.items()})
         self._set(with_primary_key(table, key or None), strict=False)
 
     @classmethod
@@ -141,13 +141,22 @@ class KeyValueFormat:
 
     # --- Spark -------------------------------------------------------------------------------------------
 
-    def decode(self, df: DataFrame, *, metadata: MetadataKeys | None = None, errors: Errors = "raise") -> DataFrame:
+    def decode(
+        self,
+        df: DataFrame,
+        *,
+        metadata: MetadataKeys | None = None,
+        errors: Errors = "raise",
+        row_index: bool = False,
+    ) -> DataFrame:
         """Kafka records as rows of the table.
 
         `df` has `key` and `value`, and those of Kafka's columns that metadata asks for (`topic`, `partition`,
         `offset`, `timestamp`, `timestampType`, `headers`). The result has the table's columns in their order, then
         the columns of `metadata` (a list of keys, or a mapping of column name to key), then `row_kind` where the
-        mode has more than inserts. Every column is nullable.
+        mode has more than inserts, then with `row_index=True` the column of that name: the row's place in its record
+        (INT, from 0), by which `latest_by_key` and `normalize_changes` keep rows of one offset in order. Every column
+        is nullable.
 
         A null key keeps its row, with null key columns; in an upsert table it is an error. A key of several rows
         gives each of them. A null value deletes the key in an upsert table; else it is what the value's format makes
@@ -161,7 +170,7 @@ class KeyValueFormat:
             raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
         plan = self._plan("decode")
         extra = readable(self._table.name, _asked(metadata), plan.codec.value_format)
-        return _key_value_decode.decode(plan, extra, df, errors)
+        return _key_value_decode.decode(plan, extra, df, errors, row_index)
 
     def encode(
         self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
@@ -244,22 +253,6 @@ class KeyValueFormat:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KeyValueFormat._of, (self._table, self._strict)
-
-
-def split_errors(df: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """What `decode(df, errors="capture")` gives, parted: the good rows without `error`, and the bad records.
-
-    The bad records have the columns of `error`: `part`, `reason`, `key`, `value` and those of Kafka's other columns
-    that the records had. Each of the two decodes the records when it is read, in one Python node; write both in
-    one `foreachBatch` after `persist()` to decode them once.
-    Raises `ConfigurationError` for a DataFrame without such a column.
-    """
-    from pyspark.sql import functions as F
-
-    field = df.schema["error"].dataType if "error" in df.columns else None
-    if "part" not in getattr(field, "names", ()):
-        raise ConfigurationError("split_errors takes what KeyValueFormat.decode(df, errors='capture') gives")
-    return df.where(F.col("error").isNull()).drop("error"), df.where(F.col("error").isNotNull()).select("error.*")
 
 
 # --- planning ----------------------------------------------------------------------------------------------
@@ -382,6 +375,7 @@ class _Planner:
         for key in self.values:
             self.values[key]
         connectors.check_unknown(self.connector, self.given, self.known)
+        connectors.check_alignment(self.connector, self.values)
         connectors.check_tolerance(self.values)
 
     def _check_connector(self, reading: bool, key_format: Format | None, value_format: Format) -> None:
@@ -425,6 +419,7 @@ class _Planner:
 
     def _check_runtime(self, reading: bool) -> None:
         """What Flink finds when it makes the source or sink itself."""
+        connectors.check_parallelism("scan.parallelism" if reading else "sink.parallelism", self.values)
         if not self.strict:
             return
         topic, pattern = self.values["topic"], self.values["topic-pattern"]
@@ -503,10 +498,10 @@ def _asked(metadata: MetadataKeys | None) -> list[Column]:
     return [Column(name, "metadata", None, key) for name, key in pairs]
 
 
-def _text(value: Any) -> str:
+def _text(option: str, value: Any) -> str:
     """Options are texts, as in a WITH clause; a Python bool or number is taken as its text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise OptionError(f"the value of an option is a text, not {type(value).__name__}")
+    raise OptionError(f"the value of option '{option}' is a text, not {type(value).__name__}", option=option)

@@ -34,11 +34,11 @@ _TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
 _INSTANTS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _CASTS = {  # wanted root -> roots that can be cast to it, besides itself
     "BOOLEAN": (*_TEXTS, *_INTEGERS),
-    **dict.fromkeys(_NUMBERS, (*_NUMBERS, *_TEXTS, "BOOLEAN", *_INSTANTS)),
+    **dict.fromkeys(_NUMBERS, (*_NUMBERS, *_TEXTS, "BOOLEAN")),
     **dict.fromkeys(_BYTES, (*_BYTES, *_TEXTS)),
     "DATE": (*_TEXTS, *_INSTANTS),
     "TIME": (*_TEXTS, *_INSTANTS),
-    **dict.fromkeys(_INSTANTS, (*_INSTANTS, *_TEXTS, *_NUMBERS, "DATE")),
+    **dict.fromkeys(_INSTANTS, (*_INSTANTS, *_TEXTS, "DATE")),
 }
 
 

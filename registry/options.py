@@ -220,11 +220,16 @@ def _measure(text: str, units: Mapping[str, int], bare: str, what: str) -> int:
 
 def _duration(text: str) -> dt.timedelta:
     match = _ISO_DURATION.fullmatch(text.strip())
-    if match and any(match.groups()[1:]):
-        days, hours, minutes, seconds = (float(part or 0) for part in match.groups()[1:])
-        length = dt.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        return -length if match[1] else length
-    return dt.timedelta(microseconds=_measure(text, _UNITS, "ms", "a duration such as '10 s' or 'PT10S'") / 1000)
+    try:
+        if match and any(match.groups()[1:]):
+            days, hours, minutes, seconds = (float(part or 0) for part in match.groups()[1:])
+            length = dt.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+            if match[1] and length:
+                raise ValueError("a duration can't be negative")
+            return length
+        return dt.timedelta(microseconds=_measure(text, _UNITS, "ms", "a duration such as '10 s' or 'PT10S'") / 1000)
+    except OverflowError:
+        raise ValueError(f"a duration can't be longer than {dt.timedelta.max.days} days") from None
 
 
 def _memory(text: str) -> int:
@@ -232,9 +237,10 @@ def _memory(text: str) -> int:
 
 
 def split_list(text: str, separator: str = ";") -> tuple[str, ...]:
-    """The entries of a list: trimmed, empty ones left out; quotes protect, and double themselves inside.
+    """The entries of a list: trimmed; quotes protect, and double themselves inside.
 
-    `[a, b]`, Flink's newer notation, is read too.
+    A separator at the beginning or the end is passed over, between two of them is an empty entry (Flink's
+    `StructuredOptionsSplitter`). `[a, b]`, its newer notation, is read too.
     """
     text = text.strip()
     if separator == ";" and text.startswith("[") and text.endswith("]"):
@@ -243,7 +249,8 @@ def split_list(text: str, separator: str = ";") -> tuple[str, ...]:
     while place <= len(text):
         entry, place = _next_entry(text, place, separator)
         entries.append(entry)
-    return tuple(filter(None, entries))
+    first, last = entries[0] == "", len(entries) > 1 and entries[-1] == ""
+    return tuple(entries[first : len(entries) - last])
 
 
 def _next_entry(text: str, place: int, separator: str) -> tuple[str, int]:
@@ -262,12 +269,22 @@ def _next_entry(text: str, place: int, separator: str) -> tuple[str, int]:
 
 
 def _map(text: str) -> dict[str, str]:
-    pairs = (entry.partition(":") for entry in split_list(text, ","))
-    found = {}
-    for key, colon, value in pairs:
-        if not colon:
+    """Pairs such as `a:b,c:'d:e'`; quotes protect a value, and an entry with a comma in it is quoted as a whole.
+
+    `{a: b}`, Flink's newer notation, is read too.
+    """
+    text = text.strip()
+    if text.startswith("{") and text.endswith("}"):
+        text = text[1:-1]
+    found: dict[str, str] = {}
+    for entry in split_list(text, ","):
+        key, _, rest = entry.partition(":")
+        value, end = _next_entry(rest, 0, ":")
+        if not key.strip() or not rest.strip() or end <= len(rest):
             raise ValueError("expected key:value pairs with commas between")  # what was found may be a secret
-        found[key.strip()] = value.strip()
+        if key.strip() in found:
+            raise ValueError("a key comes twice")
+        found[key.strip()] = value
     return found
 
 

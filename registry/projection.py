@@ -16,9 +16,9 @@ from kvformat.registry.errors import OptionError, SchemaError, did_you_mean
 from kvformat.registry.types import FlinkField, FlinkType
 
 
-def key_places(physical: FlinkType, fields: Sequence[str], prefix: str, *, has_format: bool) -> tuple[int, ...]:
+def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *, has_format: bool) -> tuple[int, ...]:
     """The places of the key columns in the table; raises `OptionError` in Flink's words and order."""
-    if fields and not has_format:
+    if fields is not None and not has_format:
         raise OptionError(
             "The option 'key.fields' can only be declared if a key format is defined using 'key.format'.",
             option="key.fields",
@@ -29,7 +29,7 @@ def key_places(physical: FlinkType, fields: Sequence[str], prefix: str, *, has_f
             option="key.fields",
         )
     names = [field.name for field in physical.fields]
-    for name in fields:
+    for name in fields or ():
         if name not in names:
             raise OptionError(
                 f"Could not find the field '{name}' in the table schema for usage in the key format. A key field must "
@@ -43,7 +43,7 @@ def key_places(physical: FlinkType, fields: Sequence[str], prefix: str, *, has_f
                 f"but field '{name}' is not prefixed.",
                 option="key.fields-prefix",
             )
-    return tuple(names.index(name) for name in fields)
+    return tuple(names.index(name) for name in fields or ())
 
 
 def value_places(

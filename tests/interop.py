@@ -65,6 +65,12 @@ def refusals() -> list[Case]:
         return [json.loads(line) for line in lines]
 
 
+def plans() -> list[Case]:
+    """More tables that Flink plans or refuses."""
+    with lzma.open(_FOLDER / "plans.jsonl.xz", "rt", encoding="ascii") as lines:
+        return [json.loads(line) for line in lines]
+
+
 def ddl(case: Case, folder: Path) -> str:
     """The table's DDL; a folder stands for its schema registry."""
     for schema_id, schema in case.get("schemas", {}).items():

@@ -140,6 +140,19 @@ def test_ids_are_asked_for_once(registry: Registry) -> None:
     assert registry.requests == ["GET /schemas/ids/7"] * 2
 
 
+def test_an_unknown_id_is_asked_for_again_after_a_moment(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ["GET /schemas/ids/300", "GET /schemas/ids/7"]
+    schema = registry.ids.pop(300)
+    for _ in range(2):
+        first, second = _decoded(_format(registry), _framed(300, b""), _framed(7, b"\x0a\x02z"))
+        assert "schema with id 300" in first
+        assert second == (5, "z")
+    assert sorted(registry.requests) == sorted(asked)
+    registry.ids[300] = schema
+    monkeypatch.setattr(_confluent, "_UNKNOWN_FOR", 0.0)
+    assert _decoded(_format(registry), _framed(300, b"\x02w" + bytes(8) + b"\x0d")) == [(-7, "w")]
+
+
 def test_an_empty_batch_asks_nothing(registry: Registry) -> None:
     assert _decoded(_format(registry), None) == [None]
     assert _encoded(_format(registry, subject="s"), None) == ([None], [None])

@@ -105,20 +105,20 @@ def test_tables_of_the_documentation_and_of_flink(name: str) -> None:
 
 def test_everything_at_once() -> None:
     table = parse_create_table("""
-        /* a table */ create temporary table if not exists `my cat`.db.`t``1` ( -- of
+        /* a table */ create or replace temporary table if not exists `my cat`.db.`t``1` ( -- of
             `a` int not null comment 'it''s, a) comment',
             b varchar(3) METADATA,  // another kind of comment
             `c d` ROW<`x` INT NOT NULL, y ARRAY<TIMESTAMP_LTZ(3)>> NULL,
             m MULTISET<STRING>, t TIME, iv INTERVAL DAY TO SECOND(3),
             e AS a + 1 COMMENT 'computed', f AS UPPER(`c d`.x || '''\\n'), g AS CAST(a AS TIMESTAMP(3)) ,
             CONSTRAINT pk PRIMARY KEY (a, m) NOT ENFORCED,
-            WATERMARK FOR t AS t - INTERVAL '1:30' MINUTE TO SECOND
+            ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS (ts - INTERVAL '1:30' MINUTE TO SECOND)
         ) COMMENT 'c' PARTITIONED BY (a, t) WITH (
             'k' = 'v -- no comment', 'quote''d' = '', 'k' = 'last /* wins */'
         ) ;
     """)
     assert table.name == "my cat.db.t`1"
-    assert parse_create_table(show(table, table.options)).columns == table.columns
+    assert parse_create_table(show(table, table.options)) == table
     assert [(column.name, column.kind, str(column.type)) for column in table.columns] == [
         ("a", "physical", "INT NOT NULL"),
         ("b", "metadata", "VARCHAR(3)"),
@@ -129,15 +129,16 @@ def test_everything_at_once() -> None:
         ("e", "computed", "None"),
         ("f", "computed", "None"),
         ("g", "computed", "None"),
+        ("ts", "physical", "TIMESTAMP_LTZ(3)"),
     ]
-    assert [column.expression for column in table.columns[-3:]] == [
+    assert [column.expression for column in table.columns if column.kind == "computed"] == [
         "a + 1",
         "UPPER(`c d`.x || '\\'\\\\n')",
         "CAST(a AS TIMESTAMP_NTZ)",
     ]
     assert table.options == {"k": "last /* wins */", "quote'd": ""}
     assert table.primary_key == ("a", "m")
-    assert table.watermark == Watermark("t", 90_000)
+    assert table.watermark == Watermark("ts", 90_000)
     assert table.partition_keys == ("a", "t")
 
 
@@ -154,7 +155,12 @@ def _computed(source: str, expression: str | None = None) -> Column:
         ("x AS CAST(NULL AS ROW<a INT>)", _computed("CAST(NULL AS ROW<`a` INT>)", "CAST(NULL AS STRUCT<`a`: INT>)")),
         ("x AS ts - INTERVAL '1' DAY", _computed("ts - INTERVAL '1' DAY")),
         ("x AS TO_TIMESTAMP(s)", _computed("TO_TIMESTAMP(s)", "to_timestamp_ntz(s)")),
-        ("x AS a[1].b", _computed("a[1].b")),
+        ("x AS TO_TIMESTAMP_LTZ(n, 3)", _computed("TO_TIMESTAMP_LTZ(n, 3)", "timestamp_millis(n)")),
+        (
+            "x AS to_timestamp_ltz(ABS(n, 0), 0) + n",
+            _computed("to_timestamp_ltz(ABS(n, 0), 0) + n", "timestamp_seconds(ABS(n, 0)) + n"),
+        ),
+        ("x AS a['k, 1'].b", _computed("a['k, 1'].b")),
     ],
 )
 def test_columns(text: str, column: Column) -> None:
@@ -176,6 +182,7 @@ def test_a_primary_key_beside_its_column() -> None:
         ("'2' HOUR", 7_200_000),
         ("'1 02:03:04.5' DAY TO SECOND", 93_784_500),
         ("'10' SECOND(3)", 10_000),
+        ("'2' WEEK", 1_209_600_000),
     ],
 )
 def test_delays(interval: str, milliseconds: int) -> None:
@@ -198,11 +205,17 @@ def test_delays(interval: str, milliseconds: int) -> None:
         ("CREATE TABLE t (a INT, PRIMARY KEY (a, a) NOT ENFORCED)", "in the PRIMARY KEY twice"),
         ("CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, PRIMARY KEY (a) NOT ENFORCED)", "PRIMARY KEY already"),
         ("CREATE TABLE t (a INT, WATERMARK FOR b AS b)", "column 'b' of the WATERMARK does not exist"),
+        ("CREATE TABLE t (a INT,\n WATERMARK FOR a AS a)", "'a' of the WATERMARK is INT, but must.*line 2, column 16"),
+        ("CREATE TABLE t (a ROW<b DATE>, WATERMARK FOR a.b AS a.b)", "not for a field of 'a', at line 1, column 46"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS (a - INTERVAL '1' DAY, b INT)", "expected '\\)', found ','"),
         ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS b)", "the WATERMARK of 'a' must be"),
-        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a - INTERVAL '1' MONTH)", "expected one of DAY, HOUR"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a - INTERVAL '1' MONTH)", "expected one of WEEK, DAY, HOUR"),
         ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a - INTERVAL 'x' DAY)", "no interval of DAY"),
         ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS SOURCE_WATERMARK())", "SOURCE_WATERMARK"),
         ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a + a)", "the WATERMARK of 'a' must be"),
+        ("CREATE TABLE t (a INT METADATA FROM 'offset',\n b INT METADATA FROM 'offset')",
+         "columns 'a' and 'b' are both from the metadata key 'offset', at line 2, column 2"),
+        ("CREATE TABLE t (a INT) PARTITIONED BY (a, b)", "'b' of PARTITIONED BY does not exist, at line 1, column 43"),
         ("CREATE TABLE t (a INT) WITH (k = 'v')", "expected an option in single quotes, found 'k'.*column 30"),
         ("CREATE TABLE t (a INT) WITH ('k' 'v')", "expected '=' after option 'k', at line 1, column 34"),
         ("CREATE TABLE t (a INT) WITH ('k' = 'v", "unexpected character \"'\".*line 1, column 36"),
@@ -227,9 +240,39 @@ def test_errors_do_not_show_the_values_of_options(options: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_what_spark_reads_otherwise_is_refused_by_name() -> None:
-    table = parse_create_table(f"CREATE TABLE t (n BIGINT, p AS PROCTIME(), z AS TO_TIMESTAMP_LTZ(n, 3)) {_WITH}")
-    assert [column.refused.partition(":")[0] for column in table.columns] == ["", "PROCTIME", "TO_TIMESTAMP_LTZ"]
+@pytest.mark.parametrize(
+    ("expression", "refused"),
+    [
+        ("PROCTIME()", "PROCTIME"),
+        ("TO_TIMESTAMP_LTZ(n, 6)", "TO_TIMESTAMP_LTZ"),
+        ("TO_TIMESTAMP_LTZ(n)", "TO_TIMESTAMP_LTZ"),
+        ("TO_TIMESTAMP_LTZ('t', 'yyyy', 3)", "TO_TIMESTAMP_LTZ"),
+        ("TO_TIMESTAMP_LTZ(n, 3)", ""),
+        ("d.n / 2", "/"),
+        ("r.d / 2", "/"),
+        ("2 / r.d", "/"),
+        ("a[1]", "[...]"),
+        ("ARRAY[n, 2]", "ARRAY[...]"),
+        ("map['k', n]", "map[...]"),
+        ("a['k']", ""),
+        ("n / 2", "/"),
+        ("(n + 1) / n", "/"),
+        ("n / 2.0", ""),
+        ("n / `d`", ""),
+        ("d / n", ""),
+        ("n % 2", ""),
+    ],
+)
+def test_what_spark_reads_otherwise_is_refused_by_name(expression: str, refused: str) -> None:
+    table = parse_create_table(f"CREATE TABLE t (n BIGINT, d DOUBLE, a ARRAY<INT>, x AS {expression}, y INT) {_WITH}")
+    assert table.columns[3].refused.partition(":")[0] == refused
+    assert [column.name for column in table.columns] == ["n", "d", "a", "x", "y"]
+
+
+def test_time_has_milliseconds_as_flink_plans_it() -> None:
+    table = parse_create_table(f"CREATE TABLE t (a TIME(6), b ROW<c TIME(9)>, d TIME, e AS CAST(a AS TIME(6))) {_WITH}")
+    assert [str(column.type) for column in table.columns[:3]] == ["TIME(3)", "ROW<`c` TIME(3)>", "TIME(0)"]
+    assert table.columns[3].expression == "CAST(a AS TIME(3))"
 
 
 def test_comments_in_a_column_list() -> None:

@@ -173,10 +173,16 @@ def test_options_of_one_direction_fail_there_only() -> None:
         ("duration", "PT1H1.5S", dt.timedelta(hours=1, seconds=1.5)),
         ("memory", "64 mb", 64 * 2**20),
         ("memory", "12", 12),
-        ("list", "a; b;;'c;d'", ("a", "b", "c;d")),
+        ("duration", "-PT0S", dt.timedelta(0)),
+        ("list", "a; b;'c;d';", ("a", "b", "c;d")),
+        ("list", ";a; ;b;;", ("a", "", "b", "")),
+        ("list", ";", ()),
         ("list", "[a, b]", ("a", "b")),
         ("list", "", ()),
         ("map", "a:b,c:d e", {"a": "b", "c": "d e"}),
+        ("map", "a : 'b:c', 'd:e,f',g:''", {"a": "b:c", "d": "e,f", "g": ""}),
+        ("map", "{a: b, c: 'd'}", {"a": "b", "c": "d"}),
+        ("map", "{}", {}),
     ],
 )
 def test_value_syntax(type: Any, text: str, value: Any) -> None:
@@ -190,13 +196,21 @@ def test_value_syntax(type: Any, text: str, value: Any) -> None:
         ("int", "1.0"),
         ("int", "2147483648"),
         ("duration", "5 parsecs"),
+        ("duration", "-PT5S"),
+        ("duration", "9999999999 d"),
+        ("duration", "P9999999999D"),
         ("memory", "x"),
         ("map", "a"),
+        ("map", "a:b,,c:d"),
+        ("map", "a:b:c"),
+        ("map", "a:"),
+        ("map", ":b"),
+        ("map", "a:'b"),
         ("list", "'a"),
     ],
 )
 def test_malformed_values(type: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected|quote"):
+    with pytest.raises(ValueError, match=r"expected|quote|a duration can't be"):
         Option(name="x", type=type).parse(text)
 
 

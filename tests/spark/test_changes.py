@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import random
 import re
@@ -21,6 +22,7 @@ from kvformat.registry import (
     get_format,
     latest_by_key,
     normalize_changes,
+    split_errors,
 )
 from kvformat.registry.errors import ConfigurationError, MissingExtraError, SchemaError
 from tests import interop, vectors
@@ -100,6 +102,23 @@ def test_bad_messages_stay_visible(spark: Any) -> None:
     assert [row["n"] for row in outer if row["error"]] == [3]
 
 
+def test_bad_messages_are_split_off_with_what_was_kept(spark: Any) -> None:
+    rows = ProbeFormat().decode_rows("value", "v STRING", errors="capture")
+    changes = explode_changes(_messages(spark), rows, keep=["n", "x.y"])
+    good, bad = split_errors(changes)
+    assert good.columns == ["n", "x.y", "v", "row_kind", "row_index"]
+    assert [row["n"] for row in _rows(good, "n", "row_index")] == [0, 0, 4]
+    assert _rows(bad) == [{"n": 3, "x.y": "kept", "reason": "probe: why", "message": b"!why"}]
+    assert _rows(split_errors(explode_changes(_messages(spark), rows))[1]) == [
+        {"reason": "probe: why", "message": b"!why"}
+    ]
+    assert latest_by_key(good, "v", "n").count() == 2
+    with pytest.raises(ConfigurationError, match="two columns would be named 'reason'"):
+        split_errors(explode_changes(_messages(spark), rows, keep=F.col("n").alias("reason")))
+    with pytest.raises(ConfigurationError, match="split_errors takes"):
+        split_errors(good)
+
+
 def test_explode_says_what_it_takes(spark: Any) -> None:
     messages = _messages(spark)
     with pytest.raises(ConfigurationError, match="column that decode_rows gives, not one of type binary"):
@@ -160,6 +179,12 @@ def test_an_update_may_change_its_key(spark: Any) -> None:
     assert [(row["id"], row["v"]) for row in _rows(table, "id")] == [(2, "a"), (3, "d")]
 
 
+def test_of_an_update_without_a_place_the_new_row_counts(spark: Any) -> None:
+    for first, second in itertools.permutations([(0, 1, 0, 1, "a", "-U"), (0, 1, 0, 1, "b", "+U")]):
+        changes = spark.createDataFrame([first, second], _CHANGES).coalesce(1).drop("row_index")
+        assert [row["v"] for row in _rows(latest_by_key(changes, "id"))] == ["b"]
+
+
 def test_keys_and_order_of_every_kind(spark: Any) -> None:
     schema = "`k.x` STRING, s STRUCT<a: INT, m: ARRAY<STRING>>, m MAP<STRING, INT>, at TIMESTAMP, n INT"
     rows = [
@@ -193,7 +218,7 @@ def test_what_cannot_be_folded(spark: Any) -> None:
     with pytest.raises(ConfigurationError, match="at least one key"):
         latest_by_key(changes, [])
     captured = ProbeFormat().decode_rows("value", "v STRING", errors="capture")
-    with pytest.raises(ConfigurationError, match=r"holds bad records too.*error IS NULL"):
+    with pytest.raises(ConfigurationError, match=r"holds bad records too.*split_errors"):
         latest_by_key(explode_changes(_messages(spark), captured, keep="n"), "v", "n")
     with pytest.raises(ConfigurationError, match="call it in foreachBatch"):
         latest_by_key(spark.readStream.format("rate").load(), "value", "timestamp")
@@ -488,6 +513,7 @@ def _plain(value: Any, name: str = "") -> Any:
     return value.timestamp() if isinstance(value, dt.datetime) else value
 
 
+@pytest.mark.once
 def test_the_debezium_topics_are_as_their_script_writes_them(tmp_path: Path, monkeypatch: Any) -> None:
     folder = ROOT / "fixtures" / "debezium"
     scope: dict[str, Any] = {"__name__": "generate", "__file__": str(folder / "generate.py")}

@@ -8,13 +8,14 @@ import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kvformat.registry import ChangelogMode, KeyValueFormat, split_errors
+from kvformat.registry import ChangelogMode, KeyValueFormat, latest_by_key, split_errors
 from kvformat.registry.errors import ConfigurationError, DataError, SchemaError
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
 from tests import interop, vectors
@@ -165,15 +166,18 @@ def test_metadata_of_the_connector(spark: Any, time_zone: str) -> None:
     assert [row["place"] for row in _dicts(renamed)] == [7, 8, 8]
 
 
-def test_metadata_columns_of_a_table_are_cast(spark: Any) -> None:
+def test_metadata_columns_of_a_table_are_cast(spark: Any, time_zone: str) -> None:
     kv = KeyValueFormat.from_ddl(
         "CREATE TABLE t (p BIGINT METADATA FROM 'partition' VIRTUAL, v STRING, `offset` STRING METADATA VIRTUAL, "
-        "seconds BIGINT METADATA FROM 'timestamp') WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
+        "local TIMESTAMP(3) METADATA FROM 'timestamp') WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
         "'properties.bootstrap.servers' = 'b', 'scan.startup.mode' = 'earliest-offset')"
     )
     moment = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     frame = spark.createDataFrame([(None, b'{"v":"a"}', "t", 3, 7, moment, 1, None)], _KAFKA_SCHEMA)
-    assert _dicts(kv.decode(frame)) == [{"p": 3, "v": "a", "offset": "7", "seconds": int(moment.timestamp())}]
+    local = moment.astimezone(ZoneInfo(time_zone)).replace(tzinfo=None)
+    assert _dicts(kv.decode(frame)) == [{"p": 3, "v": "a", "offset": "7", "local": local}]
+    (written,) = _dicts(kv.encode(kv.decode(frame)))
+    assert written["timestamp"].timestamp() == moment.timestamp()
     with pytest.raises(SchemaError, match="needs the column 'partition'"):
         kv.decode(frame.drop("partition"))
 
@@ -279,6 +283,29 @@ def test_captured_errors_have_what_kafka_knows(spark: Any, time_zone: str) -> No
     assert fault["headers"] == [{"key": "h", "value": b"1"}]
 
 
+def test_rows_know_their_place_in_their_record(spark: Any) -> None:
+    update = {"data": [{"id": 1, "v": "b"}, {"id": 1, "v": "c"}], "old": [{"v": "a"}, {"v": "b"}], "type": "UPDATE"}
+    records = [(0, 1, b'{"data"'), (0, 2, json.dumps(update).encode()), (0, 3, None)]
+    frame = spark.createDataFrame(records, "partition INT, offset BIGINT, value BINARY").coalesce(1)
+    kv = KeyValueFormat("id INT, v STRING", {"format": "canal-json"})
+    decoded = kv.decode(frame, metadata=["partition", "offset"], row_index=True, errors="capture")
+    assert decoded.columns == ["id", "v", "partition", "offset", "row_kind", "row_index", "error"]
+    assert [(row["v"], row["row_kind"], row["row_index"]) for row in _dicts(decoded)] == [
+        (None, None, None), ("a", "-U", 0), ("b", "+U", 1), ("b", "-U", 2), ("c", "+U", 3)
+    ]  # fmt: skip
+    good, _ = split_errors(decoded)
+    assert _dicts(latest_by_key(good, "id")) == [{"id": 1, "v": "c", "partition": 0, "offset": 2}]
+    assert _dicts(kv.encode(good)) == _dicts(kv.encode(good.drop("row_index")))
+    with pytest.raises(ConfigurationError, match=r"holds bad records too.*split_errors"):
+        kv.encode(decoded)
+    inserts = KeyValueFormat("v STRING", {"format": "json"}).decode(
+        _frame(spark, (None, '[{},{"v":"x"}]')), row_index=True
+    )
+    assert _dicts(inserts) == [{"v": None, "row_index": 0}, {"v": "x", "row_index": 1}]
+    with pytest.raises(ConfigurationError, match="two columns 'row_index'"):
+        KeyValueFormat("row_index INT", {"format": "json"}).decode(frame, row_index=True)
+
+
 def test_a_bad_record_fails_the_job_and_says_why(spark: Any) -> None:
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
     with pytest.raises(Exception, match=r"cannot decode the key of a record: json: .*value b'\{\"v\":\"bad key\"\}'"):
@@ -368,11 +395,11 @@ def test_null_keys_and_unknown_kinds(spark: Any) -> None:
         with pytest.raises(Exception, match="column 'row_kind' may be"):
             kv.encode(strange).collect()
     updates = rows.withColumn("id", F.lit(1)).withColumn("row_kind", F.lit("-U"))
-    with pytest.raises(Exception, match=r"may be \+I, \+U, -D, not -U"):
+    with pytest.raises(Exception, match=r"'row_kind' is -U, but may be \+I, \+U, -D; for others call encode"):
         kv.encode(updates, changelog_mode=ChangelogMode.UPSERT).collect()
     inserts_only = KeyValueFormat("id INT, v STRING", _KAFKA)
     assert _dicts(inserts_only.encode(rows.withColumn("row_kind", F.lit("+I"))))[0]["key"] == b'{"id":null}'
-    with pytest.raises(Exception, match="format 'json' writes inserts only, not -D"):
+    with pytest.raises(Exception, match=r"is -D, but may be \+I; format 'json' writes inserts only"):
         inserts_only.encode(rows.withColumn("row_kind", F.lit("-D"))).collect()
 
 
@@ -444,7 +471,9 @@ def test_computed_columns(spark: Any) -> None:
     assert (float(row["total"]), row["day"], row["label"]) == (4.5, dt.date(2024, 1, 2), "it's \\ 1")
     assert bad.count() == 1
     assert _dicts(decoded.where("error IS NOT NULL"))[0]["label"] is None
-    for expression, message in (("PROCTIME()", "PROCTIME"), ("nope(id)", "nope"), ("id +", "id [+]")):
+    for expression, message in (
+        ("PROCTIME()", "PROCTIME"), ("nope(id)", "nope"), ("id +", "id [+]"), ("COUNT(id)", "COUNT"), ("id / 2", "/: ")
+    ):  # fmt: skip
         refused = KeyValueFormat.from_ddl(_EVENTS.replace("price * amount", expression))
         with pytest.raises(ConfigurationError, match=rf"(?s)computed column 'total' can't be evaluated.*{message}"):
             refused.decode(frame)
@@ -519,13 +548,18 @@ def test_tolerated_errors_in_a_stream_are_counted_by_batch(spark: Any, tmp_path:
     assert spark.read.parquet(f"{folder}/*").count() == 3
 
 
-def test_a_watermark_closes_windows(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("declared", ["TIMESTAMP_LTZ(3)", "TIMESTAMP(3)"])
+def test_a_watermark_closes_windows(declared: str, spark: Any, tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
-    decoded = KeyValueFormat.from_ddl(_EVENTS).decode(_stream(spark, source))
+    kv = KeyValueFormat.from_ddl(_EVENTS.replace("TIMESTAMP_LTZ(3)", declared))
+    decoded = kv.decode(_stream(spark, source))
+    assert isinstance(decoded.schema["ts"].dataType, T.TimestampType)  # Spark has no other event time
+    assert kv.encode(decoded).columns == ["value"]
     counts = decoded.groupBy(F.window("ts", "10 seconds")).agg(F.sum("total").alias("total")).select("total")
+    zone = "Z" if "LTZ" in declared else ""
     for name, second in (("a", "01"), ("b", "12"), ("c", "16")):  # 16 - 5 lies behind the end of the first window
-        _add(source, f"{name}.txt", (None, f'{{"id":1,"price":1.5,"amount":1,"ts":"2024-01-02 12:00:{second}Z"}}'))
+        _add(source, f"{name}.txt", (None, f'{{"id":1,"price":1.5,"amount":1,"ts":"2024-01-02 12:00:{second}{zone}"}}'))
         query = (
             counts.writeStream.outputMode("append")
             .format("parquet")
@@ -535,6 +569,28 @@ def test_a_watermark_closes_windows(spark: Any, tmp_path: Path) -> None:
         )
         query.awaitTermination()
     assert [float(row["total"]) for row in _dicts(spark.read.parquet(str(tmp_path / "out")))] == [1.5]
+
+
+_WATERMARK = """CREATE TABLE t (`at.x` {}, v INT, c AS {}, WATERMARK FOR {} AS {} - INTERVAL '1' DAY) WITH (
+    'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b', 'format' = 'json',
+    'scan.startup.mode' = 'earliest-offset')"""
+
+
+def test_a_watermark_is_for_streams_of_timestamps(spark: Any, tmp_path: Path, time_zone: str) -> None:
+    frame = _frame(spark, (None, '{"at.x":"2024-03-10 02:30:00","v":1}'))
+    kv = KeyValueFormat.from_ddl(_WATERMARK.format("TIMESTAMP(3)", "v + 1", "`at.x`", "`at.x`"))
+    (row,) = _dicts(kv.decode(frame))  # a batch has the declared types, in every time zone
+    assert row == {"at.x": dt.datetime(2024, 3, 10, 2, 30), "v": 1, "c": 2}
+    assert kv.decode(_stream(spark, tmp_path)).schema["at.x"].dataType == T.TimestampType()
+    computed = KeyValueFormat.from_ddl(_WATERMARK.format("TIMESTAMP(3)", "TO_TIMESTAMP_LTZ(v, 3)", "c", "c"))
+    (row,) = _dicts(computed.decode(frame))
+    assert row["c"].timestamp() == 0.001
+    assert [type(t) for t in (f.dataType for f in computed.decode(_stream(spark, tmp_path)).schema)] == [
+        T.TimestampNTZType, T.IntegerType, T.TimestampType
+    ]  # fmt: skip
+    number = KeyValueFormat.from_ddl(_WATERMARK.format("DATE", "v + 1", "c", "c"))
+    with pytest.raises(ConfigurationError, match="column 'c' of the WATERMARK is INT, but must be a timestamp"):
+        number.decode(_stream(spark, tmp_path))
 
 
 def test_a_stream_is_decoded_and_encoded(spark: Any, tmp_path: Path) -> None:

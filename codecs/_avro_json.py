@@ -11,10 +11,9 @@ Rules: "JSON Encoding" of the Avro specification, `org.apache.avro.io.JsonDecode
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Context
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import _java
 from kvformat.codecs._avro.decimals import Reading, to_bytes
+from kvformat.codecs._avro.json_tokens import Decoder
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._json.scalars import BadValue, shown
 from kvformat.codecs._json.syntax import Fraction, Integer, JsonFault, JsonParser, Node, Repeated, text_of
@@ -44,7 +44,7 @@ from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.types import FlinkType, nullable
 
 _Ints = npt.NDArray[np.int64]
-_Reader = Callable[[Any], Any]
+_Converter = Callable[[Any], Any]
 _WholeReader = Callable[[Any], int]
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "int": 32, "long": 64}
@@ -52,7 +52,6 @@ _COUNT = FlinkType("INT")
 _NANOS = 1_000_000  # of a millisecond, the unit of TIME
 _LONGEST = 25  # digits; more than any integer has
 _EXACT = Context(prec=100)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def micros_per_unit(schema: Schema, *, micros_as_millis: bool) -> int:
@@ -68,10 +67,9 @@ class AvroJsonReader:
     """Reads messages as rows; `schema` is the one derived from `row`."""
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
-        self._row_type, self._schema = row, schema
+        self._row_type = row
         self._parser = JsonParser(keep_repeats=True, raw_controls=False)
-        self._micros_as_millis = micros_as_millis
-        self._row = self._record(schema, row)
+        self._row = _Readers(micros_as_millis).record(schema, row, outermost=True)
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, list[str | None]]:
         """A row per message, null where there is none, and what is wrong with a message."""
@@ -84,110 +82,52 @@ class AvroJsonReader:
         return to_arrow(rows, self._row_type), errors
 
     def _read(self, message: bytes) -> tuple[Any, str | None]:
+        text = text_of(message)[0]
         try:
-            return self._row(self._tree(text_of(message)[0])), None
+            try:
+                return self._row.plain(self._parser.first(text)), None
+            except (JsonFault, _Unusual):  # rare: only a walk through its tokens tells what Avro makes of it
+                return self._row.exact(Decoder(text)), None
         except JsonFault as fault:
             return None, f"not JSON: {fault}"
         except BadValue as bad:
             return None, str(bad)
 
-    def _tree(self, text: str) -> Node:
-        """The document that a text begins with; what follows it does not count.
 
-        Avro's reader is done when it has seen one token behind the last value, so that further closing braces need
-        not be there.
-        """
-        try:
-            return self._parser.first(text)
-        except JsonFault as fault:
-            before = text[: fault.at].rstrip().removesuffix(",")
-            marks = _STRING.sub("", before)
-            missing = marks.count("{") - marks.count("}")
-            if fault.at is None or missing < 1:
-                raise
-            try:
-                tree = self._parser.first(before + "}" * missing)
-            except JsonFault:
-                raise fault from None
-            if missing >= _closing_braces(self._schema, tree):
-                raise
-            return tree
+class _Unusual(Exception):
+    """A document with objects that have not just the members that the schema wants."""
+
+
+class _Reader(Protocol):
+    """Reads one type: from a node of a document in which all objects are as the schema has them, or from tokens."""
+
+    def plain(self, node: Any) -> Any: ...
+
+    def exact(self, source: Decoder) -> Any: ...
+
+
+class _Readers:
+    """Makes the readers of schemas."""
+
+    def __init__(self, micros_as_millis: bool) -> None:
+        self._micros_as_millis = micros_as_millis
+
+    def record(self, schema: Schema, t: FlinkType, *, outermost: bool = False) -> _Reader:
+        members = [(f.name, self._value(f.schema, c.type)) for f, c in zip(schema.fields, t.fields, strict=True)]
+        return _Record(members, outermost)
 
     def _value(self, schema: Schema, t: FlinkType) -> _Reader:
         if schema.optional is not None:
-            return self._union(schema.optional, t)
+            return _Union(schema.optional.full_name, self._value(schema.optional, t))
         if schema.type == "record":
-            return self._record(schema, t)
+            return self.record(schema, t)
         if schema.items is not None:
-            return self._array(self._value(schema.items, t.fields[0].type))
+            return _Array(self._value(schema.items, t.fields[0].type))
         if schema.values is not None:
-            return self._map(self._value(schema.values, t.fields[1].type if t.root == "MAP" else _COUNT))
-        return self._scalar(schema, t)
+            return _Map(self._value(schema.values, t.fields[1].type if t.root == "MAP" else _COUNT))
+        return _Scalar(self._scalar(schema, t))
 
-    def _record(self, schema: Schema, t: FlinkType) -> _Reader:
-        members = [(f.name, self._value(f.schema, c.type)) for f, c in zip(schema.fields, t.fields, strict=True)]
-
-        def read(node: Node) -> tuple[Any, ...]:
-            if not isinstance(node, dict):
-                raise _expected("an object", node)
-            values = []
-            for (name, convert), (found, value) in zip(members, _in_order(node, members), strict=True):
-                if not found:
-                    raise _at(BadValue("is missing; every field must be there, as null if it is null"), name)
-                try:
-                    values.append(convert(value))
-                except BadValue as bad:
-                    raise _at(bad, name) from None
-            return tuple(values)
-
-        return read
-
-    def _union(self, schema: Schema, t: FlinkType) -> _Reader:
-        name, convert = schema.full_name, self._value(schema, t)
-
-        def read(node: Node) -> Any:
-            if node is None:
-                return None
-            if not isinstance(node, dict) or not node:
-                raise _expected(f'null or {{"{name}": ...}}', node)
-            branch, value = node.members[0] if isinstance(node, Repeated) else next(iter(node.items()))
-            if branch == name:
-                return convert(value)
-            if branch != "null" or value is not None:
-                raise BadValue(f"{shown(branch)} is no branch of the union; they are null and {name}")
-            return None
-
-        return read
-
-    def _array(self, convert: _Reader) -> _Reader:
-        def read(node: Node) -> list[Any]:
-            if not isinstance(node, list):
-                raise _expected("an array", node)
-            values = []
-            for index, item in enumerate(node):
-                try:
-                    values.append(convert(item))
-                except BadValue as bad:
-                    raise _at(bad, index) from None
-            return values
-
-        return read
-
-    def _map(self, convert: _Reader) -> _Reader:
-        def read(node: Node) -> list[tuple[str, Any]]:
-            if not isinstance(node, dict):
-                raise _expected("an object", node)
-            entries = {}
-            for key, value in node.members if isinstance(node, Repeated) else node.items():
-                try:
-                    entries[clean(key)] = convert(value)
-                except BadValue as bad:
-                    raise _at(bad, key) from None
-            return list(entries.items())
-
-        return read
-
-    def _scalar(self, schema: Schema, t: FlinkType) -> _Reader:
+    def _scalar(self, schema: Schema, t: FlinkType) -> _Converter:
         if schema.type in ("int", "long"):
             return self._integer(schema, t)
         if schema.type == "boolean":
@@ -198,7 +138,7 @@ class AvroJsonReader:
             return _decimal(t)
         return _bytes if schema.type == "bytes" else _floating(schema.type)
 
-    def _integer(self, schema: Schema, t: FlinkType) -> _Reader:
+    def _integer(self, schema: Schema, t: FlinkType) -> _Converter:
         number = _whole(schema.type, t)
         if t.root == "TIME":
             return lambda node: number(node) * _NANOS
@@ -215,35 +155,129 @@ class AvroJsonReader:
         return read
 
 
-def _closing_braces(schema: Schema, node: Node) -> int:
-    """How many braces of records and unions close behind the last value of a node."""
-    inner = schema.optional
-    if not isinstance(node, dict) or not node or (inner is None and schema.type != "record"):
-        return 0
-    name, value = node.members[-1] if isinstance(node, Repeated) else next(reversed(node.items()))
-    if inner is None:
-        inner = next((f.schema for f in schema.fields if f.name == name), None)
-    return 0 if inner is None else 1 + _closing_braces(inner, value)
+class _Scalar:
+    def __init__(self, convert: _Converter) -> None:
+        self.plain = convert
+
+    def exact(self, source: Decoder) -> Any:
+        value = self.plain(source.scalar())
+        source.pass_scalar()
+        return value
 
 
-def _in_order(node: dict[str, Node], members: list[tuple[str, _Reader]]) -> Iterator[tuple[bool, Node]]:
-    """Whether each field is there, and its value; which of several of one name is a matter of their order.
+class _Record:
+    """`outermost`, it may have other members too: Avro puts them aside and does not come back to them."""
 
-    Avro's reader goes through the members once and keeps what it passes over, the last one of a name.
-    """
-    passed: dict[str, Node] = {}
-    rest = iter(node.members if isinstance(node, Repeated) else node.items())
-    for wanted, _ in members:
-        if wanted in passed:
-            yield True, passed.pop(wanted)
-            continue
-        for name, value in rest:
-            if name == wanted:
-                yield True, value
-                break
-            passed[name] = value
+    def __init__(self, members: list[tuple[str, _Reader]], outermost: bool) -> None:
+        self._members, self._outermost = members, outermost
+
+    def plain(self, node: Any) -> tuple[Any, ...]:
+        if type(node) is not dict or (len(node) != len(self._members) and not self._outermost):
+            raise _Unusual
+        values = []
+        for name, reader in self._members:
+            if name not in node:
+                raise _Unusual
+            try:
+                values.append(reader.plain(node[name]))
+            except BadValue as bad:
+                raise _at(bad, name) from None
+        return tuple(values)
+
+    def exact(self, source: Decoder) -> tuple[Any, ...]:
+        values = []
+        source.begin_record()
+        for name, reader in self._members:
+            try:
+                values.append(source.field(name, reader.exact))
+            except BadValue as bad:
+                raise _at(bad, name) from None
+        source.end_record()
+        return tuple(values)
+
+
+class _Union:
+    """Null and another branch."""
+
+    def __init__(self, name: str, reader: _Reader) -> None:
+        self._name, self._reader = name, reader
+
+    def plain(self, node: Any) -> Any:
+        if node is None:
+            return None
+        if type(node) is not dict or len(node) != 1:
+            raise _Unusual
+        if self._name not in node:
+            raise _Unusual
+        return self._reader.plain(node[self._name])
+
+    def exact(self, source: Decoder) -> Any:
+        branch = source.union()
+        value = None
+        if branch == self._name:
+            value = self._reader.exact(source)
+        elif branch in (None, "null") and source.scalar() is None:
+            source.pass_scalar()
         else:
-            yield False, None
+            raise BadValue(f"{shown(branch)} is no branch of the union; they are null and {self._name}")
+        if branch is not None:
+            source.end_union()
+        return value
+
+
+class _Array:
+    def __init__(self, reader: _Reader) -> None:
+        self._reader = reader
+
+    def plain(self, node: Any) -> list[Any]:
+        if not isinstance(node, list):
+            raise _expected("an array", node)
+        values = []
+        for index, item in enumerate(node):
+            try:
+                values.append(self._reader.plain(item))
+            except BadValue as bad:
+                raise _at(bad, index) from None
+        return values
+
+    def exact(self, source: Decoder) -> list[Any]:
+        values: list[Any] = []
+        more = source.begin("[", "an array")
+        while more:
+            try:
+                values.append(self._reader.exact(source))
+            except BadValue as bad:
+                raise _at(bad, len(values)) from None
+            more = source.again("[")
+        return values
+
+
+class _Map:
+    def __init__(self, reader: _Reader) -> None:
+        self._reader = reader
+
+    def plain(self, node: Any) -> list[tuple[str, Any]]:
+        if not isinstance(node, dict):
+            raise _expected("an object", node)
+        entries = {}
+        for key, value in node.members if isinstance(node, Repeated) else node.items():
+            try:
+                entries[clean(key)] = self._reader.plain(value)
+            except BadValue as bad:
+                raise _at(bad, key) from None
+        return list(entries.items())
+
+    def exact(self, source: Decoder) -> list[tuple[str, Any]]:
+        entries = {}
+        more = source.begin("{", "an object")
+        while more:
+            key = source.key()
+            try:
+                entries[clean(key)] = self._reader.exact(source)
+            except BadValue as bad:
+                raise _at(bad, key) from None
+            more = source.again("{")
+        return list(entries.items())
 
 
 def _at(bad: BadValue, step: str | int) -> BadValue:
@@ -271,7 +305,7 @@ def _bytes(node: Node) -> bytes:
     return _text(node).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode("latin-1", "replace")
 
 
-def _decimal(t: FlinkType) -> _Reader:
+def _decimal(t: FlinkType) -> _Converter:
     reading = Reading(t.precision or 0, t.scale or 0, t.scale or 0, overflow_as_null=True)
 
     def read(node: Node) -> Any:
@@ -285,13 +319,13 @@ def _decimal(t: FlinkType) -> _Reader:
     return read
 
 
-def _floating(kind: str) -> _Reader:
+def _floating(kind: str) -> _Converter:
     nearest = nearest_single if kind == "float" else nearest_double
 
     def read(node: Node) -> float:
         if not isinstance(node, Integer | Fraction):
             raise _expected("a number", node)
-        return nearest(node)
+        return nearest(node) + 0.0 if isinstance(node, Integer) else nearest(node)  # the integer -0 has no sign
 
     return read
 
@@ -334,11 +368,18 @@ class AvroJsonWriter:
         valid = rows.is_valid()
         owners = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
         texts = joined(batch.record(rows, self._schema, self._row, "", owners), len(rows))
+        if _has_no_values(self._schema):
+            texts = pa.array([""] * len(rows), TEXT)
         failed = [error is not None for error in batch.errors]
         if rows.null_count or any(failed):
             texts = pc.if_else(pc.and_(valid, pc.invert(pa.array(failed, pa.bool_()))), texts, pa.scalar(None, TEXT))
         errors = pa.array(batch.errors, pa.string()) if any(failed) else None
         return texts.cast(pa.large_binary()).cast(pa.binary()), errors
+
+
+def _has_no_values(schema: Schema) -> bool:
+    """Whether nothing but records without fields is written, for which Avro's encoder writes no braces either."""
+    return schema.optional is None and schema.type == "record" and all(_has_no_values(f.schema) for f in schema.fields)
 
 
 class _Batch:

@@ -7,6 +7,8 @@ import decimal
 import io
 import json
 import pickle
+import random
+from collections.abc import Callable
 from typing import Any
 
 import fastavro
@@ -15,7 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvformat.codecs import _avro
+from kvformat.codecs._avro.json_tokens import Decoder
+from kvformat.codecs._avro_json import AvroJsonReader, _Unusual
 from kvformat.codecs._avro_types import row_of_schema, schema_text
+from kvformat.codecs._json.scalars import BadValue
+from kvformat.codecs._json.syntax import JsonFault, JsonParser
 from kvformat.registry import OptionError, SchemaError, get_format
 from kvformat.registry.ddl import parse_schema
 from tests import vectors
@@ -279,6 +286,106 @@ def test_timestamps_too_far_away() -> None:
 def test_json_of_others(text: str, found: Any) -> None:
     (got,) = _decoded("a INT NOT NULL, b STRING", text.encode(), encoding="json")
     assert found in got if isinstance(found, str) else got == found
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ('{"zz":{"q":{}},"a":1,"r":null,"b":null}', {"a": 1, "r": None, "b": None}),
+    ('{"a":1,"r":{"R":{"x":2,"zz":1}},"b":null}', {"a": 1, "r": {"x": 2}, "b": None}),
+    ('{"a":1,"r":{"R":{"zz":1,"x":2}},"b":null}', "members that are no fields: \"zz\""),
+    ('{"r":{"R":{"zz":1,"x":2}},"b":null,"a":1}', "members that are no fields"),
+    ('{"a":1,"r":null,"b":{"string":"s","zz":[]}}', {"a": 1, "r": None, "b": "s"}),
+    ('{"a":1,"r":{"R":{"x":2},"zz":{}},"b":null}', "field 'b': is missing"),  # the end of zz is taken for that of R
+    ('{"a":1,"r":{"R":{"x":2},"zz":1},"b":null}', {"a": 1, "r": {"x": 2}, "b": None}),
+    ('{"a":1,"r":null,"b":{"string":"s"},"zz":"\\q"}', {"a": 1, "r": None, "b": "s"}),
+    ('{"a":1,"r":null,"b":{"string":"s"},"zz":01}', {"a": 1, "r": None, "b": "s"}),
+    ('{"a":1,"r":null,"b":null,"zz":01}', "not JSON"),
+    ('{"b":{"string":"s"},"b":{"string":"t"},"r":null,"a":1}', {"a": 1, "r": None, "b": "t"}),
+    ('{"a":1,"r":null,"b":{"string":"s"},"b":{"string":"t"}}', {"a": 1, "r": None, "b": "s"}),
+    ('{"a":1,"r":{"null":null,"R":{"x":2}},"b":null}', "field 'b': is missing"),
+    ('{"a":1,"r":{},"b":null}', "field 'r': expected null or"),
+    (" \n", "not JSON"),
+])  # fmt: skip
+def test_json_of_unusual_shape(text: str, found: Any) -> None:
+    """Avro compares tokens with what it wants next; what is too much may bring it out of step."""
+    text = text.replace('"R"', '"org.apache.flink.avro.generated.record_r"')
+    (got,) = _decoded("a INT NOT NULL, r ROW<x INT NOT NULL>, b STRING", text.encode(), encoding="json")
+    assert found in got if isinstance(found, str) else got == found
+
+
+@pytest.mark.parametrize(("text", "value"), [("-0", "0.0"), ("-0.0", "-0.0"), ("-0e0", "-0.0"), ("1", "1.0")])
+def test_json_zeros(text: str, value: str) -> None:
+    for t in ("FLOAT", "DOUBLE"):
+        (row,) = _decoded(f"a {t} NOT NULL", f'{{"a":{text}}}'.encode(), encoding="json")
+        assert str(row["a"]) == value
+
+
+@pytest.mark.parametrize("schema", ["", "r ROW<q ROW<> NOT NULL> NOT NULL"])
+def test_json_of_rows_without_values(schema: str) -> None:
+    """Nothing is read or written, not even a brace."""
+    row: dict[str, Any] = {"r": {"q": {}}} if schema else {}
+    assert _encoded(schema, row, encoding="json") == [b""]
+    assert _decoded(schema, b"", b"{}", b"[5, x", encoding="json") == [row] * 3
+    assert "not JSON" in _decoded(schema, b"x", encoding="json")[0]
+
+
+def _spoiled(rng: random.Random, node: Any) -> Any:
+    """A document with members too many, too few, twice or in another order; objects are lists of pairs."""
+    if isinstance(node, list):
+        return [_spoiled(rng, item) for item in node]
+    if not isinstance(node, dict):
+        return node if rng.random() < 0.97 else rng.choice([None, True, 5, "s", [], {}])
+    members = [(name, _spoiled(rng, value)) for name, value in node.items()]
+    if rng.random() < 0.2:
+        extra = rng.choice(["zz", "x", "int"]), rng.choice([1, {}, [{}], {"q": {}}])
+        members.insert(rng.randint(0, len(members)), extra)
+    if rng.random() < 0.2:
+        rng.shuffle(members)
+    if members and rng.random() < 0.1:
+        members.append(rng.choice(members))
+    if members and rng.random() < 0.1:
+        members.pop(rng.randrange(len(members)))
+    return tuple(members)
+
+
+def _text_of(node: Any) -> str:
+    if isinstance(node, tuple):
+        return "{" + ",".join(f"{json.dumps(name)}:{_text_of(value)}" for name, value in node) + "}"
+    return f"[{','.join(map(_text_of, node))}]" if isinstance(node, list) else json.dumps(node)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_json_is_read_the_same_on_both_paths(seed: int) -> None:
+    """What the reader of trees takes or refuses, the one of tokens takes or refuses with the same row."""
+    rng = random.Random(seed)
+    schema = "a INT NOT NULL, r ROW<x INT NOT NULL, y ARRAY<STRING>>, m MAP<STRING, ROW<z DOUBLE>> NOT NULL, b BYTES"
+    row = parse_schema(schema)
+    reader = AvroJsonReader(row, _avro.parse_schema(schema_text(row, legacy=True)), micros_as_millis=False)
+    parser = JsonParser(keep_repeats=True, raw_controls=False)
+    record = "org.apache.flink.avro.generated.record_"
+    read = 0
+    for _ in range(300):
+        union = {f"{record}r": {"x": 3, "y": {"array": [None, {"string": "q"}]}}}
+        document = {
+            "a": rng.choice([1, 2.5]),
+            "r": rng.choice([None, union]),
+            "m": {"k": {f"{record}m": {"z": {"double": 0.5}}}, "j": None},
+            "b": rng.choice([None, {"bytes": "\u00ff"}]),
+        }
+        text = _text_of(_spoiled(rng, document))
+        try:
+            plain = _outcome(lambda text=text: reader._row.plain(parser.first(text)))
+        except (_Unusual, JsonFault):
+            continue
+        assert plain == _outcome(lambda text=text: reader._row.exact(Decoder(text))), text
+        read += 1
+    assert read > 30
+
+
+def _outcome(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except BadValue as bad:
+        return f"field {bad.path}"
 
 
 # --- others' messages ----------------------------------------------------------------------------------

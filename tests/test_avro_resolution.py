@@ -107,7 +107,7 @@ _INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "i
             b"a",
         ),
         (record(), record({"name": "d", "type": "bytes", "default": "\u00ff"}), "", {"d": b"\xff"}),
-        (record(), record({"name": "d", "type": ["null", "int"], "default": 5}), "", {"d": 5}),
+        (record(), record({"name": "d", "type": ["int", "null"], "default": 5}), "", {"d": 5}),
         (record(), record({"name": "d", "type": _INNER, "default": {"x": 3}}), "", {"d": {"x": 3}}),
         (
             record(),

@@ -73,6 +73,70 @@ def test_the_text_of_a_schema_is_the_schema(seed: int) -> None:
     assert pickle.loads(pickle.dumps(schema)) == schema
 
 
+def test_the_text_is_as_avro_writes_it() -> None:
+    """It is what a registry is told: attributes that mean nothing in their place are left out."""
+    inner = {
+        "type": "enum", "name": "E", "symbols": ["A"], "default": 5, "size": 3, "doc": 7,
+        "aliases": ["F", "F", "x.y.G", "int"],
+    }  # fmt: skip
+    node = {
+        "type": "error", "name": "x.y.R", "doc": "what", "symbols": [], "owner": {"team": 1},
+        "fields": [
+            {"name": "a", "type": inner, "order": "IGNORE", "aliases": ["b", "b"], "size": 4},
+            {"name": "c", "type": {"type": "double", "name": "n", "u": 1}, "default": " 0x1p4d", "order": "ASCENDING"},
+            {"name": "d", "type": "float", "default": "-Infinity", "doc": None},
+        ],
+    }  # fmt: skip
+    schema = schema_of(node)
+    assert json.loads(schema.text) == {
+        "type": "error", "name": "R", "namespace": "x.y", "doc": "what", "owner": {"team": 1},
+        "fields": [
+            {
+                "name": "a", "order": "ignore", "aliases": ["b"], "size": 4,
+                "type": {"type": "enum", "name": "E", "symbols": ["A"], "aliases": ["F", "G", "x.y.int"]},
+            },
+            {"name": "c", "type": {"type": "double", "u": 1}, "default": 16.0},
+            {"name": "d", "type": "float", "default": "-Infinity"},
+        ],
+    }  # fmt: skip
+    assert parse_schema(schema.text) == schema
+
+
+def test_comments_in_a_schema() -> None:
+    text = '/* "*/ {"type": "record", //\r\n "name": "R", "doc": "// none", "fields": [/**/]} \0\n'
+    assert json.loads(parse_schema(text).text) == {"type": "record", "name": "R", "doc": "// none", "fields": []}
+
+
+@pytest.mark.parametrize(
+    "text", ['"int" // done', '"int"/**/', '{"type": "int", "x": NaN}', "/* int", '"in/**/t"', '#\n"int"']
+)
+def test_texts_that_are_no_schema(text: str) -> None:
+    with pytest.raises(SchemaError, match="not an Avro schema"):
+        parse_schema(text)
+
+
+@pytest.mark.parametrize(
+    ("t", "default"),
+    [(["null", "int"], 5), (["int", "null"], None), ({"type": "array", "items": ["null", "int"]}, [5]), ([], None)],
+)
+def test_the_default_of_a_union_is_of_its_first_branch(t: object, default: object) -> None:
+    with pytest.raises(SchemaError, match="Invalid default for field a"):
+        schema_of(record({"name": "a", "type": t, "default": default}))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "reason"),
+    [
+        ({"order": "up"}, "'order' must be one of"),
+        ({"order": 3}, "'order' must be one of"),
+        ({"default": "x"}, "no number"),
+    ],
+)
+def test_attributes_of_a_field_that_are_none(attribute: dict[str, object], reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        schema_of(record({"name": "a", "type": "double", **attribute}))
+
+
 def test_names_are_resolved_with_namespaces() -> None:
     node = record(
         {"type": "enum", "name": "E", "symbols": ["A"]},

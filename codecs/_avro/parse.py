@@ -1,7 +1,7 @@
 """Schema texts into the model: names resolved, defaults checked.
 
 Rules: `org.apache.avro.Schema.Parser`, which is stricter than the specification's prose in some places and laxer in
-others (letters of any alphabet in names, a union's default may be of any branch).
+others (letters of any alphabet in names, comments where JSON has blanks).
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from kvformat.codecs._avro.schema import MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
+from kvformat.codecs._scalars import BLANKS, floating_text, nearest_double
 from kvformat.registry.errors import SchemaError, did_you_mean, listed
 
 MAX_DEPTH: Final = 64
@@ -20,8 +22,11 @@ MAX_DEPTH: Final = 64
 MAX_NODES: Final = 100_000
 """Types that a schema may consist of when every name is replaced by what it stands for."""
 
-_STRUCTURE: Final = frozenset({"type", "name", "namespace", "aliases", "fields", "items", "values", "symbols", "size"})
-_FIELD: Final = frozenset({"name", "type", "default", "aliases"})
+_RESERVED: Final = frozenset(  # attributes that Avro's parser keeps only where they mean something
+    {"type", "name", "namespace", "doc", "aliases", "fields", "items", "values", "symbols", "size"}
+)
+_FIELD: Final = frozenset({"name", "type", "doc", "default", "order", "aliases"})
+_ORDERS: Final = ("ascending", "descending", "ignore")
 _INT, _LONG = 2**31, 2**63
 _LOGICAL_ON: Final[dict[str, str]] = {
     "date": "int",
@@ -30,6 +35,8 @@ _LOGICAL_ON: Final[dict[str, str]] = {
     **{f"{local}timestamp-{unit}": "long" for local in ("", "local-") for unit in UNITS},
 }
 _UUID_BYTES, _DURATION_BYTES = 16, 12
+_COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\r\n]*', re.DOTALL)
+"""A comment, or a text, in which there is none."""
 
 
 def parse_schema(source: str | Mapping[str, Any] | list[Any], *, check_defaults: bool = True) -> Schema:
@@ -46,12 +53,28 @@ def parse_schema(source: str | Mapping[str, Any] | list[Any], *, check_defaults:
 @functools.lru_cache(maxsize=1024)
 def _parsed(text: str, check_defaults: bool) -> Schema:
     try:
-        node = json.loads(text)
+        node = _json(text)
     except RecursionError:
         raise _too_deep("") from None
     except ValueError as cause:
         raise SchemaError(f"not an Avro schema, because it is no JSON: {cause}") from cause
     return _Parser(check_defaults).schema(node, "", "", 0)
+
+
+def _json(text: str) -> Any:
+    """The JSON value of a text that may have comments, but none behind the value. Raises `ValueError`."""
+    plain = _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " " * len(found[0]), text)
+    value, end = _JSON.raw_decode(plain, len(plain) - len(plain.lstrip(" \t\n\r")))
+    if text[end:].strip(BLANKS):
+        raise ValueError(f"more after the end of the schema at character {end + 1}")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no value in JSON")
+
+
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def check_name(name: Any, path: str = "") -> None:
@@ -68,7 +91,7 @@ def check_name(name: Any, path: str = "") -> None:
 
 
 def is_valid_default(schema: Schema, value: Any) -> bool:
-    """Whether a JSON value is a value of the schema; of a union, of any branch."""
+    """Whether a JSON value is a value of the schema; of a union, of its first branch."""
     kind = schema.type
     if kind == "null":
         return value is None
@@ -82,7 +105,7 @@ def is_valid_default(schema: Schema, value: Any) -> bool:
     if kind in ("string", "bytes", "enum", "fixed"):
         return isinstance(value, str)
     if kind == "union":
-        return any(is_valid_default(branch, value) for branch in schema.branches)
+        return bool(schema.branches) and is_valid_default(schema.branches[0], value)
     if schema.items is not None:
         items = schema.items
         return isinstance(value, list) and all(is_valid_default(items, item) for item in value)
@@ -151,15 +174,15 @@ class _Parser:
         if not isinstance(kind, str):
             _fail("an object needs a 'type' that is a text", path)
         if kind in PRIMITIVES:
-            return Schema(kind, logical=_logical(kind, node), properties=_properties(node, {"type"}))
+            return Schema(kind, logical=_logical(kind, node), properties=_properties(node))
         if kind in (*NAMED, "error"):
-            return self._named(node, "record" if kind == "error" else kind, space, path, depth)
+            return self._named(node, kind, space, path, depth)
         if kind == "array":
             items = self._inner(node, "items", space, _joined(path, "element"), depth)
-            return Schema("array", items=items, properties=_properties(node, {"type", "items"}))
+            return Schema("array", items=items, properties=_properties(node))
         if kind == "map":
             values = self._inner(node, "values", space, _joined(path, "value"), depth)
-            return Schema("map", values=values, properties=_properties(node, {"type", "values"}))
+            return Schema("map", values=values, properties=_properties(node))
         return self._reference(kind, space, path)
 
     def _inner(self, node: dict[str, Any], key: str, space: str, path: str, depth: int) -> Schema:
@@ -188,7 +211,7 @@ class _Parser:
 
     def _named(self, node: dict[str, Any], kind: str, space: str, path: str, depth: int) -> Schema:
         name, namespace = _full_name(node.get("name"), node.get("namespace"), space, path)
-        aliases = tuple(_alias(alias, namespace, path) for alias in _texts(node, "aliases", path))
+        aliases = tuple(dict.fromkeys(_alias(alias, namespace, path) for alias in _texts(node, "aliases", path)))
         full = f"{namespace}.{name}" if namespace else name
         if full in self._names:
             _fail(f"Can't redefine: {full}", path)
@@ -197,13 +220,14 @@ class _Parser:
         elif kind == "enum":
             made = _enum(node, name, namespace, aliases, path)
         else:
-            return self._record(node, Schema("record", name, namespace, aliases), path, depth)
+            made = Schema("record", name, namespace, aliases, is_error=kind == "error")
+            return self._record(node, made, path, depth)
         self._names[full] = made
         return made
 
     def _record(self, node: dict[str, Any], made: Schema, path: str, depth: int) -> Schema:
         """The record is known by its name before its fields are, which may refer to it."""
-        object.__setattr__(made, "properties", _properties(node, _STRUCTURE))
+        object.__setattr__(made, "properties", {**_doc(node), **_properties(node)})
         self._names[made.full_name] = made
         nodes = node.get("fields")
         if not isinstance(nodes, list):
@@ -224,14 +248,38 @@ class _Parser:
         if "type" not in node:
             _fail("a field without 'type'", path)
         schema = self.schema(node["type"], space, path, depth + 1)
-        default = node.get("default", MISSING)
+        default = _default(schema, node.get("default", MISSING), path)
         if self._check_defaults and default is not MISSING and not is_valid_default(schema, default):
             _fail(f"Invalid default for field {name}: {json.dumps(default)} not a {schema}", path)
-        return Field(str(name), schema, tuple(_texts(node, "aliases", path)), default, _properties(node, _FIELD))
+        aliases = tuple(dict.fromkeys(_texts(node, "aliases", path)))
+        properties = {**_doc(node), **_order(node, path), **_properties(node, _FIELD)}
+        return Field(str(name), schema, aliases, default, properties)
 
 
-def _properties(node: dict[str, Any], structure: set[str] | frozenset[str]) -> dict[str, Any]:
-    return {key: value for key, value in node.items() if key not in structure}
+def _properties(node: dict[str, Any], reserved: frozenset[str] = _RESERVED) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key not in reserved}
+
+
+def _doc(node: dict[str, Any]) -> dict[str, str]:
+    return {"doc": node["doc"]} if isinstance(node.get("doc"), str) else {}
+
+
+def _order(node: dict[str, Any], path: str) -> dict[str, str]:
+    """How the values of a field are sorted, unless as usual."""
+    order = node.get("order", "ascending")
+    if not isinstance(order, str) or order.lower() not in _ORDERS:
+        _fail(f"'order' must be one of {', '.join(_ORDERS)}, not {json.dumps(order)}", path)
+    return {} if order.lower() == _ORDERS[0] else {"order": order.lower()}
+
+
+def _default(schema: Schema, value: Any, path: str) -> Any:
+    """The default of a field; a text for a float or double is the number that Java reads in it."""
+    if schema.type not in ("float", "double") or not isinstance(value, str):
+        return value
+    try:
+        return nearest_double(floating_text(value))
+    except ValueError:
+        _fail(f"the default {json.dumps(value)} is no number", path)
 
 
 def _texts(node: dict[str, Any], key: str, path: str) -> list[str]:
@@ -249,8 +297,6 @@ def _full_name(name: Any, namespace: Any, space: str, path: str) -> tuple[str, s
         space, _, name = name.rpartition(".")
     elif isinstance(namespace, str):
         space = namespace
-    elif namespace is not None:
-        _fail(f"'namespace' must be a text, not {json.dumps(namespace)}", path)
     check_name(name, path)
     if name in PRIMITIVES and not space:
         _fail(f"Schemas may not be named after primitives: {name}", path)
@@ -267,7 +313,7 @@ def _fixed(node: dict[str, Any], name: str, namespace: str, aliases: tuple[str, 
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < _INT:
         _fail(f"a fixed needs a 'size' from 0 on, not {json.dumps(size)}", path)
     logical = _logical("fixed", node)
-    properties = _properties(node, _STRUCTURE)
+    properties = {**_doc(node), **_properties(node)}
     return Schema("fixed", name, namespace, aliases, size=size, logical=logical, properties=properties)
 
 
@@ -280,9 +326,11 @@ def _enum(node: dict[str, Any], name: str, namespace: str, aliases: tuple[str, .
     if len(set(symbols)) < len(symbols):
         _fail(f"Duplicate enum symbol: {next(s for s in symbols if symbols.count(s) > 1)}", path)
     default = node.get("default")
-    if default is not None and default not in symbols:
+    if not isinstance(default, str):
+        default = None
+    elif default not in symbols:
         _fail(f"The Enum Default: {default} is not in the enum symbol set: {symbols}", path)
-    properties = _properties(node, _STRUCTURE | {"default"})
+    properties = {**_doc(node), **_properties(node, _RESERVED | {"default"})}
     return Schema("enum", name, namespace, aliases, symbols=tuple(symbols), default=default, properties=properties)
 
 

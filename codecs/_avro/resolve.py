@@ -338,7 +338,7 @@ def _default(f: Field) -> Action:
 
 
 def _value(schema: Schema, value: Any) -> Any:
-    """A JSON default as the exact reader gives values; of a union, of the first branch that it fits."""
+    """A JSON default as the exact reader gives values; of a union, of its first branch."""
     if schema.type == "union":
         return _union_value(schema, value)
     if schema.type in ("float", "double"):
@@ -357,7 +357,7 @@ def _value(schema: Schema, value: Any) -> Any:
 
 
 def _union_value(union: Schema, value: Any) -> Any:
-    branch = next(branch for branch in union.branches if is_valid_default(branch, value))
+    branch = union.branches[0]
     inner = _value(branch, value)
     if branch.type == "null" or union.optional is not None or len(union.branches) == 1:
         return inner

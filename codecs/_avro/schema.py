@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -38,6 +39,7 @@ from kvformat.registry.errors import SchemaError
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED: Final = ("record", "enum", "fixed")
 UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
+_TYPES: Final = (*PRIMITIVES, *NAMED, "array", "map", "union")
 MAX_DECIMAL128, MAX_DECIMAL256 = 38, 76
 MAX_FIXED = 1024
 
@@ -103,7 +105,8 @@ class Schema:
     type: one of Avro's types, 'union' among them.
     name, namespace: of a record, an enum or a fixed, as are the full names in `aliases`.
     fields: of a record. items: of an array. values: of a map. branches: of a union. symbols, default: of an enum.
-    size: of a fixed. logical: the logical type if it is valid. properties: all other attributes.
+    size: of a fixed. is_error: of a record that is called an error. logical: the logical type if it is valid.
+    properties: all other attributes.
     A recursive schema (it holds itself) can be looked at and its data skipped; it has no Arrow type.
     """
 
@@ -118,6 +121,7 @@ class Schema:
     symbols: tuple[str, ...] = ()
     default: str | None = None
     size: int = 0
+    is_error: bool = False
     logical: LogicalType | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
 
@@ -290,13 +294,13 @@ def _as_json(schema: Schema, space: str, known: set[str]) -> Any:
     if schema.values is not None:
         return {"type": "map", "values": _as_json(schema.values, space, known), **schema.properties}
     if schema.full_name in known:
-        return schema.name if schema.namespace == space else schema.full_name
+        return _qualified(schema.full_name, space)
     known.add(schema.full_name)
     return _named_as_json(schema, space, known)
 
 
 def _named_as_json(schema: Schema, space: str, known: set[str]) -> dict[str, Any]:
-    shown: dict[str, Any] = {"type": schema.type, "name": schema.name}
+    shown: dict[str, Any] = {"type": "error" if schema.is_error else schema.type, "name": schema.name}
     if schema.namespace != space:
         shown["namespace"] = schema.namespace
     if schema.type == "record":
@@ -308,14 +312,27 @@ def _named_as_json(schema: Schema, space: str, known: set[str]) -> dict[str, Any
     else:
         shown["size"] = schema.size
     if schema.aliases:
-        shown["aliases"] = list(schema.aliases)
+        shown["aliases"] = [_qualified(alias, schema.namespace) for alias in schema.aliases]
     return {**shown, **schema.properties}
+
+
+def _qualified(full_name: str, space: str) -> str:
+    """A full name as it is written inside of a namespace; one that is a type's can't be shortened."""
+    namespace, _, name = full_name.rpartition(".")
+    return name if namespace == space and name not in _TYPES else full_name
 
 
 def _field_as_json(f: Field, space: str, known: set[str]) -> dict[str, Any]:
     shown: dict[str, Any] = {"name": f.name, "type": _as_json(f.schema, space, known)}
     if f.default is not MISSING:
-        shown["default"] = f.default
+        shown["default"] = _finite(f.default)
     if f.aliases:
         shown["aliases"] = list(f.aliases)
     return {**shown, **f.properties}
+
+
+def _finite(default: Any) -> Any:
+    """A default as JSON has it: what is no number there is a text."""
+    if not isinstance(default, float) or math.isfinite(default):
+        return default
+    return "NaN" if math.isnan(default) else "Infinity" if default > 0 else "-Infinity"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -169,9 +170,10 @@ def _decoding(
 
 def _single_rows(batch: DecodedBatch) -> tuple[pa.StructArray, pa.StringArray | None]:
     """Each message's only row, null where there is none, and the errors with those of several rows added."""
-    rows, counts = batch.rows, pc.fill_null(pc.list_value_length(batch.rows), 0)
-    if len(rows) == len(rows.values) and pc.all(pc.equal(counts, 1), min_count=0).as_py():
+    rows = batch.rows
+    if len(rows) == len(rows.values) and not rows.null_count and (np.diff(np.asarray(rows.offsets)) == 1).all():
         return rows.values, batch.errors
+    counts = pc.fill_null(pc.list_value_length(rows), 0)
     first = pc.if_else(pc.equal(counts, 1), rows.offsets.slice(0, len(rows)), pa.scalar(None, pa.int32()))
     several = pc.greater(counts, 1)
     errors = batch.errors

@@ -1,8 +1,8 @@
 """Columns of texts to columns of values, a whole batch at once, where the texts are plain enough.
 
-Arrow's casts read numbers, dates and times, after a look at the bytes has made sure that the cast and Java's parser
-agree on all texts of such bytes. Where a column fails that, or the cast, a regular expression finds the texts that
-are plain; the others are refused, for the exact reader to look at.
+Arrow's casts read numbers, dates and times. A look at the bytes before, or at the values behind, makes sure that the
+cast takes no text that Java's parser reads in another way. Where a column fails that, or the cast, a regular
+expression finds the texts that are plain; the others are refused, for the exact reader to look at.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._columnar import Bytes, Ints, Mask, pieces_of, validity
+from kvformat.codecs._columnar import Mask, validity
 from kvformat.codecs._csv.records import BLANKS
 from kvformat.codecs._csv.scalars import INTEGER_BITS, MOST_TIME_DIGITS
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._csv.split import text_bytes
+from kvformat.codecs._csv.split import text_bytes, text_offsets
 from kvformat.registry.types import FlinkType, arrow_type, nullable
+
+_LAST = ord(":")  # the last of the characters of numbers and times without letters
 
 Read = tuple[pa.Array, Mask | None]
 """The values, null where there was nothing to read, and which texts are refused (None: none)."""
 
 
 class Column(abc.ABC):
-    """Reads the texts of one column, given as runs of bytes."""
+    """Reads the texts of one column."""
 
     @abc.abstractmethod
-    def read(self, data: Bytes, start: Ints, end: Ints, present: Mask | None) -> Read:
-        """The values of those texts that are present (None: all); the others become null."""
+    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+        """The values of those texts that are present (None: all); the others, which are empty, become null."""
 
 
 def column_of(t: FlinkType, settings: ReadSettings) -> Column:
@@ -53,23 +55,27 @@ class _ScalarColumn(Column):
         unreadable = settings.lenient and not self._plain.reads_nothing
         self._nothing_is_null = settings.empty_string_as_null or literal == "" or unreadable
 
-    def read(self, data: Bytes, start: Ints, end: Ints, present: Mask | None) -> Read:
-        null = self._nulls(data, start, end)
+    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+        null = self._nulls(texts)
         if null is not None:
             present = ~null if present is None else present & ~null
-        return self._plain.read(pieces_of(data, start, end, pa.string(), present))
+            if self._literal is not None:
+                texts = texts.take(pa.array(np.arange(len(texts)), mask=null))
+        if present is not None:
+            texts = pa.Array.from_buffers(texts.type, len(texts), [validity(present), *texts.buffers()[1:]])
+        return self._plain.read(texts)
 
-    def _nulls(self, data: Bytes, start: Ints, end: Ints) -> Mask | None:
+    def _nulls(self, texts: pa.StringArray) -> Mask | None:
         """Where NULL is written; None if nowhere."""
         if self._literal is None and not self._nothing_is_null:
             return None
-        length = end - start
+        offsets = text_offsets(texts)
+        length = offsets[1:] - offsets[:-1]
         null: Mask = (length == 0) & self._nothing_is_null
         if self._literal is not None:
             rows = np.flatnonzero(length == len(self._literal))
-            if len(rows):
-                texts = pieces_of(data, start[rows], end[rows], pa.binary(), None)
-                null[rows[_flags(pc.equal(texts, pa.scalar(self._literal)))]] = True
+            same = pc.equal(texts.take(pa.array(rows)).cast(pa.binary()), pa.scalar(self._literal))
+            null[rows[_flags(same)]] = True
         return null if null.any() else None
 
 
@@ -77,23 +83,18 @@ class _ScalarColumn(Column):
 
 
 class _Elements:
-    """The elements of all texts of a column: runs of bytes, `count` of them per text, the first one at `first`."""
+    """The elements of all texts of a column: `count` of them per text, the first one at `first`."""
 
     def __init__(self, texts: pa.StringArray, settings: ReadSettings) -> None:
         lists = pc.split_pattern(texts, settings.element_delimiter)
+        self.texts: pa.StringArray = pc.utf8_trim(lists.values, BLANKS) if settings.trim else lists.values
         offsets = np.asarray(lists.offsets).astype(np.int64)
-        elements = lists.values
-        if settings.trim:
-            elements = pc.utf8_trim(elements, BLANKS)
-        bounds = np.frombuffer(elements.buffers()[1], np.int32)[elements.offset :][: len(elements) + 1]
-        self.data = text_bytes(elements)
-        self.start, self.end = bounds[:-1].astype(np.int64), bounds[1:].astype(np.int64)
         self.first, self.count = offsets[:-1], np.diff(offsets)
         blank = (self.count == 1) & _flags(pc.equal(pc.utf8_trim(texts, BLANKS), ""))
         if blank.any():
-            kept = np.ones(len(self.start), bool)
+            kept = np.ones(len(self.texts), bool)
             kept[self.first[blank]] = False
-            self.start, self.end = self.start[kept], self.end[kept]
+            self.texts = self.texts.filter(pa.array(kept))
             self.count[blank] = 0
             self.first = np.cumsum(self.count) - self.count
 
@@ -103,17 +104,17 @@ class _ArrayColumn(Column):
         self._kind, self._settings = arrow_type(nullable(t)), settings
         self._element = _ScalarColumn(t.fields[0].type, settings)
 
-    def read(self, data: Bytes, start: Ints, end: Ints, present: Mask | None) -> Read:
-        found = _Elements(pieces_of(data, start, end, pa.string(), present), self._settings)
-        values, bad = self._element.read(found.data, found.start, found.end, None)
-        offsets = np.zeros(len(start) + 1, np.int32)
+    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+        found = _Elements(texts, self._settings)
+        values, bad = self._element.read(found.texts, None)
+        offsets = np.zeros(len(texts) + 1, np.int32)
         np.cumsum(found.count, out=offsets[1:])
         valid = None if present is None else validity(present)
-        lists = pa.Array.from_buffers(self._kind, len(start), [valid, pa.py_buffer(offsets)], children=[values])
+        lists = pa.Array.from_buffers(self._kind, len(texts), [valid, pa.py_buffer(offsets)], children=[values])
         if bad is None:
             return lists, None
-        refused = np.zeros(len(start), bool)
-        refused[np.repeat(np.arange(len(start)), found.count)[bad]] = True
+        refused = np.zeros(len(texts), bool)
+        refused[np.repeat(np.arange(len(texts)), found.count)[bad]] = True
         return lists, refused
 
 
@@ -122,18 +123,15 @@ class _RowColumn(Column):
         self._kind, self._settings = arrow_type(nullable(t)), settings
         self._members = [_ScalarColumn(field.type, settings) for field in t.fields]
 
-    def read(self, data: Bytes, start: Ints, end: Ints, present: Mask | None) -> Read:
-        found = _Elements(pieces_of(data, start, end, pa.string(), present), self._settings)
-        refused = np.zeros(len(start), bool)
+    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+        found = _Elements(texts, self._settings)
+        refused = np.zeros(len(texts), bool)
         if not self._settings.lenient:
             refused = (found.count > 0) & (found.count < len(self._members))
-        # a place behind the last element, for members that are missing
-        starts, ends = np.append(found.start, 0), np.append(found.end, 0)
         members = []
         for index, member in enumerate(self._members):
             there = found.count > index
-            at = np.where(there, found.first + index, len(starts) - 1)
-            values, bad = member.read(found.data, starts[at], ends[at], there)
+            values, bad = member.read(found.texts.take(pa.array(found.first + index, mask=~there)), there)
             members.append(values)
             if bad is not None:
                 refused |= bad
@@ -159,40 +157,40 @@ class _Plain(abc.ABC):
 
 
 class _Cast(_Plain):
-    """A type that Arrow's casts can read: `characters` are what the texts of most columns are made of.
+    """A type that Arrow's casts can read.
 
-    `pattern` is a regular expression of texts that the cast reads and reads as Java does; `trims` says whether blanks
-    around them don't matter.
+    `pattern` is a regular expression of texts that the cast reads and reads as Java does. Among texts without letters
+    and of at least `least` bytes the cast takes no others. `trims` says whether blanks around them don't matter.
     """
 
-    characters = b""
     least = 0
     pattern = ""
     trims = True
 
     def read(self, texts: pa.StringArray) -> Read:
-        if self._is_plain(texts):
-            try:
-                return self._cast(texts), None
-            except pa.ArrowInvalid:
-                pass
+        values = self._at_once(texts)
+        if values is not None:
+            return values, None
         trimmed = pc.utf8_trim(texts, BLANKS) if self.trims else texts
         fits = pc.match_substring_regex(trimmed, self.pattern)
         bad = _flags(pc.invert(fits))
         values, beyond = self._careful(pc.if_else(fits, trimmed, pa.scalar(None, texts.type)))
         return values, bad if beyond is None else bad | beyond
 
-    def _is_plain(self, texts: pa.StringArray) -> bool:
-        """Whether all texts are made of the type's characters, and of enough of them."""
+    def _at_once(self, texts: pa.StringArray) -> pa.Array | None:
+        """The values; None if a text may not be plain."""
         data = text_bytes(texts)
+        if len(data) and data.max() > _LAST:
+            return None
         if self.least:
-            length = np.diff(np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1])
+            offsets = text_offsets(texts)
+            length = offsets[1:] - offsets[:-1]
             if ((length < self.least) & (length > 0)).any():
-                return False
-        plain = data - np.uint8(ord("0")) <= 9
-        for character in self.characters:
-            plain |= data == character
-        return bool(plain.all())
+                return None
+        try:
+            return self._cast(texts)
+        except pa.ArrowInvalid:
+            return None
 
     @abc.abstractmethod
     def _cast(self, texts: pa.StringArray) -> pa.Array:
@@ -204,7 +202,6 @@ class _Cast(_Plain):
 
 
 class _Integer(_Cast):
-    characters = b"-"
     pattern = r"^-?[0-9]{1,18}$"
 
     def __init__(self, t: FlinkType) -> None:
@@ -221,8 +218,17 @@ class _Integer(_Cast):
 
 
 class _Floating(_Cast):
-    characters = b"-.+eE"
+    """The only words that the cast takes for numbers are not finite: inf, infinity and nan."""
+
     pattern = r"^-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?$"
+
+    def _at_once(self, texts: pa.StringArray) -> pa.Array | None:
+        try:
+            values = self._cast(texts)
+        except pa.ArrowInvalid:
+            return None
+        numbers = np.frombuffer(values.buffers()[1], values.type.to_pandas_dtype()) if len(values) else np.zeros(1)
+        return values if np.isfinite(numbers[: len(values)]).all() else None
 
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)
@@ -231,7 +237,6 @@ class _Floating(_Cast):
 class _Decimal(_Cast):
     """Rounded half up to the scale, null where it does not fit."""
 
-    characters = b"-."
     pattern = r"^-?(?:[0-9]{1,19}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})$"
     trims = False
     _wide = pa.decimal128(38, 18)
@@ -258,7 +263,6 @@ _MINUTES = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 
 
 class _Date(_Cast):
-    characters = b"-"
     least = len("2024-01-31")
     pattern = f"^{_DAY}$"
     trims = False
@@ -268,7 +272,6 @@ class _Date(_Cast):
 
 
 class _Time(_Cast):
-    characters = b":."
     least = len("12:00")
     pattern = rf"^{_MINUTES}(?::[0-5][0-9](?:\.[0-9]{{1,9}})?)?$"
     trims = False
@@ -283,7 +286,6 @@ class _Time(_Cast):
 
 
 class _Timestamp(_Cast):
-    characters = b"-: ."
     least = len("2024-01-31 12:00:00")
     pattern = rf"^{_DAY} {_MINUTES}:[0-5][0-9](?:\.[0-9]{{1,6}})?$"
 
@@ -292,15 +294,18 @@ class _Timestamp(_Cast):
 
 
 class _ZonedTimestamp(_Timestamp):
-    characters = b"-: .Z"
-    least = len("2024-01-31 12:00:00Z")
     pattern = rf"{_Timestamp.pattern[:-1]}Z$"
 
+    def _at_once(self, texts: pa.StringArray) -> pa.Array | None:
+        if not pc.all(pc.ends_with(texts, "Z"), min_count=0).as_py():
+            return None
+        return super()._at_once(pc.utf8_slice_codeunits(texts, 0, -1))
+
     def _cast(self, texts: pa.StringArray) -> pa.Array:
-        local = pc.utf8_slice_codeunits(texts, 0, -1)
-        if pc.sum(pc.binary_length(local)).as_py() != pc.sum(pc.binary_length(pc.utf8_rtrim(texts, "Z"))).as_py():
-            raise pa.ArrowInvalid("no single Z at the end")
-        return local.cast(pa.timestamp("us")).view(self._kind)
+        return texts.cast(pa.timestamp("us")).view(self._kind)
+
+    def _careful(self, texts: pa.StringArray) -> Read:
+        return self._cast(pc.utf8_slice_codeunits(texts, 0, -1)), None
 
 
 class _Boolean(_Plain):
@@ -309,9 +314,12 @@ class _Boolean(_Plain):
     reads_nothing = True
 
     def read(self, texts: pa.StringArray) -> Read:
-        true = pc.equal(texts, "true")
-        if pc.all(pc.or_(true, pc.equal(texts, "false")), min_count=0).as_py():
-            return true, None
+        data = text_bytes(texts)
+        if len(data) and data.min() >= ord("a"):  # so no 1 and no TRUE, which the cast takes as well
+            try:
+                return texts.cast(self._kind), None
+            except pa.ArrowInvalid:
+                pass
         return pc.equal(pc.ascii_lower(pc.utf8_trim(texts, BLANKS)), "true"), None
 
 

@@ -21,6 +21,7 @@ class FastReader:
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
         self._kind = arrow_type(nullable(row))
+        self._fields = list(self._kind)
         self._splitter = Splitter(settings, len(row.fields)) if can_split(settings) and row.fields else None
         self._columns = [column_of(field.type, settings) for field in row.fields]
 
@@ -57,11 +58,11 @@ class FastReader:
         present = ~refused if refused.any() else None
         arrays = []
         for index, column in enumerate(self._columns):
-            values, bad = column.read(*columns.runs(index), present)
+            values, bad = column.read(columns.texts(index), present)
             arrays.append(values)
             if bad is not None:
                 refused = refused | bad
-        return pa.StructArray.from_arrays(arrays, fields=list(self._kind)), refused
+        return pa.StructArray.from_arrays(arrays, fields=self._fields), refused
 
 
 def _offsets(messages: pa.BinaryArray) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
@@ -84,19 +85,17 @@ def _malformed(batch: MessageBytes, messages: pa.BinaryArray) -> Mask:
     """The messages that are not UTF-8."""
     found = np.zeros(len(messages), bool)
     whole = batch.bytes[: len(batch.bytes) // 8 * 8].view(np.uint64)
-    if not (whole & _HIGH_BITS).any():
+    if not np.bitwise_or.reduce(whole) & _HIGH_BITS:
         return found
-    texts = pa.Array.from_buffers(pa.string(), len(messages), [None, *messages.buffers()[1:]], offset=messages.offset)
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid:
+    if not _is_utf8(batch.raw) or (batch.byte(batch.start) & 0xC0 == 0x80).any():
         found[:] = [not _is_utf8(message) for message in messages.to_pylist()]
     return found
 
 
-def _is_utf8(message: bytes) -> bool:
+def _is_utf8(data: bytes | bytearray) -> bool:
+    bounds = pa.py_buffer(np.array([0, len(data)], np.int32))
     try:
-        message.decode()
-    except UnicodeDecodeError:
+        pa.Array.from_buffers(pa.string(), 1, [None, bounds, pa.py_buffer(data)]).validate(full=True)
+    except pa.ArrowInvalid:
         return False
     return True

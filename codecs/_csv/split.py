@@ -1,70 +1,96 @@
 r"""The columns of a whole batch of messages: where they begin and end, found by numpy in the bytes.
 
-All delimiters, quotes and line breaks of the batch are listed once. A delimiter counts where an even number of quotes
-stands before it in its message. That finds the columns of every message in which
+All delimiters of the batch are listed once, and its quotes and line breaks if they matter. A delimiter counts where
+an even number of quotes stands before it in its message. That finds the columns of every message in which
 
 - a quote is the first character of a column, the last one, or one of a pair inside of a quoted column, and
 - outside of quotes no line break stands, except at the end;
 
-the others are refused. An escape character and the one behind it count as text. Pairs of quotes, and escapes, are
-taken out of the texts of a column afterwards.
+the others are refused. An escape character and the one behind it count as text. What is to be taken out of the texts,
+escape characters and the second quote of each pair, is overwritten with a byte that no UTF-8 has, and goes when a
+column is read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kvformat.codecs._columnar import Bytes, Ints, Mask, MessageBytes, pieces_of
+from kvformat.codecs._columnar import Bytes, Ints, Mask, MessageBytes
 from kvformat.codecs._csv.settings import ReadSettings
+
+Places = npt.NDArray[np.int32]
+"""Positions in the bytes of a batch: half as wide as `Ints`, and twice as fast."""
 
 _MOST_BLANKS = 64
 _BLANK = 0x20
 _LF, _CR = 10, 13
 _MARKS = 0xEF  # from here on bytes may begin a byte order mark
+_GONE = 0xFF  # stands in no UTF-8
 _UNESCAPED = np.arange(256, dtype=np.uint8)
 _UNESCAPED[list(b"nrt0")] = list(b"\n\r\t\0")
 
 
 def text_bytes(texts: pa.StringArray) -> Bytes:
-    """The bytes of all texts of an array that begins at the front of its buffers."""
-    _, offsets, data = texts.buffers()
-    if data is None or not len(texts):
+    """The bytes of all texts of an array without offset, one text after another."""
+    data = texts.buffers()[2]
+    if data is None:
         return np.zeros(0, np.uint8)
-    return np.frombuffer(data, np.uint8)[: np.frombuffer(offsets, np.int32)[len(texts)]]
+    offsets = text_offsets(texts)
+    return np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+
+
+def text_offsets(texts: pa.StringArray) -> Places:
+    """Where the texts of such an array begin and end in their buffer."""
+    if not len(texts):
+        return np.zeros(1, np.int32)
+    return np.frombuffer(texts.buffers()[1], np.int32)[: len(texts) + 1]
 
 
 class Columns:
-    """The columns of a batch, and which messages are refused.
+    """The columns of a batch, and which messages are refused."""
 
-    `runs` gives the columns as runs of bytes, one per message; those of refused messages are any runs.
-    """
+    def __init__(self, texts: pa.StringArray, refused: Mask, *, with_gone: bool) -> None:
+        self._offsets, self._data = texts.buffers()[1:]
+        self._with_gone = with_gone
+        self.refused = refused
 
-    def __init__(self, data: Bytes, start: Ints, end: Ints, refused: Mask) -> None:
-        self._data, self._start, self._end, self.refused = data, start, end, refused
-        self.pairs: int | None = None
-        """The character that stands twice in the texts where it is meant once."""
-        self.escape: int | None = None
-        """The character that is to be taken out of the texts, but for the one behind it."""
+    def texts(self, column: int) -> pa.StringArray:
+        """The texts of a column, one per message, empty for those that are refused; none is null."""
+        rows = len(self.refused)
+        buffers = [None, self._offsets.slice(4 * column * rows), self._data]
+        texts = pa.Array.from_buffers(pa.string(), rows, buffers)
+        return _without_gone(texts) if self._with_gone else texts
 
-    def runs(self, column: int) -> tuple[Bytes, Ints, Ints]:
-        """The bytes, and where in them the texts of a column begin and end."""
-        start, end = self._start[column], self._end[column]
-        if self.pairs is None and self.escape is None:
-            return self._data, start, end
-        texts = pieces_of(self._data, start, end, pa.string(), ~self.refused)
-        data, changed = text_bytes(texts), texts
-        if self.pairs is not None and (data == self.pairs).any():
-            changed = pc.replace_substring(changed, chr(self.pairs) * 2, chr(self.pairs))
-        if self.escape is not None and (data == self.escape).any():
-            changed = pc.replace_substring_regex(changed, f"(?s)\\x{self.escape:02x}(.)", r"\1")
-        if changed is texts:
-            return self._data, start, end
-        bounds = np.frombuffer(changed.buffers()[1], np.int32)[: len(changed) + 1].astype(np.int64)
-        return text_bytes(changed), bounds[:-1], bounds[1:]
+
+def _texts(data: Bytes, start: Places, end: Places) -> pa.StringArray:
+    """The texts between places, given row by row, column by column: all in one `take`."""
+    # with the offsets [start0, end0, start1, end1, ...] the texts are at the even places
+    bounds = np.empty(2 * start.size + 1, np.int32)
+    bounds[:-1:2], bounds[1::2] = start.reshape(-1), end.reshape(-1)
+    bounds[-1] = len(data)  # Arrow wants the last offset not to be before the first
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    columns = start.shape[1]
+    index = np.add.outer(
+        np.arange(0, 2 * columns, 2, dtype=np.int32), np.arange(0, 2 * start.size, 2 * columns, dtype=np.int32)
+    ).reshape(-1)
+    return pa.Array.from_buffers(pa.string(), 2 * start.size, buffers).take(pa.array(index))
+
+
+def _without_gone(texts: pa.StringArray) -> pa.StringArray:
+    """The texts without the bytes that are to be taken out."""
+    data, offsets = text_bytes(texts), text_offsets(texts)
+    kept = data != _GONE
+    if kept.all():
+        return texts
+    before = np.zeros(len(data) + 1, np.int32)
+    np.cumsum(kept, out=before[1:])
+    buffers = [None, pa.py_buffer(before[offsets - offsets[0]]), pa.py_buffer(data[kept])]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers)
 
 
 def can_split(settings: ReadSettings) -> bool:
@@ -83,7 +109,10 @@ class Splitter:
         self.escape = ord(settings.escape) if settings.escape else None
 
     def split(self, batch: MessageBytes, malformed: Mask) -> Columns:
-        """The columns of messages of which none is empty; those that are not UTF-8 are marked, and refused."""
+        """The columns of messages of which none is empty; those that are not UTF-8 are marked, and refused.
+
+        The bytes of the batch are used up.
+        """
         return _Scan(self, batch, malformed).columns()
 
 
@@ -92,184 +121,218 @@ class _Scan:
 
     def __init__(self, how: Splitter, batch: MessageBytes, malformed: Mask) -> None:
         self._how, self._batch, self._data = how, batch, batch.bytes
-        self._start = batch.start
+        self._start: Places = batch.start.astype(np.int32)
+        self._after: Places = batch.end.astype(np.int32)
         self._end = self._before_line_break()
         self._refused = self._unfit() | malformed
-        self._literal: Mask | None = None  # the bytes behind escape characters
-        self._has_breaks = self._has_pairs = False
+        batch.blank(np.flatnonzero(self._refused))
+        self._literal = np.zeros(0, np.int64)  # the bytes behind escape characters
+        self._meant = np.zeros(0, np.uint8)  # what they stand for
         if how.escape is not None and how.escape in batch.raw:
             self._find_escapes(how.escape)
-        if self._refused.any():
-            batch.blank(np.flatnonzero(self._refused))
-        self._places, self._found = self._special()
+        self._with_gone = len(self._literal) > 0
+        self._is_break = self._inner_breaks()
 
     def columns(self) -> Columns:
-        """The columns, by a short way where all messages are alike."""
-        bounds = None if self._refused.any() else self._alike()
-        start, end = self._one_by_one() if bounds is None else bounds
-        if self._literal is not None:
-            self._data[self._literal] = _UNESCAPED[self._data[self._literal]]
-        columns = Columns(self._data, start, end, self._refused)
-        columns.pairs = self._how.quote if self._has_pairs else None
-        columns.escape = self._how.escape if self._literal is not None else None
-        return columns
+        """The columns: of all messages at once if that goes, else of each message that can be split."""
+        bounds = None if self._refused.any() or self._is_break is not None else self._at_once()
+        if bounds is None:
+            bounds = self._one_by_one()
+        self._data[self._literal] = self._meant
+        texts = _texts(self._data, *bounds.without_quotes())
+        return Columns(texts, self._refused, with_gone=self._with_gone)
 
     # --- what there is -------------------------------------------------------------------------------
 
-    def _before_line_break(self) -> Ints:
+    def _before_line_break(self) -> Places:
         """The ends of the messages; a line break may stand behind."""
-        end = self._batch.end
+        end = self._after
         for character in (_LF, _CR):
             if character in self._batch.raw:
-                end = end - ((self._batch.byte(end - 1) == character) & (end > self._start))
+                end = end - ((self._data.take(end - 1) == character) & (end > self._start))
         return end
 
     def _unfit(self) -> Mask:
-        """Messages of a mere line break, and those that may not be UTF-8 or may begin with a comment."""
-        first = self._batch.byte(self._start)
+        """Messages of a mere line break, those that end with an escape, and those that may begin with a comment.
+
+        Also those that may be in another encoding than UTF-8.
+        """
+        first = self._data.take(self._start)
         unfit: Mask = (self._end == self._start) | (first >= _MARKS)
-        if self._batch.raw.find(0, int(self._start[0]), int(self._batch.end[-1])) >= 0:
-            word = self._batch.word(self._start)
+        if self._batch.raw.find(0, int(self._start[0]), int(self._after[-1])) >= 0:
+            word = self._batch.word(self._batch.start)
             for index in range(4):
                 unfit |= ((word >> np.uint64(8 * index)) & np.uint64(0xFF)) == 0
         if self._how.comments:
             unfit |= (first == ord("#")) | (first == _BLANK) | (first == _LF) | (first == _CR)
+        if self._how.escape is not None:
+            unfit |= self._data.take(self._end - 1) == self._how.escape
         return unfit
 
     def _find_escapes(self, escape: int) -> None:
-        """Of a run of escape characters every other one escapes; what it escapes is text."""
+        """Of a run of escape characters every other one escapes. No run reaches the end of a message."""
         places = np.flatnonzero(self._data == escape)
-        owner = np.searchsorted(self._start, places, side="right") - 1
-        index = np.arange(len(places))
-        fresh = np.ones(len(places), bool)
-        fresh[1:] = (np.diff(places) != 1) | (np.diff(owner) != 0)
-        active = (index - np.maximum.accumulate(np.where(fresh, index, 0))) & 1 == 0
-        places, owner = places[active], owner[active]
-        useless = places + 1 >= self._end[owner]
-        self._refused[owner[useless]] = True
-        if self._how.trim:
-            self._refused[owner] = True  # what an escape makes may be a blank to be trimmed
-        places = places[~useless]
-        self._literal = np.zeros(len(self._data), bool)
-        self._literal[places + 1] = True
+        inner = np.diff(places) == 1
+        if inner.any():
+            index = np.arange(len(places))
+            first = np.append(True, ~inner)
+            places = places[(index - np.maximum.accumulate(np.where(first, index, 0))) & 1 == 0]
+        if self._how.trim:  # what an escape makes may be a blank to be trimmed
+            owner = np.unique(np.searchsorted(self._start, places, side="right") - 1)
+            self._refused[owner] = True
+            self._batch.blank(owner)
+            return
+        self._literal = places + 1
+        self._meant = _UNESCAPED[self._data[self._literal]]
+        self._data[places] = self._data[self._literal] = _GONE
 
-    def _special(self) -> tuple[Ints, Bytes]:
-        """The places of delimiters, quotes and inner line breaks, and what stands there."""
-        data, how = self._data, self._how
-        mask = data == how.delimiter
-        if how.quote is not None:
-            mask |= data == how.quote
-        behind = np.where(self._refused, 0, self._batch.end - self._end)
-        if self._count(_LF) + self._count(_CR) > behind.sum():
-            mask |= (data == _LF) | (data == _CR)
-            mask[self._end[behind > 0]] = False
-            mask[self._end[behind > 1] + 1] = False
-            self._has_breaks = True
-        if self._literal is not None:
-            mask &= ~self._literal
-        places = np.flatnonzero(mask)
-        return places, data[places]
-
-    def _count(self, character: int) -> int:
-        return int(np.count_nonzero(self._data == character)) if character in self._batch.raw else 0
-
-    # --- all messages alike --------------------------------------------------------------------------
-
-    def _alike(self) -> tuple[Ints, Ints] | None:
-        """The columns if every message has the right number, and no quote but around them; else None."""
-        if self._has_breaks:
+    def _inner_breaks(self) -> Mask | None:
+        """The line breaks that don't end their messages; None if there are none."""
+        if _LF not in self._batch.raw and _CR not in self._batch.raw:
             return None
+        breaks: Mask = (self._data == _LF) | (self._data == _CR)
+        behind = np.where(self._refused, 0, self._after - self._end)
+        if np.count_nonzero(breaks) == behind.sum():
+            return None
+        breaks[self._end[behind > 0]] = False
+        breaks[self._end[behind > 1] + 1] = False
+        return breaks
+
+    @cached_property
+    def _is_delimiter(self) -> Mask:
+        return self._data == self._how.delimiter  # type: ignore[no-any-return]  # numpy's comparison of arrays
+
+    @cached_property
+    def _is_quote(self) -> Mask | None:
+        """Where quotes are; None if nowhere."""
+        if self._how.quote is None or self._how.quote not in self._batch.raw:
+            return None
+        return self._data == self._how.quote  # type: ignore[no-any-return]
+
+    @cached_property
+    def _marks(self) -> tuple[Ints, Bytes, Bytes]:
+        """The places of delimiters, quotes and inner line breaks; 1 where a quote stands, else 0; quotes up to there.
+
+        The count of quotes begins anew at 256, which leaves odd numbers odd.
+        """
+        mask = self._is_delimiter
+        for others in (self._is_quote, self._is_break):
+            if others is not None:
+                mask = mask | others
+        places = np.flatnonzero(mask)
+        quote = np.zeros(len(places), bool) if self._is_quote is None else self._is_quote[places]
+        return places, quote.view(np.uint8), np.add.accumulate(quote, dtype=np.uint8)
+
+    # --- all messages at once ------------------------------------------------------------------------
+
+    def _at_once(self) -> _Bounds | None:
+        """The columns if every message has the right number and its quotes where they belong; else None.
+
+        Quotes are counted through the whole batch. That is right if it leads to columns that are all as they should
+        be: then every column of every message ends, and the next one begins, behind an even number of quotes.
+        """
         rows, inner = len(self._start), self._how.count - 1
-        quotes = 0
-        if self._how.quote is None:
-            between = self._places
+        is_delimiter, is_quote = self._is_delimiter, self._is_quote
+        if is_quote is None or np.count_nonzero(is_delimiter) == rows * inner:
+            between = np.flatnonzero(is_delimiter)
         else:
-            quote = self._found == self._how.quote
-            quotes = int(np.count_nonzero(quote))
-            between = self._places
-            if quotes:
-                between = between[~quote & (np.cumsum(quote, dtype=np.uint8) & 1 == 0)]
+            places, quote, seen = self._marks
+            between = places[seen & 1 | quote == 0]
         if len(between) != rows * inner:
             return None
-        between = between.reshape(rows, inner)
-        if inner and ((between[:, 0] < self._start).any() or (between[:, -1] >= self._end).any()):
+        table = between.reshape(rows, inner)
+        if inner and ((table[:, 0] < self._start).any() or (table[:, -1] >= self._end).any()):
             return None
-        bounds = self._bounds(between, self._start, self._end)
-        if bounds.strange.any() or quotes != 2 * np.count_nonzero(bounds.quoted):
+        bounds = self._bounds(table, self._start, self._end)
+        if bounds.strange.any():
             return None
-        return bounds.without_quotes()
+        if is_quote is not None and np.count_nonzero(is_quote) != 2 * np.count_nonzero(bounds.quoted):
+            second, strays = self._inner_quotes(bounds, np.flatnonzero(is_quote))
+            if len(strays):
+                return None
+            self._take_out(second)
+        return bounds
 
-    # --- message by message --------------------------------------------------------------------------
+    def _inner_quotes(self, bounds: _Bounds, quotes: Ints) -> tuple[Ints, Ints]:
+        """Of the quotes that are not around a column: the second ones of pairs, and those that are in no pair.
 
-    def _one_by_one(self) -> tuple[Ints, Ints]:
-        """The columns of the messages that have the right number, the others refused."""
-        places, found, rows, inner = self._places, self._found, len(self._start), self._how.count - 1
-        first = np.searchsorted(places, self._start)
-        last = np.append(first[1:], len(places))
-        owner = np.repeat(np.arange(rows), last - first)
-        quote = found == self._how.quote if self._how.quote is not None else np.zeros(len(found), bool)
-        total = np.concatenate([[0], np.cumsum(quote)])
-        inside = (total[:-1] - total[first][owner]) & 1 == 1
-        quotes = total[last] - total[first]
-        between = (found == self._how.delimiter) & ~inside
-        self._refused[owner[~(between | quote | inside)]] = True  # line breaks
-        self._refused |= (quotes & 1 == 1) | (np.bincount(owner[between], minlength=rows) != inner)
-        good = ~self._refused
-        kept = np.flatnonzero(good)
-        between = places[between & good[owner]].reshape(len(kept), inner)
-        bounds = self._bounds(between, self._start[kept], self._end[kept])
-        wrong = bounds.strange
-        spare = np.zeros(rows, np.int64)
-        spare[kept] = quotes[kept] - 2 * np.count_nonzero(bounds.quoted, axis=0)
-        spare[kept[wrong]] = 0
-        self._refused[kept[wrong]] = True
-        if spare.any():
-            self._pairs(bounds, np.flatnonzero(quote & (spare > 0)[owner]), owner, inside)
-        start, end = np.zeros((2, self._how.count, rows), np.int64)
-        start[:, kept], end[:, kept] = bounds.without_quotes()
-        return start, end
-
-    def _pairs(self, bounds: _Bounds, quotes: Ints, owner: Ints, inside: Mask) -> None:
-        """Of the quotes that are not around a column, those of a pair within one are a quote, others refuse."""
+        `quotes` are the places of all of them, an even number in each message. A pair is two quotes side by side
+        behind an odd number of others.
+        """
         around = np.zeros(len(self._data), bool)
         around[bounds.start[bounds.quoted]] = True
         around[bounds.end[bounds.quoted] - 1] = True
-        spare = quotes[~around[self._places[quotes]]]
-        left, right = spare[::2], spare[1::2]
-        fine = inside[left] & (self._places[right] - self._places[left] == 1)
-        self._refused[owner[left[~fine]]] = True
-        self._has_pairs = True
+        spare = np.flatnonzero(~around[quotes])
+        if len(spare) & 1:
+            return spare[:0], quotes[spare]
+        first, second = spare[::2], spare[1::2]
+        paired = (first & 1 == 1) & (quotes[second] - quotes[first] == 1)
+        return quotes[second], quotes[first[~paired]]
+
+    def _take_out(self, places: Ints) -> None:
+        self._data[places] = _GONE
+        self._with_gone = True
+
+    # --- message by message --------------------------------------------------------------------------
+
+    def _one_by_one(self) -> _Bounds:
+        """The columns of the messages that have the right number, the others refused."""
+        inner = self._how.count - 1
+        places, quote, seen = self._marks
+        first = np.searchsorted(places, self._start)
+        last = np.append(first[1:], len(places))
+        marks = last - first
+        before = np.append(np.uint8(0), seen)
+        inside = (before[:-1] - np.repeat(before[first], marks)) & 1
+        between = quote | inside == 0
+        if self._is_break is not None:
+            between &= ~self._is_break[places]
+            breaks = places[self._is_break[places] & (inside == 0)]
+            self._refused[np.searchsorted(self._start, breaks, side="right") - 1] = True
+        found = np.append(0, np.cumsum(between, dtype=np.int32))
+        self._refused |= ((before[last] - before[first]) & 1 == 1) | (found[last] - found[first] != inner)
+        good = ~self._refused
+        kept = np.flatnonzero(good)
+        table = places[between & np.repeat(good, marks)].reshape(len(kept), inner)
+        bounds = self._bounds(table, self._start[kept], self._end[kept])
+        self._refused[kept[bounds.strange]] = True
+        quotes = places[quote.view(bool) & np.repeat(~self._refused, marks)]
+        if len(quotes) != 2 * np.count_nonzero(bounds.quoted[~bounds.strange]):
+            second, strays = self._inner_quotes(bounds, quotes)
+            self._refused[np.searchsorted(self._start, strays, side="right") - 1] = True
+            self._take_out(second)
+        return bounds.spread(kept, self._refused)
 
     # --- columns -------------------------------------------------------------------------------------
 
-    def _bounds(self, between: Ints, first: Ints, last: Ints) -> _Bounds:
+    def _bounds(self, between: Ints, first: Places, last: Places) -> _Bounds:
         """The columns between delimiters, blanks around them cut where they don't count."""
-        start, end = np.empty((2, self._how.count, len(first)), np.int64)
-        start[0], end[-1] = first, last
-        start[1:], end[:-1] = between.T + 1, between.T
+        start, end = np.empty((2, len(first), self._how.count), np.int32)
+        start[:, 0], end[:, -1] = first, last
+        end[:, :-1] = between
+        start[:, 1:] = between + 1
         strange = np.zeros(len(first), bool)
         if self._how.trim:
-            self._cut(start, end, start < end, strange, front=True)
-            self._cut(start, end, start < end, strange, front=False)
-        if self._how.quote is None:
+            self._cut(start, end, np.flatnonzero(start < end), strange, front=True)
+            self._cut(start, end, np.flatnonzero(start < end), strange, front=False)
+        if self._how.quote is None or self._how.quote not in self._batch.raw:
             return _Bounds(start, end, np.zeros(start.shape, bool), strange)
-        data, quote = self._data, self._how.quote
-        quoted = (data[start] == quote) & (start < end)
-        if quoted.any():
-            self._cut(start, end, quoted, strange, front=False)
-            closing = end[quoted] - 1
-            closed = (data[closing] == quote) & (closing > start[quoted])
-            if self._literal is not None:
-                closed &= ~self._literal[closing]
-            if not closed.all():
-                open_ = np.zeros(start.shape, bool)
-                open_[quoted] = ~closed
-                strange |= open_.any(axis=0)
+        quoted = (self._data.take(start) == self._how.quote) & (start < end)
+        index = self._open(start, end, np.flatnonzero(quoted))
+        if len(index):
+            self._cut(start, end, index, strange, front=False)
+            strange[self._open(start, end, index) // self._how.count] = True
         return _Bounds(start, end, quoted, strange)
 
-    def _cut(self, start: Ints, end: Ints, where: Mask, strange: Mask, *, front: bool) -> None:
+    def _open(self, start: Places, end: Places, index: Ints) -> Ints:
+        """Of some columns that begin with a quote those that do not end with another one."""
+        closing = end.reshape(-1)[index] - 1
+        closed = (self._data.take(closing) == self._how.quote) & (closing > start.reshape(-1)[index])
+        still_open: Ints = index[~closed]
+        return still_open
+
+    def _cut(self, start: Places, end: Places, index: Ints, strange: Mask, *, front: bool) -> None:
         """Move starts, or ends, of some columns over blanks; messages with too many of them are strange."""
-        index = np.flatnonzero(where)
         moved, by = (start.reshape(-1), 1) if front else (end.reshape(-1), -1)
         starts, ends = start.reshape(-1), end.reshape(-1)
         for _ in range(_MOST_BLANKS):
@@ -278,19 +341,28 @@ class _Scan:
             if not len(index):
                 return
             moved[index] += by
-        strange[index % len(strange)] = True
+        strange[index // self._how.count] = True
 
 
 @dataclass(slots=True)
 class _Bounds:
-    """Columns with their quotes, which of them are quoted, and which messages are not as they should be."""
+    """The columns of each message with their quotes, which are quoted, and which messages are not as they should be."""
 
-    start: Ints
-    end: Ints
+    start: Places
+    end: Places
     quoted: Mask
     strange: Mask
 
-    def without_quotes(self) -> tuple[Ints, Ints]:
+    def spread(self, rows: Ints, refused: Mask) -> _Bounds:
+        """The same for all messages, of which these were only some; those that are refused are empty."""
+        start, end = np.zeros((2, len(refused), self.start.shape[1]), np.int32)
+        quoted = np.zeros(start.shape, bool)
+        start[rows], end[rows], quoted[rows] = self.start, self.end, self.quoted
+        start[refused] = end[refused] = 0
+        quoted[refused] = False
+        return _Bounds(start, end, quoted, refused)
+
+    def without_quotes(self) -> tuple[Places, Places]:
         """The starts and ends of what is between the quotes; these bounds are used up."""
         self.start += self.quoted
         self.end -= self.quoted

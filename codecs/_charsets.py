@@ -255,12 +255,27 @@ def _utf16(name: str, data: bytes) -> str:
     if name in ("UTF-16", "x-UTF-16LE-BOM") and data[:2] in (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE):
         little = data[:2] == codecs.BOM_UTF16_LE
         data = data[2:]
-    codec = "utf-16-le" if little else "utf-16-be"
+    return utf16_text(data, "utf-16-le" if little else "utf-16-be")
+
+
+def utf16_text(data: bytes, codec: str) -> str:
+    """Text of `utf-16-le` or `utf-16-be`; two units of which only the first is a surrogate are one U+FFFD."""
     try:
         return data.decode(codec)
     except UnicodeDecodeError:
-        pattern = rb".[\xd8-\xdb].{0,2}|..?" if little else rb"[\xd8-\xdb].{1,3}|..?"
+        pattern = rb".[\xd8-\xdb].{0,2}|..?" if codec == "utf-16-le" else rb"[\xd8-\xdb].{1,3}|..?"
         return "".join(_python_char(unit, codec) for unit in re.findall(pattern, data, re.DOTALL))
+
+
+def utf32_text(data: bytes, codec: str) -> tuple[str, bool]:
+    """Text of `utf-32-le` or `utf-32-be`, up to what is no code point, and whether there is such a thing.
+
+    As Jackson's `UTF32Reader` has it, which takes surrogates, too.
+    """
+    try:
+        return data.decode(codec, "surrogatepass"), False
+    except UnicodeDecodeError as fault:
+        return data[: fault.start].decode(codec, "surrogatepass"), True
 
 
 def _utf32(name: str, data: bytes) -> str:

@@ -28,6 +28,8 @@ _FLOATING = re.compile(
 DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 MOST_DIGITS = 25  # more than any integer type holds
 _ROUNDING = Context(prec=100, rounding=ROUND_HALF_UP)
+_TOO_HIGH_A_POWER = 2**29 + 8  # `BigInteger.TEN.pow` has no room for its bits
+_FAR = 2**28
 _SMALLEST_NORMAL = 2.0**-126  # of a 32-bit float
 _HALF_WAY_TO_INFINITY = float.fromhex("0x1.ffffffp127")
 
@@ -43,10 +45,11 @@ def whole_of(text: str) -> int:
     if not _WHOLE.fullmatch(text) or not is_java_text(text):
         raise ValueError
     if len(text) > MOST_DIGITS:
-        text = text[0].strip("0") + text[1:].lstrip("0") if text[0] in "+-" else text.lstrip("0")
+        sign = text[0] if text[0] in "+-" else ""
+        text = sign + (text[len(sign) :].lstrip("0") or "0")
         if len(text) > MOST_DIGITS:
             raise ValueError
-    return int(text or "0")
+    return int(text)
 
 
 def floating_text(text: str) -> str:
@@ -104,15 +107,21 @@ def decimal_of(text: str) -> Decimal:
         raise ValueError
     power = -int(digits or "0") if exponent.startswith("-") else int(digits or "0")
     scale = len(mantissa.partition(".")[2]) - power
-    if not -(2**31) <= scale < 2**31:
+    if not (-(2**31) <= power < 2**31 and -(2**31) <= scale < 2**31):
         raise ValueError
     return Decimal(text)
 
 
 def fit_decimal(number: Decimal, precision: int, scale: int) -> Decimal | None:
-    """The number rounded half up to the scale; None where it does not fit."""
+    """The number rounded half up to the scale; None where it does not fit.
+
+    ValueError where `BigDecimal.setScale` fails, for want of a power of ten that high.
+    """
     whole_digits = precision - scale
-    if number.adjusted() >= whole_digits and not number.is_zero():
+    magnitude = 0 if number.is_zero() else number.adjusted()
+    if abs(magnitude) > _FAR and abs(int(number.as_tuple().exponent) + scale) >= _TOO_HIGH_A_POWER:
+        raise ValueError
+    if magnitude >= whole_digits and not number.is_zero():
         return None  # before rounding, which would take Java a minute for 1e100000000
     rounded = number.quantize(Decimal((0, (1,), -scale)), context=_ROUNDING)
     return rounded if rounded.adjusted() < whole_digits or rounded.is_zero() else None

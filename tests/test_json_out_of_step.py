@@ -1,4 +1,7 @@
-"""BOOLEAN columns that hold an object or array, where Flink's streaming reader loses its place (strict mode)."""
+"""What Flink's streaming reader may not come to (strict mode).
+
+It loses its place at a BOOLEAN that is an object or array, and stops looking at columns after as many as there are.
+"""
 
 from __future__ import annotations
 
@@ -52,3 +55,21 @@ def test_fields_that_flink_loses_are_missing() -> None:
 def test_other_modes_never_fail(settings: ReadSettings) -> None:
     reader = ExactReader(parse_schema("a BOOLEAN, b STRING"), settings)
     assert reader.read(b'{"a":[1,2],"b":"outer"}') == ([(False, "outer")], None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message", "answer"),
+    [
+        ("a INT, b INT", '{"a":1,"b":2,"a":3}', (3, 2)),
+        ("a INT, b INT", '{"a":"x","b":2,"a":3}', None),
+        ("a INT, b INT", '{"a":1,"b":2,"a":"x"}', None),
+        ("a INT, b INT", '{"a":1,"b":2,"a":"x","a":3}', (3, 2)),
+        ("a INT, b INT", '{"a":1,"a":"x","a":3,"b":2}', None),
+        ("r ROW<a INT, b INT>, c INT", '{"r":{"a":1,"b":2,"a":"x"},"r":{"a":3},"c":4}', ((3, None), 4)),
+        ("r ROW<a INT, b INT>, c INT", '{"r":{"a":1,"a":"x","b":2},"r":{"a":3},"c":4}', None),
+        ("r ROW<a INT, b INT>, c INT", '{"c":4,"r":null,"r":{"a":"x"},"r":{"a":3}}', ((3, None), 4)),
+    ],
+)
+def test_a_repeated_name_fails_where_flink_reads_a_bad_value_of_it(columns: str, message: str, answer: Any) -> None:
+    rows, error = ExactReader(parse_schema(columns), ReadSettings()).read(message.encode())
+    assert (rows, error is None) == ((None, False) if answer is None else ([answer], True))

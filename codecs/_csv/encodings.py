@@ -10,6 +10,8 @@ from __future__ import annotations
 import codecs
 import re
 
+from kvformat.codecs._charsets import utf16_text, utf32_text
+
 _MARKS = (
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -37,9 +39,9 @@ def text_of(message: bytes) -> tuple[str, bool]:
     encoding, start = _encoding(message)
     body = message[start:]
     if encoding.startswith("utf-16"):
-        return body.decode(encoding, "replace"), False
+        return utf16_text(body, encoding), False
     if encoding.startswith("utf-32"):
-        return _utf32(body, encoding)
+        return utf32_text(body, encoding)
     try:
         return body.decode(), False
     except UnicodeDecodeError:
@@ -68,14 +70,6 @@ def _encoding(message: bytes) -> tuple[str, int]:
     if 0 in head[:2] and len(head) >= 2:
         return ("utf-16-be" if head[0] == 0 else "utf-16-le"), 0
     return "utf-8", 0
-
-
-def _utf32(body: bytes, encoding: str) -> tuple[str, bool]:
-    """UTF-32, in which Jackson takes surrogates, too."""
-    try:
-        return body.decode(encoding, "surrogatepass"), False
-    except UnicodeDecodeError as fault:
-        return body[: fault.start].decode(encoding, "surrogatepass"), True
 
 
 def _read_loosely(fault: UnicodeError) -> tuple[str, int]:

@@ -18,7 +18,7 @@ def check_types(row: FlinkType, direction: Direction) -> None:
     allowed = ", ".join(SCALARS)
     for field in row.fields:
         inner = [member.type for member in field.type.fields] if field.type.root in ("ARRAY", "ROW") else []
-        if not inner and field.type.root not in SCALARS:
+        if field.type.root not in (*SCALARS, "ARRAY", "ROW"):
             raise SchemaError(
                 f"Unsupported type '{field.type.summary()}' for field '{field.name}'. csv has {allowed}, and ARRAY and "
                 "ROW of these",

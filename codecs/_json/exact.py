@@ -15,7 +15,6 @@ from kvformat.codecs._json.scalars import (
     BadValue,
     Converter,
     MissingField,
-    OutOfStep,
     Rules,
     scalar_converter,
     shown,
@@ -56,7 +55,7 @@ class ExactReader:
         rules = Rules(settings.streaming, settings.iso, "DECIMAL" in roots)
         self._row = _Compiler(settings, rules).row(row)
         self._row_in_step, self._model = self._row, None
-        if settings.streaming and not settings.lenient and "BOOLEAN" in roots:
+        if settings.streaming and not settings.lenient:
             self._row_in_step = _Compiler(settings, replace(rules, in_step=True)).row(row)
             self._model = StreamingModel(row, rules, fail_on_missing=settings.fail_on_missing)
 
@@ -108,8 +107,8 @@ class ExactReader:
 
         try:
             return rows(self._row_in_step)
-        except OutOfStep:
-            if self._model is None or self._model.fails(tree):
+        except BadValue as bad:
+            if not bad.doubtful or self._model is None or self._model.fails(tree):
                 raise
         return rows(self._row)
 
@@ -154,12 +153,12 @@ class _Compiler:
     def row(self, t: FlinkType) -> Converter:
         members = [(field.name, self.member(field.type)) for field in t.fields]
         converters, types = dict(members), {field.name: field.type for field in t.fields}
-        absent = _ABSENT if self._settings.fail_on_missing else None
+        absent, in_step = _ABSENT if self._settings.fail_on_missing else None, self._rules.in_step
 
         def read(node: Node) -> Row:
             if not isinstance(node, dict):
                 raise unreadable(node, t)
-            if type(node) is Repeated:
+            if in_step and type(node) is Repeated:
                 check_repeats(node)
             get = node.get
             values: list[Any] = []
@@ -183,7 +182,9 @@ class _Compiler:
                     try:
                         converters[name](value)
                     except ValueError as fault:
-                        raise _located(fault, name, value, types[name]) from None
+                        bad = _located(fault, name, value, types[name])
+                        bad.doubtful = True
+                        raise bad from None
 
         return read
 

@@ -64,8 +64,9 @@ class Rules:
     """What decides how a scalar is read.
 
     `streaming` and `iso` as in `ReadSettings`. `decimals`: a DECIMAL column anywhere in the schema makes Jackson keep
-    every fraction as a BigDecimal without trailing zeros, where it otherwise becomes a double. `in_step`: a BOOLEAN
-    raises `OutOfStep` for an object or array, which otherwise is false.
+    every fraction as a BigDecimal without trailing zeros, where it otherwise becomes a double. `in_step`: what the
+    streaming reader may fail at is an error, though a doubtful one: an object or array for a BOOLEAN, which otherwise
+    is false, and a bad value of a repeated name before its last one.
     """
 
     streaming: bool
@@ -75,7 +76,12 @@ class Rules:
 
 
 class BadValue(ValueError):
-    """A JSON value that a column can't take; `str()` names the field, the value and the type, on one line."""
+    """A JSON value that a column can't take; `str()` names the field, the value and the type, on one line.
+
+    It is `doubtful` whether Flink's streaming reader comes to a value that it may have lost out of sight.
+    """
+
+    doubtful = False
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -103,6 +109,8 @@ class MissingField(BadValue):
 
 class OutOfStep(BadValue):
     """An object or array in a BOOLEAN column, where Flink's streaming reader loses its place in the message."""
+
+    doubtful = True
 
     def __init__(self, value: Node) -> None:
         super().__init__(f"{shown(value)} where a BOOLEAN belongs; Flink's reader loses its place there and fails")
@@ -179,8 +187,8 @@ def _truncation(least: int, most: int, rules: Rules) -> Callable[[str], int]:
 
 
 def _no_truncation(rules: Rules) -> Callable[[str], int]:
-    """TINYINT and SMALLINT read the text of a number, which may have lost its fraction: 1.0 is then 1."""
-    text = _number_text(rules)
+    """TINYINT and SMALLINT read the text of a number, which in a tree may have lost its fraction: 1.0 is then 1."""
+    text: Callable[[str], str] = str if rules.streaming else _number_text(rules)
     return lambda token: whole_of(text(token))
 
 

@@ -21,6 +21,7 @@ import re
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, TypeAlias
 
+from kvformat.codecs._charsets import utf16_text, utf32_text
 from kvformat.codecs._scalars import decimal_of
 
 MAX_DEPTH = 1000
@@ -264,12 +265,13 @@ def text_of(message: bytes) -> tuple[str, bool]:
     encoding, start = _encoding(message)
     body = message[start:]
     if encoding.startswith("utf-16"):
-        return body.decode(encoding, "replace"), False
+        return utf16_text(body, encoding), False
+    if encoding.startswith("utf-32"):
+        return utf32_text(body, encoding)
     try:
-        return body.decode(encoding), False
-    except UnicodeDecodeError as fault:
-        if encoding != "utf-8":
-            return body[: fault.start].decode(encoding), True
+        return body.decode(), False
+    except UnicodeDecodeError:
+        pass
     try:
         return body.decode("utf-8", _LOOSE_ERRORS), True
     except UnicodeDecodeError as fault:

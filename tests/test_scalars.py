@@ -1,0 +1,118 @@
+"""Texts to values at the edges of Java's parsers: the answers are those of real Flink 2.3.0 on Java 17."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.registry import get_format
+
+
+def _read(format: str, message: str | bytes, columns: str, options: dict[str, str] | None = None) -> Any:
+    """The values of the columns that a message has, or None where it is an error."""
+    messages = pa.array([message.encode() if isinstance(message, str) else message], pa.binary())
+    found: Any = get_format(format, options or {}).decode_batch(messages, columns).rows.to_pylist()[0]
+    return found and tuple(value for value in found[0].values() if value is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("-" + "0" * 40, 0),
+        ("+" + "0" * 25, 0),
+        ("0" * 40, 0),
+        ("-" + "0" * 30 + "120", -120),
+        ("0" * 30 + "7", 7),
+        ("1" + "0" * 30, None),
+        ("-1" + "0" * 25, None),
+        ("12" + "0" * 25 + "3", None),
+    ],
+)
+def test_an_integer_may_have_any_number_of_zeros_before_it(text: str, number: int | None) -> None:
+    row = None if number is None else (number,)
+    assert _read("csv", text, "n TINYINT") == row
+    assert _read("json", f'{{"n":"{text}"}}', "n TINYINT") == row
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0e2147483647", "0.00"),  # a zero of any scale that BigDecimal has
+        ("0e-700000000", "0.00"),
+        ("0e2147483648", None),
+        ("1e2147483648", None),
+        ("1e-2147483648", None),
+        ("1.5e-2147483647", None),
+        ("1e99999999999", None),
+        ("1e2147483647", None),  # BigDecimal has it, but can't bring it to a scale
+        ("1e700000000", None),
+        ("-2.5e-700000000", None),
+        ("1e00000000002", "100.00"),
+        ("1e-00000000002", "0.01"),
+    ],
+)
+def test_a_decimal_needs_an_exponent_that_java_can_work_with(text: str, number: str | None) -> None:
+    row = None if number is None else (Decimal(number),)
+    assert _read("csv", text, "n DECIMAL(10, 2)") == row
+    assert _read("json", f'{{"n":"{text}"}}', "n DECIMAL(10, 2)") == row
+    assert _read("json", f'{{"n":{text}}}', "n DECIMAL(10, 2)") == row
+
+
+@pytest.mark.parametrize("text", ["1e400", "1e-400", "99999999.995"])
+def test_a_decimal_that_only_does_not_fit_is_no_error(text: str) -> None:
+    values = (Decimal("0.00"),) if "-" in text else ()
+    assert _read("csv", text, "n DECIMAL(10, 2)") == values
+    assert _read("json", f'{{"n":{text}}}', "n DECIMAL(10, 2)") == values
+
+
+@pytest.mark.parametrize("text", ["1.0", "0.0", "-0.00", "0e-50", "10e-1", "1e1"])
+def test_a_small_integer_is_no_fraction_in_the_streaming_reader(text: str) -> None:
+    for columns in ("n TINYINT", "n SMALLINT", "n TINYINT, d DECIMAL(10, 2)"):
+        assert _read("json", f'{{"n":{text}}}', columns) is None
+
+
+@pytest.mark.parametrize(("text", "number"), [("1.0", 1), ("-0.00", 0), ("0e-50", 0), ("10e-1", 1), ("1e1", None)])
+def test_a_decimal_in_the_schema_takes_zeros_off_the_fractions_of_a_tree(text: str, number: int | None) -> None:
+    message, tree = f'{{"n":{text}}}', {"decode.json-parser.enabled": "false"}
+    assert _read("json", message, "n TINYINT, d DECIMAL(10, 2)", tree) == (None if number is None else (number,))
+    assert _read("json", message, "n TINYINT", tree) is None
+
+
+_UTF16 = [
+    ("a\ud83d\ude00z", "a😀z"),
+    ("a\ud83dz", "a\ufffd"),  # the unit behind a lone high surrogate goes with it
+    ("a\ud83d\ud83d\ude00z", "a\ufffd\ufffdz"),
+    ("a\ude00z", "a\ufffdz"),
+]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(("written", "read"), _UTF16)
+def test_broken_utf16_is_replaced_as_java_does(encoding: str, written: str, read: str) -> None:
+    def encoded(text: str) -> bytes:
+        return text.encode(encoding, "surrogatepass")
+
+    assert _read("csv", encoded(f"1,{written},2"), "a INT, s STRING, b INT") == (1, read, 2)
+    assert _read("json", encoded(f'{{"s":"{written}.","b":2}}'), "s STRING, b INT") == (read + ".", 2)
+
+
+@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize(
+    ("written", "read"), [("a\ud83d\ude00z", "a😀z"), ("a\ud83dz", "a?z"), ("\ude00\ud83d", "??"), ("😀\udbff", "😀?")]
+)
+def test_surrogates_in_utf32_are_characters(encoding: str, written: str, read: str) -> None:
+    def encoded(text: str) -> bytes:
+        return text.encode(encoding, "surrogatepass")
+
+    assert _read("csv", encoded(f"1,{written}"), "a INT, s STRING") == (1, read)
+    assert _read("json", encoded(f'{{"s":"{written}"}}'), "s STRING") == (read,)
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_utf32_beyond_unicode_is_malformed(format: str) -> None:
+    text = ("1,", "z") if format == "csv" else ('{"s":"', '"}')
+    message = text[0].encode("utf-32-le") + b"\x00\x00\x11\x00" + text[1].encode("utf-32-le")
+    assert _read(format, message, "a STRING, s STRING" if format == "csv" else "s STRING") is None

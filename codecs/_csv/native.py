@@ -110,6 +110,7 @@ class _Encoder:
     def _doubled(self, text: Column) -> Column:
         from pyspark.sql import functions as F
 
-        for character in self._quoting.doubled:
-            text = F.replace(text, F.lit(character), F.lit(character * 2))
+        for character in self._quoting.doubled:  # `replace` is several times as slow to find nothing as `contains`
+            doubled = F.replace(text, F.lit(character), F.lit(character * 2))
+            text = F.when(text.contains(character), doubled).otherwise(text)
         return text

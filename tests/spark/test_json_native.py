@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import datetime
 import io
+import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -63,6 +64,13 @@ _SCALARS = (
 _CHARACTERS = (
     'aé/"\\\n\t\b\f\r\x00\x01\x1f\x7f\x85\u2028\ud7ff\ue000\uffff\U00010000\U0001f600\U0010ffff{}[]:,_ud83d 10E+2'
 )
+_ODD_SCHEMAS = [
+    "a INT, A STRING, r ROW<x DECIMAL(4, 1), X ARRAY<STRING>>",
+    "`n😀` INT, r ROW<`😀` DECIMAL(4, 1), s STRING>",
+    "a ARRAY<ARRAY<ROW<s STRING, m MAP<STRING, ARRAY<STRING>>>>>",
+    ", ".join(f"d{i} DECIMAL(20, 4), s{i} STRING, t{i} TIMESTAMP(3)" for i in range(8)),
+]
+_Cases = Sequence[tuple[str, pa.StructArray]]
 _EDGES = datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999_000)
 
 
@@ -188,30 +196,48 @@ def _rows(schema: str, values: list[Any]) -> pa.StructArray:
     return pa.array(values, pa.struct(list(fields)))
 
 
-def _frame(spark: Any, schema: str, rows: pa.StructArray) -> Any:
-    """The rows as a column `row`, beside their number `n`."""
+def _frame(spark: Any, cases: _Cases) -> Any:
+    """The rows of each case as a column `row0`, `row1`, ... beside their number `n`; null below the last."""
     fmt = get_format("json")
-    batch = fmt.encode_batch(rows, schema)
-    assert batch.errors is None
-    messages = list(enumerate(batch.messages.to_pylist()))
-    return spark.createDataFrame(messages, "n INT, value BINARY").select("n", fmt.decode("value", schema).alias("row"))
+    columns = []
+    for schema, rows in cases:
+        batch = fmt.encode_batch(rows, schema)
+        assert batch.errors is None
+        columns.append(batch.messages.to_pylist())
+    messages = [(n, *values) for n, values in enumerate(itertools.zip_longest(*columns))]
+    names = [f"value{i}" for i in range(len(cases))]
+    frame = spark.createDataFrame(messages, ", ".join(["n INT", *(f"{name} BINARY" for name in names)]))
+    rows_of = (fmt.decode(name, cases[i][0]).alias(f"row{i}") for i, name in enumerate(names))
+    return frame.coalesce(1).select("n", *rows_of)
 
 
-def _expect_bytes_of_the_kernel(spark: Any, schema: str, values: list[Any]) -> None:
-    """All options, both engines, whichever is the faster one."""
-    rows = _rows(schema, values)
-    frame = _frame(spark, schema, rows)
-    for options in _OPTIONS:
-        fmt = get_format("json", options)
-        columns = {"arrow": fmt.encode("row", schema, engine="arrow")}
-        native = json_text(F.col("row"), parse_schema(schema), write_settings(fmt))
-        if native is not None:
-            columns["native"] = native
-        got = frame.select("n", *(column.alias(name) for name, column in columns.items())).toArrow().sort_by("n")
-        wanted = fmt.encode_batch(rows, schema).messages.to_pylist()
-        for name in columns:
-            different = [(a, b) for a, b in zip(got[name].to_pylist(), wanted, strict=True) if a != b]
-            assert not different[:1], f"{name}, {fmt}, {schema}"
+def _expect_bytes_of_the_kernel(
+    spark: Any, *schemas: tuple[str, list[Any]], options: Sequence[dict[str, str]] = _OPTIONS
+) -> None:
+    """Schemas with their rows: both engines, whichever is the faster one. One job for each choice of options."""
+    cases = [(schema, _rows(schema, values)) for schema, values in schemas]
+    frame = _frame(spark, cases)
+    for chosen in options:
+        fmt = get_format("json", chosen)
+        columns: dict[tuple[str, int], Any] = {}
+        for i, (schema, _) in enumerate(cases):
+            columns["arrow", i] = fmt.encode(f"row{i}", schema, engine="arrow")
+            native = json_text(F.col(f"row{i}"), parse_schema(schema), write_settings(fmt))
+            if native is not None:
+                columns["native", i] = native
+        named = [column.alias(f"{engine}{i}") for (engine, i), column in columns.items()]
+        got = frame.select("n", *named).toArrow().sort_by("n")
+        for engine, i in columns:
+            schema, rows = cases[i]
+            found = got[f"{engine}{i}"].to_pylist()[: len(rows)]
+            wanted = fmt.encode_batch(rows, schema).messages.to_pylist()
+            different = [(a, b) for a, b in zip(found, wanted, strict=True) if a != b]
+            assert not different[:1], f"{engine}, {fmt}, {schema}"
+
+
+def _random_rows(rng: random.Random, schema: str, count: int) -> list[Any]:
+    row = parse_schema(schema)
+    return [{f.name: _value(rng, f.type) for f in row.fields} for _ in range(count)]
 
 
 def _plan(frame: Any) -> str:
@@ -237,42 +263,38 @@ def other_settings(spark: Any) -> Iterator[None]:
         spark.conf.set(name, value)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_rows_of_random_types(spark: Any, time_zone: str, seed: int) -> None:
-    rng = random.Random(seed)
-    schema = _columns(rng, 9, 3)
-    row = parse_schema(schema)
-    _expect_bytes_of_the_kernel(spark, schema, [{f.name: _value(rng, f.type) for f in row.fields} for _ in range(60)])
+def test_random_rows_of_random_types(spark: Any, time_zone: str) -> None:
+    rng = random.Random(time_zone)
+    schemas = [_columns(rng, 9, 3) for _ in range(2)]
+    _expect_bytes_of_the_kernel(spark, *((schema, _random_rows(rng, schema, 60)) for schema in schemas))
 
 
 def test_every_type_alone_and_in_containers(spark: Any, time_zone: str) -> None:
-    rng = random.Random(99)
+    """Half of the options in each time zone."""
     schema = ", ".join(
-        f"s{n} {t}, a{n} ARRAY<{t}>, m{n} MAP<STRING, ROW<v {t} NOT NULL>>"
-        for n, t in enumerate(_SCALARS)
-        if n % 3 != 2
+        f"s{n} {t}, a{n} ARRAY<{t}>, m{n} MAP<STRING, ROW<v {t}>>" for n, t in enumerate(_SCALARS) if n % 3 != 2
     )
-    row = parse_schema(schema.replace(" NOT NULL", ""))
-    values = [{f.name: _value(rng, f.type) for f in row.fields} for _ in range(40)]
-    _expect_bytes_of_the_kernel(spark, schema.replace(" NOT NULL", ""), values)
+    options = _OPTIONS[::2] if time_zone == "UTC" else _OPTIONS[1::2]
+    _expect_bytes_of_the_kernel(spark, (schema, _random_rows(random.Random(99), schema, 40)), options=options)
 
 
 @pytest.mark.usefixtures("other_settings")
 def test_settings_of_the_session_change_nothing(spark: Any) -> None:
-    rng = random.Random(7)
     schema = ", ".join(f"s{n} {t}" for n, t in enumerate(_SCALARS))
-    row = parse_schema(schema)
-    _expect_bytes_of_the_kernel(spark, schema, [{f.name: _value(rng, f.type) for f in row.fields} for _ in range(40)])
+    _expect_bytes_of_the_kernel(spark, (schema, _random_rows(random.Random(7), schema, 40)))
 
 
-@pytest.mark.parametrize(("precision", "scale"), _DECIMALS)
-def test_decimals_at_every_power_of_ten(spark: Any, precision: int, scale: int) -> None:
-    units = {sign * (10**power + step) for power in range(precision) for step in (-1, 0, 1) for sign in (1, -1)}
-    units |= {7 * 10**power for power in range(precision - 1)} | {12 * 10**power for power in range(precision - 2)}
-    values = [{"d": Decimal(unit).scaleb(-scale), "m": [("k", Decimal(unit).scaleb(-scale))]} for unit in units]
-    _expect_bytes_of_the_kernel(
-        spark, f"d DECIMAL({precision}, {scale}), m MAP<STRING, DECIMAL({precision}, {scale})>", values
-    )
+@pytest.mark.parametrize("types", [_DECIMALS[:4], _DECIMALS[4:8], _DECIMALS[8:]])
+def test_decimals_at_every_power_of_ten(spark: Any, types: Sequence[tuple[int, int]]) -> None:
+    """Without nulls, so that only one option matters."""
+    schemas = []
+    for precision, scale in types:
+        t = f"DECIMAL({precision}, {scale})"
+        units = {sign * (10**power + step) for power in range(precision) for step in (-1, 0, 1) for sign in (1, -1)}
+        units |= {7 * 10**power for power in range(precision - 1)} | {12 * 10**power for power in range(precision - 2)}
+        numbers = [Decimal(unit).scaleb(-scale) for unit in units]
+        schemas.append((f"d {t}, m MAP<STRING, {t}>", [{"d": n, "m": [("k", n)]} for n in numbers]))
+    _expect_bytes_of_the_kernel(spark, *schemas, options=_OPTIONS[1:3])
 
 
 def test_no_text_looks_like_a_number_in_disguise(spark: Any) -> None:
@@ -291,18 +313,12 @@ def test_no_text_looks_like_a_number_in_disguise(spark: Any) -> None:
         for text in texts
         for price in ("120", "1.5")
     ]  # fmt: skip
-    _expect_bytes_of_the_kernel(spark, schema, values)
+    _expect_bytes_of_the_kernel(spark, (schema, values))
 
 
-@pytest.mark.parametrize("schema", [
-    "a INT, A STRING, r ROW<x DECIMAL(4, 1), X ARRAY<STRING>>",
-    "`n😀` INT, r ROW<`😀` DECIMAL(4, 1), s STRING>",
-    "a ARRAY<ARRAY<ROW<s STRING, m MAP<STRING, ARRAY<STRING>>>>>",
-    ", ".join(f"d{i} DECIMAL(20, 4), s{i} STRING, t{i} TIMESTAMP(3)" for i in range(8)),
-])  # fmt: skip
-def test_odd_names_deep_text_and_many_columns(spark: Any, schema: str) -> None:
-    rng, row = random.Random(5), parse_schema(schema)
-    _expect_bytes_of_the_kernel(spark, schema, [{f.name: _value(rng, f.type) for f in row.fields} for _ in range(30)])
+def test_odd_names_deep_text_and_many_columns(spark: Any) -> None:
+    rng = random.Random(5)
+    _expect_bytes_of_the_kernel(spark, *((schema, _random_rows(rng, schema, 30)) for schema in _ODD_SCHEMAS))
 
 
 def test_what_only_spark_holds(spark: Any) -> None:
@@ -310,15 +326,19 @@ def test_what_only_spark_holds(spark: Any) -> None:
     row = spark.sql(
         "SELECT named_struct('s', CAST(X'61FF62F09F9880' AS STRING), 't', TIME'10:11:12.123456', "
         "'d', DATE'-0044-03-15', 'z', timestamp_micros(-67768040609740800), "
-        "'n', TIMESTAMP_NTZ'+12020-01-02 03:04:05') AS row"
+        "'n', TIMESTAMP_NTZ'+12020-01-02 03:04:05', "
+        "'a', array(CAST(X'61F0' AS STRING), NULL, CAST(X'F09F9880' AS STRING))) AS row"
     )
-    schema = "s STRING, t TIME(6), d DATE, z TIMESTAMP_LTZ(6), n TIMESTAMP(6)"
+    schema = "s STRING, t TIME(6), d DATE, z TIMESTAMP_LTZ(6), n TIMESTAMP(6), a ARRAY<STRING>"
     wanted = (
         '{"s":"a\ufffdb\\uD83D\\uDE00","t":"10:11:12.123","d":"-0044-03-15","z":"-0178-07-08 16:16:30.2592Z",'
-        '"n":"+12020-01-02 03:04:05"}'
+        '"n":"+12020-01-02 03:04:05","a":["a\ufffd",null,"\\uD83D\\uDE00"]}'
     )
-    encoded = row.select(get_format("json").encode("row", schema, engine="native").alias("m"))
-    assert encoded.toArrow()["m"].to_pylist() == [wanted.encode()]
+    fmt = get_format("json")
+    array = fmt.encode(F.struct("row.a"), "a ARRAY<STRING>", engine="native")
+    encoded = row.select(fmt.encode("row", schema, engine="native").alias("row"), array.alias("array")).toArrow()
+    assert encoded["row"].to_pylist() == [wanted.encode()]
+    assert encoded["array"].to_pylist() == ['{"a":["a\ufffd",null,"\\uD83D\\uDE00"]}'.encode()]
 
 
 @pytest.mark.parametrize("options", _OPTIONS)

@@ -8,7 +8,7 @@ Four parts, each with its figures in `results/json_orders.json`:
     decode    Spark: `decode` against `from_json` with the same types, and an arrow_udf that returns its input
     encode    Spark: `encode` against `to_json`
     kernel    one thread, no Spark: `decode_batch` against `orjson.loads` + `pa.array`
-    variants  `decode_batch` of the same orders with other key orders, blanks, escapes, extra and missing keys
+    variants  `decode_batch` of the same orders with other key orders, blanks, escapes, extra and missing keys, and more
 """
 
 from __future__ import annotations
@@ -175,6 +175,39 @@ def _missing_keys(rng: random.Random, order: dict[str, Any]) -> bytes:
     return _dumped({k: v for k, v in order.items() if v is not None and k not in left_out})
 
 
+def _random_order(rng: random.Random, order: dict[str, Any]) -> bytes:
+    """Fields in an order of each message's own, as hash maps have them."""
+    names = rng.sample(list(order), len(order))
+    return _dumped({name: order[name] for name in names})
+
+
+def _escaped_letters(rng: random.Random, order: dict[str, Any]) -> bytes:
+    """Texts of letters that are not Latin, every one of them escaped."""
+    return _dumped({**order, "product": "Чайник " * rng.randint(2, 8)}, ensure_ascii=True)
+
+
+def _other_kinds(rng: random.Random, order: dict[str, Any]) -> bytes:
+    """Integers as `5.0`, booleans in quotes."""
+    paid = None if order["paid"] is None else str(order["paid"]).lower()
+    return _dumped({**order, "order_id": f"<{order['order_id']}.0>", "paid": paid})
+
+
+def _objects_as_text(rng: random.Random, order: dict[str, Any]) -> bytes:
+    """An object where the column is a STRING."""
+    return _dumped({**order, "product": {"name": order["product"], "size": rng.randrange(50)}})
+
+
+def _of_ten_producers(rng: random.Random, order: dict[str, Any]) -> bytes:
+    """Ten programs, each with its own order of fields, blanks, and fields that it leaves out or adds."""
+    own = random.Random(rng.randrange(10))
+    names = own.sample(list(order), len(order))
+    if own.random() < 0.5:
+        names = [name for name in names if order[name] is not None]
+    changed = {name: order[name] for name in names} | {f"extra_{i}": i for i in range(own.randrange(4))}
+    how = own.choice([{}, {"separators": (", ", ": ")}, {"ensure_ascii": True}, {"separators": None, "indent": 2}])
+    return _dumped(changed, **how)
+
+
 _Change = Callable[[random.Random, dict[str, Any]], bytes]
 _CHANGES: dict[str, _Change] = {
     "other key order": _other_order,
@@ -183,10 +216,17 @@ _CHANGES: dict[str, _Change] = {
     "extra keys": _extra_keys,
     "missing keys": _missing_keys,
 }
+_MORE_CHANGES: dict[str, _Change] = {
+    "random key order": _random_order,
+    "letters escaped": _escaped_letters,
+    "numbers and booleans of other kinds": _other_kinds,
+    "objects for a STRING": _objects_as_text,
+    "ten producers": _of_ten_producers,
+}
 
 
 def measure_variants(records: int, rounds: int) -> dict[str, Any]:
-    """The kernel on changed messages: all of a kind, one in ten among plain ones, and all kinds mixed."""
+    """The kernel on changed messages: all of a kind, one in ten among plain ones, all kinds mixed, and others."""
     records = min(records, 200_000)
     plain = [bytes(message) for chunk in messages_of(records) for message in chunk.to_pylist()]
     rng = random.Random(SEED)
@@ -200,6 +240,8 @@ def measure_variants(records: int, rounds: int) -> dict[str, Any]:
         inputs[f"{name}, 1 in 10"] = [c if rng.random() < 0.1 else p for c, p in zip(changed, plain, strict=True)]
     kinds: list[_Change] = list(_CHANGES.values())
     inputs["all kinds mixed"] = [rng.choice(kinds)(rng, order) for order in parsed]
+    for name, change in _MORE_CHANGES.items():
+        inputs[name] = [change(rng, order) for order in parsed]
     tasks = {name: _kernel(_batches(pa.array(messages, pa.binary()))) for name, messages in inputs.items()}
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
     print(table("variants, kernel on one thread, records per CPU-second", speeds, "plain"))

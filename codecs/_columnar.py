@@ -28,6 +28,8 @@ FRONT = 64
 """Bytes before the first message, so that a cursor may stand a little before its message."""
 BACK = 256
 """Bytes behind the last message, so that a window may reach beyond it."""
+_SPARE = 4096
+_SHARE = 64
 _KEPT = 31 << 20
 _WINDOW = 64
 _BLOCK = np.dtype((np.void, _WINDOW))
@@ -37,7 +39,7 @@ class MessageBytes:
     """The bytes of a binary array of at most 1 GB, with the start and the end of every message.
 
     A private copy: what is refused can be blanked out. `raw` and `bytes` are the same memory. `append` adds texts that
-    are not in the messages.
+    are not in the messages; there is room for some behind them.
     """
 
     def __init__(self, messages: pa.Array) -> None:
@@ -47,18 +49,18 @@ class MessageBytes:
         offsets = np.frombuffer(offsets_buffer, width)[messages.offset : messages.offset + len(messages) + 1]
         first, last = int(offsets[0]), int(offsets[-1])
         self.size = FRONT + last - first
-        self.raw = bytearray(self.size + BACK)
+        length = self.size + BACK
+        texts = memoryview(data)[first:last] if last > first else b""
+        self.raw = bytearray().join([bytes(FRONT), texts, bytes(BACK + _SPARE + self.size // _SHARE)])
         self.bytes: Bytes = np.frombuffer(self.raw, np.uint8)
-        if last > first:
-            self.bytes[FRONT : self.size] = np.frombuffer(data, np.uint8)[first:last]
         moved = offsets.astype(np.int64) + (FRONT - first)
         self.start: Ints = moved[:-1]
         self.end: Ints = moved[1:]
-        self.words: Words = np.ndarray((len(self.bytes) - 7,), "<u8", self.bytes.data, strides=(1,))
-        self._blocks = np.ndarray((len(self.bytes) - _WINDOW + 1,), _BLOCK, self.bytes.data, strides=(1,))
-        self._limit = len(self.bytes) - _WINDOW
+        self.words: Words = np.ndarray((length - 7,), "<u8", self.bytes.data, strides=(1,))
+        self._blocks = np.ndarray((length - _WINDOW + 1,), _BLOCK, self.bytes.data, strides=(1,))
+        self._limit = length - _WINDOW
         self._more: list[Bytes] = []
-        self._total = len(self.bytes)
+        self._total = length
 
     def blank(self, rows: Ints) -> None:
         """Overwrite messages, so that nothing in them can be taken for anything."""
@@ -67,10 +69,16 @@ class MessageBytes:
 
     def window(self, position: Ints) -> Window:
         """What lies behind these cursors; those outside of the bytes are moved to their end."""
-        if len(position) and (position.max() > self._limit or position.min() < 0):
+        if not _are_below(position, self._limit + 1):
             position = np.clip(position, 0, self._limit)
         block = self._blocks[position].view("<u8").reshape(len(position), _WINDOW // 8)
         return Window(self, position, block)
+
+    def block(self, position: Ints, count: int) -> Words:
+        """At most 32 words that begin at each cursor; cursors outside of the bytes are moved into them."""
+        width = 8 * count
+        wide = np.ndarray((len(self.words) + 8 - width,), np.dtype((np.void, width)), self.bytes.data, strides=(1,))
+        return wide[np.clip(position, 0, len(wide) - 1)].view("<u8").reshape(len(position), count)
 
     def byte(self, position: Ints) -> Bytes:
         """The byte at each cursor."""
@@ -78,15 +86,20 @@ class MessageBytes:
 
     def word(self, position: Ints) -> Words:
         """The eight bytes at each cursor as a little-endian word."""
-        if len(position) and (position.max() >= len(self.words) or position.min() < 0):
+        if not _are_below(position, len(self.words)):
             position = np.clip(position, 0, len(self.words) - 1)
         return self.words[position]
 
     def append(self, data: Bytes) -> int:
         """Keep further bytes for `pieces`; returns their position."""
         at = self._total
-        self._more.append(data)
         self._total += len(data)
+        if self._total <= len(self.bytes) and not self._more:
+            self.bytes[at : self._total] = data
+        else:
+            if not self._more:
+                self.bytes = self.bytes[:at]
+            self._more.append(data)
         return at
 
     def texts(self, start: Ints, end: Ints) -> pa.Array:
@@ -112,18 +125,30 @@ def _keep_memory() -> None:
     np.empty(_KEPT, np.uint8)
 
 
+def _are_below(position: Ints, stop: int) -> bool:
+    """Whether all positions are from 0 to before `stop`. As unsigned numbers, negative ones are beyond."""
+    return not len(position) or bool(position.view(np.uint64).max() < stop)
+
+
 class Window:
     """The bytes behind one cursor per message; `word(k)` is the little-endian word `k` bytes behind the cursor."""
 
     __slots__ = ("_batch", "_block", "_columns", "_offset", "_origin", "_position")
 
-    def __init__(self, batch: MessageBytes, origin: Ints, block: Column) -> None:
+    def __init__(
+        self,
+        batch: MessageBytes,
+        origin: Ints,
+        block: Words,
+        offset: int = 0,
+        columns: list[Words | None] | None = None,
+    ) -> None:
         self._batch = batch
         self._origin = origin
         self._block = block
-        self._columns: list[Words | None] = [None] * block.shape[1]
-        self._offset = 0
-        self._position: Ints | None = origin
+        self._columns: list[Words | None] = [None] * block.shape[1] if columns is None else columns
+        self._offset = offset
+        self._position: Ints | None = None if offset else origin
 
     def __len__(self) -> int:
         return len(self._origin)
@@ -156,29 +181,39 @@ class Window:
     def has(self, literal: Literal) -> Mask:
         """Where exactly this text stands at the cursor."""
         result: Mask | None = None
-        for distance, mask, wanted in literal.words:
-            word = self.word(distance)
+        first, shift = divmod(self._offset, 8)
+        for index, mask, wanted in literal.words(shift):
+            word = self._column(first + index)
             here = (word if mask is None else word & mask) == wanted
-            result = here if result is None else result & here
-            if distance and not result.any():
+            if result is None:
+                result = here
+                continue
+            result &= here
+            if not result.any():
                 break
         assert result is not None
         return result
 
+    def marks(self, byte: int, distance: int) -> Words:
+        """Where this byte stands from a distance behind the cursor on, in the next `reach(distance)` bytes.
+
+        One bit for each byte, the lowest for the first.
+        """
+        there = self._block.view(np.uint8) == np.uint8(byte)
+        bits = np.packbits(there.reshape(-1), bitorder="little").view("<u8")
+        return bits >> np.uint64(_WINDOW - self.reach(distance))
+
+    def reach(self, distance: int) -> int:
+        """How many bytes `marks` looks at; more than 0 while a cursor has moved less than the width of a window."""
+        return max(0, _WINDOW - self._offset - distance)
+
     def after(self, distance: int) -> Window:
         """The same cursors moved by a fixed distance."""
-        moved = Window(self._batch, self._origin, self._block)
-        moved._columns = self._columns
-        moved._offset = self._offset + distance
-        moved._position = None
-        return moved
+        return Window(self._batch, self._origin, self._block, self._offset + distance, self._columns)
 
     def select(self, rows: Ints) -> Window:
         """Some of the cursors."""
-        chosen = Window(self._batch, self._origin[rows], self._block[rows])
-        chosen._offset = self._offset
-        chosen._position = None
-        return chosen
+        return Window(self._batch, self._origin[rows], self._block[rows], self._offset)
 
     def move(self, rows: Ints, position: Ints) -> Window:
         """Some of the cursors moved to new positions; this window is used up."""
@@ -189,23 +224,18 @@ class Window:
         for index, column in enumerate(self._columns):
             if column is not None:
                 column[rows] = fresh._block[:, index]
-        moved = Window(self._batch, origin, self._block)
-        moved._columns = self._columns
-        moved._offset = self._offset
-        moved._position = None
-        return moved
+        return Window(self._batch, origin, self._block, self._offset, self._columns)
 
     def replace(self, rows: Ints, leader: int) -> Window:
         """The same cursors, but those in `rows` stand where that of `leader` does."""
         origin, block = self._origin.copy(), self._block.copy()
         origin[rows] = origin[leader]
         block[rows] = block[leader]
-        changed = Window(self._batch, origin, block)
-        changed._offset = self._offset
-        changed._position = None
-        return changed
+        return Window(self._batch, origin, block, self._offset)
 
     def _column(self, index: int) -> Words:
+        if index >= len(self._columns):
+            return self._batch.word(self._origin + 8 * index)
         column = self._columns[index]
         if column is None:
             column = np.ascontiguousarray(self._block[:, index])
@@ -214,20 +244,36 @@ class Window:
 
 
 class Literal:
-    """A text to compare with, as words and masks; `wild` bytes at its head match anything."""
+    """A text to compare with; `wild` bytes at its head match anything."""
 
-    __slots__ = ("length", "words")
+    __slots__ = ("_shifted", "_text", "_wild", "length")
 
     def __init__(self, text: bytes, wild: int = 0) -> None:
         self.length = wild + len(text)
-        padded = bytes(wild) + text + bytes(-self.length % 8)
-        masks = bytes(wild) + b"\xff" * len(text) + bytes(-self.length % 8)
-        self.words: list[tuple[int, np.uint64 | None, np.uint64]] = []
-        for at in range(0, len(padded), 8):
+        self._text, self._wild = text, wild
+        self._shifted: dict[int, list[tuple[int, np.uint64 | None, np.uint64]]] = {}
+
+    def words(self, shift: int) -> list[tuple[int, np.uint64 | None, np.uint64]]:
+        """What to compare where the text begins so many bytes behind the beginning of a word.
+
+        For each word that has some of it: its number, a mask (None for all of the word), and what is then wanted.
+        """
+        found = self._shifted.get(shift)
+        if found is None:
+            found = self._shifted[shift] = self._words(shift + self._wild)
+        return found
+
+    def _words(self, wild: int) -> list[tuple[int, np.uint64 | None, np.uint64]]:
+        behind = bytes(-(wild + len(self._text)) % 8)
+        text = bytes(wild) + self._text + behind
+        masks = bytes(wild) + b"\xff" * len(self._text) + behind
+        found: list[tuple[int, np.uint64 | None, np.uint64]] = []
+        for at in range(0, len(text), 8):
             mask = int.from_bytes(masks[at : at + 8], "little")
-            wanted = np.uint64(int.from_bytes(padded[at : at + 8], "little"))
             if mask:
-                self.words.append((at, None if mask == 2**64 - 1 else np.uint64(mask), wanted))
+                wanted = np.uint64(int.from_bytes(text[at : at + 8], "little"))
+                found.append((at // 8, None if mask == 2**64 - 1 else np.uint64(mask), wanted))
+        return found
 
 
 def validity(valid: Mask) -> pa.Buffer | None:

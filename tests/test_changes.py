@@ -17,9 +17,9 @@ import pytest
 
 from kvformat.codecs._changes.envelope import KINDS, ChangeSettings
 from kvformat.codecs._changes.exact import ExactChanges
-from kvformat.codecs._changes.fast import FastChanges
+from kvformat.codecs._changes.fast import ChangesNode, FastChanges
 from kvformat.codecs._changes.format import ChangeFormat
-from kvformat.codecs._changes.templates import UnaskedNode
+from kvformat.codecs._changes.templates import Template, parts_of
 from kvformat.codecs._changes.write import ChangeWriter
 from kvformat.codecs._json.node import JsonBytes
 from kvformat.codecs._json.settings import WriteSettings
@@ -383,6 +383,8 @@ def test_metadata_of_debezium() -> None:
         ("2020-02-30 00:00:00", 1583020800_000_000),
         ("2020-5-1", 1588291200_000_000),
         ("2020-5-1 1:2", None),
+        ("2020-+5-1", 1588291200_000_000),
+        ("2020-+05-1", None),
         ("bad", None),
         ("", None),
         (7, None),
@@ -404,6 +406,18 @@ def test_current_ts_of_ogg_is_never_an_error(text: Any, micros: int | None) -> N
         ("2020-5-3 1:2:3", 1588467723_000_000),
         ("2020-02-30", 1582934400_000_000),
         ("2020-05-13 24:00:00", 1589414400_000_000),
+        ("2020-055-1313", 1589328000_000_000),  # both widths of a part, one after the other, if they are equal
+        ("2020-05-133", None),
+        ("2020-5-", 1588291200_000_000),
+        ("2020--", 1577836800_000_000),
+        ("2020--13", None),
+        ("2020-05-13 1:2:.5", 1589331720_500_000),
+        ("2020-05-13 ::", 1589328000_000_000),
+        ("2020-05-13 24::", 1589414400_000_000),
+        ("2020-05-13 24:00:.", None),
+        ("2020-05- 24:00:00", 1588291200_000_000),  # only a whole date has a next day
+        ("2020-05- 24:00:01", None),
+        ("+0000002020-05-13", 1589328000_000_000),
         ("0000-05-13", None),
         ("2020-05-13T15:40:06", None),
         (" 2020-05-13", None),
@@ -493,7 +507,7 @@ def test_hostile_messages_cost_bounded_time_and_no_neighbour(name: str) -> None:
     assert all(row.as_py() == [{"id": 7, "name": None}] for i, row in enumerate(batch.rows) if i != 100)
 
 
-# --- objects that nobody asked for ------------------------------------------------------------------------
+# --- templates ------------------------------------------------------------------------------------------
 
 
 def _objects(rng: random.Random, count: int) -> list[bytes]:
@@ -516,50 +530,79 @@ def _objects(rng: random.Random, count: int) -> list[bytes]:
     return found
 
 
-def _scanned(node: UnaskedNode, texts: list[bytes]) -> tuple[list[int], list[bool]]:
+def _template(texts: list[bytes]) -> Template:
+    return Template([parts_of(text) for text in texts])
+
+
+def _read(template: Template, texts: list[bytes]) -> tuple[list[int], list[bool]]:
     """How far each text is read, and which are taken."""
     batch = JsonBytes(pa.array(texts, pa.binary()), few=1)
-    end, ok, payload = node.scan(batch, batch.window(batch.start))
-    assert not (payload[0] & ~ok).any()
-    return (end - batch.start).tolist(), ok.tolist()
+    window, ok = template.read(batch, batch.start)
+    return (window.position - batch.start).tolist(), ok.tolist()
 
 
-def test_objects_that_differ_in_numbers_are_compared_with_a_template() -> None:
+def test_texts_that_differ_in_numbers_fit_one_template() -> None:
     rng = random.Random(3)
-    node = UnaskedNode()
-    assert _scanned(node, _objects(rng, 60))[1] == [True] * 60
-    template = node._template
-    assert template is not None
+    template = _template(_objects(rng, 60))
     texts = _objects(rng, 200)
-    batch = JsonBytes(pa.array(texts, pa.binary()), few=1)
-    end, ok = template.read(batch, batch.start)
-    assert ok.all()
-    assert (end == batch.end).all()
-    # what the template does not fit is read in the usual way, and does not drive it out
-    others = [b'{"version":"3.0"}', b"null", b"{}", b'{"version":', b"[]"]
-    ends, taken = _scanned(node, [*texts, *others])
-    assert taken == [True] * 203 + [False] * 2
-    assert ends[-5:] == [17, 4, 2, 0, 0]
-    assert node._template is template
+    assert _read(template, texts) == ([len(text) for text in texts], [True] * 200)
+    assert _read(template, [b'{"version":"3.0"}', b"null", b"{}", b'{"version":', b"[]"])[1] == [False] * 5
 
 
 def test_a_template_takes_nothing_that_is_no_json() -> None:
     rng = random.Random(4)
-    node = UnaskedNode()
-    _scanned(node, _objects(rng, 60))
-    assert node._template is not None
+    template = _template(_objects(rng, 60))
     texts = [_mutated(rng, text) for text in _objects(rng, 10_000)] + _objects(rng, 12_000)
-    for digits in (b"", b"0", b"00", b"07", b"-1", b"1" * 24, b"1" * 25, b"9" * 1001, b"1.5", b"1e5"):
-        texts += [re.sub(rb"(?<=:)[0-9]{13}", digits, text) for text in _objects(rng, 3)]
-    batch = JsonBytes(pa.array(texts, pa.binary()), few=1)
-    end, ok = node._template.read(batch, batch.start)
-    assert (end[~ok] == batch.start[~ok]).all()
-    assert 500 < np.count_nonzero(ok[:10_000]) < 5000
-    for row in np.flatnonzero(ok).tolist():
-        assert isinstance(JsonParser().parse(texts[row][: int(end[row] - batch.start[row])]), dict)
-        assert end[row] <= batch.end[row]
-    taken = [text[-1:] for text in re.findall(rb'"ts_ms":([0-9]*)', b"".join(np.array(texts[-30:], object)[ok[-30:]]))]
-    assert taken == [b"0"] * 3 + [b"1"] * 3
+    ends, ok = _read(template, texts)
+    assert 200 < sum(ok[:10_000]) < 5000
+    for end, text in [(end, text) for end, text, taken in zip(ends, texts, ok, strict=True) if taken]:
+        assert isinstance(JsonParser().parse(text[:end]), dict)
+        assert end <= len(text)
+
+
+_GIVEN = (
+    b"",
+    b"0",
+    b"00",
+    b"07",
+    b"-1",
+    b"1" * 24,
+    b"1" * 25,
+    b"9" * 1001,
+    b"1.5",
+    b"x",
+    b"1e5",
+    b"1234567890",
+    b"0123456789",
+)
+
+
+@pytest.mark.parametrize(
+    ("seen", "taken"),
+    [
+        ([b"1", b"22", b"333"], [b"0", b"1" * 24, b"1234567890"]),  # any number of digits
+        ([b"1111111111", b"2222222222"], [b"1234567890"]),  # as many as all of them have
+        ([b"1", b"2"], [b"0"]),
+        ([b"1", b"1"], []),  # no gap at all
+    ],
+)
+def test_digits_of_numbers(seen: list[bytes], taken: list[bytes]) -> None:
+    def text(number: bytes) -> bytes:
+        return b'{"version":"2.7.3.Final","pos":' + number + b',"table":"orders"}'
+
+    texts = [text(number) for number in _GIVEN]
+    _, ok = _read(_template([text(number) for number in seen]), texts)
+    assert [number for number, fits in zip(_GIVEN, ok, strict=True) if fits] == taken
+
+
+def test_digits_in_strings_may_begin_with_zeros() -> None:
+    template = _template([b'{"file":"bin.000003"}', b'{"file":"bin.000004"}'])
+    assert _read(template, [b'{"file":"bin.%s"}' % n for n in (b"000009", b"123456", b"00001", b"00000x")])[1] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -572,19 +615,93 @@ def test_a_template_takes_nothing_that_is_no_json() -> None:
     ],
 )
 def test_only_whole_numbers_and_digits_in_plain_strings_may_differ(text: bytes) -> None:
-    node = UnaskedNode()
-    assert all(_scanned(node, [text % (10 + number // 30) for number in range(60)])[1])
-    assert node._template is None
+    assert parts_of(text % 10)[::2] != parts_of(text % 11)[::2]
 
 
-def test_objects_that_differ_in_more_are_read_in_the_usual_way() -> None:
-    rng = random.Random(5)
-    node = UnaskedNode()
-    _scanned(node, _objects(rng, 60))
-    texts = [b'{"tables":["%s"]}' % (bytes([97 + n % 26]) * (n % 7)) for n in range(60)]
-    for _ in range(2):
-        assert _scanned(node, texts) == ([len(text) for text in texts], [True] * 60)
-    assert node._template is None
+# --- outlines -------------------------------------------------------------------------------------------
+
+
+def _alike(rng: random.Random, format: str, count: int) -> list[bytes]:
+    """Messages that are the same but for their rows, operations, and numbers."""
+    texts = []
+    for _ in range(count):
+        name, number = rng.choice(["a", "longer name", "é", None]), rng.randrange(10**9)
+        row = {"id": number, "name": name, "price": rng.choice([12.5, None]), "tags": rng.choice([[], ["x", "y"]])}
+        at = 1_700_000_000_000 + number
+        source = {"version": "2.7", "db": "shop", "table": "t", "ts_ms": at, "pos": number, "gtid": None}
+        old = {"name": rng.choice(["b", None])}
+        message: dict[str, Any] = {
+            "debezium-json": {"before": None, "after": None, "source": source, "transaction": None, "ts_ms": at},
+            "ogg-json": {"table": "A.B", "op_ts": "2024-05-13 15:40:06.123456", "before": None, "after": None},
+            "maxwell-json": {
+                "database": "shop",
+                "table": "t",
+                "ts": at // 1000,
+                "xid": number,
+                "data": row,
+                "old": None,
+            },
+            "canal-json": {"data": [row], "database": "shop", "es": at, "old": None, "table": "t", "ts": at},
+        }[format]
+        kind = rng.choice("iud")
+        if format in ("debezium-json", "ogg-json"):
+            message |= {"before": row if kind in "ud" else None, "after": row if kind in "iu" else None}
+        elif kind == "u":
+            message["old"] = [old] if format == "canal-json" else old
+        names = {"debezium-json": "cud", "ogg-json": "IUD"}.get(format)
+        operation = names["iud".index(kind)] if names else {"i": "insert", "u": "update", "d": "delete"}[kind]
+        member = {"debezium-json": "op", "ogg-json": "op_type"}.get(format, "type")
+        message[member] = operation.upper() if format == "canal-json" else operation
+        texts.append(json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode())
+    return texts
+
+
+def _wrap(texts: list[bytes]) -> list[bytes]:
+    schema = json.dumps({"type": "struct", "fields": [{"field": name} for name in _COLUMNS] * 9}).encode()
+    return [b'{"schema":' + schema + b',"payload":' + text + b"}" for text in texts]
+
+
+_OUTLINED = [(format, ()) for format in _FORMATS]
+_OUTLINED += [("debezium-json", (("schema-include", "true"),)), ("canal-json", (("table.include", "t|u"),))]
+
+
+@pytest.mark.parametrize(("format", "options"), _OUTLINED)
+def test_an_outline_of_earlier_batches_changes_no_answer(format: str, options: tuple[tuple[str, str], ...]) -> None:
+    rng = random.Random(17)
+    fmt = get_format(format, dict(options))
+
+    def messages(count: int) -> list[bytes]:
+        found = _alike(rng, format, count)
+        return _wrap(found) if ("schema-include", "true") in options else found
+
+    every = tuple(key for key in fmt.metadata_types if key != "schema")  # that is an object, so not read fast
+    for metadata in ((), every):
+        row, settings = parse_schema(_SCHEMA), _settings(fmt)
+        columns = (FlinkField(key, fmt.envelope.metadata[key].type) for key in metadata)
+        changes = FlinkType("ROW", fields=(FlinkField("", FlinkType("TINYINT")), *row.fields, *columns))
+        fast = FastChanges(row, changes, fmt.envelope, settings, metadata)
+        exact = ExactChanges(row, fmt.envelope, settings, metadata)
+        assert isinstance(fast._node, ChangesNode)
+        outline = fast._node.outline
+        assert not fast.read(pa.array(messages(300), pa.binary()))[1].any()
+        learned = outline.learned
+        assert learned is not None
+        assert not fast.read(pa.array(messages(300), pa.binary()))[1].any()
+        for few_broken in (False, True):
+            broken = [_mutated(rng, text) for text in messages(100 if few_broken else 1000)]
+            batch = [*broken, *messages(1500)]
+            rng.shuffle(batch)
+            lists, refused = fast.read(pa.array(batch, pa.binary()))
+            for index in np.flatnonzero(~refused).tolist():
+                wanted, error = exact.read(batch[index])
+                assert error is None, (error, batch[index])
+                assert lists[index].values.to_pylist() == to_arrow(wanted or [], changes).to_pylist(), batch[index]
+            assert np.count_nonzero(refused) < len(broken)
+        assert outline.learned is learned
+        # messages that are laid out in another way drive the outline out
+        others = [json.dumps(json.loads(text)).encode() for text in messages(300)]
+        assert not fast.read(pa.array(others, pa.binary()))[1].any()
+        assert outline.learned is not learned
 
 
 # --- filters --------------------------------------------------------------------------------------------

@@ -178,6 +178,46 @@ def test_a_batch_does_not_depend_on_its_neighbours() -> None:
         assert errors[index] == (alone.errors[0].as_py() if alone.errors is not None else None), message
 
 
+def test_messages_that_only_their_neighbour_would_complete_are_refused() -> None:
+    whole = b'{"id":1,"customer":"a","tags":["b","c"],"ship":{"city":"d"}}'
+    cuts = [part for at in range(1, len(whole)) for part in (whole[:at], whole[at:])]
+    assert _taken_and_equal(_ORDERS, ReadSettings(), cuts, few=1) == 0
+    assert 0 < _taken_and_equal(_ORDERS, ReadSettings(), [part for cut in cuts for part in (whole, cut)]) <= 0.5
+
+
+_ELEMENTS = ("", "a", "x, y", "]", "[", "é", "a long text that goes on beyond the window", "b" * 8)
+_UNUSUAL = (*_ELEMENTS, 'q"', "\\", "\n", None, 5, True, {})
+
+
+@pytest.mark.parametrize("elements", [_ELEMENTS, _UNUSUAL], ids=["plain", "unusual"])
+def test_the_fast_path_reads_arrays_of_texts_as_the_exact_one(elements: tuple[Any, ...]) -> None:
+    rng = random.Random(8)
+    messages = []
+    for _ in range(3000):
+        array = rng.choices(elements, k=rng.choice([0, 1, 1, 2, 3, 9]))
+        text = json.dumps(array, ensure_ascii=rng.random() < 0.5, separators=rng.choice([(",", ":"), (" , ", ":")]))
+        messages.append(f'{{"tags":{text},"id":{len(array)}}}'.encode())
+    assert _taken_and_equal(_ORDERS, ReadSettings(), messages, few=1) > (0.99 if elements is _ELEMENTS else 0.5)
+    _taken_and_equal(_ORDERS, ReadSettings(), [_mutated(rng, message) for message in messages])
+
+
+@pytest.mark.parametrize("fraction", [0, 0.5, 1])
+@pytest.mark.parametrize("most", [8, 20])
+def test_the_fast_path_reads_numbers_of_any_length_as_the_exact_one(fraction: float, most: int) -> None:
+    rng = random.Random(most)
+
+    def number() -> str:
+        text = rng.choice(["", "", "", "-"]) + str(rng.randrange(10 ** rng.randrange(1, most)))
+        if rng.random() < fraction:
+            text += "." + "".join(rng.choices("0123456789", k=rng.randrange(0 if rng.random() < 0.1 else 1, most)))
+        return text + rng.choice([""] * 20 + ["e2", "E-3", "0", " ", "x", "."])
+
+    messages = [f'{{"price":{number()},"amount":{number()},"id":{number()}}}'.encode() for _ in range(3000)]
+    taken = _taken_and_equal("price DOUBLE, amount DECIMAL(20, 6), id DOUBLE", ReadSettings(), messages, few=1)
+    assert taken > 0.2
+    _taken_and_equal("price STRING, amount DECIMAL(18, 2), id BIGINT", ReadSettings(), messages, few=1)
+
+
 # --- other layouts than that of Flink -------------------------------------------------------------------
 
 _DEEP = (
@@ -305,6 +345,20 @@ def test_the_fast_path_answers_as_the_exact_one_beside_broken_messages(few: int)
     assert _taken_and_equal(_DEEP, ReadSettings(), messages, few=few) > 0.49
 
 
+@pytest.mark.parametrize("few", [0, 1, FEW])
+def test_the_fast_path_answers_as_the_exact_one_on_names_without_an_end(few: int) -> None:
+    """What looks like a key, but begins where it should end, or ends a text."""
+    rng = random.Random(few)
+    messages = []
+    for _ in range(1500):
+        members = ['"id":1', '"name":"a"', '"other":2', '"price":3', '"more":{"id":4}', '"x":null']
+        rng.shuffle(members)
+        odd = ('":5', '":"b"', '":":6', '"":7', '"c\\":","d"', '"o":"\\":"', '":x":8', '"y":":"', "")
+        members.insert(rng.randrange(len(members)), rng.choice(odd))
+        messages.append(b"{" + ",".join(filter(None, members)).encode() + b"}")
+    assert _taken_and_equal("id INT, name STRING, price INT, x INT", ReadSettings(), messages, few=few) > 0.3
+
+
 def test_the_fast_path_takes_messages_of_all_layouts_in_one_batch() -> None:
     rng = random.Random(17)
     names = [name for name in _LAYOUTS if name not in _REFUSED]
@@ -334,6 +388,65 @@ def test_the_fast_path_reads_escapes_as_the_exact_one(odd: tuple[str, ...]) -> N
     messages = [f'{{"a":"{"".join(text)}","skipped":"{"".join(reversed(text))}","b":"\\n"}}'.encode() for text in texts]
     taken = _taken_and_equal("a STRING, b STRING", ReadSettings(), messages, few=1)
     assert taken == 1 if not odd else 0 < taken < 1
+
+
+def test_the_fast_path_takes_long_texts_with_escapes() -> None:
+    """As writers leave them that escape all but ASCII; the last message is cut off behind a backslash."""
+    rng = random.Random(23)
+    letters = 'абвгдежз и\n\t世界😀"\\/x'
+    texts = ["".join(rng.choices(letters, k=rng.randrange(300))) for _ in range(3000)]
+    texts[7] = "\n".join(texts[:400])
+    messages = [json.dumps({"a": text, "b": len(text)} if i % 3 else {"b": i}).encode() for i, text in enumerate(texts)]
+    messages.append(b'{"b":1,"a":"' + 200 * b"\\n" + b"\\")
+    assert _taken_and_equal("a STRING, b INT", ReadSettings(), messages) == 3000 / 3001
+
+
+_CUT_NUMBERS = ("0.0", "-0.0", "7.0", "-7.25", "2147483646.999", "-2147483646.5", "12", "-0")
+_TREES = ({}, [], [[], {}], {"a": [1, None, "é", True]}, [{"b": {"c": -12345678901234567890}}], {'"': 'say "hi"\n\t\\'})
+
+
+@pytest.mark.parametrize("reading", _SETTINGS, ids=str)
+def test_the_fast_path_takes_values_of_other_kinds(reading: ReadSettings) -> None:
+    """Fractions for integers, booleans in quotes, objects and arrays for texts."""
+    rng = random.Random(31)
+    messages = []
+    for _ in range(2000):
+        tree = json.dumps(rng.choice(_TREES), ensure_ascii=False, separators=rng.choice([(",", ":"), (" , ", ": ")]))
+        number, bool_ = rng.choice(_CUT_NUMBERS), rng.choice(["true", "false", '"true"', '"false"'])
+        messages.append(f'{{"i":{number},"n":{number},"b":{bool_},"s":{tree},"l":[{tree},"x"]}}'.encode())
+    assert _taken_and_equal("i INT, n BIGINT, b BOOLEAN, s STRING, l ARRAY<STRING>", reading, messages) == 1
+
+
+_FAR_NUMBERS = (
+    *(
+        "2147483647.5",
+        "-2147483648.5",
+        "2147483648.0",
+        "9223372036854775807.0",
+        "0.9999999999999999",
+        "3.9999999999999999",
+    ),
+    *("999999999999999.9", "1e2", "1.5e1", "1.", ".5", '"7.0"', '"true"', "[1]", "{}"),
+)
+_OTHER_TREES = (
+    *('{"a":1.50}', '{"a":1,"b":2,"a":3}', '{"a":"\\u0041\\u001f"}', '["\x01"]', "[-0,1e3]", "[01]", "[1", "{,}"),
+    *('{"a":NaN}', "[" * 1100 + "]" * 1100, "[" + "9" * 1001 + "]", "[" + "9" * 99 + "]", '["\\ud800"]'),
+    *('["a\\/b"]', "[tru]", '{"":""}'),
+)
+
+
+@pytest.mark.parametrize("reading", _SETTINGS, ids=str)
+def test_the_fast_path_answers_as_the_exact_one_on_values_of_other_kinds(reading: ReadSettings) -> None:
+    rng = random.Random(37)
+    messages = []
+    for _ in range(2000):
+        odd = rng.random() < 0.5
+        tree = rng.choice(_OTHER_TREES) if odd else json.dumps(rng.choice(_TREES))
+        number = "5" if odd else rng.choice(_FAR_NUMBERS)
+        bool_ = rng.choice(["true", '"true"', '"TRUE"', '" true"', '"1"', '"tru\\u0065"', '""'])
+        messages.append(f'{{"i":{number},"n":{number},"t":{number},"b":{bool_},"s":{tree}}}'.encode())
+    assert _taken_and_equal("i INT, n BIGINT, b BOOLEAN, s STRING", reading, messages) > 0.01
+    _taken_and_equal("t SMALLINT, n INTERVAL DAY TO SECOND, price DECIMAL(10, 2), s STRING", reading, messages)
 
 
 def test_the_fast_path_reads_decimals_with_exponents_as_the_exact_one() -> None:

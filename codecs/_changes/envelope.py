@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from kvformat.codecs._json.exact import BadValue
 from kvformat.codecs._json.scalars import Rules, scalar_converter, shown
-from kvformat.codecs._scalars import clean
+from kvformat.codecs._scalars import MICROS_OF_A_DAY, clean
 from kvformat.registry.changelog import RowKind
 from kvformat.registry.types import FlinkField, FlinkType
 
@@ -201,7 +201,8 @@ _LONG = re.compile(r"[+-]?\d{1,30}")
 class OggTime(Metadata):
     """A time of Oracle GoldenGate, taken as UTC: `op_ts` where `strict`, else `current_ts`.
 
-    Strict: `2020-05-13 15:40:06.123456`, months to seconds also of one digit, the time optional; all else is an error.
+    Strict: `2020-05-13 15:40:06.123456`, months to seconds also of one digit or none, the time optional; all else is an
+    error.
     Not strict: `2020-05-13T15:40:06.123456` with just six digits, or what `java.sql.Timestamp` or, without a time,
     `java.sql.Date` read; all else is null. The first two forms are cut to milliseconds, as Flink does.
     """
@@ -218,39 +219,65 @@ class OggTime(Metadata):
 
     def value(self, read: Any) -> Any:
         if self.strict:
-            micros = _smart_time(_OPERATION_TIME.fullmatch(read))
+            micros = _time_of(_OPERATION_TIME.fullmatch(read))
             if micros is None:
                 raise bad(f"cannot read {shown(read)} as a time such as 2020-05-13 15:40:06.123456", self.member)
             return micros
-        micros = _smart_time(_CURRENT_TIME.fullmatch(read))
+        micros = _time_of(_CURRENT_TIME.fullmatch(read))
         return _sql_time(read.strip(_BLANKS)) if micros is None else micros
 
 
-_YEAR = r"([0-9]{4}|\+[0-9]{5,9})"
-_OPERATION_TIME = re.compile(
-    rf"{_YEAR}-([0-9]{{1,2}})-([0-9]{{1,2}})(?: ([0-9]{{1,2}}):([0-9]{{1,2}}):([0-9]{{1,2}})(?:\.([0-9]{{0,9}}))?)?"
-)
+_YEAR = r"([0-9]{4}|\+[0-9]{5,19})"
+_PART = "([0-9]{0,21})"
+_OPERATION_TIME = re.compile(rf"{_YEAR}-{_PART}-{_PART}(?: {_PART}:{_PART}:{_PART}(?:\.([0-9]{{0,9}}))?)?")
 _CURRENT_TIME = re.compile(rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}})T([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}})\.([0-9]{{6}})")
-_SQL_TIME = re.compile(
-    r"(\+?\d{3,4})-([+-]?\d{1,2})-([+-]?\d{1,2}) ([+-]?\d{1,9}):([+-]?\d{1,9}):([+-]?\d{1,9})(?:\.(\d{1,9}))?"
-)
-_SQL_DATE = re.compile(r"(\+?\d{3,4})-([+-]?\d{1,2})-([+-]?\d{1,2})")
+_SQL_DAY = r"(\+?\d{3,4})-(\+?\d|\d\d)-(\+?\d|\d\d)"
+_SQL_DATE = re.compile(_SQL_DAY)
+_SQL_TIME = re.compile(_SQL_DAY + r" ([+-]?\d{1,9}):([+-]?\d{1,9}):([+-]?\d{1,9})(?:\.(\d{1,9}))?")
 _BLANKS = "".join(map(chr, range(33)))
 _EPOCH = datetime(1970, 1, 1)
 _read_time = scalar_converter(FlinkType("TIMESTAMP", precision=6), Rules(streaming=False, iso=False, decimals=False))
 
 
-def _smart_time(found: re.Match[str] | None) -> int | None:
-    """Microseconds since 1970, cut to milliseconds: the last day of a month for one that it lacks, and 24:00:00."""
-    if found is None or not int(found[1]):
+def _time_of(found: re.Match[str] | None) -> int | None:
+    """Microseconds since 1970, cut to milliseconds, of the year to the fraction of a second; None if they are no time.
+
+    As Java reads them leniently: without a month it is January, without a day the first, without a unit of time its
+    zero. The last day of a month stands for one that it lacks, and 24:00:00 is the next day.
+    """
+    if found is None:
         return None
-    month, day, hour, minute, second = (int(part or 0) for part in found.groups()[1:6])
-    fraction = (found[7] or "")[:3]
+    year, *parts = found.groups()[:6]
+    fraction = found[7]
     try:
-        micros: int = _read_time(f"{found[1]}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{fraction}")
+        month, day, hour, minute, second = map(_unit, parts)
     except ValueError:
         return None
-    return None if hour == 24 and (found[7] or "").strip("0") else micros
+    if not int(year) or (month is None and day is not None):
+        return None
+    gap = (fraction is not None and second is None) or (second is not None and minute is None)
+    if hour == 24 and (gap or (fraction or "").strip("0")):
+        return None
+    year = f"{int(year):04}" if int(year) < 10_000 else f"+{int(year)}"
+    date = f"{year}-{1 if month is None else month:02}-{1 if day is None else day:02}"
+    try:
+        micros: int = _read_time(f"{date} {hour or 0:02}:{minute or 0:02}:{second or 0:02}.{(fraction or '')[:3]}")
+    except ValueError:
+        return None
+    return micros - MICROS_OF_A_DAY if hour == 24 and day is None else micros  # only a whole date has a next day
+
+
+def _unit(digits: str | None) -> int | None:
+    """A month, day, hour, minute or second of one or two digits, or none of them.
+
+    After two digits the same number may come again: Flink's pattern has both widths one after the other (`[MM][M]`).
+    """
+    if not digits:
+        return None
+    number, again = int(digits[:2]), digits[2:]
+    if again and int(again) != number:
+        raise ValueError
+    return number
 
 
 def _sql_time(text: str) -> int | None:

@@ -30,13 +30,15 @@ from kvformat.codecs._changes.envelope import (
 )
 from kvformat.codecs._changes.nodes import (
     INSTANT,
+    FilteredNode,
     ImageNode,
     MemberNode,
+    MillisNode,
     OggTimeNode,
     OperationNode,
     TogetherNode,
 )
-from kvformat.codecs._changes.templates import UnaskedNode
+from kvformat.codecs._changes.outline import Hole, Name, OutlineNode
 from kvformat.codecs._columnar import Ints, Mask, Window
 from kvformat.codecs._json.containers import ArrayNode
 from kvformat.codecs._json.fast import FEW, FastReader, value_node
@@ -73,7 +75,7 @@ class FastChanges(FastReader):
         self._kind = pa.list_(pa.field("element", change))
         if isinstance(self._node, RowNode):
             parts = _Parts(self._node, envelope, settings, [envelope.metadata[key] for key in metadata], reading)
-            self._node = _ChangesNode(parts, change) if parts.complete else None
+            self._node = ChangesNode(parts, change) if parts.complete else None
 
 
 class _Parts:
@@ -107,23 +109,28 @@ class _Parts:
         for member in dict.fromkeys(column.member for column in inside):
             nodes[member] = self._member([column for column in inside if column.member == member])
         for member, _ in settings.filters:
-            nodes.setdefault(member, value_node(TEXT, reading))
+            nodes[member] = FilteredNode()
+        asked = list(nodes)
         for member in envelope.objects:
-            nodes.setdefault(member, UnaskedNode())
+            # passing over the members of an object in their usual order is faster than one by one
+            nodes.setdefault(member, _object({}))
         outer: dict[str, Node | None] = {}
         if settings.wrapped:
             outer = {column.member: value_node(column.type, reading) for column in metadata if column.outside}
         self.complete = None not in nodes.values() and None not in outer.values()
         if self.complete:
-            self._place({k: v for k, v in nodes.items() if v}, {k: v for k, v in outer.items() if v})
+            self._place({k: v for k, v in nodes.items() if v}, {k: v for k, v in outer.items() if v}, asked)
 
-    def _place(self, nodes: dict[str, Node], outer: dict[str, Node]) -> None:
-        payload = _object(nodes)
-        self.root = _object({"payload": payload, **outer}) if self.settings.wrapped else payload
-        first = 2 if self.settings.wrapped else 1
-        self.places = _places(nodes, first)
+    def _place(self, nodes: dict[str, Node], outer: dict[str, Node], asked: list[str]) -> None:
+        payload, wrapped = _object(nodes), self.settings.wrapped
+        root = _object({"payload": payload, **outer}) if wrapped else payload
+        self.places = _places(nodes, 2 if wrapped else 1)
         self.outer_places = _places(outer, 1 + len(payload.dtypes))
         self._nodes = nodes | outer
+        around: Name = (b"payload",) if wrapped else ()
+        holes = {(*around, member.encode()): Hole(nodes[member], self.places[member]) for member in asked}
+        holes |= {(member.encode(),): Hole(outer[member], place) for member, place in self.outer_places.items()}
+        self.root = OutlineNode(root, holes, {around: 1} if wrapped else {})
 
     def _member(self, columns: list[Metadata]) -> Node | None:
         """The node of a member that these metadata columns are made of."""
@@ -142,8 +149,7 @@ class _Parts:
 
     def _entries(self, entries: list[Entry]) -> RowNode:
         """The entries of a map that are asked for, read as members of an object."""
-        epoch = IntegerNode(INSTANT, bits_=64, factor=1000, quoted=False)
-        text = value_node(TEXT, self._reading)
+        epoch, text = MillisNode(), value_node(TEXT, self._reading)
         assert text is not None
         return _object({entry.key: epoch if isinstance(entry, EpochEntry) else text for entry in entries})
 
@@ -190,7 +196,7 @@ def _places(nodes: Mapping[str, Node], first: int) -> dict[str, slice]:
     return found
 
 
-class _ChangesNode(Node):
+class ChangesNode(Node):
     """A message, and the changes in it."""
 
     def __init__(self, parts: _Parts, change: pa.StructType) -> None:
@@ -199,12 +205,13 @@ class _ChangesNode(Node):
         self._operation = places[envelope.operation].start
         self._old, self._new = places[envelope.before], places[envelope.after]
         self._deletes_old = envelope.deleted == envelope.before
+        self.outline = parts.root
         self.dtypes = parts.root.dtypes
 
     # --- what is taken ---------------------------------------------------------------------------------
 
     def scan(self, batch: JsonBytes, window: Window) -> Scanned:
-        end, ok, payload = self._parts.root.scan(batch, window)
+        end, ok, payload = self.outline.scan(batch, window)
         operation = payload[self._operation + 1] * payload[self._operation]
         for member, pattern in self._parts.settings.filters:
             valid, start, stop = payload[self._parts.places[member]]
@@ -268,7 +275,7 @@ class _ChangesNode(Node):
         at = np.where(from_old, old_at, new_at)
         if len(at) == len(new[0]) and np.array_equal(at, np.arange(len(at))):
             return new
-        return [column[at] for column in new]
+        return [column.take(at) for column in new]
 
     def _at(self, payload: Payload, place: slice, order: _Order) -> Ints:
         """Where the row of each change is among those that its node has read."""
@@ -277,7 +284,7 @@ class _ChangesNode(Node):
 
     def _filled_up(self, new: Payload, new_at: Ints, old: Payload, old_at: Ints, order: _Order) -> Payload:
         """The new rows, and over the copies of them that are old rows what these say themselves."""
-        rows = [column[new_at] for column in new]
+        rows = [column.take(new_at) for column in new]
         before = np.flatnonzero(order.kind == UPDATE_BEFORE)
         old_at = old_at[before]
         to, of = 1, 1

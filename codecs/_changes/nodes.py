@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import Operation
 from kvformat.codecs._columnar import Column, Ints, Literal, Mask, Window, fixed_width
+from kvformat.codecs._json import bits
 from kvformat.codecs._json.node import JsonBytes, Node, Payload, Scanned, is_null
-from kvformat.codecs._json.numbers import ScalarNode
+from kvformat.codecs._json.numbers import IntegerNode, ScalarNode
 from kvformat.codecs._json.objects import RowNode
+from kvformat.codecs._json.texts import TextNode
 from kvformat.codecs._json.times import TimestampNode
 
 INSTANT = pa.timestamp("us", "UTC")
@@ -97,6 +99,30 @@ class TogetherNode(Node):
 
     def build(self, batch: JsonBytes, payload: Payload) -> pa.Array:
         raise NotImplementedError("a value that is read in several ways is no column")
+
+
+class FilteredNode(TextNode):
+    """A text that a filter looks at: that of an object or an array, which is none, is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(streaming=False)
+
+    def scan(self, batch: JsonBytes, window: Window) -> Scanned:
+        found = super().scan(batch, window)
+        first = window.first()
+        rows = np.flatnonzero((first == bits.OPEN_OBJECT) | (first == bits.OPEN_ARRAY))
+        found.end[rows], found.ok[rows] = window.position[rows], False
+        return found
+
+
+class MillisNode(IntegerNode):
+    """A count of milliseconds as `Long.parseLong` reads it; fractions are refused."""
+
+    def __init__(self) -> None:
+        super().__init__(INSTANT, bits_=64, factor=1000, quoted=False)
+
+    def scan(self, batch: JsonBytes, window: Window) -> Scanned:
+        return ScalarNode.scan(self, batch, window)
 
 
 class OggTimeNode(ScalarNode):

@@ -15,7 +15,7 @@ from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType
 
 _KIND = FlinkField("", FlinkType("TINYINT"))
-_KINDS = pa.array(KINDS)
+_KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
 
 
 class ChangeReader:
@@ -67,4 +67,11 @@ def _batch(changes: pa.StructArray, counts: Ints, valid: Mask, errors: pa.String
     np.cumsum(counts, out=offsets[1:])
     buffers = [validity(valid), pa.py_buffer(offsets)]
     lists = pa.Array.from_buffers(pa.list_(pa.field("element", rows.type)), len(counts), buffers, children=[rows])
-    return DecodedBatch(lists, _KINDS.take(kind), errors)
+    return DecodedBatch(lists, _kinds(kind), errors)
+
+
+def _kinds(kind: pa.Int8Array) -> pa.StringArray:
+    """The texts of kinds; all have two characters."""
+    offsets = np.arange(0, 2 * len(kind) + 1, 2, dtype=np.int32)
+    texts = _KINDS.take(np.asarray(kind))
+    return pa.Array.from_buffers(pa.string(), len(kind), [None, pa.py_buffer(offsets), pa.py_buffer(texts)])

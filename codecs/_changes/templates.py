@@ -1,89 +1,143 @@
-"""Objects that nobody asked for, and that are nearly the same text in each message, such as Debezium's `source`.
+"""Texts that are the same in each message but for digits, compared as they are instead of being read.
 
-A template is the text of such an object, of which the usual reader found that it is JSON, with gaps for the
-numbers in which several of them differ. A text that is the same around other numbers is JSON as well: it need only
-be compared, not read. All others are left to the usual reader, so a template decides about speed alone.
+A template is made of texts of which the usual reader found that they are JSON, with gaps for the numbers in which
+they differ. A text that is the same around other numbers is JSON as well.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
-from kvformat.codecs._columnar import Ints, Literal, Mask, Window
+from kvformat.codecs._columnar import Ints, Literal, Mask, MessageBytes, Window
 from kvformat.codecs._json import bits
-from kvformat.codecs._json.node import JsonBytes, Node, Payload, Scanned, put
-from kvformat.codecs._json.objects import RowNode
 
 _TOKEN = re.compile(rb'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>[ \t\r\n]*:)?|(?P<number>-?[0-9][-+.0-9eE]*)', re.DOTALL)
 _WHOLE = re.compile(rb"-?[0-9]+")
 _DIGITS = re.compile(rb"([0-9]+)")
-_WIDTH = 64  # of a window
+_U = np.uint64
+_LOW, _HIGH = _U(0x7F7F7F7F7F7F7F7F), _U(0x8080808080808080)
+_BYTE = _U(0xFF)
+_ABOVE_NINE, _ABOVE_NOTHING = 0x76, 0x7F  # what makes the highest bit say that a difference is too large
+_BLOCK = 64
+_WORDS_AT_ONCE = 32
 _MOST_DIGITS = 24
 _MOST_GAPS = 12
-_LONGEST = 4096
-_SAMPLES = 16
-_FEWEST = 3
+_LONGEST_TAIL = 24
 
 
-class UnaskedNode(Node):
-    """An object or null that nobody asked for, compared with a template that earlier batches gave, else read.
+def parts_of(text: bytes) -> list[bytes]:
+    """A text of JSON, cut anywhere between its tokens, in parts: every other one is digits of a number in it.
 
-    The payload says whether it is an object. Immutable but for the template.
+    Any other whole number may stand there. That are whole numbers, and digits in strings that are no keys and have no
+    digits in their escapes.
     """
-
-    dtypes = (bool,)
-
-    def __init__(self) -> None:
-        # passing over the members of an object in their usual order is faster than one by one
-        self._usual = RowNode([], [], pa.struct([]), fail_on_missing=False)
-        self._template: Template | None = None
-
-    def scan(self, batch: JsonBytes, window: Window) -> Scanned:
-        template = self._template
-        if template is not None:
-            end, ok = template.read(batch, window.position)
-            others = np.flatnonzero(~ok)
-            if 2 * len(others) <= len(window):
-                found = Scanned(end, ok, [ok.copy()])
-                if len(others):
-                    end[others], ok[others], payload = self._usual.scan(batch, window.select(others))
-                    put(found.payload, others, payload)
-                return found
-        found = self._usual.scan(batch, window)
-        self._template = _learn(batch, window.position, found)
-        return found
-
-    def build(self, batch: JsonBytes, payload: Payload) -> pa.Array:
-        raise NotImplementedError("an object that nobody asked for is no column")
+    parts, at = [b""], 0
+    for token in _TOKEN.finditer(text):
+        parts[-1] += text[at : token.start()]
+        at = token.end()
+        fixed = token["colon"] or b"\\u" in token[0] or (token["number"] and not _WHOLE.fullmatch(token[0]))
+        first, *others = [token[0]] if fixed else _DIGITS.split(token[0])
+        parts[-1] += first
+        parts += others
+    parts[-1] += text[at:]
+    return parts
 
 
 class Template:
-    """Texts with a number of at most `_MOST_DIGITS` digits, and no zero before others, between each two of them."""
+    """What texts have in common, given the parts of each. All of them have the same texts between their numbers.
 
-    def __init__(self, texts: list[bytes]) -> None:
-        self._texts = [[Literal(text[at : at + _WIDTH]) for at in range(0, len(text), _WIDTH)] for text in texts]
+    A number that has as many digits in each of the texts must have so many; any other has at most `_MOST_DIGITS`, and
+    no zero before them.
+    """
 
-    def read(self, batch: JsonBytes, position: Ints) -> tuple[Ints, Mask]:
-        """The ends of the texts that are as the template says; the others end where they begin."""
-        end, ok = position, np.ones(len(position), bool)
+    def __init__(self, alike: Sequence[list[bytes]]) -> None:
+        text, digits = bytearray(alike[0][0]), list[tuple[int, int, bool]]()
+        texts = [(text, digits)]
+        for place in range(1, len(alike[0]), 2):
+            values = {part[place] for part in alike}
+            if len(values) == 1:
+                text += values.pop()
+            elif len({len(value) for value in values}) == 1:
+                count = len(alike[0][place])
+                # a number has no zero before its digits: where there is one, it is within a string
+                zeros = count == 1 or any(value.startswith(b"0") for value in values)
+                digits.append((len(text), count, zeros))
+                text += b"0" * count
+            else:
+                text, digits = bytearray(), []
+                texts.append((text, digits))
+            text += alike[0][place + 1]
+        self.gaps = len(texts) - 1
+        begin = max([len(text) - _LONGEST_TAIL, 0, *(at + count for at, count, _ in digits)])
+        self._tail = Literal(bytes(text[begin:]))
+        del text[begin:]
+        self._texts = [_Text(bytes(text), digits) for text, digits in texts]
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether there are so few gaps that comparing is worth it."""
+        return self.gaps <= _MOST_GAPS
+
+    def read(self, batch: MessageBytes, position: Ints) -> tuple[Window, Mask]:
+        """Cursors behind the texts that begin at a position, and where the texts are as the template says.
+
+        Other cursors stand anywhere in the batch.
+        """
+        ok = np.ones(len(position), bool)
         for number, text in enumerate(self._texts):
             if number:
-                count, fine = _number(batch, end)
-                end = end + count
+                count, fine = _number(batch, position)
+                position = position + count
                 ok &= fine
-            for literal in text:
-                ok &= batch.window(end).has(literal)
-                end = end + literal.length
-            if 2 * np.count_nonzero(ok) < len(ok):
-                return position.copy(), np.zeros(len(ok), bool)
-        return np.where(ok, end, position), ok
+            if text.length:
+                ok &= text.read(batch, position)
+                position = position + text.length
+        pad = -self._tail.length % 8
+        window = batch.window(position - pad).after(pad)
+        ok &= window.has(self._tail)
+        return window.after(self._tail.length), ok
 
 
-def _number(batch: JsonBytes, position: Ints) -> tuple[Ints, Mask]:
+class _Text:
+    """A text with digits at some places, given as where they begin, how many, and whether the first may be zero."""
+
+    def __init__(self, text: bytes, digits: list[tuple[int, int, bool]]) -> None:
+        self.length = len(text)
+        width = self.length + -self.length % _BLOCK
+        limits = bytearray([_ABOVE_NOTHING] * width)
+        for at, count, _ in digits:
+            limits[at : at + count] = bytes([_ABOVE_NINE] * count)
+        masks = bytes([0x80] * self.length).ljust(width, b"\0")
+        self._text, self._limits, self._masks = (np.frombuffer(b, "<u8") for b in (text.ljust(width), limits, masks))
+        exact = (self._limits == _LOW) & (self._masks == _HIGH)
+        self._exact = np.packbits(exact, bitorder="little")
+        self._others = np.flatnonzero(~exact & (self._masks > 0)).tolist()
+        self._first = [divmod(at, 8) for at, _, zeros in digits if not zeros]
+
+    def read(self, batch: MessageBytes, position: Ints) -> Mask:
+        """Where the text stands at the position."""
+        ok: Mask = position + self.length <= batch.size
+        for first in range(0, len(self._text), _WORDS_AT_ONCE):
+            wanted = self._text[first : first + _WORDS_AT_ONCE]
+            block = batch.block(position + 8 * first, len(wanted))
+            differs = np.packbits((block != wanted).reshape(-1), bitorder="little").reshape(len(position), -1)
+            for place, exact in enumerate(self._exact[first // 8 :][: differs.shape[1]]):
+                if exact:
+                    ok &= (differs[:, place] & exact) == 0
+            for word in self._others:
+                if 0 <= word - first < len(wanted):
+                    difference = np.ascontiguousarray(block[:, word - first]) ^ self._text[word]
+                    too_large = ((difference & _LOW) + self._limits[word]) | difference
+                    ok &= (too_large & self._masks[word]) == 0
+                    for _, byte in (place for place in self._first if place[0] == word):
+                        ok &= (difference >> _U(8 * byte)) & _BYTE != 0
+        return ok
+
+
+def _number(batch: MessageBytes, position: Ints) -> tuple[Ints, Mask]:
     """How many digits there are, and where they are a whole number of JSON."""
     word = batch.word(position)
     count = bits.digits(word).astype(np.int64)
@@ -97,42 +151,3 @@ def _number(batch: JsonBytes, position: Ints) -> tuple[Ints, Mask]:
         rows = rows[more == 8]
     ok[count > _MOST_DIGITS] = False
     return count, ok
-
-
-def _learn(batch: JsonBytes, position: Ints, found: Scanned) -> Template | None:
-    """The template of most of the objects that were found; None where they differ in more than numbers."""
-    good = np.flatnonzero(found.ok & found.payload[0])
-    sample = good[np.linspace(0, len(good) - 1, min(_SAMPLES, len(good))).astype(np.int64)]
-    texts = [bytes(batch.raw[position[row] : found.end[row]]) for row in sample.tolist()]
-    parts = [_parts(text) for text in texts if len(text) <= _LONGEST]
-    if not parts:
-        return None
-    (common, count), *_ = Counter(tuple(part[::2]) for part in parts).most_common(1)
-    if count < _FEWEST or 2 * count <= len(texts):
-        return None
-    alike = [part for part in parts if tuple(part[::2]) == common]
-    template = [common[0]]
-    for number, text in enumerate(common[1:]):
-        values = {part[2 * number + 1] for part in alike}
-        if len(values) == 1:
-            template[-1] += values.pop() + text
-        else:
-            template.append(text)
-    return Template(template) if len(template) <= _MOST_GAPS + 1 else None
-
-
-def _parts(text: bytes) -> list[bytes]:
-    """A text of JSON in parts: every other one is digits for which any whole number may stand.
-
-    That are whole numbers, and digits in strings that are no keys and have no digits in their escapes.
-    """
-    parts, at = [b""], 0
-    for token in _TOKEN.finditer(text):
-        parts[-1] += text[at : token.start()]
-        at = token.end()
-        fixed = token["colon"] or b"\\u" in token[0] or (token["number"] and not _WHOLE.fullmatch(token[0]))
-        first, *others = [token[0]] if fixed else _DIGITS.split(token[0])
-        parts[-1] += first
-        parts += others
-    parts[-1] += text[at:]
-    return parts

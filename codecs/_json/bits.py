@@ -43,6 +43,12 @@ def first_mark(marks: Words) -> Bytes:
     return count
 
 
+def first_bit(marks: Words) -> tuple[Bytes, Words]:
+    """How many bits stand below the lowest one that is set (64 without one), and that bit alone."""
+    lowest: Words = marks & (~marks + _ONE)
+    return np.bitwise_count(lowest - _ONE), lowest
+
+
 def quotes(word: Words) -> Words:
     """Marks the quotes."""
     return zero_bytes(word ^ _QUOTES)
@@ -90,17 +96,14 @@ def skip_blanks(batch: MessageBytes, position: Ints) -> tuple[Ints, Bytes]:
     After more than 64 blanks a position may still be at one.
     """
     found = batch.byte(position)
-    blank = found <= 0x20
-    if not blank.any():
+    if not (found <= 0x20).any():
         return position, found
-    rows = np.flatnonzero(blank)
+    # most often it is one space
+    position = position + (found == 0x20)
+    found = batch.byte(position)
+    rows = np.flatnonzero(found <= 0x20)
     rows = rows[_BLANKS[found[rows]]]
-    position, found = position.copy(), found.copy()
-    here = position[rows] + 1
-    following = batch.byte(here)
-    position[rows], found[rows] = here, following
-    more = np.flatnonzero(_BLANKS[following])
-    rows, here = rows[more], here[more]
+    here = position[rows]
     for _ in range(_MOST_BLANKS // 8):
         if not len(rows):
             break

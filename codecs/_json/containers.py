@@ -14,10 +14,11 @@ from kvformat.codecs._json.texts import TextNode, read_text, unescape
 MOST_ROUNDS = 256
 _FREE_ROUNDS = 4
 _DEEPEST = 8
+_ONE = np.uint64(1)
 
 
 class _Rounds:
-    """The walk over the members of many containers, one member of each per round.
+    """The walk over the members of many containers, one member of each per round, the `number`-th.
 
     `rows` are the containers that have a next member and `at` where it begins.
     """
@@ -27,7 +28,7 @@ class _Rounds:
         self.end = window.position.copy()
         self.ok: Mask = window.first() == opening
         self.count = np.zeros(len(window), np.int64)
-        self._round = 0
+        self.number = 0
         self.rows = np.flatnonzero(self.ok)
         self.at, found = bits.skip_blanks(batch, window.position[self.rows] + 1)
         empty = found == closing
@@ -38,8 +39,8 @@ class _Rounds:
 
     def go_on(self) -> bool:
         """Whether there is a round to go; what would take too many is refused."""
-        few = self._batch.few if self._round < _FREE_ROUNDS else 4 * self._batch.few
-        if not len(self.rows) or (len(self.rows) >= few and self._round < MOST_ROUNDS):
+        few = self._batch.few if self.number < _FREE_ROUNDS else 4 * self._batch.few
+        if not len(self.rows) or (len(self.rows) >= few and self.number < MOST_ROUNDS):
             return len(self.rows) > 0
         self.ok[self.rows] = False
         self.rows = self.rows[:0]
@@ -52,8 +53,8 @@ class _Rounds:
             self.ok[rows[~ok]] = False
             good = np.flatnonzero(ok)
             end, rows = end.take(good), rows.take(good)
-        self._round += 1
-        self.count[rows] = self._round
+        self.number += 1
+        self.count[rows] = self.number
         end, found = bits.skip_blanks(self._batch, end)
         # where another member follows this is overwritten by a later round
         self.end[rows] = end + 1
@@ -63,6 +64,12 @@ class _Rounds:
             self.ok[rows[~comma & (found != self._closing)]] = False
         self.rows = rows.take(more)
         self.at, _ = bits.skip_blanks(self._batch, end.take(more) + 1)
+
+    def take(self, rows: Ints, count: Ints, end: Ints) -> None:
+        """Note containers that were read in another way, before the first round."""
+        self.count[rows], self.end[rows] = count, end
+        left = np.flatnonzero(self.count[self.rows] == 0)
+        self.rows, self.at = self.rows.take(left), self.at.take(left)
 
     def finish(self, window: Window) -> None:
         """Put the cursors of what is refused back."""
@@ -76,22 +83,62 @@ class _Parts:
     """The members found, round by round, to be put in the order of their containers."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Ints, Payload]] = []
+        self._parts: list[tuple[int, Ints, Payload]] = []
 
-    def add(self, rows: Ints, payload: Payload) -> None:
-        self._parts.append((rows, payload))
+    def add(self, number: int, rows: Ints, payload: Payload) -> None:
+        """Keep the members with this number of the containers `rows`."""
+        self._parts.append((number, rows, payload))
 
     def ordered(self, nodes: list[Node], count: Ints, first: Ints) -> Payload:
         total = int(count.sum())
         dtypes = [dtype for node in nodes for dtype in node.dtypes]
         members: Payload = [np.zeros(total, dtype) for dtype in dtypes]
-        for number, (rows, payload) in enumerate(self._parts):
+        for number, rows, payload in self._parts:
             kept = count[rows] > number
             if kept.all():
                 put(members, first[rows] + number, payload)
             else:
                 put(members, first[rows[kept]] + number, [column[kept] for column in payload])
         return members
+
+
+def _read_short_texts(batch: JsonBytes, window: Window, rounds: _Rounds, parts: _Parts) -> None:
+    """Read the arrays of plain strings without blanks that the window has from end to end."""
+    marks = [window.marks(character, 1) for character in (bits.QUOTE, bits.COMMA, bits.CLOSE_ARRAY)]
+    rows = rounds.rows
+    if batch.escapes:
+        rows = rows[window.marks(bits.BACKSLASH, 1)[rows] == 0]
+    if len(rows) < len(window):
+        marks = [mark[rows] for mark in marks]
+    quotes, commas, closing = marks
+    position = window.position[rows] + 1
+    wanted = np.ones(len(rows), np.uint64)
+    found: list[tuple[Ints, Ints, Ints]] = []
+    taken, count = np.zeros(len(window), bool), np.zeros(len(window), np.int64)
+    while len(rows):
+        before, opening = bits.first_bit(quotes)
+        quotes ^= opening
+        length, closed = bits.first_bit(quotes)
+        quotes ^= closed
+        end = position + length
+        found.append((rows, position + before + 1, end))
+        behind = closed << _ONE
+        fine = opening == wanted
+        done = rows[fine & (closing & behind != 0)]
+        taken[done] = True
+        count[done] = len(found)
+        more = np.flatnonzero(fine & (commas & behind != 0))
+        rows, position, wanted = rows.take(more), position.take(more), behind.take(more) << _ONE
+        quotes, commas, closing = quotes.take(more), commas.take(more), closing.take(more)
+    end = np.zeros(len(window), np.int64)
+    for number, (rows, start, quote) in enumerate(found):
+        fine = taken[rows]
+        if not fine.all():
+            rows, start, quote = rows[fine], start[fine], quote[fine]
+        end[rows] = quote + 2
+        parts.add(number, rows, [np.ones(len(rows), bool), start, quote])
+    rows = np.flatnonzero(taken)
+    rounds.take(rows, count[rows], end[rows])
 
 
 class _CollectionNode(Node):
@@ -142,11 +189,13 @@ class ArrayNode(_CollectionNode):
 
     def scan(self, batch: JsonBytes, window: Window) -> Scanned:
         rounds, parts = _Rounds(batch, window, bits.OPEN_ARRAY, bits.CLOSE_ARRAY), _Parts()
+        if isinstance(self._element, TextNode):
+            _read_short_texts(batch, window, rounds, parts)
         while rounds.go_on():
-            rows = rounds.rows
+            number, rows = rounds.number, rounds.rows
             end, ok, payload = self._element.scan(batch, batch.window(rounds.at))
             rounds.advance(end, ok)
-            parts.add(rows, payload)
+            parts.add(number, rows, payload)
         rounds.finish(window)
         return self._scanned(batch, window, rounds, parts, [self._element])
 
@@ -165,7 +214,7 @@ class MapNode(_CollectionNode):
     def scan(self, batch: JsonBytes, window: Window) -> Scanned:
         rounds, parts = _Rounds(batch, window, bits.OPEN_OBJECT, bits.CLOSE_OBJECT), _Parts()
         while rounds.go_on():
-            rows = rounds.rows
+            number, rows = rounds.number, rounds.rows
             key_end, ok, key = self._key.scan(batch, batch.window(rounds.at))
             at, found = after_colon(batch, key_end)
             ok &= found
@@ -174,7 +223,7 @@ class MapNode(_CollectionNode):
             if self._counts:
                 ok &= value[0]
             rounds.advance(end, ok)
-            parts.add(rows, [*key, *value])
+            parts.add(number, rows, [*key, *value])
         self._refuse_repeated(batch, rounds, parts)
         rounds.finish(window)
         return self._scanned(batch, window, rounds, parts, [self._key, self._value])

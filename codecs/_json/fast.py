@@ -2,8 +2,8 @@
 
 It takes a message only when its answer is certain to be that of the exact reader and refuses all others: a
 message is one object whose values are plainly what the columns want. Refused are, among others, messages that
-are broken anywhere, not UTF-8, or arrays; repeated keys; fractions for integers; strings for BOOLEAN; objects for
-STRING; lone surrogates; dates that do not exist.
+are broken anywhere, not UTF-8, or arrays; repeated keys; exponents for integers; numbers for BOOLEAN; objects with
+fractions for STRING; lone surrogates; dates that do not exist.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class FastReader:
         assert self._node is not None
         reached, ok, payload = self._node.scan(batch, batch.window(start))
         ok &= payload[0]
-        # what is behind blanks may be in a later message
-        ok &= bits.skip_blanks(batch, reached)[0] >= end
+        # what is behind blanks may be in a later message, but nothing that was read
+        ok &= (reached <= end) & (bits.skip_blanks(batch, reached)[0] >= end)
         return ok, payload
 
 

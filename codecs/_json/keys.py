@@ -6,10 +6,9 @@ never what a message means: it may lie inside of a text, or in another object th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
 
 import numpy as np
-import pyarrow as pa
 
 from kvformat.codecs._columnar import Bytes, Ints, MessageBytes, Words
 from kvformat.codecs._json import bits
@@ -21,31 +20,39 @@ _LAST_TWO = np.uint64(40)
 _ONE, _SEVEN = np.uint64(1), np.uint64(7)
 
 
-@dataclass(frozen=True, slots=True)
 class Named:
     """The keys that are columns of one ROW.
 
-    `places` has for each column the indices of its keys, in ascending order. For each key, `field` is its column (-1
-    for none) and `begin` the position of its opening quote (0 where that isn't known).
+    For each column, `places` has the indices of its keys, in ascending order. For each key, `begin` is the position of
+    its opening quote, 0 where it is no column.
     """
 
-    places: list[Ints]
-    field: Ints
-    begin: Ints
+    def __init__(self, places: list[Ints], begin: Ints) -> None:
+        self.places, self.begin = places, begin
+
+    @functools.cached_property
+    def field(self) -> Ints:
+        """For each key its column, -1 for none."""
+        field = np.full(len(self.begin), -1)
+        for number, found in enumerate(self.places):
+            field[found] = number
+        return field
 
 
 class Keys:
     """All keys of some messages, given as ascending rows of the batch; none where there are millions.
 
-    For each key, `quote` is the position of its closing quote, `value` that of the value behind the colon, and `stop`
-    the index of the first key of a later message.
+    For each key, `quote` is the position of its closing quote, `value` that of the value behind the colon, and
+    `message` the index of its message among those given, whose keys are those from one of `bounds` to the next.
     """
 
     def __init__(self, batch: MessageBytes, rows: Ints) -> None:
-        quote, value, counts = _find(batch, rows)
+        self._start, self._end = batch.start[rows], batch.end[rows]
+        quote, value, counts = _find(batch, self._start, self._end)
         self.quote: Ints = quote
         self.value: Ints = value
-        self.stop: Ints = np.repeat(np.cumsum(counts), counts)
+        self.message: Ints = np.repeat(np.arange(len(rows)), counts)
+        self.bounds: Ints = np.append(0, np.cumsum(counts))
         tails = batch.word(quote - _TAIL)
         groups = (tails >> _LAST_TWO).astype(np.uint16)
         # sorted by their last two characters, so that looking for a key need not look at all of them
@@ -58,9 +65,19 @@ class Keys:
     def __len__(self) -> int:
         return len(self.quote)
 
-    def stop_behind(self, index: Ints) -> Ints:
-        """The index of the first key of a later message than that of this key, or of the message behind the last."""
-        return np.append(self.stop, len(self)).take(index)
+    def messages(self, position: Ints) -> tuple[Ints, Ints | None]:
+        """In which messages these ascending positions are, and which of them is in each message (-1: none).
+
+        The latter is None where each message has its own, in front of all keys.
+        """
+        if len(position) == len(self._start) and len(self):
+            begin, end = self._start, np.minimum(self._end, self.quote.take(self.bounds[:-1], mode="clip"))
+            if ((position >= begin) & (position < end)).all():
+                return np.arange(len(position)), None
+        message = np.searchsorted(self._start, position, "right") - 1
+        row = np.full(len(self._start), -1)
+        row[message] = np.arange(len(position))
+        return message, row
 
     def worth_it(self) -> bool:
         """Count how often all keys are gone through; after many times the exact reader is as fast."""
@@ -78,12 +95,11 @@ class Keys:
         return named
 
     def _name(self, batch: MessageBytes, names: list[bytes | None]) -> Named:
-        field, begin = np.full(len(self), -1), np.zeros(len(self), np.int64)
         places = [self._places(batch, name) if name else np.zeros(0, np.int64) for name in names]
-        for number, (name, found) in enumerate(zip(names, places, strict=True)):
-            field[found] = number
+        begin = np.zeros(len(self), np.int64)
+        for name, found in zip(names, places, strict=True):
             begin[found] = self.quote[found] - (len(name or b"") + 1)
-        return Named(places, field, begin)
+        return Named(places, begin)
 
     def _places(self, batch: MessageBytes, name: bytes) -> Ints:
         text = b'"' + name + b'"'
@@ -96,19 +112,25 @@ class Keys:
             part = text[max(stop - 8, 0) : stop]
             unused = np.uint64(8 * (8 - len(part)))
             wanted = np.uint64(int.from_bytes(part, "little"))
-            found = found[words >> unused == wanted]
+            same = words >> unused == wanted
+            found = found if same.all() else found[same]
         return found
 
 
-def _find(batch: MessageBytes, rows: Ints) -> tuple[Ints, Ints, Ints]:
+def _find(batch: MessageBytes, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
     """The positions of the quotes behind keys, those of the values, and how many each message has."""
-    start = batch.start[rows]
-    texts = batch.pieces(start, batch.end[rows], pa.binary())
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[: len(rows) + 1].astype(np.int64)
-    data = np.frombuffer(texts.buffers()[2], np.uint8)[: offsets[-1]]
-    found = _quotes(data)
-    counts = np.diff(np.searchsorted(found, offsets))
-    quote = found + np.repeat(start - offsets[:-1], counts)
+    if not len(start):
+        return start, start, start
+    if (start[1:] == end[:-1]).all():
+        bounds = np.append(start, end[-1:])
+        quote = _quotes(batch.bytes[bounds[0] : bounds[-1]]) + bounds[0]
+        counts = np.diff(np.searchsorted(quote, bounds))
+    else:
+        texts = batch.texts(start, end)
+        offsets = np.frombuffer(texts.buffers()[1], np.int32)[: len(start) + 1].astype(np.int64)
+        found = _quotes(np.frombuffer(texts.buffers()[2], np.uint8)[: offsets[-1]])
+        counts = np.diff(np.searchsorted(found, offsets))
+        quote = found + np.repeat(start - offsets[:-1], counts)
     colon, character = bits.skip_blanks(batch, quote + 1)
     fits = character == bits.COLON
     if not fits.all():

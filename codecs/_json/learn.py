@@ -6,6 +6,7 @@ message means.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -15,12 +16,15 @@ _PLAIN = re.compile(rb"[-+.0-9A-Za-z]+")
 _KEY = re.compile(rb'"([^"\\]*)"([ \t\r\n]*:[ \t\r\n]*)')
 _OPEN = re.compile(rb"\{[ \t\r\n]*")
 _COMMA = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
+_CLOSE = re.compile(rb"[ \t\r\n]*\}")
 _BRACKETS = re.compile(rb'["\[\]{}]')
 _MOST_MEMBERS = 512
 _MOST_BYTES = 65536
 _LONGEST_GAP = 32
 _LONGEST_KEY = 200
 _FEW = 3
+_DEEPEST = 4
+_MOST_MATCHED = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,19 @@ class Layout:
         return self.open, self.comma, self.colon
 
 
-def learn(raw: bytes | bytearray, starts: list[int]) -> Layout | None:
-    """The layout of most of the objects at these positions; None where none can be read."""
-    layouts = [layout for layout in (_layout(raw, start) for start in starts) if layout]
+def learn(raw: bytes | bytearray, starts: list[int], likely: Layout | None = None) -> Layout | None:
+    """The layout of most of the objects at these positions; None where none can be read.
+
+    One that is `likely` is found faster; the answer does not depend on it.
+    """
+    layouts: list[Layout] = []
+    for start in starts:
+        if not likely or likely.mixed or not _pattern(likely).match(raw, start, start + _MOST_MATCHED):
+            likely = _layout(raw, start)
+        if likely:
+            layouts.append(likely)
+    if len(set(layouts)) == 1:
+        return layouts[0]
     found, most = None, 0
     for first, _ in Counter(layouts).most_common(_FEW):
         keys, alike = list(first.keys), 0
@@ -57,6 +71,25 @@ def learn(raw: bytes | bytearray, starts: list[int]) -> Layout | None:
         if 2 * most > len(layouts):
             break
     return found
+
+
+def members(raw: bytes | bytearray, start: int) -> list[tuple[bytes, int, int]] | None:
+    """The members of an object of JSON: each with its key, as it is written, and where its value begins and ends.
+
+    None where a key has escapes, or the object is too large.
+    """
+    found: list[tuple[bytes, int, int]] = []
+    gap = _OPEN.match(raw, start)
+    while gap and len(found) < _MOST_MEMBERS:
+        key = _KEY.match(raw, gap.end())
+        end = _value_end(raw, key.end()) if key else None
+        if not key or end is None:
+            return None
+        found.append((key[1], key.end(), end))
+        gap = _COMMA.match(raw, end)
+        if not gap:
+            return found if _CLOSE.match(raw, end) else None
+    return None
 
 
 def with_keys(layout: Layout, wanted: list[bytes]) -> Layout:
@@ -108,6 +141,21 @@ def _layout(raw: bytes | bytearray, start: int) -> Layout | None:
         return None
     comma, colon = (gap if gap and len(gap) <= _LONGEST_GAP else b"" for gap in (comma, colon))
     return Layout(tuple(keys), opened[0], comma or b",", colon or b":")
+
+
+@functools.lru_cache(maxsize=64)
+def _pattern(layout: Layout) -> re.Pattern[bytes]:
+    """What objects of this layout with all of its keys match: that is faster than to go through them."""
+    text, between = _TEXT.pattern, rb'[^"\[\]{}]*'
+    inner = text
+    for _ in range(_DEEPEST):
+        container = rb"[\[{]%b(?:(?:%b)%b)*[\]}]" % (between, inner, between)
+        inner = rb"%b|%b" % (text, container)
+    value = rb"(?:%b|%b)" % (inner, _PLAIN.pattern)
+    members = (b'"' + re.escape(key) + b'"' + re.escape(layout.colon) + value for key in layout.keys)
+    return re.compile(
+        re.escape(layout.open) + re.escape(layout.comma).join(members) + rb"(?!%b)" % _COMMA.pattern, re.DOTALL
+    )
 
 
 def _value_end(raw: bytes | bytearray, at: int) -> int | None:

@@ -21,7 +21,8 @@ class JsonBytes(MessageBytes):
     """A batch of JSON messages, and the elements of its arrays and maps as they are found.
 
     `few` is how many messages are worth a vectorised step of their own; fewer are refused instead. `keys`, where it
-    is set, has the places of all keys of the messages that are read: objects may then have any order.
+    is set, has the places of all keys of the messages that are read: objects may then have any order. `marks` keeps
+    the places of quotes and escapes, once long texts asked for them.
     """
 
     def __init__(self, messages: pa.Array, few: int) -> None:
@@ -29,6 +30,7 @@ class JsonBytes(MessageBytes):
         self.few = few
         self.escapes = b"\\" in self.raw
         self.keys: Keys | None = None
+        self.marks: tuple[Ints, Ints] | None = None
         self._elements: dict[int, list[Payload]] = {}
         self._counts: dict[int, int] = {}
 
@@ -64,6 +66,8 @@ class Node(abc.ABC):
     """A value of one type: where it ends, what it is, whether it is exactly what the rules allow."""
 
     dtypes: tuple[Any, ...]
+    margin = 0
+    """How far behind the cursor the first word is that all of this value's reading is about: behind a quote, say."""
 
     @abc.abstractmethod
     def scan(self, batch: JsonBytes, window: Window) -> Scanned:

@@ -22,6 +22,7 @@ _SINGLE_POWERS = _FLOAT_POWERS.astype(np.float32)
 _EXACT_DOUBLE = np.uint64(2**53)
 _EXACT_SINGLE = np.uint64(2**24)
 _EXACT_SINGLE_POWER = 10
+_SHORT = np.uint64(10**15)
 _MOST_WORDS = 16
 _LONGEST_EXPONENT_TEXT = 24
 
@@ -62,12 +63,14 @@ def read_number(batch: JsonBytes, window: Window) -> Number:
     digits = count.astype(np.int64)
     end = start + digits
     following = bits.character_at(word, count)
-    full = count == 8
+    full = (count == 8) & ok
+    if 2 * np.count_nonzero(full) > len(full) and not negative.any():
+        mantissa, full = _second_word(window.word(8), full, end, digits, mantissa, following)
     if full.any():
-        _more_digits(batch, np.flatnonzero(full & ok), end, digits, mantissa, following)
+        _more_digits(batch, np.flatnonzero(full), end, digits, mantissa, following)
     result = Number(end, ok, negative, mantissa, digits, np.zeros(len(end), np.int64), following == bits.DOT, ok, ok)
     if result.dotted.any():
-        _read_fraction(batch, result, following)
+        _read_fraction(batch, result, word, following)
     result.exact = result.digits + result.fraction <= MOST_DIGITS
     result.exponent = (following | 0x20) == ord("e")
     if result.exponent.any():
@@ -75,6 +78,17 @@ def read_number(batch: JsonBytes, window: Window) -> Number:
     if not ok.all():
         np.copyto(end, window.position, where=~ok)
     return result
+
+
+def _second_word(word: Words, full: Mask, end: Ints, count: Ints, value: Words, following: Bytes) -> tuple[Words, Mask]:
+    """Read on in the next word where all of the first one was digits; returns the values, and where to go on still."""
+    more, low = bits.digit_run(word)
+    np.multiply(more, full, out=more)
+    np.multiply(low, full, out=low)
+    end += more
+    count += more
+    np.copyto(following, bits.character_at(word, more), where=full)
+    return value * _POWERS.take(more) + low, more == 8
 
 
 def _more_digits(batch: JsonBytes, rows: Ints, end: Ints, count: Ints, value: Words, following: Bytes) -> None:
@@ -92,27 +106,25 @@ def _more_digits(batch: JsonBytes, rows: Ints, end: Ints, count: Ints, value: Wo
     following[rows] = 0  # what stands there is a digit: no reader will accept it as the end of a number
 
 
-def _read_fraction(batch: JsonBytes, number: Number, following: Bytes) -> None:
-    rows = np.flatnonzero(number.dotted)
-    everywhere = len(rows) == len(number.end)
-    end = (number.end if everywhere else number.end[rows]) + 1
-    word = batch.word(end)
-    count, value = bits.digit_run(word)
-    after = bits.character_at(word, count)
-    digits = count.astype(np.int64)
-    end += digits
-    full = count == 8
-    if full.any():
-        _more_digits(batch, np.flatnonzero(full), end, digits, value, after)
-    power = _POWERS.take(digits, mode="clip")
-    if everywhere:
-        number.mantissa[:] = number.mantissa * power + value
-        number.end[:], number.fraction[:], following[:] = end, digits, after
-        number.ok &= digits > 0
-        return
-    number.mantissa[rows] = number.mantissa[rows] * power + value
-    number.end[rows], number.fraction[rows], following[rows] = end, digits, after
-    number.ok[rows] &= digits > 0
+def _read_fraction(batch: JsonBytes, number: Number, word: Words, following: Bytes) -> None:
+    """Read on behind the points, in the word that the numbers begin with or beyond it."""
+    some = np.count_nonzero(number.dotted)
+    rows = slice(None) if 4 * some > len(word) else np.flatnonzero(number.dotted)
+    dotted, before = number.dotted[rows], number.digits[rows]
+    count, value = bits.digit_run(word[rows] >> ((before + 1) << 3).view(np.uint64))
+    np.multiply(count, dotted, out=count)
+    np.multiply(value, dotted, out=value)
+    digits: Ints = count.astype(np.int64)
+    end: Ints = number.end[rows] + digits
+    end += dotted
+    after = bits.character_at(word[rows], (before + 1 + digits).astype(np.uint8))
+    further = np.flatnonzero(dotted & (before + digits >= 7))
+    if len(further):
+        _more_digits(batch, further, end, digits, value, after)
+    number.mantissa[rows] = number.mantissa[rows] * _POWERS.take(digits, mode="clip") + value
+    number.end[rows], number.fraction[rows] = end, digits
+    following[rows] = np.where(dotted, after, following[rows])
+    number.ok[rows] &= (digits > 0) == dotted
 
 
 def _read_exponent(batch: JsonBytes, number: Number, rows: Ints) -> None:
@@ -158,10 +170,14 @@ class ScalarNode(Node):
 
 
 class IntegerNode(ScalarNode):
-    """TINYINT to BIGINT, and the intervals: integers in range, plainly written; fractions are refused."""
+    """TINYINT to BIGINT, and the intervals: integers in range, plainly written.
+
+    Fractions are cut, except those in quotes and for the two small types; there and near the bounds they are refused.
+    """
 
     def __init__(self, kind: pa.DataType, *, bits_: int, factor: int = 1, quoted: bool = True) -> None:
         self._kind = kind
+        self._cuts = bits_ > 16
         self._factor = factor
         self._most = np.uint64((2 ** (bits_ - 1) - 1) // factor)
         self.quoted = quoted
@@ -177,6 +193,23 @@ class IntegerNode(ScalarNode):
             ok |= low & number.ok & number.exact & ~number.dotted
             values = np.where(number.negative, -values, values)
         return number.end, ok, (values * self._factor).astype(self.dtypes[1], copy=False)
+
+    def scan(self, batch: JsonBytes, window: Window) -> Scanned:
+        found = super().scan(batch, window)
+        rows = np.flatnonzero(~found.ok)
+        if len(rows) and self._cuts:
+            self._cut_fractions(batch, window.select(rows), rows, found)
+        return found
+
+    def _cut_fractions(self, batch: JsonBytes, window: Window, rows: Ints, found: Scanned) -> None:
+        """Read numbers of so few digits that they are cut alike as a decimal and, after rounding, as a double."""
+        number = read_number(batch, window)
+        fine = number.ok & number.dotted & number.exact & (number.mantissa < _SHORT)
+        value = number.mantissa // _POWERS.take(number.fraction, mode="clip")
+        fine &= value < self._most
+        rows, signed = rows[fine], value[fine].view(np.int64) * np.where(number.negative[fine], -1, 1)
+        found.end[rows], found.ok[rows] = number.end[fine], True
+        found.payload[0][rows], found.payload[1][rows] = True, signed * self._factor
 
     def build(self, batch: JsonBytes, payload: Payload) -> pa.Array:
         return fixed_width(self._kind, payload[1], payload[0])
@@ -337,8 +370,9 @@ _FALSE = np.uint64(int.from_bytes(b"false", "little"))
 
 
 class BooleanNode(ScalarNode):
-    """BOOLEAN: the two literals; everything else is refused."""
+    """BOOLEAN: the two literals, also in quotes; everything else is refused."""
 
+    quoted = True
     dtypes = (bool, bool)
 
     def read(self, batch: JsonBytes, window: Window) -> tuple[Ints, Mask, Column]:

@@ -24,16 +24,21 @@ _SAMPLES = 7
 _FIRST_STEPS = 3
 _MANY = 512
 _MOST_PLANS = 64
+_ENOUGH = 40
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One key of a layout: the text up to its value, and who reads that. `field` is None for keys without a column."""
+    """One key of a layout: the text up to its value, and who reads that. `field` is None for keys without a column.
+
+    A window that begins `pad` bytes before the cursor has the value's words as they are, without shifts.
+    """
 
     field: int | None
     node: Node
     literal: Literal
     opening: Literal
+    pad: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +67,18 @@ class RowNode(Node):
         self.literals = [Literal(b'"' + key + b'"') if key is not None else None for key in self.keys]
         self._skip = SkipNode()
         self._plans: dict[Layout, _Plan] = {}
+        self._learned: Layout | None = None
 
     def scan(self, batch: JsonBytes, window: Window) -> Scanned:
         if batch.keys is None:
-            return _Members(self, batch, window.position).read()
-        if 2 * np.count_nonzero(self.fits_layout(batch, window.position)) < len(window):
-            return self._scan_in_any_order(batch, batch.keys, window.position)
-        found = _Members(self, batch, window.position).read()
+            return _Members(self, batch, window.position, window).read()
+        position = window.position
+        if 2 * np.count_nonzero(self.fits_layout(batch, position)) < len(position):
+            return self._scan_in_any_order(batch, batch.keys, position)
+        found = _Members(self, batch, position).read()
         rows = np.flatnonzero(~found.ok)
         if len(rows) >= max(batch.few, 1):
-            others = self._scan_in_any_order(batch, batch.keys, window.position[rows])
+            others = self._scan_in_any_order(batch, batch.keys, position[rows])
             found.end[rows], found.ok[rows] = others.end, others.ok
             put(found.payload, rows, others.payload)
         return found
@@ -111,7 +118,8 @@ class RowNode(Node):
         samples = min(_SAMPLES if len(position) >= _MANY else 3, len(position))
         sample = position[np.linspace(0, len(position) - 1, samples).astype(np.int64)]
         known = [key for key in self.keys if key is not None]
-        layout = with_keys(learn(batch.raw, sample.tolist()) or Layout(()), known)
+        learned = self._learned = learn(batch.raw, sample.tolist(), self._learned)
+        layout = with_keys(learned or Layout(()), known)
         plan = self._plans.get(layout)
         if plan is None:
             if len(self._plans) > _MOST_PLANS:
@@ -128,7 +136,8 @@ class RowNode(Node):
             text = b'"' + key + b'"' + layout.colon
             opening = Literal(layout.open + text, lead)
             node = self.nodes[field] if field is not None else self._skip
-            steps.append(_Step(field, node, Literal(layout.comma + text), opening))
+            pad = -(opening.length + node.margin) % 8
+            steps.append(_Step(field, node, Literal(layout.comma + text), opening, pad))
         return _Plan(tuple(steps), lead, layout.mixed)
 
 
@@ -141,7 +150,7 @@ class _Members:
     whole columns as they are.
     """
 
-    def __init__(self, node: RowNode, batch: JsonBytes, position: Ints) -> None:
+    def __init__(self, node: RowNode, batch: JsonBytes, position: Ints, window: Window | None = None) -> None:
         self._node, self._batch = node, batch
         self._start = position
         count = len(position)
@@ -149,10 +158,13 @@ class _Members:
         self._ok = np.ones(count, bool)
         self._valid = np.ones(count, bool)
         self._fresh = np.ones(count, bool)
+        self._some_fresh = True
         self._values: list[Payload | None] = [None] * len(node.nodes)
         self._seen: list[Mask | None] = [None] * len(node.nodes)
         self._plan = node.plan(batch, position)
         self._position = position - self._plan.lead
+        # what lies behind the cursors may be at hand
+        self._window = window if window and not self._plan.lead and window.reach(0) >= _ENOUGH else None
 
     def read(self) -> Scanned:
         if self._plan.mixed:
@@ -176,9 +188,10 @@ class _Members:
 
     def _steps(self) -> None:
         """The steps of the plan with all rows."""
-        window: Window | None = None
+        window = self._window
         for step in self._plan.steps:
-            window = window or self._batch.window(self._position)
+            if window is None:
+                window = self._batch.window(self._position - step.pad).after(step.pad)
             match = self._match(step, window)
             count = np.count_nonzero(match)
             if count == 0:
@@ -186,12 +199,15 @@ class _Members:
             if 2 * count < self._count:
                 rows = np.flatnonzero(match)
                 self._step(step, rows, window.select(rows))
-                window = window.move(rows, self._position[rows])
+                # a window that was given is still used by others
+                window = None if window is self._window else window.move(rows, self._position[rows])
             else:
                 self._whole_step(step, window, match, None if count == self._count else np.flatnonzero(~match))
                 window = None
 
     def _match(self, step: _Step, window: Window) -> Mask:
+        if not self._some_fresh:
+            return window.has(step.literal)
         fresh = self._fresh
         if fresh.all():
             return window.has(step.opening)
@@ -217,9 +233,11 @@ class _Members:
             end[away] = kept
             clear(payload, away)
         self._position = end
-        self._fresh = np.zeros(self._count, bool)
-        if away is not None:
-            self._fresh[away] = fresh
+        if self._some_fresh:
+            self._fresh = np.zeros(self._count, bool)
+            if away is not None:
+                self._fresh[away] = fresh
+            self._some_fresh = away is not None and bool(fresh.any())
         if step.field is not None:
             self._values[step.field] = payload
             self._seen[step.field] = match

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import itertools
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +13,15 @@ from kvformat.codecs._json import bits
 from kvformat.codecs._json.node import JsonBytes, Node, Payload, Scanned, is_null
 from kvformat.codecs._json.numbers import read_number
 
-_REST_OF_TEXT = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_MOST_HOPS = 24
-_PLAIN_ESCAPES = np.zeros(256, np.uint8)
-_PLAIN_ESCAPES[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
-_HEX = np.full(256, 16)
-_HEX[list(b"0123456789abcdefABCDEF")] = [*range(16), *range(10, 16)]
-_UTF8_LIMITS = np.array([0, 0x80, 0x800, 0x10000])
-_UTF8_HEADS = (0, 0, 0xC0, 0xE0, 0xF0)
+_FIRST_HOPS = 8
+_MOST_HOPS = 48
+_MANY = 512
+_MOST_MARKS = 1 << 22
+_DECODER = json.JSONDecoder(strict=False)
+_MALFORMED = pa.nulls(1, pa.string())
+_LONGEST_TREE = 1 << 16
+_LONGEST_INTEGER = 100
+_MOST_LEVELS = 500
 
 _TRUE = np.uint64(int.from_bytes(b"true", "little"))
 _FALSE = np.uint64(int.from_bytes(b"false", "little"))
@@ -33,30 +35,18 @@ def read_text(batch: JsonBytes, window: Window) -> tuple[Ints, Ints, Mask, Mask 
     where it has escapes (None: nowhere). The escapes are not checked yet.
     """
     ok: Mask = window.first() == bits.QUOTE
-    word = window.word(1)
-    marks = bits.quotes(word)
-    if batch.escapes:
-        marks |= bits.backslashes(word)
-    length = bits.first_mark(marks)
-    unfinished = marks == 0
-    for distance in (9, 17, 25):
-        if 3 * np.count_nonzero(unfinished) < len(window):
-            break
-        word = window.word(distance)
-        marks = bits.quotes(word)
-        if batch.escapes:
-            marks |= bits.backslashes(word)
-        length += bits.first_mark(marks) * unfinished
-        unfinished &= marks == 0
+    quotes = window.marks(bits.QUOTE, 1)
+    marks = quotes | window.marks(bits.BACKSLASH, 1) if batch.escapes else quotes
     start = window.position + 1
+    length, nearest = bits.first_bit(marks)
     quote = start + length
-    if batch.escapes:
-        unfinished |= batch.byte(quote) == bits.BACKSLASH
+    unfinished = (quotes & nearest) == 0
     unfinished &= ok
     escaped = None
     rows = np.flatnonzero(unfinished)
     if len(rows):
-        quote[rows], ok[rows], has_escapes = _finish(batch, quote[rows])
+        begin = start[rows] + np.minimum(length[rows], window.reach(1))
+        quote[rows], ok[rows], has_escapes = _finish(batch, begin)
         has_escapes &= ok[rows]
         if has_escapes.any():
             escaped = np.zeros(len(window), bool)
@@ -71,7 +61,9 @@ def _finish(batch: JsonBytes, position: Ints) -> tuple[Ints, Mask, Mask]:
     position = position.copy()
     ok, escaped = np.zeros(len(position), bool), np.zeros(len(position), bool)
     rows = np.arange(len(position))
-    for _ in range(_MOST_HOPS):
+    for hop in range(_MOST_HOPS):
+        if hop >= _FIRST_HOPS and len(rows) > _MANY:
+            break
         word = batch.word(position[rows])
         marks = bits.quotes(word) | bits.backslashes(word) if batch.escapes else bits.quotes(word)
         at = position[rows] + bits.first_mark(marks)
@@ -86,120 +78,134 @@ def _finish(batch: JsonBytes, position: Ints) -> tuple[Ints, Mask, Mask]:
         rows = rows[~closed]
         if not len(rows):
             return position, ok, escaped
-    raw = batch.raw
-    for row in rows.tolist():
-        match = _REST_OF_TEXT.match(raw, int(position[row]))
-        if match:
-            escaped[row] |= b"\\" in match[0]
-            position[row], ok[row] = match.end() - 1, True
+    position[rows], ok[rows], found_escapes = _look_up(batch, position[rows])
+    escaped[rows] |= found_escapes
     return position, ok, escaped
 
 
+def _look_up(batch: JsonBytes, position: Ints) -> tuple[Ints, Mask, Mask]:
+    """As `_finish` for texts that go on for long: by the places of all quotes and all escapes of the batch."""
+    if batch.marks is None:
+        batch.marks = _marks(batch)
+    quotes, escapes = batch.marks
+    index = np.searchsorted(quotes, position)
+    ok: Mask = index < len(quotes)
+    quote = quotes.take(index, mode="clip") if len(quotes) else position.copy()
+    index = np.searchsorted(escapes, position)
+    escaped: Mask = index < np.searchsorted(escapes, quote)
+    return quote, ok, escaped
+
+
+def _marks(batch: JsonBytes) -> tuple[Ints, Ints]:
+    """The positions of all quotes that can end a text, and of all escapes; of millions of either, none."""
+    none = np.zeros(0, np.int64)
+    escapes = none
+    data = batch.bytes[: batch.size + 1]
+    found = data == bits.QUOTE
+    if batch.escapes:
+        slashes = data == bits.BACKSLASH
+        if np.count_nonzero(slashes) > _MOST_MARKS:
+            return none, none
+        escapes = _escape_places(np.flatnonzero(slashes))
+        found[escapes + 1] = False
+    return (np.flatnonzero(found) if np.count_nonzero(found) <= _MOST_MARKS else none), escapes
+
+
+def _escape_places(slashes: Ints) -> Ints:
+    """Which backslashes begin an escape, given all of them."""
+    follows = np.zeros(len(slashes), bool)
+    np.equal(slashes[1:], slashes[:-1] + 1, out=follows[1:])
+    if not follows.any():
+        return slashes
+    index = np.arange(len(slashes))
+    first = np.maximum.accumulate(np.where(follows, 0, index))
+    begins: Mask = (index - first) & 1 == 0
+    return slashes[begins]
+
+
 def unescape(batch: JsonBytes, start: Ints, quote: Ints) -> tuple[Ints, Ints, Mask]:
-    """The texts without their escapes, kept apart; returns where they are, and which escapes are well-formed.
+    """The texts without their escapes, kept apart; returns where they are, and whose escapes are well-formed.
 
     Lone surrogates count as malformed: UTF-8 has no room for them.
     """
-    texts = batch.texts(start, quote)
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[: len(texts) + 1].astype(np.int64)
-    data = np.frombuffer(texts.buffers()[2], np.uint8)[: offsets[-1]].copy()
-    place = _escape_places(data)
-    counts = np.diff(np.searchsorted(place, offsets))
-    escapes = _Escapes(place, np.repeat(np.arange(len(texts)), counts), data)
-    ok = np.ones(len(texts), bool)
-    ok[escapes.owner[~escapes.check(offsets)]] = False
-    kept = data[escapes.write(data)]
-    dropped = np.bincount(escapes.owner, escapes.dropped, len(texts)).astype(np.int64)
-    offsets[1:] -= np.cumsum(dropped)
-    offsets += batch.append(kept)
-    return offsets[:-1], offsets[1:], ok
+    if int((quote - start).sum()) > batch.size:
+        # rows that read along with another one have its text, which may be long
+        _, first, places = np.unique(start, return_index=True, return_inverse=True)
+        if len(first) < len(start):
+            begin, end, ok = unescape(batch, start[first], quote[first])
+            return begin[places], end[places], ok[places]
+    quoted = batch.texts(start - 2, quote + 1)
+    offsets = np.frombuffer(quoted.buffers()[1], np.int32)[: len(quoted) + 1]
+    data = bytearray(memoryview(quoted.buffers()[2])[: offsets[-1]])
+    # each text has its quotes and one character before them: together they are nearly a JSON array
+    np.frombuffer(data, np.uint8)[offsets[:-1]] = bits.COMMA
+    found = _decoded(data)
+    if found is None:
+        found = pa.concat_arrays(
+            [_decoded(data[first:end]) or _MALFORMED for first, end in itertools.pairwise(offsets.tolist())]
+        )
+    ends = np.frombuffer(found.buffers()[1], np.int32)[: len(found) + 1].astype(np.int64)
+    ends += batch.append(np.frombuffer(found.buffers()[2] or b"", np.uint8)[: ends[-1]])
+    return ends[:-1], ends[1:], np.asarray(found.is_valid())
 
 
-def _escape_places(data: Bytes) -> Ints:
-    """Where escapes begin, in texts that don't end inside of one."""
-    place = np.flatnonzero(data == bits.BACKSLASH)
-    follows = np.zeros(len(place), bool)
-    np.equal(place[1:], place[:-1] + 1, out=follows[1:])
-    if not follows.any():
-        return place
-    index = np.arange(len(place))
-    first = np.maximum.accumulate(np.where(follows, 0, index))
-    begins: Mask = (index - first) & 1 == 0
-    return place[begins]
+def _decoded(data: bytearray) -> pa.StringArray | None:
+    """The texts of strings with a comma before each one; None if one of them is malformed."""
+    data[:1] = b"["
+    try:
+        return pa.array(_DECODER.decode(f"{data.decode()}]"), pa.string())
+    except (json.JSONDecodeError, UnicodeEncodeError):
+        return None
 
 
-class _Escapes:
-    """The escapes at some places, each with the text that owns it; `dropped` is how many bytes each one loses."""
-
-    def __init__(self, place: Ints, owner: Ints, data: Bytes) -> None:
-        self.place, self.owner = place, owner
-        self._kind = data.take(place + 1, mode="clip")
-        self.dropped = np.ones(len(place), np.int64)
-        rows = np.flatnonzero(self._kind == ord("u"))
-        self._rows = rows
-        digits = [_HEX[data.take(place[rows] + at, mode="clip")] for at in range(2, 6)]
-        self._hex = np.maximum.reduce(digits) < 16
-        self._code = (digits[0] << 12) | (digits[1] << 8) | (digits[2] << 4) | digits[3]
-        half = (self._code & 0xF800) == 0xD800
-        low = half & (self._code & 0x400 != 0)
-        at = place[rows]
-        pair = np.zeros(len(rows), bool)
-        pair[:-1] = low[1:] & (half & ~low)[:-1] & (at[1:] == at[:-1] + 6) & (owner[rows[1:]] == owner[rows[:-1]])
-        self._second = np.zeros(len(rows), bool)
-        self._second[1:] = pair[:-1]
-        self._lone = half & ~pair & ~self._second
-        self._code[pair] = 0x10000 + ((self._code[pair] & 0x3FF) << 10) + (self._code[1:][pair[:-1]] & 0x3FF)
-
-    def check(self, end: Ints) -> Mask:
-        """Which escapes are well-formed, given the offsets of the texts. Only these are written."""
-        ok: Mask = _PLAIN_ESCAPES[self._kind] > 0
-        rows = self._rows
-        ok[rows] = self._hex & ~self._lone & (self.place[rows] + 6 <= end[self.owner[rows] + 1])
-        # the first half of a pair is as good as the second
-        fine = ok[rows]
-        fine[:-1] &= ~self._second[1:] | fine[1:]
-        fine[1:] &= ~self._second[1:] | fine[:-1]
-        ok[rows] = fine
-        self._ok = ok
-        return ok
-
-    def write(self, data: Bytes) -> Mask:
-        """Write what the escapes stand for over them; returns which bytes of the data stay."""
-        kept = np.ones(len(data), bool)
-        self.dropped *= self._ok
-        plain = self.place[self._ok & (self._kind != ord("u"))]
-        data[plain] = _PLAIN_ESCAPES[data[plain + 1]]
-        kept[plain + 1] = False
-        fine = self._ok[self._rows]
-        rows, code = self._rows[fine], self._code[fine]
-        if len(rows):
-            self.dropped[rows] = _write_codes(data, kept, self.place[rows], np.where(self._second[fine], -1, code))
-        return kept
+def _write_trees(batch: JsonBytes, position: Ints) -> tuple[Ints, Ints, Ints, Mask]:
+    """Write the objects and arrays at some positions as texts; returns where these are, the ends, and what is fine."""
+    # some rows only read along with another one, at the same place
+    position, places = np.unique(position, return_inverse=True)
+    stop = batch.end.take(np.searchsorted(batch.end, position, "right"), mode="clip")
+    stop = np.minimum(stop, position + _LONGEST_TREE)
+    found = [_tree_text(batch.raw[at:end]) for at, end in zip(position.tolist(), stop.tolist(), strict=True)]
+    texts = [text for text, _ in found]
+    size, read = np.array([len(text) for text in texts]), np.array([length for _, length in found])
+    end = np.cumsum(size) + batch.append(np.frombuffer(b"".join(texts), np.uint8))
+    return (end - size)[places], end[places], (position + read)[places], (read > 0)[places]
 
 
-def _write_codes(data: Bytes, kept: Mask, place: Ints, code: Ints) -> Ints:
-    """Write characters in UTF-8 over escapes of six bytes, nothing for -1; returns how many bytes each one drops."""
-    length = np.searchsorted(_UTF8_LIMITS, code, "right")
-    for size in np.unique(length).tolist():
-        mine = length == size
-        at, bits_ = place[mine], code[mine]
-        for index in range(6):
-            kept[at + index] = index < size
-        for index in range(size - 1, 0, -1):
-            data[at + index] = 0x80 | (bits_ & 0x3F)
-            bits_ = bits_ >> 6
-        if size:
-            data[at] = bits_ | _UTF8_HEADS[size]
-    return 6 - length
+def _tree_text(data: bytearray) -> tuple[bytes, int]:
+    """The value that the data begin with, written without blanks, and how long it was; 0 if it is refused."""
+    try:
+        text = data.decode()
+        tree, end = _TREES.raw_decode(text)
+    except (ValueError, RecursionError):
+        return b"", 0
+    if text.find("\\u", 0, end) >= 0 or text.count("{", 0, end) + text.count("[", 0, end) > _MOST_LEVELS:
+        return b"", 0
+    return _COMPACT.encode(tree).encode(), end if text.isascii() else len(text[:end].encode())
+
+
+def _refuse(token: str) -> None:
+    raise ValueError
+
+
+def _short_integer(token: str) -> int:
+    if len(token) > _LONGEST_INTEGER:
+        raise ValueError
+    return int(token)
+
+
+_TREES = json.JSONDecoder(parse_int=_short_integer, parse_float=_refuse, parse_constant=_refuse)
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class TextNode(Node):
-    """CHAR, VARCHAR, STRING: strings as they are, numbers and booleans as their text, objects and arrays refused.
+    """CHAR, VARCHAR, STRING: strings as they are, numbers and booleans as their text, objects and arrays as theirs.
 
-    The tree reader writes numbers anew, so there only integers keep their text.
+    The tree reader writes numbers anew, so there only integers keep their text. Objects and arrays are written anew by
+    both: those with fractions or hexadecimal escapes, whose spelling is Java's, are refused.
     """
 
     dtypes = (bool, np.int64, np.int64)
+    margin = 1
 
     def __init__(self, *, streaming: bool) -> None:
         self._streaming = streaming
@@ -217,29 +223,37 @@ class TextNode(Node):
         return Scanned(end, ok, [valid, start, quote])
 
     def _others(self, batch: JsonBytes, window: Window, found: Scanned) -> None:
-        """Read what is no string: null, true, false, numbers."""
+        """Read what is no string: null, true, false, numbers, objects and arrays."""
         end, ok, (valid, start, quote) = found
         rows = np.flatnonzero(~ok)
         part = window.select(rows)
-        position, word = part.position, part.word(0)
-        length = np.zeros(len(rows), np.int64)
-        null = is_null(part)
-        length[null] = 4
-        length[((word & np.uint64(0xFFFFFFFF)) == _TRUE)] = 4
-        length[((word & _FIVE_BYTES) == _FALSE)] = 5
-        odd = np.flatnonzero(length == 0)
-        if len(odd):
-            number = read_number(batch, part.select(odd))
-            fine = number.ok
-            if not self._streaming:
-                zero = number.negative & (number.mantissa == 0)
-                fine &= number.exact & ~number.dotted & ~zero
-            length[odd] = np.where(fine, number.end - position[odd], 0)
+        position, null = part.position, is_null(part)
+        length = null * np.int64(4)
+        if not null.all():
+            self._read_others(batch, part, length)
         valid[rows[null]] = False
         ok[rows] = length > 0
         start[rows] = position
         end[rows] = position + length
         quote[rows] = np.where(null, position, end[rows])
+        first = part.first()
+        rows = rows[(length == 0) & ((first == bits.OPEN_OBJECT) | (first == bits.OPEN_ARRAY))]
+        if len(rows):
+            start[rows], quote[rows], end[rows], ok[rows] = _write_trees(batch, start[rows])
+
+    def _read_others(self, batch: JsonBytes, window: Window, length: Ints) -> None:
+        """Find out how long what is no null is."""
+        word = window.word(0)
+        length[((word & np.uint64(0xFFFFFFFF)) == _TRUE)] = 4
+        length[((word & _FIVE_BYTES) == _FALSE)] = 5
+        odd = np.flatnonzero(length == 0)
+        if len(odd):
+            number = read_number(batch, window.select(odd))
+            fine = number.ok
+            if not self._streaming:
+                zero = number.negative & (number.mantissa == 0)
+                fine &= number.exact & ~number.dotted & ~zero
+            length[odd] = np.where(fine, number.end - window.position[odd], 0)
 
     def build(self, batch: JsonBytes, payload: Payload) -> pa.Array:
         valid, start, end = payload
@@ -255,6 +269,7 @@ class BytesNode(Node):
     """BINARY, VARBINARY, BYTES: strings of base64 in its one canonical spelling; everything else is refused."""
 
     dtypes = (bool, np.int64, np.int64)
+    margin = 1
 
     def scan(self, batch: JsonBytes, window: Window) -> Scanned:
         start, quote, ok, escaped = read_text(batch, window)

@@ -102,6 +102,7 @@ class DateNode(ScalarNode):
     """DATE: `"2024-01-31"`, years from 0001 to 9999; everything else is refused."""
 
     dtypes = (bool, np.int32)
+    margin = 1
 
     def read(self, batch: JsonBytes, window: Window) -> tuple[Ints, Mask, Column]:
         ok = window.first() == bits.QUOTE
@@ -120,6 +121,7 @@ class TimeNode(ScalarNode):
     """TIME: `"12:13:14"` with up to nine digits of a second, of which three count; everything else is refused."""
 
     dtypes = (bool, np.int64)
+    margin = 1
 
     def read(self, batch: JsonBytes, window: Window) -> tuple[Ints, Mask, Column]:
         ok = window.first() == bits.QUOTE
@@ -143,6 +145,7 @@ class TimestampNode(ScalarNode):
     """TIMESTAMP and TIMESTAMP_LTZ: a date that exists, a time with seconds and up to nine digits of a second."""
 
     dtypes = (bool, np.int64)
+    margin = 1
 
     def __init__(self, *, iso: bool, local: bool) -> None:
         self._kind = pa.timestamp("us", "UTC" if local else None)

@@ -55,19 +55,26 @@ find_java() {
         "Or name one: JAVA_HOME=/path/to/jdk $0"
 }
 
-# make_env FOLDER CONSTRAINTS: an environment with the checkout installed editable; quick when nothing changed.
-make_env() {
-    local folder=$1 constraints=$2 stamp=$1/.kvformat-stamp wanted spark
-    spark=$(sed -n 's/^pyspark==//p' "$constraints")
-    wanted=$(cat pyproject.toml setup.py _kvformat_alias.py "$constraints" scripts/_setup.sh | cksum)" in $PWD"
-    if [ -x "$folder/bin/python" ] && [ -e build/editable/kvformat/codecs ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
-        return
-    fi
+# fill_env FOLDER CONSTRAINTS: an environment with the packages of the list. Different folders may be filled at once.
+fill_env() {
+    local folder=$1 constraints=$2 stamp=$1/.packages-stamp wanted
+    wanted="$(cat "$constraints" scripts/_setup.sh | cksum) in $PWD"
+    if [ -x "$folder/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then return; fi
     find_python
-    say "Making $folder with PySpark $spark (a download of 450 MB and some minutes, the first time)"
-    rm -f "$stamp"
+    say "Making $folder with PySpark $(sed -n 's/^pyspark==//p' "$constraints") (a download of 450 MB and some minutes, the first time)"
     "$python" -m venv --clear "$folder"
-    "$folder/bin/python" -m pip install -q --disable-pip-version-check --no-input -c "$constraints" -e '.[spark,dev]'
+    "$folder/bin/python" -m pip install -q --disable-pip-version-check --no-input -r "$constraints"
+    printf '%s\n' "$wanted" >"$stamp"
+}
+
+# make_env FOLDER CONSTRAINTS: an environment with the checkout installed editable too; quick when nothing changed.
+make_env() {
+    local folder=$1 constraints=$2 stamp=$1/.kvformat-stamp wanted
+    fill_env "$folder" "$constraints"
+    wanted=$(cat pyproject.toml setup.py _kvformat_alias.py | cksum)
+    if [ -e build/editable/kvformat/codecs ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then return; fi
+    "$folder/bin/python" -m pip install -q --disable-pip-version-check --no-input --no-build-isolation \
+        -c "$constraints" -e '.[spark,dev]'
     printf '%s\n' "$wanted" >"$stamp"
 }
 

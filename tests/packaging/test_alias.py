@@ -70,15 +70,16 @@ def test_start_up_loads_one_module(bare, with_wheel, with_editable) -> None:
     assert editable - plain == {"_kvformat_alias"}
 
 
-def test_start_up_costs_less_than_a_millisecond(installed) -> None:
-    def microseconds() -> int:
+def test_start_up_costs_a_fraction_of_pythons_own(installed) -> None:
+    def microseconds() -> tuple[int, int]:
         command = [installed.executable, "-X", "importtime", "-c", "import codecs"]
         told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=installed.folder).stderr
-        (line,) = (line for line in told.splitlines() if line.endswith("_kvformat_alias"))
-        return int(re.split(r"[:|]", line)[2])
+        times = {name: int(time) for time, name in re.findall(r"(\d+) \| +(\S+)$", told, re.MULTILINE)}
+        return times["_kvformat_alias"], times["site"]
 
     # The best of several: other processes may be running.
-    assert min(microseconds() for _ in range(5)) < 1000
+    ours, pythons = (min(times) for times in zip(*(microseconds() for _ in range(5)), strict=True))
+    assert ours < pythons / 4
 
 
 def test_missing_dependency_is_told(with_wheel) -> None:

@@ -248,6 +248,7 @@ def test_native_and_arrow_write_the_same_behind_the_id(spark: Any, registry: Reg
     assert native[2] is None
 
 
+@pytest.mark.once
 @pytest.mark.services
 def test_a_registry_killed_in_the_middle_of_a_job(spark: Any, tmp_path: Path) -> None:
     """The messages of one id are read before, those of the other after it comes back: none is lost or wrong."""
@@ -289,7 +290,7 @@ def test_a_registry_killed_in_the_middle_of_a_job(spark: Any, tmp_path: Path) ->
         put("1.txt", ids[0], 0)
         query.processAllAvailable()
         server.kill()
-        restart = threading.Timer(3, server.start)
+        restart = threading.Timer(1, server.start)
         restart.start()
         put("2.txt", ids[0], 100)
         put("3.txt", ids[1], 200)
@@ -304,6 +305,7 @@ def test_a_registry_killed_in_the_middle_of_a_job(spark: Any, tmp_path: Path) ->
     assert {row.b for row in rows} == {"x"}
 
 
+@pytest.mark.once
 def test_vectors_through_columns(spark: Any, time_zone: str) -> None:
     """A sample of the golden vectors: the Column gives the kernel's rows and errors."""
     chosen = [

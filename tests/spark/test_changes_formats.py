@@ -134,9 +134,12 @@ def test_filters_and_mistakes(spark: Any) -> None:
         get_format("debezium-json", {"schema-include": "true"}).encode("row", "i INT")
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"encode.ignore-null-fields": "true", "timestamp-format.standard": "ISO-8601"}]
-)
+@pytest.mark.parametrize("options", [
+    {},
+    pytest.param(
+        {"encode.ignore-null-fields": "true", "timestamp-format.standard": "ISO-8601"}, marks=pytest.mark.once
+    ),
+])  # fmt: skip
 @pytest.mark.parametrize("format", _FORMATS)
 def test_both_engines_write_what_the_kernel_writes(
     spark: Any, time_zone: str, format: str, options: dict[str, str]
@@ -164,6 +167,7 @@ def test_a_kind_that_is_none_fails_in_both_engines(spark: Any) -> None:
             frame.select(written).collect()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("format", _FORMATS)
 def test_vectors_through_columns(spark: Any, format: str) -> None:
     """A sample of the golden vectors: the Column gives the kernel's rows and errors."""

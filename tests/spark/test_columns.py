@@ -212,6 +212,7 @@ def test_raw_columns(spark: Any, schema: str, options: dict[str, str], values: l
     assert [row["again"] for row in rows] == values
 
 
+@pytest.mark.once
 def test_vectors_through_columns(spark: Any, time_zone: str) -> None:
     """A sample of the golden vectors: the Column gives the kernel's rows and errors."""
     chosen = [

@@ -51,6 +51,8 @@ _OPTIONS: list[dict[str, str]] = [
     {},
     {"null-literal": "NULL", "write-bigdecimal-in-scientific-notation": "true"},
     {"field-delimiter": ";", "quote-character": "'", "escape-character": "\\", "array-element-delimiter": ","},
+]
+_MORE_OPTIONS: list[dict[str, str]] = [
     {"field-delimiter": "\\t", "escape-character": "^"},
     {"field-delimiter": "é", "null-literal": "n,a"},
     {"disable-quote-character": "true", "field-delimiter": "|"},
@@ -130,7 +132,9 @@ def _rows(spark: Any) -> Any:
     return frame.withColumn("t", F.col("t").cast(spark_schema(row)["t"].dataType))
 
 
-@pytest.mark.parametrize("options", _OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    "options", [*_OPTIONS, *(pytest.param(more, marks=pytest.mark.once) for more in _MORE_OPTIONS)], ids=str
+)
 def test_the_native_engine_writes_the_kernels_bytes(spark: Any, time_zone: str, options: dict[str, str]) -> None:
     format, frame = get_format("csv", options), _rows(spark)
     row = F.struct(*frame.columns)

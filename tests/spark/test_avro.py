@@ -221,13 +221,16 @@ def test_a_registry_that_only_the_executors_reach(spark: Any, registry: Registry
 def test_a_registry_that_is_down_fails_the_job_whatever_the_policy(spark: Any, registry: Registry) -> None:
     options = {"url": registry.url.replace("://", "://alice:sesame-open@"), "registry-retries": "0"}
     decoded = get_format("avro-confluent", options).decode("value", "a BIGINT", errors="capture")
-    frame = _frame(spark, [b"\0\0\0\x10\x01\x00"]).select("n", decoded.alias("v"))
+    frame, other = (
+        _frame(spark, [b"\0\0\0\x10" + number + b"\x00"]).select("n", decoded.alias("v"))
+        for number in (b"\x01", b"\x02")
+    )
     (unknown,) = _collected(frame)
     assert "Could not find schema with id 4097" in unknown["error"]["reason"]
     registry.failing = 1000
     try:
-        with pytest.raises(Exception, match=r"SchemaRegistryError.*schema id 4097") as caught:
-            frame.collect()
+        with pytest.raises(Exception, match=r"SchemaRegistryError.*schema id 4098") as caught:
+            other.collect()
     finally:
         registry.failing = 0
     assert "sesame" not in str(caught.value)

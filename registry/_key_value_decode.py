@@ -68,6 +68,7 @@ class _Stage:
         self.of_value = [column for column in self.metadata if column.of_value is not None]
         self.of_kafka = [column for column in self.metadata if column.of_value is None]
         self.extras = [name for name in _ERROR_EXTRAS if self.capture and name in self.given]
+        self.last = [ROW_KIND] * self.codec.has_kinds + [ROW_INDEX] * row_index + [ERROR] * self.capture
         self._check_names([*(column.name for column in extra)])
         if "value" not in self.given:
             raise SchemaError("the DataFrame has no column 'value'", field="value")
@@ -78,8 +79,7 @@ class _Stage:
             )
 
     def _check_names(self, extra: Sequence[str]) -> None:
-        names = [column.name for column in self.plan.table.columns] + [*extra]
-        names += [ROW_KIND] * self.codec.has_kinds + [ROW_INDEX] * self.row_index + [ERROR] * self.capture
+        names = [*(column.name for column in self.plan.table.columns), *extra, *self.last]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ConfigurationError(f"the result would have two columns '{twice}'; give one another name", field=twice)
@@ -100,13 +100,13 @@ class _Stage:
         records = self._input()
         fields = [(field.type, field.name) for field in self.codec.physical.fields]
         fields += [(column.given, column.name) for column in self.of_value]
+        fields += [(column.given, column.name) for column in self.of_kafka]
+        names = self._wire_names([name for _, name in fields])
         wire = T.StructType()
-        for i, (t, _) in enumerate(fields):
-            wire.add(f"c{i}", spark_type(t, wire=True))
-        for i, column in enumerate(self.of_kafka):
-            wire.add(f"m{i}", spark_type(column.given, wire=True))
+        for name, (t, _) in zip(names, fields, strict=True):
+            wire.add(name, spark_type(t, wire=True))
         if self.codec.has_kinds:
-            wire.add(ROW_KIND, T.StringType())
+            wire.add(ROW_KIND, T.StringType(), metadata={KINDS_KEY: "+U,-D"} if self.codec.upsert else None)
         if self.row_index:
             wire.add(ROW_INDEX, T.IntegerType())
         if self.capture:
@@ -118,12 +118,19 @@ class _Stage:
             len(self.of_kafka),
             tuple(self.extras),
             records.columns[0] == "k",
+            tuple(wire.names),
             self.row_index,
         )
         decoded = records.mapInArrow(work.mapped(), wire)
-        places = {name: f"c{i}" for i, (_, name) in enumerate(fields)}
-        places |= {column.name: f"m{i}" for i, column in enumerate(self.of_kafka)}
-        return decoded.select(self._output(places))
+        return decoded.select(self._output(dict(zip([name for _, name in fields], names, strict=True))))
+
+    def _wire_names(self, names: list[str]) -> list[str]:
+        """The names that the stage's columns have: their own, so that Spark need not copy rows to rename them.
+
+        Others where two names differ in nothing but letter case.
+        """
+        clash = len({name.lower() for name in [*names, *self.last]}) < len(names) + len(self.last)
+        return [f"c{i}" for i in range(len(names))] if clash else names
 
     def _error_type(self, records: DataFrame) -> T.StructType:
         found = T.StructType([T.StructField(n, T.StringType()) for n in ("part", "reason")])
@@ -141,12 +148,11 @@ class _Stage:
         columns = []
         for name, t in types.items():
             wire, plain = spark_type(given[name], wire=True), spark_type(nullable(t))
-            column = F.col(places[name])
-            columns.append((column if wire == plain else column.cast(plain)).alias(name))
-        if self.codec.has_kinds:
-            kinds = {KINDS_KEY: "+U,-D"} if self.codec.upsert else {}
-            columns.append(F.col(ROW_KIND).alias(ROW_KIND, metadata=kinds))
-        return [*columns, *map(F.col, [ROW_INDEX] * self.row_index + [ERROR] * self.capture)]
+            column = F.col(quoted(places[name]))
+            if wire != plain:
+                column = column.cast(plain)
+            columns.append(column if wire == plain and places[name] == name else column.alias(name))
+        return [*columns, *map(F.col, self.last)]
 
     # --- tolerated errors ----------------------------------------------------------------------------------
 
@@ -159,7 +165,7 @@ class _Stage:
                 "decode in foreachBatch, on its DataFrame, or set the option to -1",
                 option="ingestion.error-tolerance.max-count",
             )
-        work = _Work(self.codec, (), "count", 0, (), self.codec.key_format is not None)
+        work = _Work(self.codec, (), "count", 0, (), self.codec.key_format is not None, ("reason",))
         columns = [_binary(self.given, "key").alias("k")] if self.codec.key_format is not None else []
         records = self.df.select(*columns, _binary(self.given, "value").alias("v"))
         faults = records.mapInArrow(work.mapped(), "reason STRING").limit(most + 1).collect()
@@ -181,6 +187,7 @@ class _Work:
     kafka_columns: int
     extras: tuple[str, ...]
     has_key: bool
+    names: tuple[str, ...]
     row_index: bool = False
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -201,23 +208,19 @@ class _Work:
         rows = self.codec.decode(key, value, self.metadata, skips_are_faults=capture, fault_rows=capture)
         if self.policy == "count":
             reasons = pa.nulls(0, pa.string()) if rows.reasons is None else rows.reasons.drop_null()
-            return pa.RecordBatch.from_arrays([reasons], ["reason"])
+            return pa.RecordBatch.from_arrays([reasons], self.names)
         if self.policy == "raise" and rows.reasons is not None:
             raise self._error(rows, key, value)
         places = None if rows.records is None else pa.array(rows.records)
         kafka = beside[: self.kafka_columns]
         result = [*rows.columns, *(kafka if places is None else [column.take(places) for column in kafka])]
-        names = [f"c{i}" for i in range(len(rows.columns))] + [f"m{i}" for i in range(len(kafka))]
         if self.codec.has_kinds:
             result.append(rows.kinds)
-            names.append(ROW_KIND)
         if self.row_index:
             result.append(rows.indexes())
-            names.append(ROW_INDEX)
         if capture:
             result.append(self._captured(rows, key, value, beside[self.kafka_columns :], places))
-            names.append(ERROR)
-        return pa.RecordBatch.from_arrays(result, names)
+        return pa.RecordBatch.from_arrays(result, self.names)
 
     def _captured(
         self,

@@ -611,3 +611,11 @@ def test_a_stream_is_decoded_and_encoded(spark: Any, tmp_path: Path) -> None:
     query.awaitTermination()
     records = {(row["key"], row["value"]) for row in _dicts(spark.read.parquet(str(tmp_path / "out")))}
     assert records == {(b'{"id":1}', b'{"id":1,"v":"a"}'), (b'{"id":1}', None)}
+
+
+def test_names_that_differ_in_letter_case_or_have_dots(spark: Any) -> None:
+    kv = KeyValueFormat("A STRING, a BIGINT, `b.c` INT, Row_Kind INT", {"format": "debezium-json"})
+    message = b'{"before":null,"after":{"A":"x","a":5,"b.c":6,"Row_Kind":7},"op":"c"}'
+    decoded = kv.decode(spark.createDataFrame([(message,)], "value BINARY"))
+    assert decoded.columns == ["A", "a", "b.c", "Row_Kind", "row_kind"]
+    assert [tuple(row) for row in decoded.collect()] == [("x", 5, 6, 7, "+I")]

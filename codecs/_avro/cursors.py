@@ -39,7 +39,6 @@ class Batch(MessageBytes):
     def __init__(self, messages: Any) -> None:
         super().__init__(messages)
         self.refused: Mask = np.zeros(len(messages), bool)
-        self.refusals = 0
         self.doubles = np.ndarray((len(self.bytes) - 7,), "<f8", self.bytes.data, strides=(1,))
         self.floats = np.ndarray((len(self.bytes) - 3,), "<f4", self.bytes.data, strides=(1,))
 
@@ -85,7 +84,6 @@ class Lanes:
     def refuse(self, lanes: Ints) -> None:
         """Leave messages to the exact reader."""
         self.batch.refused[self.row[lanes]] = True
-        self.batch.refusals += 1
         self.pos, self.end = self.pos.copy(), self.end.copy()
         self.pos[lanes] = self.end[lanes] = self.batch.size
 

@@ -64,7 +64,6 @@ class RowNode(Node):
         # a name that cannot stand in a message unescaped is never matched; its messages are refused
         plain = [json.dumps(name, ensure_ascii=False) == f'"{name}"' for name in names]
         self.keys = [name.encode() if fine else None for name, fine in zip(names, plain, strict=True)]
-        self.literals = [Literal(b'"' + key + b'"') if key is not None else None for key in self.keys]
         self._skip = SkipNode()
         self._plans: dict[Layout, _Plan] = {}
         self._learned: Layout | None = None

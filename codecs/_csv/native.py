@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _PLAIN_SCALE = 6  # a cast writes no exponent for decimals of so many digits after the point
 _ALWAYS_THERE = {"DATE": "-", "TIME": ":", "TIMESTAMP": " -:", "TIMESTAMP_LTZ": " -:Z"}
+_OF_TIMES = "0123456789+-:. Z"
+"""What can be in the text of a date or time."""
 
 
 def encode_native(row: Column, schema: FlinkType, settings: WriteSettings) -> Column:
@@ -100,17 +102,21 @@ class _Encoder:
         from pyspark.sql import functions as F
 
         if any(self._quoting.is_unsafe(character) for character in _ALWAYS_THERE.get(t.root, "")):
-            return F.concat(F.lit(quote), self._doubled(text), F.lit(quote))
+            found_there = [character for character in self._quoting.doubled if character in _OF_TIMES]
+            return F.concat(F.lit(quote), _with_doubled(text, found_there), F.lit(quote))
         octets, units = F.octet_length(text), F.octet_length(F.encode(text, "UTF-16LE"))
         unsafe = text.rlike(self._quoting.pattern) | ((octets > MOST_UNQUOTED) & (units > 2 * MOST_UNQUOTED))
         if self._quoting.is_unsafe(" "):
             unsafe = text.contains(" ") | unsafe  # by far the most frequent reason, and the cheapest to see
-        return F.when(unsafe, F.concat(F.lit(quote), self._doubled(text), F.lit(quote))).otherwise(text)
+        doubled = _with_doubled(text, self._quoting.doubled)
+        return F.when(unsafe, F.concat(F.lit(quote), doubled, F.lit(quote))).otherwise(text)
 
-    def _doubled(self, text: Column) -> Column:
-        from pyspark.sql import functions as F
 
-        for character in self._quoting.doubled:  # `replace` is several times as slow to find nothing as `contains`
-            doubled = F.replace(text, F.lit(character), F.lit(character * 2))
-            text = F.when(text.contains(character), doubled).otherwise(text)
-        return text
+def _with_doubled(text: Column, characters: list[str]) -> Column:
+    """The text with each of these characters written twice."""
+    from pyspark.sql import functions as F
+
+    for character in characters:  # `replace` is several times as slow to find nothing as `contains`
+        doubled = F.replace(text, F.lit(character), F.lit(character * 2))
+        text = F.when(text.contains(character), doubled).otherwise(text)
+    return text

@@ -196,6 +196,19 @@ def test_decimals_are_rounded_as_java_does() -> None:
         assert rows.values.field(0).to_pylist() == wanted
 
 
+def test_decimals_that_arrow_divides_wrongly() -> None:
+    near = [power + step for power in (2**62, 2**63, 2**64) for step in range(-3, 4)]
+    digits = [str(number * 10**zeros) for number in near for zeros in range(19)]
+    texts = [f"{text[: len(text) - places]}.{text[len(text) - places :]}" for text in digits for places in range(19)]
+    texts = [text for text in texts if len(text.partition(".")[0]) <= 20]
+    for scale in (0, 1, 3, 17, 18):
+        t = f"DECIMAL(38, {scale})"
+        read = scalar_converter(parse_type(t))
+        batch = pa.array([text.encode() for text in ["1e0", *texts]])  # the first one keeps it from one cast of all
+        found = get_format("csv").decode_batch(batch, f"v {t}").rows.values.field(0).to_pylist()
+        assert found == [read(text) for text in ["1e0", *texts]]
+
+
 def test_a_batch_of_nulls_and_texts() -> None:
     batch = [b"NULL,NULL", b"null,NUL", b",", b'"NULL",x', b"NULLE,1"]
     for literal, rows in (

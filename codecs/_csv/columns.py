@@ -235,25 +235,33 @@ class _Floating(_Cast):
 
 
 class _Decimal(_Cast):
-    """Rounded half up to the scale, null where it does not fit."""
+    """Rounded half up to the scale, null where it does not fit.
+
+    The text is rounded, not the number: Arrow's division of decimals, which its rounding and its casts to a smaller
+    scale rest on, is wrong for some (9223372036854775806 with 18 digits behind the point by 10**15).
+    """
 
     pattern = r"^-?(?:[0-9]{1,19}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})$"
     trims = False
-    _wide = pa.decimal128(38, 18)
 
     def __init__(self, t: FlinkType) -> None:
         super().__init__(t)
-        self._scale, self._whole = t.scale or 0, (t.precision or 0) - (t.scale or 0)
+        scale, self._whole = t.scale or 0, (t.precision or 0) - (t.scale or 0)
+        self._digits = min(scale, 18)
+        self._parts = rf"^-?(?P<kept>[0-9]*(?:\.[0-9]{{0,{self._digits}}})?)(?P<next>[0-9]?)"
 
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)
 
     def _careful(self, texts: pa.StringArray) -> Read:
-        numbers = texts.cast(self._wide)
-        if self._scale < self._wide.scale:
-            numbers = pc.round(numbers, self._scale, "half_towards_infinity")
-        if self._whole < self._wide.precision - self._wide.scale:
-            fits = pc.less(pc.abs(numbers), pa.scalar(Decimal(10**self._whole), self._wide))
+        kind = pa.decimal128(19 + self._digits, self._digits)
+        kept, following = pc.extract_regex(texts, self._parts).flatten()
+        numbers = pc.binary_join_element_wise("0", kept, "").cast(kind)
+        last = pa.scalar(Decimal(1).scaleb(-self._digits), kind)
+        numbers = pc.if_else(pc.greater_equal(following, "5"), pc.add(numbers, last), numbers)
+        numbers = pc.if_else(pc.starts_with(texts, "-"), pc.negate(numbers), numbers)
+        if self._whole < 20:
+            fits = pc.less(pc.abs(numbers), pa.scalar(Decimal(10**self._whole), pa.decimal128(38, self._digits)))
             numbers = pc.if_else(fits, numbers, pa.scalar(None, numbers.type))
         return numbers.cast(self._kind), None
 

@@ -21,6 +21,7 @@ from kvformat.registry.errors import did_you_mean
 
 _BAD = "\ufffd"
 _UTF16 = ("UTF-16", "UTF-16BE", "UTF-16LE", "x-UTF-16LE-BOM")
+_JACKSON_BLOCK = 2 * 4000  # bytes of UTF-16
 _UTF32 = ("UTF-32", "UTF-32BE", "UTF-32LE", "X-UTF-32BE-BOM", "X-UTF-32LE-BOM")
 _UNICODE = ("UTF-8", *_UTF16, *_UTF32)
 # A surrogate written as UTF-8, whole or cut short: Java replaces it once, Python byte by byte.
@@ -268,14 +269,19 @@ def utf16_text(data: bytes, codec: str) -> str:
 
 
 def utf32_text(data: bytes, codec: str) -> tuple[str, bool]:
-    """Text of `utf-32-le` or `utf-32-be`, up to what is no code point, and whether there is such a thing.
+    """Text of `utf-32-le` or `utf-32-be` as far as it can be read, and whether something malformed follows it.
 
-    As Jackson's `UTF32Reader` has it, which takes surrogates, too.
+    As Jackson's `UTF32Reader` has it, which takes surrogates, too. It decodes blocks of 4000 UTF-16 units and gives
+    nothing of a block in which a number is no code point, but all that stands before a torn last character.
     """
     try:
         return data.decode(codec, "surrogatepass"), False
     except UnicodeDecodeError as fault:
-        return data[: fault.start].decode(codec, "surrogatepass"), True
+        text, torn = data[: fault.start].decode(codec, "surrogatepass"), fault.start + 4 > len(data)
+    if torn:
+        return text, True
+    units = text.encode("utf-16-le", "surrogatepass")
+    return units[: len(units) // _JACKSON_BLOCK * _JACKSON_BLOCK].decode("utf-16-le", "surrogatepass"), True
 
 
 def _utf32(name: str, data: bytes) -> str:

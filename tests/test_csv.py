@@ -347,6 +347,26 @@ def test_what_follows_the_record_may_be_malformed() -> None:
     assert [error is None for error in batch.errors.to_pylist()] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        ("1,x,2\n?", False),
+        ("1,x,2\ny?", False),
+        ("1,x,2\n" + "y" * 3993 + "?", False),
+        ("1,x,2\n" + "y" * 3994 + "?", True),
+        ("1,x,2\n" + "😀" * 1997 + "?", True),
+        ("1,x,2\n" + "y" * 8000 + "?", True),
+        ("1,x,2" + "0" * 3995 + "\ny?", False),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
+def test_utf_32_is_decoded_in_blocks(text: str, is_read: bool, encoding: str) -> None:
+    """What is no code point ("?" here) spoils the 4000 UTF-16 units it is among."""
+    message = text.encode(encoding).replace("?".encode(encoding), b"\x3f\x3f\x3f\x3f")
+    batch = get_format("csv").decode_batch(pa.array([message]), _THREE)
+    assert (batch.errors is None) is is_read
+
+
 def test_formats_are_values() -> None:
     format = get_format("csv", {"field-delimiter": ";", "null-literal": "NULL"})
     assert pickle.loads(pickle.dumps(format)) == format

@@ -1,8 +1,9 @@
 """The bytes of a message to text, as Jackson's csv reader finds and reads encodings.
 
 A byte order mark decides, else zero bytes among the first four, else it is UTF-8. Jackson decodes ahead of its
-parser but reports malformed bytes only when the parser gets there, so that what stands behind the record may be
-malformed. Rules: Jackson's `CsvParserBootstrapper`, `UTF8Reader` (csv) and `UTF32Reader`, Java's UTF-16 decoder.
+parser but reports malformed UTF-8 only when the parser gets there, so that what stands behind the record may be
+malformed; of UTF-32 it reports it with the block of text that it is in. Rules: Jackson's `CsvParserBootstrapper`,
+`UTF8Reader` (csv) and `UTF32Reader`, Java's UTF-16 decoder.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from kvformat.registry.errors import OptionError, did_you_mean, listed
 
 Direction = Literal["decode", "encode"]
 _MASK = "******"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _USERINFO = re.compile(r"://[^\s,\"']*@")
 OptionType = Literal["string", "boolean", "int", "long", "double", "enum", "duration", "memory", "list", "map"]
 
@@ -140,9 +141,12 @@ def _as_text(value: Any) -> str:
     """Options are texts, as in a WITH clause; a Python bool or number is taken as its text."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise ValueError(f"a text is needed, not {type(value).__name__}")
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"a text is needed, not {type(value).__name__}")
+    text = str(value)
+    if _SURROGATE.search(text):
+        raise ValueError("it has half of a character, which no message can have: a surrogate without its other half")
+    return text
 
 
 def options_table(specs: Sequence[Option]) -> str:

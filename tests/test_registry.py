@@ -141,6 +141,7 @@ def test_missing_pyspark_names_the_extra() -> None:
         ),
         ({"timestamp-format.standard": "iso-8601"}, "supported values are [SQL, ISO-8601]"),
         ({"ignore-parse-errors": None}, "a text is needed, not NoneType"),
+        ({"map-null-key.literal": "\ud800"}, "half of a character"),
     ],
 )
 def test_bad_options_fail_at_once(options: dict[str, Any], text: str) -> None:

@@ -237,30 +237,32 @@ class _Floating(_Cast):
 class _Decimal(_Cast):
     """Rounded half up to the scale, null where it does not fit.
 
-    The text is rounded, not the number: Arrow's division of decimals, which its rounding and its casts to a smaller
-    scale rest on, is wrong for some (9223372036854775806 with 18 digits behind the point by 10**15).
+    The text is rounded, not the number: Arrow's division of decimals is wrong for some (9223372036854775806 with 18
+    digits behind the point by 10**15). Its rounding rests on that; a cast to a smaller scale finds a remainder, and
+    refuses the text.
     """
 
-    pattern = r"^-?(?:[0-9]{1,19}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})$"
+    _most_whole, _most_behind = 19, 18  # digits before and behind the point
+    pattern = rf"^-?(?:[0-9]{{1,{_most_whole}}}(?:\.[0-9]{{0,{_most_behind}}})?|\.[0-9]{{1,{_most_behind}}})$"
     trims = False
 
     def __init__(self, t: FlinkType) -> None:
         super().__init__(t)
         scale, self._whole = t.scale or 0, (t.precision or 0) - (t.scale or 0)
-        self._digits = min(scale, 18)
+        self._digits = min(scale, self._most_behind)
         self._parts = rf"^-?(?P<kept>[0-9]*(?:\.[0-9]{{0,{self._digits}}})?)(?P<next>[0-9]?)"
 
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)
 
     def _careful(self, texts: pa.StringArray) -> Read:
-        kind = pa.decimal128(19 + self._digits, self._digits)
+        kind = pa.decimal128(self._most_whole + self._digits, self._digits)
         kept, following = pc.extract_regex(texts, self._parts).flatten()
         numbers = pc.binary_join_element_wise("0", kept, "").cast(kind)
         last = pa.scalar(Decimal(1).scaleb(-self._digits), kind)
         numbers = pc.if_else(pc.greater_equal(following, "5"), pc.add(numbers, last), numbers)
         numbers = pc.if_else(pc.starts_with(texts, "-"), pc.negate(numbers), numbers)
-        if self._whole < 20:
+        if self._whole <= self._most_whole:  # one more digit than there was may come from rounding
             fits = pc.less(pc.abs(numbers), pa.scalar(Decimal(10**self._whole), pa.decimal128(38, self._digits)))
             numbers = pc.if_else(fits, numbers, pa.scalar(None, numbers.type))
         return numbers.cast(self._kind), None

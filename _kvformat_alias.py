@@ -12,6 +12,7 @@ import codecs
 import sys
 
 NAMES = (
+    "KERNEL",
     "ChangelogMode",
     "DecodedBatch",
     "EncodedBatch",

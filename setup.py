@@ -1,19 +1,30 @@
-"""What pyproject.toml can't say: the packages behind the folders, and the .pth file of both kinds of wheel."""
+"""What pyproject.toml can't say: the packages behind the folders, the compiled kernel, the .pth file of both wheels.
+
+KVFORMAT_COMPILE=1 in the environment makes it an error that the kernel can't be compiled, and uses nothing that was
+compiled before; KVFORMAT_COMPILE=0 leaves the compiling out.
+"""
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import os
 import shutil
+import sys
 import zipfile
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
 
 ROOT = Path(__file__).resolve().parent
+sys.path.append(str(ROOT))
+
+import kernel_build  # noqa: E402  # builds don't run with the checkout on the path
+
 FOLDERS = ("registry", "codecs")
 PTH = "kvformat.pth"
 START_UP = "import _kvformat_alias; _kvformat_alias.install()\n"
@@ -54,8 +65,26 @@ def rewrite_as_pth(wheel: Path, pth: str) -> None:
             new.writestr(name, data)
 
 
+@functools.cache
+def kernel() -> dict[str, Path]:
+    """The kernel's extension modules; none where they can't be compiled, or are not wanted."""
+    choice = os.environ.get("KVFORMAT_COMPILE", "")
+    if choice not in ("", "0", "1"):
+        sys.exit(f"KVFORMAT_COMPILE is {choice!r}; allowed: 0, 1")
+    if choice == "0":
+        return {}
+    try:
+        return kernel_build.build(afresh=choice == "1")
+    except kernel_build.BuildError as error:
+        told = f"{error.output}\n{kernel_build.HINT.format(reason=error)}"
+        if choice == "1":
+            sys.exit(told)
+        print(told, file=sys.stderr, flush=True)
+        return {}
+
+
 class BuildPy(build_py):
-    """Adds the .pth to the wheel's root."""
+    """Adds the .pth to the wheel's root, and the kernel's extension modules."""
 
     def run(self) -> None:
         if not self.editable_mode:
@@ -64,10 +93,26 @@ class BuildPy(build_py):
         super().run()
         if not self.editable_mode:
             Path(self.build_lib, PTH).write_text(START_UP, encoding="utf-8")
+            for file, target in self.extensions().items():
+                shutil.copyfile(file, target)
+
+    def extensions(self) -> dict[Path, str]:
+        """Where each extension module goes: beside its source, which Python then passes over."""
+        folder = os.path.join(self.build_lib, *kernel_build.PACKAGE.split("."))
+        return {file: os.path.join(folder, name + kernel_build.SUFFIX) for name, file in kernel().items()}
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
-        pth = [] if self.editable_mode else [os.path.join(self.build_lib, PTH)]
-        return [*super().get_outputs(include_bytecode), *pth]
+        ours = [] if self.editable_mode else [os.path.join(self.build_lib, PTH), *self.extensions().values()]
+        return [*super().get_outputs(include_bytecode), *ours]
+
+
+class BdistWheel(bdist_wheel):
+    """A wheel for this platform if the kernel is compiled, otherwise one for all."""
+
+    def run(self) -> None:
+        self.root_is_pure = not kernel()
+        self.distribution.has_ext_modules = lambda: bool(kernel())
+        super().run()
 
 
 class EditableWheel(editable_wheel):
@@ -75,6 +120,7 @@ class EditableWheel(editable_wheel):
 
     def run(self) -> None:
         super().run()
+        kernel()  # so that the first import needn't
         (wheel,) = Path(self.dist_dir).glob("kvformat-*editable*.whl")
         rewrite_as_pth(wheel, f"{editable_tree()}\n{START_UP}")
 
@@ -87,6 +133,8 @@ setup(
     package_dir={f"kvformat.{folder}": folder for folder in FOLDERS},
     py_modules=["_kvformat_alias"],
     package_data={"": ["py.typed"]},
-    cmdclass={"build_py": BuildPy, "editable_wheel": EditableWheel},
+    # Of use to nobody else: what is compiled against them must be compiled by the same Cython, from the same source.
+    exclude_package_data={"": ["*.pxd"]},
+    cmdclass={"bdist_wheel": BdistWheel, "build_py": BuildPy, "editable_wheel": EditableWheel},
     options={"egg_info": {"egg_base": "build"}},
 )

@@ -6,6 +6,8 @@ this package does the same where the hook does not run (a zip given to `--py-fil
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import _kvformat_alias
 from kvformat.registry import (
     ChangelogMode,
@@ -24,7 +26,11 @@ from kvformat.registry import (
     split_errors,
 )
 
+if TYPE_CHECKING:
+    from kvformat.codecs._kernel import KERNEL
+
 __all__ = [
+    "KERNEL",
     "ChangelogMode",
     "DecodedBatch",
     "EncodedBatch",
@@ -42,3 +48,12 @@ __all__ = [
 ]
 
 _kvformat_alias.install()
+
+
+def __getattr__(name: str) -> object:
+    # Only the JSON formats load the kernel, and whoever asks which one it is.
+    if name == "KERNEL":
+        from kvformat.codecs._kernel import KERNEL
+
+        return KERNEL
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

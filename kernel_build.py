@@ -50,7 +50,8 @@ INLINE = ("CYTHON_INLINE", "inline __attribute__((always_inline))")
 HINT = """\
 The JSON kernel is not compiled: {reason}
 It works all the same, but reads many times slower. To compile it, install a C compiler and Python's headers
-(Debian, Ubuntu: apt-get install gcc libc6-dev python3-dev) and then kvformat again."""
+(Debian, Ubuntu: apt-get install gcc libc6-dev python3-dev) and then kvformat again, with pip's options
+--force-reinstall --no-deps --no-cache-dir."""
 
 
 class BuildError(Exception):

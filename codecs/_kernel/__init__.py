@@ -1,7 +1,7 @@
 """The kernel of the JSON reader: plain Python that Cython compiles, or that runs as it stands.
 
-Every `X.py` here with an `X.pxd` beside it is compiled where the wheel was built; `kernel_build.py` does it. Modules say
-`import` as usual and get what is there:
+Every `X.py` here with an `X.pxd` beside it is compiled by `kernel_build.py` where the wheel is made. Who imports such a
+module gets what is there:
 
     a wheel with extension modules       the compiled modules
     a wheel without them, a zip          the source
@@ -89,9 +89,9 @@ def _built() -> tuple[dict[str, str], str]:
 
 
 _ASKED = os.environ.get("KVFORMAT_KERNEL", "")
-COMPILED: Final[bool]
+_compiled, _WHY = _choose(_ASKED)
+COMPILED: Final = _compiled
 """Whether the modules of this package are the compiled ones."""
-COMPILED, _WHY = _choose(_ASKED)
 KERNEL: Final[Literal["compiled", "python"]] = "compiled" if COMPILED else "python"
 """The same as a word, for users: `kvformat.codecs.KERNEL`."""
 _ADVICE = (

@@ -28,7 +28,7 @@ class Reader:
         """All of them."""
         at = 0
         mantissa = 0
-        while at < self.data.shape[0]:
+        while at < len(self.data):
             mantissa = mantissa * 10 + (self.data[at] - ord("0"))
             at += 1
         if load(self.data, 0) & ONES:

@@ -25,7 +25,7 @@ class Longs:
 
     def add(self, value: int) -> int:
         """One more."""
-        if self.length == self.values.shape[0]:
+        if self.length == len(self.values):
             with cython.gil:
                 self.grow()
         self.values[self.length] = value

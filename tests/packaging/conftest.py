@@ -19,8 +19,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("pyproject.toml", "setup.py", "_kvformat_alias.py", "README.md", "LICENSE")
+SOURCES = ("pyproject.toml", "setup.py", "kernel_build.py", "_kvformat_alias.py", "MANIFEST.in", "README.md", "LICENSE")
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+PAIRS = sorted(file.stem for file in (ROOT / "codecs" / "_kernel").glob("*.pxd") if file.with_suffix(".py").exists())
+"""The kernel's modules that are compiled."""
+BUILT = Path("build", "kernel")
+NO_COMPILER = {"CC": "/nonexistent/cc", "PATH": "/nonexistent"}
 
 
 def run(command: Iterable[str | Path], *, cwd: Path, extra: dict[str, str] | None = None) -> str:
@@ -46,14 +50,14 @@ class Environment:
         """What is installed; folders don't count, pip leaves the empty one of a namespace behind."""
         return {path for path in self.folder.glob("lib/python*/site-packages/**/*") if not path.is_dir()}
 
-    def python(self, *arguments: str) -> str:
+    def python(self, *arguments: str, **extra: str) -> str:
         """Run Python in the environment's own folder, away from the checkout."""
-        return run([self.executable, *arguments], cwd=self.folder)
+        return run([self.executable, *arguments], cwd=self.folder, extra=extra)
 
-    def install(self, *arguments: str | Path) -> None:
+    def install(self, *arguments: str | Path, **extra: str) -> None:
         """Use the running environment's pip on this one."""
         options = ["install", "-q", "--no-deps", "--no-index", "--no-build-isolation"]
-        run([*PIP, "--python", self.executable, *options, *arguments], cwd=self.folder)
+        run([*PIP, "--python", self.executable, *options, *arguments], cwd=self.folder, extra=extra)
 
     def uninstall(self) -> None:
         run([*PIP, "--python", self.executable, "uninstall", "-q", "-y", "kvformat"], cwd=self.folder)
@@ -93,10 +97,8 @@ def new_environment(tmp_path_factory: pytest.TempPathFactory, dependencies: Path
     return new
 
 
-@pytest.fixture(scope="session")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what a build needs, so that nothing is left in the checkout."""
-    folder = tmp_path_factory.mktemp("source")
+def copy_sources(folder: Path) -> Path:
+    """What a build needs, so that nothing is left in the checkout."""
     for name in ("registry", "codecs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in SOURCES:
@@ -104,12 +106,33 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def build_wheel(source: Path, folder: Path, **extra: str) -> tuple[Path, str]:
+    """The wheel, and what `pip -v` prints."""
+    options = ["-q", "--log", folder / "log", "--no-deps", "--no-index", "--no-build-isolation"]
+    run([*PIP, "wheel", *options, "-w", folder, source], cwd=folder, extra=extra)
+    (built,) = folder.glob("*.whl")
+    return built, (folder / "log").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout, with what is compiled there already: the files' names tell whether they still fit."""
+    folder = copy_sources(tmp_path_factory.mktemp("source"))
+    if (ROOT / BUILT).exists():
+        shutil.copytree(ROOT / BUILT, folder / BUILT)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run([*PIP, "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", folder, source], cwd=folder)
-    (built,) = folder.iterdir()
-    return built
+    return build_wheel(source, tmp_path_factory.mktemp("wheel"))[0]
+
+
+@pytest.fixture(scope="session")
+def pure_wheel(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """What a machine without a compiler makes, and what pip prints there."""
+    source = copy_sources(tmp_path_factory.mktemp("pure_source"))
+    return build_wheel(source, tmp_path_factory.mktemp("pure_wheel"), **NO_COMPILER)
 
 
 @pytest.fixture(scope="session")
@@ -129,6 +152,13 @@ def with_wheel(new_environment, wheel: Path) -> Environment:
 def with_editable(new_environment, source: Path, wheel: Path) -> Environment:  # after the wheel: one build at a time
     environment = new_environment("with_editable")
     environment.install("-e", source)
+    return environment
+
+
+@pytest.fixture(scope="session")
+def with_pure_wheel(new_environment, pure_wheel: tuple[Path, str]) -> Environment:
+    environment = new_environment("with_pure_wheel")
+    environment.install(pure_wheel[0])
     return environment
 
 

@@ -46,7 +46,9 @@ def result(output: str) -> tuple[dict[str, object], str]:
 def write_zip(target: Path) -> Path:
     # In a folder of its own: a relative name must be taken from there, and nothing else be left there.
     target.parent.mkdir()
-    subprocess.run([sys.executable, str(ROOT / "scripts" / "zip"), target.name], check=True, cwd=target.parent)
+    command = [sys.executable, str(ROOT / "scripts" / "zip"), target.name]
+    told = subprocess.run(command, check=True, cwd=target.parent, capture_output=True, text=True).stdout
+    assert "The JSON kernel runs uncompiled from a zip" in told
     assert list(target.parent.iterdir()) == [target]
     return target
 
@@ -62,7 +64,12 @@ def test_the_zip_has_folders_and_metadata(archive: Path) -> None:
     assert {"kvformat/", "kvformat/registry/", "kvformat/codecs/", "_kvformat_alias.py"} <= set(names)
     assert any(name.endswith(".dist-info/entry_points.txt") for name in names)
     assert names == sorted(names)
-    assert not [name for name in names if name.endswith(".pth")]
+    assert not [name for name in names if name.endswith((".pth", ".pxd", ".so", ".pyd"))]
+
+
+def test_the_kernel_of_a_zip_is_the_source(bare, archive: Path) -> None:
+    script = f"import sys; sys.path.insert(0, {str(archive)!r}); from kvformat.codecs import KERNEL; print(KERNEL)"
+    assert bare.python("-c", script).strip() == "python"
 
 
 def test_the_zip_is_reproducible(archive: Path, tmp_path: Path) -> None:

@@ -33,6 +33,22 @@ find_python() {
         "Or name one: PYTHON=/path/to/python3.11 $0"
 }
 
+# search_compiler: a C compiler and the headers of $python, for the JSON kernel. find_compiler: nothing goes without.
+compiler_works() { "$python" -P kernel_build.py check >/dev/null; }
+search_compiler() {
+    compiler_works && return
+    is_root && command -v apt-get >/dev/null || return 1
+    apt_install gcc libc6-dev || return 1
+    compiler_works && return # a Python that was not installed with apt has its headers
+    apt_install "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-dev" && compiler_works
+}
+find_compiler() {
+    search_compiler && return
+    fail "The JSON kernel is compiled, but $("$python" -P kernel_build.py check)." \
+        "On Debian or Ubuntu: sudo apt-get install gcc libc6-dev python3-dev, then run this again." \
+        "Or name one: CC=/path/to/gcc $0"
+}
+
 # find_java: exports JAVA_HOME, a Java 17 or 21.
 java_works() { [ -n "$1" ] && [ -x "$1/bin/java" ] && "$1/bin/java" -version 2>&1 | grep -qE 'version "(17|21)[."]'; }
 search_java() {

@@ -172,8 +172,9 @@ def _compile(names: list[str]) -> None:
 
     os.chdir(BUILT)  # what the compilers print has short names
     folder = Path("source", *PACKAGE.split("."))
-    shutil.rmtree("source", ignore_errors=True)
-    shutil.copytree(SOURCES, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for outdated in folder.glob("*.p*"):  # the C of other modules stays, for readers of a sanitizer's report
+        outdated.unlink()
+    shutil.copytree(SOURCES, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     files = modules(folder)  # of the copy, which nobody edits
     extensions = cythonize(
         [Extension(f"{PACKAGE}.{name}", [str(folder / f"{name}.py")]) for name in names],

@@ -76,7 +76,7 @@ def _built() -> tuple[dict[str, str], str]:
     spec.loader.exec_module(builder)
     try:
         return {name: str(built) for name, built in builder.build(again=False).items()}, ""
-    except builder.CompilerMissingError as error:
+    except (builder.CompilerMissingError, OSError) as error:  # OSError: the checkout is somebody else's
         return {}, str(error)
     except builder.BuildError as error:
         why = f"compiling it failed: {error}"

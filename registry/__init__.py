@@ -19,6 +19,7 @@ from kvformat.registry.errors import (
     PluginError,
     SchemaError,
     SchemaRegistryError,
+    UncompiledKernelWarning,
     UnknownFormatError,
 )
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
@@ -46,6 +47,7 @@ __all__ = [
     "RowKind",
     "SchemaError",
     "SchemaRegistryError",
+    "UncompiledKernelWarning",
     "UnknownFormatError",
     "available_formats",
     "explode_changes",

@@ -1,4 +1,4 @@
-"""Every error of the library.
+"""Every error of the library, and its one warning.
 
     KvFormatError
     ├── ConfigurationError (ValueError)      found before any record is read

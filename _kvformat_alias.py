@@ -25,6 +25,7 @@ NAMES = (
     "get_format",
     "latest_by_key",
     "normalize_changes",
+    "recommended_settings",
     "register_format",
     "split_errors",
 )

@@ -22,6 +22,7 @@ from kvformat.registry import (
     get_format,
     latest_by_key,
     normalize_changes,
+    recommended_settings,
     register_format,
     split_errors,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "get_format",
     "latest_by_key",
     "normalize_changes",
+    "recommended_settings",
     "register_format",
     "split_errors",
 ]

@@ -25,6 +25,7 @@ from kvformat.registry.errors import (
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.key_value import KeyValueFormat
 from kvformat.registry.options import Option
+from kvformat.registry.spark_settings import recommended_settings
 
 __all__ = [
     "ChangelogMode",
@@ -54,6 +55,7 @@ __all__ = [
     "get_format",
     "latest_by_key",
     "normalize_changes",
+    "recommended_settings",
     "register_format",
     "split_errors",
 ]

@@ -1,7 +1,8 @@
 """What the benchmarks share: CPU seconds of a whole process tree, rounds, the stored result, the command line.
 
-    benchmark              parts                       their stored form (`document`)
-    json_orders.py   ->    decode, encode, ...   ->    per_cpu_second, ratios, records, environment
+    benchmark              parts                       their stored form
+    json_orders.py   ->    decode, encode, ...   ->    `document`: per_cpu_second, ratios, records, environment
+    json_nested.py   ->    kernel, decode        ->    `grid`: the same tasks for each of several inputs
 
 A speed is records per CPU-second of the JVM and Python together. Threads that wait cost nothing, so results from
 machines with other numbers of cores can be compared; garbage collection, the compilers of the JVM and Python
@@ -35,19 +36,45 @@ Task = Callable[[], object]
 Part = Callable[[int, int], dict[str, Any]]  # (records, rounds) -> document(...)
 
 
-def run(name: str, about: str, parts: Mapping[str, Part], facts: Mapping[str, Any]) -> None:
+def run(
+    name: str, about: str, parts: Mapping[str, Part], facts: Mapping[str, Any], *, records: int = 2_000_000
+) -> None:
     """The command line of a benchmark: measures the parts asked for, and stores their documents beside the facts."""
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default=",".join(parts), help="parts, with commas between")
-    parser.add_argument("--no-store", action="store_true", help="print the figures, leave the stored ones alone")
-    arguments = parser.parse_args()
+    commands = parser(about, parts, records)
+    arguments = commands.parse_args()
+    run_parts(name, chosen(commands, arguments, parts), parts, facts, arguments)
+
+
+def parser(about: str, parts: Iterable[str], records: int) -> argparse.ArgumentParser:
+    """What each benchmark can be asked; one with questions of its own adds them."""
+    found = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--records", type=int, default=records, help="default: %(default)s")
+    found.add_argument("--rounds", type=int, default=3)
+    found.add_argument("--only", default=",".join(parts), help="parts, with commas between")
+    found.add_argument("--no-store", action="store_true", help="print the figures, leave the stored ones alone")
+    return found
+
+
+def chosen(
+    commands: argparse.ArgumentParser, arguments: argparse.Namespace, parts: Mapping[str, Part]
+) -> dict[str, Part]:
+    """The parts asked for."""
     asked = arguments.only.split(",")
     if unknown := set(asked) - set(parts):
-        parser.error(f"unknown parts {sorted(unknown)}; there are {', '.join(parts)}")
+        commands.error(f"unknown parts {sorted(unknown)}; there are {', '.join(parts)}")
+    return {name: part for name, part in parts.items() if name in asked}
+
+
+def run_parts(
+    name: str,
+    asked: Mapping[str, Part],
+    parts: Iterable[str],
+    facts: Mapping[str, Any],
+    arguments: argparse.Namespace,
+) -> None:
+    """Measure, and store beside the facts; of all `parts` those that were not asked for stay as they are stored."""
     pa.set_cpu_count(1)
-    documents = {part: parts[part](arguments.records, arguments.rounds) for part in parts if part in asked}
+    documents = {part: measured(arguments.records, arguments.rounds) for part, measured in asked.items()}
     if not arguments.no_store:
         print(f"\nstored in {store(name, parts, {**facts, **documents})}")
 
@@ -63,6 +90,49 @@ def document(speeds: Mapping[str, Speed], pairs: Iterable[tuple[str, str]], reco
         "records": records,
         "environment": environment(*PACKAGES),
     }
+
+
+def grid(
+    rows: str,
+    speeds: Mapping[str, Mapping[str, Speed]],
+    compared: Callable[[str, str], tuple[str, str, str] | None],
+    facts: Mapping[str, Mapping[str, Any]],
+    *,
+    unit: str = "Records",
+) -> dict[str, Any]:
+    """A part that measures the same tasks, the columns, for several inputs or settings: `rows` says what those are.
+
+    `compared` gives for a row and a column the row and the column to divide by, and what to call that. `facts` are
+    further ones of each row, such as the size of its messages.
+    """
+    found: dict[str, Any] = {}
+    for row, tasks in speeds.items():
+        ratio = {}
+        for column, speed in tasks.items():
+            other = compared(row, column)
+            if other is not None:
+                by = speeds[other[0]][other[1]]
+                ratio[column] = {
+                    "of": other[2],
+                    "best": round(speed.best / by.best, 3),
+                    "median": round(speed.median / by.median, 3),
+                }
+        stored = {column: speed.stored() for column, speed in tasks.items()}
+        found[row] = {**facts.get(row, {}), "per_cpu_second": stored, "ratios": ratio}
+    return {"rows": rows, "unit": unit, "grid": found, "environment": environment(*PACKAGES)}
+
+
+def grid_table(title: str, part: Mapping[str, Any]) -> str:
+    """A `grid` as text: the median speeds, and how many times as fast as the yardstick."""
+    columns = list(dict.fromkeys(column for row in part["grid"].values() for column in row["per_cpu_second"]))
+    lines = [f"\n{title}", f"  {'':34}" + "".join(f"{column[:26]:>28}" for column in columns)]
+    for name, row in part["grid"].items():
+        cells = []
+        for column in columns:
+            speed, ratio = row["per_cpu_second"].get(column), row["ratios"].get(column)
+            cells.append(f"{speed['median']:,}" + (f" ({ratio['median']:.2f} x)" if ratio else "") if speed else "")
+        lines.append(f"  {name[:34]:34}" + "".join(f"{cell:>28}" for cell in cells))
+    return "\n".join(lines)
 
 
 def tree_cpu_seconds() -> float:
@@ -95,6 +165,10 @@ class Speed:
     @property
     def median(self) -> float:
         return statistics.median(self.rounds)
+
+    def divided(self, by: float) -> Speed:
+        """In a larger unit."""
+        return Speed(tuple(speed / by for speed in self.rounds))
 
     def stored(self) -> dict[str, Any]:
         """As plain data, whole records."""

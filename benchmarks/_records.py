@@ -439,7 +439,7 @@ def _project(m: _Maker) -> bytes:
         "downloads": m.number(10**9),
         "rating": round(m.rng.uniform(1, 5), 2),
         "released": f"{m.time().isoformat(' ', 'milliseconds')}",
-        "scripts": {"test": "run --all", "build": f"make {name} && echo \"done\""},
+        "scripts": {"test": "run --all", "build": f'make {name} && echo "done"'},
     }
     if m.chance(0.2):
         record["deprecated"] = m.chance(0.5)

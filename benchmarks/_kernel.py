@@ -54,8 +54,20 @@ class ByOrjson:
 
     def typed(self, messages: list[bytes]) -> pa.Array:
         """Cast to the types. Decimals come by way of the floats that orjson gives, so long ones are not exact."""
-        values = self.untyped(messages)
-        return values if self.loose == self.exact else values.cast(self.exact)
+        return _cast(self.untyped(messages), self.exact)
+
+
+def _cast(values: pa.Array, exact: pa.DataType) -> pa.Array:
+    """Column by column: a cast of a struct would also read what stands under its nulls, and fail."""
+    if values.type == exact:
+        return values
+    mask = values.is_null() if values.null_count else None
+    if pa.types.is_struct(exact):
+        columns = [_cast(column, field.type) for column, field in zip(values.flatten(), exact, strict=True)]
+        return pa.StructArray.from_arrays(columns, fields=list(exact), mask=mask)
+    if pa.types.is_list(exact):
+        return pa.ListArray.from_arrays(values.offsets, _cast(values.values, exact.value_type), type=exact, mask=mask)
+    return values.cast(exact)
 
 
 def _loose(t: pa.DataType) -> pa.DataType:

@@ -480,4 +480,4 @@ PARTS = {
 
 
 if __name__ == "__main__":
-    run("avro_orders", __doc__ or "", PARTS, {"schema": SCHEMA})
+    run("avro_orders", __doc__ or "", PARTS, {"schema": SCHEMA}, records=1_000_000)

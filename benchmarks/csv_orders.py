@@ -213,4 +213,5 @@ if __name__ == "__main__":
         __doc__,
         {"kernel": measure_kernel, "variants": measure_variants, "decode": measure_decode, "encode": measure_encode},
         {"schema": SCHEMA, "options": OPTIONS},
+        records=1_000_000,
     )

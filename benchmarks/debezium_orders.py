@@ -3,36 +3,45 @@
     scripts/benchmark debezium_orders
     scripts/benchmark debezium_orders --records 100000 --only kernel
 
-Messages as Debezium's MySQL connector writes them without schemas (decimals as plain numbers, times as text): 40 %
-creations, 40 % updates, 20 % deletions. Four parts, each with its figures in `results/debezium_orders.json`:
+Messages as Debezium's MySQL connector writes them (decimals as plain numbers, times as text): 40 % creations, 40 %
+updates, 20 % deletions. Six parts, each with its figures in `results/debezium_orders.json`; those without Spark run on
+one thread, in batches of 5,000:
 
-    decode    Spark: `decode_rows`, made into rows, against `from_json` of the envelope and explode, written by hand
-    kernel    one thread, no Spark: `decode_batch` against `orjson.loads` + `pa.array` of the envelope
-    encode    Spark: `encode` against `to_json` of the envelope
-    formats   one thread, no Spark: the same changes as canal-json, maxwell-json and ogg-json, and with metadata
+    decode        Spark: `decode_rows`, made into rows, against `from_json` of the envelope and explode, by hand
+    kernel        no Spark: `decode_batch` against `orjson.loads` + `pa.array` of the envelope
+    encode        Spark: `encode` against `to_json` of the envelope
+    formats       no Spark: the same changes as canal-json, maxwell-json and ogg-json, each against `orjson.loads` +
+                  `pa.array` of its envelope, and with metadata
+    schema        no Spark: messages with the schema that a connector writes with `schemas.enable=true`, 3 KB more
+    schema-spark  the same messages: `decode_rows` and `KeyValueFormat.decode` against `from_json` of the payload
 """
 
 from __future__ import annotations
 
+import collections
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from _kernel import BATCH, ByOrjson, batches, decoding
 from _measure import Task, document, measure, run, table
-from _orders import BATCH, ROW, SCHEMA, SEED, chunks
-from _spark import COMPARED, cached_frame, expect_equal, identity, into_nothing
+from _orders import ROW, SCHEMA, SEED, chunks
+from _spark import COMPARED, cached_frame, expect_equal, identity, into_nothing, written
 
-from kvformat.registry import KeyValueFormat, explode_changes, get_format
+from kvformat.registry import KeyValueFormat, explode_changes, get_format, recommended_settings
 from kvformat.registry.types import arrow_schema, arrow_type, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _TEXT = pa.large_string()
+_SCHEMA_INCLUDE = {"schema-include": "true"}
+_TIMES = 4  # so often a job reads the messages with schemas that Spark holds
 _SHARES = (("c", 0.4), ("u", 0.4), ("d", 0.2))
 _CHANGED = ("weight", "paid", "ordered_at")
 """The columns that an update changes."""
@@ -111,6 +120,72 @@ def _debezium(changes: _Changes) -> pa.BinaryArray:
     return changes.images("cud", *source, ',"transaction":null,"ts_ms":1700000000123,"op":"')
 
 
+def _with_schema(changes: _Changes) -> pa.BinaryArray:
+    """In the envelope of Kafka Connect's converter."""
+    opening = f'{{"schema":{json.dumps(_CONNECT, separators=(",", ":"))},"payload":'
+    return _joined(opening, _debezium(changes).cast(pa.string()).cast(_TEXT), "}")
+
+
+def _field(name: str, kind: str, /, **more: Any) -> dict[str, Any]:
+    """A field as Kafka Connect describes it."""
+    return {"type": kind, "optional": True, **more, "field": name}
+
+
+_ADDRESS = [_field("city", "string"), _field("zip", "string"), _field("floor", "int32")]
+_CONNECT_ROW = [
+    {"type": "int64", "optional": False, "field": "order_id"},
+    _field("customer", "string"),
+    _field("product", "string"),
+    _field("weight", "double"),
+    _field("price", "double"),
+    _field("ordered_at", "string"),
+    _field("paid", "boolean"),
+    _field("tags", "array", items={"type": "string", "optional": False}),
+    _field("address", "struct", fields=_ADDRESS, name="shop.inventory.orders.address"),
+]
+_CONNECT_SOURCE = [
+    *({"type": "string", "optional": False, "field": name} for name in ("version", "connector", "name")),
+    {"type": "int64", "optional": False, "field": "ts_ms"},
+    _field(
+        "snapshot",
+        "string",
+        name="io.debezium.data.Enum",
+        version=1,
+        parameters={"allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"},
+        default="false",
+    ),
+    {"type": "string", "optional": False, "field": "db"},
+    _field("sequence", "string"),
+    _field("table", "string"),
+    {"type": "int64", "optional": False, "field": "server_id"},
+    _field("gtid", "string"),
+    {"type": "string", "optional": False, "field": "file"},
+    {"type": "int64", "optional": False, "field": "pos"},
+    {"type": "int32", "optional": False, "field": "row"},
+    _field("thread", "int64"),
+    _field("query", "string"),
+]
+_CONNECT_TRANSACTION = [
+    {"type": kind, "optional": False, "field": name}
+    for name, kind in (("id", "string"), ("total_order", "int64"), ("data_collection_order", "int64"))
+]
+_CONNECT = {
+    "type": "struct",
+    "fields": [
+        _field("before", "struct", fields=_CONNECT_ROW, name="shop.inventory.orders.Value"),
+        _field("after", "struct", fields=_CONNECT_ROW, name="shop.inventory.orders.Value"),
+        _field("source", "struct", fields=_CONNECT_SOURCE, optional=False, name="io.debezium.connector.mysql.Source"),
+        _field("transaction", "struct", fields=_CONNECT_TRANSACTION, name="event.block", version=1),
+        _field("ts_ms", "int64"),
+        {"type": "string", "optional": False, "field": "op"},
+    ],
+    "optional": False,
+    "name": "shop.inventory.orders.Envelope",
+    "version": 2,
+}
+"""What Connect writes before each payload: the same for all messages of a table."""
+
+
 def _ogg(changes: _Changes) -> pa.BinaryArray:
     times = '"op_ts":"2024-05-13 15:40:06.123456","current_ts":"2024-05-13T15:40:07.327000"'
     return changes.images("IUD", f',"table":"SHOP.ORDERS",{times},"primary_keys":["order_id"],"op_type":"')
@@ -153,10 +228,10 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
             raise AssertionError("some changes are read in another way than by from_json")
         tasks = {
             "identity arrow_udf": into_nothing(frame, identity("value")),
-            "from_json + explode": _done(_by_hand(frame)),
-            "kvformat decode_rows + inline": _done(ours(frame)),
-            "kvformat decode_rows + explode_changes": _done(explode_changes(frame, decoded)),
-            "KeyValueFormat.decode": _done(whole.decode(frame)),
+            "from_json + explode": written(_by_hand(frame)),
+            "kvformat decode_rows + inline": written(ours(frame)),
+            "kvformat decode_rows + explode_changes": written(explode_changes(frame, decoded)),
+            "KeyValueFormat.decode": written(whole.decode(frame)),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     by_hand = "from_json + explode"
@@ -164,18 +239,17 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
     return document(speeds, [(name, by_hand) for name in list(tasks)[2:]], records)
 
 
-def _done(frame: DataFrame) -> Task:
-    return lambda: frame.write.format("noop").mode("overwrite").save()
-
-
-def _by_hand(frame: DataFrame) -> DataFrame:
+def _by_hand(frame: DataFrame, with_schema: bool = False) -> DataFrame:
     """What is written today: the envelope with both rows typed, then an array of kind and row, exploded."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
     row = spark_schema(ROW)
     members = [T.StructField("before", row), T.StructField("after", row), T.StructField("op", T.StringType())]
-    envelope = F.from_json(F.col("value").cast("string"), T.StructType(members))
+    text, payload = F.col("value").cast("string"), T.StructType(members)
+    envelope = F.from_json(text, payload)
+    if with_schema:
+        envelope = F.from_json(text, T.StructType([T.StructField("payload", payload)]))["payload"]
 
     def change(kind: str, member: str) -> Column:
         return F.struct(F.lit(kind).alias("row_kind"), F.col(f"e.{member}").alias("row"))
@@ -187,6 +261,32 @@ def _by_hand(frame: DataFrame) -> DataFrame:
     )
     exploded = frame.select(envelope.alias("e")).select(F.explode(changes).alias("change"))
     return exploded.select("change.row_kind", "change.row.*")
+
+
+def measure_schema_in_spark(records: int, rounds: int) -> dict[str, Any]:
+    """The same with the schema in each message, with the settings that are recommended."""
+    from pyspark.sql import functions as F
+
+    records = min(records, 200_000)
+    held = records // _TIMES
+    tables = (pa.table({"value": _with_schema(changes)}) for changes in _changes(held))
+    with cached_frame(tables, times=_TIMES) as frame:
+        for name, value in recommended_settings().items():
+            frame.sparkSession.conf.set(name, value)
+        decoded = get_format("debezium-json", _SCHEMA_INCLUDE).decode_rows("value", SCHEMA)
+        options = {"format": "debezium-json", **{f"debezium-json.{k}": v for k, v in _SCHEMA_INCLUDE.items()}}
+        few = frame.limit(COMPARED).cache()
+        if not few.select(F.inline(decoded)).exceptAll(_by_hand(few, with_schema=True)).isEmpty():
+            raise AssertionError("some changes are read in another way than by from_json")
+        tasks = {
+            "from_json + explode": written(_by_hand(frame, with_schema=True)),
+            "kvformat decode_rows + inline": written(frame.select(F.inline(decoded))),
+            "KeyValueFormat.decode": written(KeyValueFormat(SCHEMA, options).decode(frame)),
+        }
+        speeds = measure(tasks, records=held * _TIMES, rounds=rounds)
+    by_hand = "from_json + explode"
+    print(table("decode with schemas in Spark, messages per CPU-second", speeds, by_hand))
+    return document(speeds, [(name, by_hand) for name in list(tasks)[1:]], held * _TIMES)
 
 
 def measure_encode(records: int, rounds: int) -> dict[str, Any]:
@@ -224,68 +324,85 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
 def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
     """`decode_batch`, which gives the rows, against orjson, which only gives the envelopes."""
     records = min(records, 300_000)
-    batches = [part for changes in _changes(records) for part in _batches(_debezium(changes))]
-    lists = [batch.to_pylist() for batch in batches]
+    inputs = [part for changes in _changes(records) for part in batches(_debezium(changes))]
+    lists = [batch.to_pylist() for batch in inputs]
     loose, typed = "orjson + pa.array, floats and strings", "orjson + pa.array, cast to the types"
+    by_orjson = ByOrjson(_ENVELOPES["debezium-json"])
     tasks: dict[str, Task] = {
-        loose: lambda: [_by_orjson(batch) for batch in lists],
-        typed: lambda: [_typed(_by_orjson(batch)) for batch in lists],
-        "kvformat decode_batch": _kernel("debezium-json", batches),
+        loose: lambda: [by_orjson.untyped(batch) for batch in lists],
+        typed: lambda: [by_orjson.typed(batch) for batch in lists],
+        "kvformat decode_batch": decoding("debezium-json", inputs, arrow_schema(ROW)),
     }
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
     print(table("kernel, one thread, messages per CPU-second", speeds, typed))
     return document(speeds, [("kvformat decode_batch", other) for other in (loose, typed)], records)
 
 
-_LOOSE = {"price": pa.float64(), "ordered_at": pa.string()}
-_LOOSE_ROW = pa.struct([field.with_type(_LOOSE.get(field.name, field.type)) for field in arrow_type(ROW)])
-_LOOSE_ENVELOPE = pa.struct({"before": _LOOSE_ROW, "after": _LOOSE_ROW, "op": pa.string()})
+def _envelope(kind: str, rows: pa.DataType, *members: str) -> pa.DataType:
+    return pa.struct([*((member, rows) for member in members), (kind, pa.string())])
 
 
-def _by_orjson(messages: list[bytes]) -> pa.StructArray:
-    return pa.array(list(map(orjson.loads, messages)), _LOOSE_ENVELOPE)
-
-
-def _typed(envelopes: pa.StructArray) -> list[pa.Array]:
-    """Decimals by way of the floats that orjson gives, so not exact for long ones."""
-    fields = list(arrow_type(ROW))
-    rows = (envelopes.field(member).flatten() for member in ("before", "after"))
-    return [[c if c.type == f.type else c.cast(f.type) for c, f in zip(row, fields, strict=True)] for row in rows]
-
-
-def _batches(messages: pa.BinaryArray) -> list[pa.BinaryArray]:
-    return [pa.concat_arrays([messages[i : i + BATCH]]) for i in range(0, len(messages), BATCH)]
-
-
-def _kernel(format: str, batches: list[pa.BinaryArray], metadata: tuple[str, ...] = ()) -> Task:
-    fmt, schema = get_format(format), arrow_schema(ROW)
-
-    def decode() -> None:
-        for batch in batches:
-            if fmt.decode_batch(batch, schema, metadata=metadata).errors is not None:
-                raise AssertionError("a message that should be good has an error")
-
-    return decode
+_ROW_TYPE = arrow_type(ROW)
+_ENVELOPES = {
+    "debezium-json": _envelope("op", _ROW_TYPE, "before", "after"),
+    "canal-json": _envelope("type", pa.list_(_ROW_TYPE), "data", "old"),
+    "maxwell-json": _envelope("type", _ROW_TYPE, "data", "old"),
+    "ogg-json": _envelope("op_type", _ROW_TYPE, "before", "after"),
+}
+"""What one needs of each message; the changes of a table are still to be made of it."""
 
 
 def measure_formats(records: int, rounds: int) -> dict[str, Any]:
     """The kernels of all four formats on the same changes, without metadata and with what is usually asked for."""
     records = min(records, 200_000)
-    makers = {"debezium-json": _debezium, "canal-json": _canal, "maxwell-json": _maxwell, "ogg-json": _ogg}
+    makers: dict[str, Callable[[_Changes], pa.BinaryArray]] = {
+        "debezium-json": _debezium,
+        "canal-json": _canal,
+        "maxwell-json": _maxwell,
+        "ogg-json": _ogg,
+    }
     usual = {
         "debezium-json": ("source.table", "source.timestamp", "ingestion-timestamp"),
         "canal-json": ("table", "event-timestamp"),
         "maxwell-json": ("table", "ingestion-timestamp"),
         "ogg-json": ("table", "event-timestamp"),
     }
-    tasks = {}
+    schema = arrow_schema(ROW)
+    tasks: dict[str, Task] = {}
+    pairs = []
     for name, maker in makers.items():
-        batches = [part for changes in _changes(records) for part in _batches(maker(changes))]
-        tasks[name] = _kernel(name, batches)
-        tasks[f"{name} with metadata"] = _kernel(name, batches, usual[name])
+        inputs = [part for changes in _changes(records) for part in batches(maker(changes))]
+        yardstick = f"orjson + pa.array, {name}"
+        tasks[yardstick] = _by_orjson(ByOrjson(_ENVELOPES[name]), [batch.to_pylist() for batch in inputs])
+        tasks[name] = decoding(name, inputs, schema)
+        tasks[f"{name} with metadata"] = decoding(name, inputs, schema, metadata=usual[name])
+        pairs += [(name, yardstick), (f"{name} with metadata", yardstick)]
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
     print(table("formats, kernel on one thread, messages per CPU-second", speeds, "debezium-json"))
-    return document(speeds, [(name, "debezium-json") for name in tasks if name != "debezium-json"], records)
+    return document(speeds, pairs, records)
+
+
+def _by_orjson(by_orjson: ByOrjson, lists: list[list[bytes]]) -> Task:
+    return lambda: [by_orjson.typed(batch) for batch in lists]
+
+
+def measure_schema(records: int, rounds: int) -> dict[str, Any]:
+    """With the schema in each message, which is four fifths of it, and against reading without making columns."""
+    records = min(records, 50_000)
+    changes = list(_changes(records))
+    inputs = [part for some in changes for part in batches(_with_schema(some))]
+    plain = [part for some in changes for part in batches(_debezium(some))]
+    lists = [batch.to_pylist() for batch in inputs]
+    schema = arrow_schema(ROW)
+    tasks: dict[str, Task] = {
+        "orjson.loads alone": lambda: [collections.deque(map(orjson.loads, batch), maxlen=0) for batch in lists],
+        "kvformat decode_batch": decoding("debezium-json", inputs, schema, options=_SCHEMA_INCLUDE),
+        "the payload alone": decoding("debezium-json", plain, schema),
+    }
+    speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
+    print(table("messages with schemas, kernel on one thread, messages per CPU-second", speeds, "orjson.loads alone"))
+    pairs = [("kvformat decode_batch", "orjson.loads alone"), ("kvformat decode_batch", "the payload alone")]
+    return document(speeds, pairs, records)
 
 
 PARTS = {
@@ -293,7 +410,9 @@ PARTS = {
     "kernel": measure_kernel,
     "encode": measure_encode,
     "formats": measure_formats,
+    "schema": measure_schema,
+    "schema-spark": measure_schema_in_spark,
 }
 
 if __name__ == "__main__":
-    run("debezium_orders", __doc__, PARTS, {"schema": SCHEMA})
+    run("debezium_orders", __doc__ or "", PARTS, {"schema": SCHEMA, "batch": BATCH}, records=500_000)

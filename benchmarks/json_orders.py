@@ -7,8 +7,9 @@ Four parts, each with its figures in `results/json_orders.json`:
 
     decode    Spark: `decode` against `from_json` with the same types, and an arrow_udf that returns its input
     encode    Spark: `encode` against `to_json`
-    kernel    one thread, no Spark: `decode_batch` against `orjson.loads` + `pa.array`
-    variants  `decode_batch` of the same orders with other key orders, blanks, escapes, extra and missing keys, and more
+    kernel    one thread, no Spark, batches of 5,000: `decode_batch` against `orjson.loads` + `pa.array`
+    variants  `decode_batch`, batches of 5,000, of the same orders with other key orders, blanks, escapes, extra and
+              missing keys, and more; and with messages among them that can't be read
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import orjson
 import pyarrow as pa
-from _measure import Task, document, measure, run, table
-from _orders import BATCH, ROW, SCHEMA, SEED, chunks
+from _kernel import BATCH, ByOrjson, batches, decoding
+from _measure import document, measure, run, table
+from _orders import ROW, SCHEMA, SEED, chunks
 from _spark import cached_frame, expect_equal, identity, into_nothing
 
 from kvformat.registry import get_format
@@ -83,43 +84,19 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
 def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
     """`decode_batch` against orjson, with types as exact as ours and with those that cost nothing more."""
     records = min(records, 500_000)
-    messages = [part for chunk in messages_of(records) for part in _batches(chunk)]
-    lists = [[bytes(m) for m in batch.to_pylist()] for batch in messages]
+    messages = [part for chunk in messages_of(records) for part in batches(chunk)]
+    lists = [batch.to_pylist() for batch in messages]
+    by_orjson, typed = ByOrjson(arrow_type(ROW)), "orjson + pa.array, cast to the types"
     tasks = {
-        "orjson + pa.array, floats and strings": lambda: [_by_orjson(batch) for batch in lists],
-        "orjson + pa.array, cast to the types": lambda: [_typed(_by_orjson(batch)) for batch in lists],
-        "kvformat decode_batch": _kernel(messages),
+        "orjson + pa.array, floats and strings": lambda: [by_orjson.untyped(batch) for batch in lists],
+        typed: lambda: [by_orjson.typed(batch) for batch in lists],
+        "kvformat decode_batch": decoding("json", messages, arrow_schema(ROW)),
     }
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
-    typed = "orjson + pa.array, cast to the types"
     print(table("kernel, one thread, records per CPU-second", speeds, typed))
     return document(
         speeds, [("kvformat decode_batch", other) for other in tasks if other != "kvformat decode_batch"], records
     )
-
-
-def _batches(messages: pa.BinaryArray) -> list[pa.BinaryArray]:
-    return [pa.concat_arrays([messages[i : i + BATCH]]) for i in range(0, len(messages), BATCH)]
-
-
-def _kernel(batches: list[pa.BinaryArray]) -> Task:
-    fmt, schema = get_format("json"), arrow_schema(ROW)
-    return lambda: [fmt.decode_batch(batch, schema) for batch in batches]
-
-
-_LOOSE = {"price": pa.float64(), "ordered_at": pa.string()}
-_LOOSE_STRUCT = pa.struct([field.with_type(_LOOSE.get(field.name, field.type)) for field in arrow_type(ROW)])
-
-
-def _by_orjson(messages: list[bytes]) -> pa.StructArray:
-    return pa.array(list(map(orjson.loads, messages)), _LOOSE_STRUCT)
-
-
-def _typed(rows: pa.StructArray) -> pa.StructArray:
-    """Decimals by way of the floats that orjson gives, so not exact for long ones."""
-    fields = list(arrow_type(ROW))
-    columns = [c if c.type == f.type else c.cast(f.type) for c, f in zip(rows.flatten(), fields, strict=True)]
-    return pa.StructArray.from_arrays(columns, fields=fields)
 
 
 # --- ordinary input that is not what Flink writes ------------------------------------------------------
@@ -225,8 +202,22 @@ _MORE_CHANGES: dict[str, _Change] = {
 }
 
 
+def _broken(rng: random.Random, order: dict[str, Any]) -> bytes:
+    """Cut off, of a wrong type, not UTF-8, or with more behind the end."""
+    message = _dumped(order)
+    match rng.randrange(4):
+        case 0:
+            return message[: rng.randrange(1, len(message))]
+        case 1:
+            return _dumped({**order, rng.choice(("order_id", "weight", "address")): "none"})
+        case 2:
+            return _dumped({**order, "product": "Teekännchen"}).replace("ä".encode(), b"\xe4")
+        case _:
+            return message + b"}"
+
+
 def measure_variants(records: int, rounds: int) -> dict[str, Any]:
-    """The kernel on changed messages: all of a kind, one in ten among plain ones, all kinds mixed, and others."""
+    """The kernel on changed messages: all of a kind, one in ten among plain ones, all kinds mixed, others, broken."""
     records = min(records, 200_000)
     plain = [bytes(message) for chunk in messages_of(records) for message in chunk.to_pylist()]
     rng = random.Random(SEED)
@@ -242,7 +233,15 @@ def measure_variants(records: int, rounds: int) -> dict[str, Any]:
     inputs["all kinds mixed"] = [rng.choice(kinds)(rng, order) for order in parsed]
     for name, change in _MORE_CHANGES.items():
         inputs[name] = [change(rng, order) for order in parsed]
-    tasks = {name: _kernel(_batches(pa.array(messages, pa.binary()))) for name, messages in inputs.items()}
+    broken = [_broken(rng, order) for order in parsed]
+    for name, share in (("1 in 100", 0.01), ("1 in 10", 0.1)):
+        inputs[f"broken, {name}"] = [b if rng.random() < share else p for b, p in zip(broken, plain, strict=True)]
+    inputs["broken, all"] = broken
+    schema = arrow_schema(ROW)
+    tasks = {
+        name: decoding("json", batches(messages), schema, with_errors=name.startswith("broken"))
+        for name, messages in inputs.items()
+    }
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
     print(table("variants, kernel on one thread, records per CPU-second", speeds, "plain"))
     return document(speeds, [(name, "plain") for name in tasks if name != "plain"], records)
@@ -258,5 +257,6 @@ if __name__ == "__main__":
             "kernel": measure_kernel,
             "variants": measure_variants,
         },
-        {"schema": SCHEMA},
+        {"schema": SCHEMA, "batch": BATCH},
+        records=1_000_000,
     )

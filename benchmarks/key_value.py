@@ -109,4 +109,5 @@ if __name__ == "__main__":
         __doc__ or "",
         {"decode": measure_decode, "capture": measure_capture, "encode": measure_encode},
         {"schema": SCHEMA, "options": KAFKA, "seed": SEED},
+        records=500_000,
     )

@@ -125,13 +125,13 @@ def grid(
 def grid_table(title: str, part: Mapping[str, Any]) -> str:
     """A `grid` as text: the median speeds, and how many times as fast as the yardstick."""
     columns = list(dict.fromkeys(column for row in part["grid"].values() for column in row["per_cpu_second"]))
-    lines = [f"\n{title}", f"  {'':34}" + "".join(f"{column[:26]:>28}" for column in columns)]
+    lines = [f"\n{title}", f"  {'':40}" + "".join(f"{column[:26]:>28}" for column in columns)]
     for name, row in part["grid"].items():
         cells = []
         for column in columns:
             speed, ratio = row["per_cpu_second"].get(column), row["ratios"].get(column)
             cells.append(f"{speed['median']:,}" + (f" ({ratio['median']:.2f} x)" if ratio else "") if speed else "")
-        lines.append(f"  {name[:34]:34}" + "".join(f"{cell:>28}" for cell in cells))
+        lines.append(f"  {name[:40]:40}" + "".join(f"{cell:>28}" for cell in cells))
     return "\n".join(lines)
 
 

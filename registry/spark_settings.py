@@ -24,10 +24,10 @@ def recommended_settings(direction: Literal["decode", "encode"] = "decode") -> d
     every `KeyValueFormat` that runs in Python does; of Spark 4.1.1 and 4.3.0 the default is 64 MB, where the limit of
     10,000 records comes first.
 
-    - "decode": 1 MB (1048576). Messages of some KB then travel in batches that fit the processor's caches, at 1.2 to
-      1.6 times the speed, and need less memory; those of 200 bytes gain next to nothing.
+    - "decode": 1 MB (1048576). Messages of some KB then travel in batches that fit the processor's caches, at 1.1 to
+      1.5 times the speed, and need less memory; those of 200 bytes gain next to nothing.
     - "encode": no limit (2147483647). Spark otherwise adds up the bytes of all columns after each row
-      (`BatchedPythonArrowInput.writeSizedBatch`, `ArrowWriter.sizeInBytes`), a quarter to a third of what a row of
+      (`BatchedPythonArrowInput.writeSizedBatch`, `ArrowWriter.sizeInBytes`), a fifth to two fifths of what a row of
       nine columns costs on its way to Python. The limit of 10,000 records (`spark.sql.execution.arrow.
       maxRecordsPerBatch`) is then the only one: for rows of 100 KB and more keep Spark's default.
 

@@ -24,8 +24,9 @@ from kvformat.codecs import _java
 from kvformat.codecs._avro.decimals import Reading, to_bytes
 from kvformat.codecs._avro.json_tokens import Decoder
 from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._json.charsets import recoded, text_of
+from kvformat.codecs._json.document import FirstValue, JsonFault
 from kvformat.codecs._json.scalars import BadValue, shown
-from kvformat.codecs._json.syntax import Fraction, Integer, JsonFault, JsonParser, Node, Repeated, text_of
 from kvformat.codecs._json.write import (
     TEXT,
     Parts,
@@ -39,6 +40,7 @@ from kvformat.codecs._json.write import (
     quoted,
     unless_null,
 )
+from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
 from kvformat.codecs._scalars import clean, nearest_double, nearest_single
 from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.types import FlinkType, nullable
@@ -68,26 +70,25 @@ class AvroJsonReader:
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
         self._row_type = row
-        self._parser = JsonParser(keep_repeats=True, raw_controls=False)
         self._row = _Readers(micros_as_millis).record(schema, row, outermost=True)
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, list[str | None]]:
         """A row per message, null where there is none, and what is wrong with a message."""
         rows: list[Any] = []
         errors: list[str | None] = []
+        first = FirstValue()
         for message in messages.to_pylist():
-            row, error = (None, None) if message is None else self._read(message)
+            row, error = (None, None) if message is None else self._read(message, first)
             rows.append(row)
             errors.append(error)
         return to_arrow(rows, self._row_type), errors
 
-    def _read(self, message: bytes) -> tuple[Any, str | None]:
-        text = text_of(message)[0]
+    def _read(self, message: bytes, first: FirstValue) -> tuple[Any, str | None]:
         try:
             try:
-                return self._row.plain(self._parser.first(text)), None
+                return self._row.plain(first.read(recoded(message)[0])), None
             except (JsonFault, _Unusual):  # rare: only a walk through its tokens tells what Avro makes of it
-                return self._row.exact(Decoder(text)), None
+                return self._row.exact(Decoder(text_of(message)[0])), None
         except JsonFault as fault:
             return None, f"not JSON: {fault}"
         except BadValue as bad:

@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from kvformat.codecs._changes.envelope import TEXTS, Envelope, Epoch, Frame, Operation, Plain, map_of
+from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
 from kvformat.codecs._changes.java_regex import RegexError, compile_java
+from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain, map_of
 from kvformat.registry.errors import OptionError
 from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import FlinkType
@@ -43,15 +44,14 @@ class CanalJsonFormat(ChangeFormat):
     )
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
-        operations={
-            "INSERT": Operation.INSERT,
-            "UPDATE": Operation.UPDATE,
-            "DELETE": Operation.DELETE,
-            "CREATE": Operation.SKIP,
+        rows={
+            "INSERT": (RowOf("+I", "data"),),
+            "UPDATE": (RowOf("-U", "data", over="old"), RowOf("+U", "data")),
+            "DELETE": (RowOf("-D", "data"),),
+            "CREATE": (),
         },
         before="old",
         after="data",
-        deleted="data",
         writes=_WRITES,
         writes_without_nulls=_WRITES,
         metadata={
@@ -62,10 +62,7 @@ class CanalJsonFormat(ChangeFormat):
             "ingestion-timestamp": Epoch("ts"),
             "event-timestamp": Epoch("es"),
         },
-        remedy="",
-        partial=True,
         many=True,
-        objects=("sqlType", "mysqlType"),
     )
     metadata_types = envelope.metadata_types
 

@@ -13,18 +13,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kvformat.codecs._changes.envelope import (
-    TEXT,
-    Entry,
-    Envelope,
-    Epoch,
-    EpochEntry,
-    Frame,
-    Operation,
-    Plain,
-    map_of,
-)
+from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
+from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, Plain, map_of
 from kvformat.registry.errors import OptionError
 from kvformat.registry.options import Direction, Option
 
@@ -44,24 +35,23 @@ class DebeziumJsonFormat(ChangeFormat):
     )
     envelope: ClassVar[Envelope] = Envelope(
         operation="op",
-        operations={
-            "c": Operation.INSERT,
-            "r": Operation.INSERT,
-            "u": Operation.UPDATE,
-            "d": Operation.DELETE,
+        rows={
+            "c": (RowOf("+I", "after"),),
+            "r": (RowOf("+I", "after"),),
+            "u": (RowOf("-U", "before"), RowOf("+U", "after")),
+            "d": (RowOf("-D", "before"),),
         },
         before="before",
         after="after",
-        deleted="before",
         writes=(Frame('{"before":null,"after":', ',"op":"c"}'), Frame('{"before":', ',"after":null,"op":"d"}')),
         writes_without_nulls=(Frame('{"after":', ',"op":"c"}'), Frame('{"before":', ',"op":"d"}')),
         metadata={
             "schema": Plain("schema", outside=True),
             "ingestion-timestamp": Epoch("ts_ms"),
-            "source.timestamp": EpochEntry("source", key="ts_ms"),
-            "source.database": Entry("source", key="db"),
-            "source.schema": Entry("source", key="schema"),
-            "source.table": Entry("source", key="table"),
+            "source.timestamp": EpochText("source", key="ts_ms"),
+            "source.database": Plain("source", key="db"),
+            "source.schema": Plain("source", key="schema"),
+            "source.table": Plain("source", key="table"),
             "source.properties": Plain("source", map_of(TEXT)),
         },
         remedy=(
@@ -70,7 +60,6 @@ class DebeziumJsonFormat(ChangeFormat):
         ),
         array=True,
         wrappable=True,
-        objects=("source",),
     )
     metadata_types = envelope.metadata_types
 

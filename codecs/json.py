@@ -2,8 +2,7 @@
 
     {"id": 1, "price": 12.5, "at": "2024-02-29 23:59:59.123", "tags": ["a", null], "rec": {"x": 1}}
 
-Columns are found by name; what is not in the schema is skipped. A batch goes through the fast reader, which
-takes a message only where it provably gives the exact answer; the exact reader gets the others, one by one.
+Columns are found by name; what is not in the schema is skipped, but it must be JSON.
 Rules: Flink's "JSON Format" page, its `JsonParserRowDataDeserializationSchema` (the streaming reader, default),
 `JsonRowDataDeserializationSchema` (the tree reader) and `JsonRowDataSerializationSchema`.
 """
@@ -14,11 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._json.exact import ExactReader
-from kvformat.codecs._json.fast import FastReader
+from kvformat.codecs._json.read import JsonReader
 from kvformat.codecs._json.settings import ReadSettings, WriteSettings
 from kvformat.codecs._json.write import JsonWriter
-from kvformat.codecs._two_paths import TwoPathReader
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.errors import OptionError
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
@@ -138,8 +135,8 @@ def write_settings(format: Format) -> WriteSettings:
 
 
 @cached_by_identity
-def _reader(row: FlinkType, settings: ReadSettings) -> TwoPathReader:
-    return TwoPathReader(row, FastReader(row, settings), ExactReader(row, settings))
+def _reader(row: FlinkType, settings: ReadSettings) -> JsonReader:
+    return JsonReader(row, settings)
 
 
 @cached_by_identity

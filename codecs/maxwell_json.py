@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kvformat.codecs._changes.envelope import TEXTS, Envelope, Epoch, Frame, Operation, Plain
+from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import ChangeFormat
+from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain
 
 _WRITES = (Frame('{"data":', ',"type":"insert"}'), Frame('{"data":', ',"type":"delete"}'))
 
@@ -25,10 +26,13 @@ class MaxwellJsonFormat(ChangeFormat):
     identifier: ClassVar[str] = "maxwell-json"
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
-        operations={"insert": Operation.INSERT, "update": Operation.UPDATE, "delete": Operation.DELETE},
+        rows={
+            "insert": (RowOf("+I", "data"),),
+            "update": (RowOf("-U", "data", over="old"), RowOf("+U", "data")),
+            "delete": (RowOf("-D", "data"),),
+        },
         before="old",
         after="data",
-        deleted="data",
         writes=_WRITES,
         writes_without_nulls=_WRITES,
         metadata={
@@ -37,7 +41,5 @@ class MaxwellJsonFormat(ChangeFormat):
             "primary-key-columns": Plain("primary_key_columns", TEXTS),
             "ingestion-timestamp": Epoch("ts", micros=1_000_000),
         },
-        remedy="",
-        partial=True,
     )
     metadata_types = envelope.metadata_types

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kvformat.codecs._changes.envelope import TEXTS, Envelope, Frame, OggTime, Operation, Plain
+from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import ChangeFormat
+from kvformat.codecs._changes.metadata import TEXTS, OggTime, Plain
 
 
 class OggJsonFormat(ChangeFormat):
@@ -24,10 +25,13 @@ class OggJsonFormat(ChangeFormat):
     identifier: ClassVar[str] = "ogg-json"
     envelope: ClassVar[Envelope] = Envelope(
         operation="op_type",
-        operations={"I": Operation.INSERT, "U": Operation.UPDATE, "D": Operation.DELETE},
+        rows={
+            "I": (RowOf("+I", "after"),),
+            "U": (RowOf("-U", "before"), RowOf("+U", "after")),
+            "D": (RowOf("-D", "before"),),
+        },
         before="before",
         after="after",
-        deleted="before",
         writes=(
             Frame('{"before":null,"after":', ',"op_type":"I"}'),
             Frame('{"before":', ',"after":null,"op_type":"D"}'),

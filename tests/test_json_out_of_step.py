@@ -9,9 +9,21 @@ from typing import Any
 
 import pytest
 
-from kvformat.codecs._json.exact import ExactReader
-from kvformat.codecs._json.settings import ReadSettings
+from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
+from kvformat.registry.types import FlinkType, nullable
+from tests import vectors
+from tests.decoding import decoded
+
+
+def _read(columns: str, message: str, **options: str) -> tuple[list[Any] | None, str | None]:
+    """The rows of a message as tuples, and its error."""
+    format = get_format("json", {name.replace("__", ".").replace("_", "-"): text for name, text in options.items()})
+    batch = decoded(format, [message.encode()], columns)
+    if batch.errors is not None:
+        return None, batch.errors[0].as_py()
+    row: FlinkType = nullable(parse_schema(columns))
+    return [vectors.from_arrow(found, row) for found in batch.rows.values], None
 
 
 @pytest.mark.parametrize(
@@ -26,7 +38,7 @@ from kvformat.registry.ddl import parse_schema
     ],
 )
 def test_it_is_false_where_flink_comes_out_with_a_row(columns: str, message: str, rows: list[Any]) -> None:
-    assert ExactReader(parse_schema(columns), ReadSettings()).read(message.encode()) == (rows, None)
+    assert _read(columns, message) == (rows, None)
 
 
 @pytest.mark.parametrize(
@@ -40,21 +52,19 @@ def test_it_is_false_where_flink_comes_out_with_a_row(columns: str, message: str
     ],
 )
 def test_it_is_an_error_where_flink_fails(columns: str, message: str, field: str) -> None:
-    rows, error = ExactReader(parse_schema(columns), ReadSettings()).read(message.encode())
+    rows, error = _read(columns, message)
     assert rows is None
     assert error is not None
     assert error.startswith(f"field {field!r}: an ")
 
 
 def test_fields_that_flink_loses_are_missing() -> None:
-    schema, message = parse_schema("a BOOLEAN, b STRING"), b'{"a":{},"b":"outer"}'
-    assert ExactReader(schema, ReadSettings(fail_on_missing=True)).read(message)[1]
+    assert _read("a BOOLEAN, b STRING", '{"a":{},"b":"outer"}', fail_on_missing_field="true")[1]
 
 
-@pytest.mark.parametrize("settings", [ReadSettings(lenient=True), ReadSettings(streaming=False)])
-def test_other_modes_never_fail(settings: ReadSettings) -> None:
-    reader = ExactReader(parse_schema("a BOOLEAN, b STRING"), settings)
-    assert reader.read(b'{"a":[1,2],"b":"outer"}') == ([(False, "outer")], None)
+@pytest.mark.parametrize("options", [{"ignore_parse_errors": "true"}, {"decode__json_parser__enabled": "false"}])
+def test_other_modes_never_fail(options: dict[str, str]) -> None:
+    assert _read("a BOOLEAN, b STRING", '{"a":[1,2],"b":"outer"}', **options) == ([(False, "outer")], None)
 
 
 @pytest.mark.parametrize(
@@ -71,5 +81,5 @@ def test_other_modes_never_fail(settings: ReadSettings) -> None:
     ],
 )
 def test_a_repeated_name_fails_where_flink_reads_a_bad_value_of_it(columns: str, message: str, answer: Any) -> None:
-    rows, error = ExactReader(parse_schema(columns), ReadSettings()).read(message.encode())
+    rows, error = _read(columns, message)
     assert (rows, error is None) == ((None, False) if answer is None else ([answer], True))

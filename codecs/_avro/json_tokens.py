@@ -14,8 +14,10 @@ from json import JSONDecodeError
 from json.decoder import scanstring  # type: ignore[attr-defined]  # it has no stub
 from typing import Any, Protocol, TypeVar
 
+from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._json.scalars import BadValue, shown
-from kvformat.codecs._json.syntax import MAX_DEPTH, MAX_DIGITS, Fraction, Integer, JsonFault, Node
+from kvformat.codecs._kernel.codes import MAX_DEPTH, MAX_DIGITS
+from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 
 _Value = TypeVar("_Value")
 _SKIP = re.compile(r"[ \t\n\r]*")

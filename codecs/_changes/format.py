@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame
-from kvformat.codecs._changes.reader import ChangeReader
+from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs.json import TIMESTAMP_OPTION, WRITE_OPTIONS, write_settings
 from kvformat.registry._cache import cached_by_identity

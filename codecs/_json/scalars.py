@@ -1,9 +1,10 @@
 """One JSON value to one SQL value, by the rules of Flink's two JSON readers.
 
-A converter takes a node of the tree (`syntax.Node`, never None) and gives what `pyarrow.array` takes for the column's
-Arrow type: TIME in nanoseconds, TIMESTAMP and INTERVAL DAY TO SECOND in microseconds, DATE in days. It gives None for
-a DECIMAL that does not fit and raises ValueError, without a text, for what can't be read. Lengths and precisions of a
-type are not enforced, as in Flink; digits below a microsecond are cut, of TIME those below a millisecond.
+A converter takes a node of the tree (`_kernel.tree.Node`, never None) and gives what `pyarrow.array` takes for the
+column's Arrow type: TIME in nanoseconds, TIMESTAMP and INTERVAL DAY TO SECOND in microseconds, DATE in days. It gives
+None for a DECIMAL that does not fit and raises ValueError, without a text, for what can't be read. Lengths and
+precisions of a type are not enforced, as in Flink; digits below a microsecond are cut, of TIME those below a
+millisecond.
 
 Rules: `JsonParserToRowDataConverters` (streaming) and `JsonToRowDataConverters` (tree), which rest on Java's
 `Integer.parseInt`, `Double.parseDouble`, `BigDecimal`, `DateTimeFormatter` and on Jackson.
@@ -11,15 +12,15 @@ Rules: `JsonParserToRowDataConverters` (streaming) and `JsonToRowDataConverters`
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from kvformat.codecs._java import decimal_text, double_text_17, stripped_decimal
-from kvformat.codecs._json.syntax import Fraction, Integer, Node
+from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.codecs._scalars import (
     BLANKS,
     DATE,
@@ -46,9 +47,9 @@ from kvformat.registry.types import FlinkType
 __all__ = [
     "BadValue",
     "Converter",
-    "MissingField",
-    "OutOfStep",
     "Rules",
+    "out_of_step",
+    "path_of",
     "scalar_converter",
     "shown",
     "unreadable",
@@ -64,24 +65,16 @@ class Rules:
     """What decides how a scalar is read.
 
     `streaming` and `iso` as in `ReadSettings`. `decimals`: a DECIMAL column anywhere in the schema makes Jackson keep
-    every fraction as a BigDecimal without trailing zeros, where it otherwise becomes a double. `in_step`: what the
-    streaming reader may fail at is an error, though a doubtful one: an object or array for a BOOLEAN, which otherwise
-    is false, and a bad value of a repeated name before its last one.
+    every fraction as a BigDecimal without trailing zeros, where it otherwise becomes a double.
     """
 
     streaming: bool
     iso: bool
     decimals: bool
-    in_step: bool = False
 
 
 class BadValue(ValueError):
-    """A JSON value that a column can't take; `str()` names the field, the value and the type, on one line.
-
-    It is `doubtful` whether Flink's streaming reader comes to a value that it may have lost out of sight.
-    """
-
-    doubtful = False
+    """A JSON value that a column can't take; `str()` names the field, the value and the type, on one line."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -93,44 +86,38 @@ class BadValue(ValueError):
     @property
     def path(self) -> str:
         """The field's path, such as `rec.items[2].a`."""
-        steps = (f"[{step}]" if isinstance(step, int) else f".{_head(step)}" for step in reversed(self.steps))
-        return "".join(steps).removeprefix(".")
+        return path_of(self.steps)
 
 
-class MissingField(BadValue):
-    """A column that the JSON object does not have, where that is an error."""
-
-    def __init__(self) -> None:
-        super().__init__("is missing")
-
-    def __str__(self) -> str:
-        return f"field {self.path!r} is missing"
+def path_of(steps: list[str | int]) -> str:
+    """The path of a field from the steps to it, innermost first: `rec.items[2].a`."""
+    if len(steps) == 1 and isinstance(steps[0], str):
+        return _head(steps[0])
+    parts = (f"[{step}]" if isinstance(step, int) else f".{_head(step)}" for step in reversed(steps))
+    return "".join(parts).removeprefix(".")
 
 
-class OutOfStep(BadValue):
-    """An object or array in a BOOLEAN column, where Flink's streaming reader loses its place in the message."""
-
-    doubtful = True
-
-    def __init__(self, value: Node) -> None:
-        super().__init__(f"{shown(value)} where a BOOLEAN belongs; Flink's reader loses its place there and fails")
+def unreadable(value: Node, name: str) -> str:
+    """The error of a value that is no value of the type with that name."""
+    return f"cannot read {shown(value)} as {name}"
 
 
-def unreadable(value: Node, t: FlinkType) -> BadValue:
-    """The error for a value that is no value of a type."""
-    name = t.root if t.fields or t.root == "ROW" else t.summary()
-    return BadValue(f"cannot read {shown(value)} as {name}")
+def out_of_step(value: Node) -> str:
+    """The error of an object or array in a BOOLEAN column, where Flink's streaming reader loses its place."""
+    return f"{shown(value)} where a BOOLEAN belongs; Flink's reader loses its place there and fails"
 
 
 def shown(value: Node) -> str:
     """A value for a message, at most about 60 characters of it."""
+    if type(value) is str:
+        return encode_basestring_ascii(_head(value))
+    if isinstance(value, str):  # of a number
+        return _head(value)
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
         return "an array"
-    if isinstance(value, Integer | Fraction):
-        return _head(value)
-    return json.dumps(_head(value) if isinstance(value, str) else value)
+    return "null" if value is None else "true" if value else "false"
 
 
 def _head(text: str) -> str:
@@ -335,8 +322,6 @@ def _boolean(t: FlinkType, rules: Rules) -> Converter:
     def read(value: Node) -> bool:
         if isinstance(value, bool):
             return value
-        if rules.in_step and isinstance(value, dict | list):
-            raise OutOfStep(value)
         return isinstance(value, str) and value.strip(BLANKS).lower() == "true"
 
     return read

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from kvformat.codecs._json.scalars import Rules, scalar_converter
-from kvformat.codecs._json.syntax import Node, Repeated
+from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.tree import Node, Repeated, Tree
 from kvformat.registry.types import FlinkType
 
 
@@ -116,9 +117,11 @@ class StreamingModel:
         self._rules, self._fail_on_missing = rules, fail_on_missing
         self._row = self._step(row)
 
-    def fails(self, tree: Node) -> bool:
-        """Whether Flink has no answer to a message: an object or an array of objects."""
-        cursor = _Cursor(tree)
+    def fails(self, message: bytes) -> bool:
+        """Whether Flink has no answer to a message in UTF-8: an object or an array of objects."""
+        reader = Reader()
+        reader.show(message)
+        cursor = _Cursor(Tree(keep_repeats=True).read(reader, reader.start()))
         try:
             if cursor.token is not _Mark.ARRAY:
                 self._row(cursor)

@@ -1,0 +1,226 @@
+"""Metadata of change messages: the member it is made of, and the kernel's column that reads it there."""
+
+from __future__ import annotations
+
+import abc
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kvformat.codecs._json.scalars import BadValue, Rules, scalar_converter, shown
+from kvformat.codecs._json.schema import JsonSchema
+from kvformat.codecs._kernel.columns import Column, Integers
+from kvformat.codecs._kernel.times import Timestamps
+from kvformat.codecs._scalars import MICROS_OF_A_DAY
+from kvformat.registry.types import FlinkField, FlinkType, arrow_type
+
+TEXT = FlinkType("VARCHAR", length=2**31 - 1)
+TEXTS = FlinkType("ARRAY", fields=(FlinkField("element", TEXT),))
+BIGINT = FlinkType("BIGINT")
+_INSTANT = FlinkType("TIMESTAMP_LTZ", precision=3)
+_OGG_INSTANT = FlinkType("TIMESTAMP_LTZ", precision=6)
+_MOST = 2**63
+
+
+def map_of(value: FlinkType) -> FlinkType:
+    """MAP<STRING, value>."""
+    return FlinkType("MAP", fields=(FlinkField("key", TEXT), FlinkField("value", value)))
+
+
+class FinalError(BadValue):
+    """A value of metadata that is wrong also with `ignore-parse-errors`: not a column of its row, it is never null."""
+
+    final = True
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata(abc.ABC):
+    """A metadata column: `member` of the envelope, and how to get from its value to that of the column.
+
+    `outside` says that the member stands beside the payload of a wrapped message. With a `key`, the member is read as a
+    map of texts, and the column is the entry of that key.
+    """
+
+    member: str
+    outside: bool = field(default=False, kw_only=True)
+    key: str | None = field(default=None, kw_only=True)
+
+    @property
+    @abc.abstractmethod
+    def type(self) -> FlinkType:
+        """The column's type."""
+
+    def column(self, schema: JsonSchema) -> Column:
+        """What reads the member, or its entry, into the column."""
+        return schema.column(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain(Metadata):
+    """The member as it is."""
+
+    plain_type: FlinkType = TEXT
+
+    @property
+    def type(self) -> FlinkType:
+        return self.plain_type
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch(Metadata):
+    """A count since 1970, of units of so many microseconds, as an instant."""
+
+    micros: int = 1000
+
+    @property
+    def type(self) -> FlinkType:
+        return _INSTANT
+
+    def column(self, schema: JsonSchema) -> Column:
+        number = scalar_converter(BIGINT, schema.rules)
+        return _instants(BIGINT, lambda node: _instant(number(node) * self.micros), self.micros, cuts=True)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochText(Metadata):
+    """A text that is a count of milliseconds since 1970, by `Long.parseLong`; other text is an error."""
+
+    @property
+    def type(self) -> FlinkType:
+        return _INSTANT
+
+    def column(self, schema: JsonSchema) -> Column:
+        text_of = scalar_converter(TEXT, schema.rules)
+
+        def read(node: Any) -> int:
+            text = text_of(node)
+            if not _LONG.fullmatch(text) or not -_MOST <= int(text) < _MOST:
+                raise FinalError(f"cannot read {shown(text)} as milliseconds since 1970")
+            return _instant(int(text) * 1000)
+
+        return _instants(TEXT, read, 1000, cuts=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OggTime(Metadata):
+    """A time of Oracle GoldenGate, taken as UTC: `op_ts` where `strict`, else `current_ts`.
+
+    Strict: `2020-05-13 15:40:06.123456`, months to seconds also of one digit or none, the time optional; all else is an
+    error.
+    Not strict: `2020-05-13T15:40:06.123456` with just six digits, or what `java.sql.Timestamp` or, without a time,
+    `java.sql.Date` read; all else is null. The first two forms are cut to milliseconds, as Flink does.
+    """
+
+    strict: bool = False
+
+    @property
+    def type(self) -> FlinkType:
+        return _OGG_INSTANT
+
+    def column(self, schema: JsonSchema) -> Column:
+        text_of, read = scalar_converter(TEXT, schema.rules), _operation_time if self.strict else _current_time
+        stored = arrow_type(_OGG_INSTANT)
+        width = 0 if self.strict else len("2020-05-13T15:40:06.123456")
+        return Timestamps(
+            TEXT, stored, lambda node: read(text_of(node)), iso=not self.strict, zoned=False, unit=1000, width=width
+        )
+
+
+def _instants(member: FlinkType, read: Callable[[Any], int], micros: int, *, cuts: bool) -> Column:
+    return Integers(member, arrow_type(_INSTANT), read, 64, factor=micros, cuts=cuts)
+
+
+def _instant(micros: int) -> int:
+    if not -_MOST <= micros < _MOST:
+        raise FinalError("the time is out of the range of timestamps in microseconds")
+    return micros
+
+
+# --- times of Oracle GoldenGate ------------------------------------------------------------------------
+
+_LONG = re.compile(r"[+-]?\d{1,30}")
+_YEAR = r"([0-9]{4}|\+[0-9]{5,19})"
+_PART = "([0-9]{0,21})"
+_OPERATION_TIME = re.compile(rf"{_YEAR}-{_PART}-{_PART}(?: {_PART}:{_PART}:{_PART}(?:\.([0-9]{{0,9}}))?)?")
+_CURRENT_TIME = re.compile(rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}})T([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}})\.([0-9]{{6}})")
+_SQL_DAY = r"(\+?\d{3,4})-(\+?\d|\d\d)-(\+?\d|\d\d)"
+_SQL_DATE = re.compile(_SQL_DAY)
+_SQL_TIME = re.compile(_SQL_DAY + r" ([+-]?\d{1,9}):([+-]?\d{1,9}):([+-]?\d{1,9})(?:\.(\d{1,9}))?")
+_BLANKS = "".join(map(chr, range(33)))
+_EPOCH = datetime(1970, 1, 1)
+_read_time = scalar_converter(FlinkType("TIMESTAMP", precision=6), Rules(streaming=False, iso=False, decimals=False))
+
+
+def _operation_time(text: str) -> int:
+    """As Flink reads `op_ts`."""
+    micros = _time_of(_OPERATION_TIME.fullmatch(text))
+    if micros is None:
+        raise FinalError(f"cannot read {shown(text)} as a time such as 2020-05-13 15:40:06.123456")
+    return micros
+
+
+def _current_time(text: str) -> int | None:
+    """As Flink reads `current_ts`."""
+    micros = _time_of(_CURRENT_TIME.fullmatch(text))
+    return _sql_time(text.strip(_BLANKS)) if micros is None else micros
+
+
+def _time_of(found: re.Match[str] | None) -> int | None:
+    """Microseconds since 1970, cut to milliseconds, of the year to the fraction of a second; None if they are no time.
+
+    As Java reads them leniently: without a month it is January, without a day the first, without a unit of time its
+    zero. The last day of a month stands for one that it lacks, and 24:00:00 is the next day.
+    """
+    if found is None:
+        return None
+    year, *parts = found.groups()[:6]
+    fraction = found[7]
+    try:
+        month, day, hour, minute, second = map(_unit, parts)
+    except ValueError:
+        return None
+    if not int(year) or (month is None and day is not None):
+        return None
+    gap = (fraction is not None and second is None) or (second is not None and minute is None)
+    if hour == 24 and (gap or (fraction or "").strip("0")):
+        return None
+    year = f"{int(year):04}" if int(year) < 10_000 else f"+{int(year)}"
+    date = f"{year}-{1 if month is None else month:02}-{1 if day is None else day:02}"
+    try:
+        micros: int = _read_time(f"{date} {hour or 0:02}:{minute or 0:02}:{second or 0:02}.{(fraction or '')[:3]}")
+    except ValueError:
+        return None
+    return micros - MICROS_OF_A_DAY if hour == 24 and day is None else micros  # only a whole date has a next day
+
+
+def _unit(digits: str | None) -> int | None:
+    """A month, day, hour, minute or second of one or two digits, or none of them.
+
+    After two digits the same number may come again: Flink's pattern has both widths one after the other (`[MM][M]`).
+    """
+    if not digits:
+        return None
+    number, again = int(digits[:2]), digits[2:]
+    if again and int(again) != number:
+        raise ValueError
+    return number
+
+
+def _sql_time(text: str) -> int | None:
+    """As `java.sql.Timestamp.valueOf` or `java.sql.Date.valueOf`, which carry what is too much into the next unit."""
+    found = _SQL_TIME.fullmatch(text) if " " in text else _SQL_DATE.fullmatch(text)
+    if not found or len(found[1]) != 4:
+        return None
+    year, month, day, *time = (int(part or 0) for part in found.groups()[:6])
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    hours, minutes, seconds = time or (0, 0, 0)
+    fraction = (found[7] if time else None) or ""
+    try:
+        since = datetime(year, month, 1) - _EPOCH + timedelta(days=day - 1, hours=hours, minutes=minutes)
+        micros = (since + timedelta(seconds=seconds)) // timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        return None
+    return micros + int(fraction[:6].ljust(6, "0"))

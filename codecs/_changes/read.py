@@ -1,0 +1,214 @@
+"""Batches of change messages to rows with kinds: the envelope of a format as the plan of the kernel, and its errors."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowOf
+from kvformat.codecs._changes.metadata import TEXT, Metadata
+from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
+from kvformat.codecs._json.schema import JsonSchema, row_of
+from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._json.words import JsonWords
+from kvformat.codecs._kernel import note
+from kvformat.codecs._kernel.changes import ChangeBatch
+from kvformat.codecs._kernel.codes import AFTER, BEFORE
+from kvformat.codecs._kernel.columns import Column
+from kvformat.codecs._scalars import clean
+from kvformat.registry.format import DecodedBatch
+from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
+
+Program = tuple[tuple[tuple[int, int, int], ...], tuple[int, ...]]
+"""Of an operation: kind, member and member over it of each row, by number; and the members that no row is in."""
+
+_NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
+_KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
+
+
+class ChangeReader:
+    """Reads change messages as rows of one type with their kinds, and the metadata asked for.
+
+    Raises `SchemaError` for types that JSON has no place for.
+    """
+
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
+        self._plan = Plan(row, envelope, settings, [envelope.metadata[key] for key in metadata])
+        columns = tuple(FlinkField(key, envelope.metadata[key].type) for key in metadata)
+        self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
+        self._batch = self._plan.batch()
+        self._lock = threading.Lock()
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
+        note(len(messages))
+        with self._lock:  # the columns grow in place
+            image, described, kinds = self._batch.read(messages)
+            columns = [image.field(place) for place in range(image.type.num_fields)]
+            columns += self._plan.metadata_columns(described)
+            rows = pa.Array.from_buffers(self._stored, len(image), [None], children=columns)
+            return DecodedBatch(self._batch.lists(rows), _texts_of(kinds), self._batch.error_texts())
+
+
+def _texts_of(kinds: Any) -> pa.StringArray:
+    """The texts of kinds; all have two characters."""
+    offsets = np.arange(0, 2 * len(kinds) + 1, 2, dtype=np.int32)
+    return pa.Array.from_buffers(
+        pa.string(), len(kinds), [None, pa.py_buffer(offsets), pa.py_buffer(_KINDS.take(kinds))]
+    )
+
+
+class Plan:
+    """An envelope as the kernel reads it: names of members by number, and what each operation gives.
+
+    `members` begins with those before and after the change and the operation, `outer_members` (of a wrapped message)
+    with the payload. Its methods make the errors.
+    """
+
+    error = BadValue
+
+    def __init__(
+        self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]
+    ) -> None:
+        self._envelope, self._metadata = envelope, metadata
+        self._settings = settings
+        self.array, self.many, self.wrapped = envelope.array, envelope.many, settings.wrapped
+        inside = [column.member for column in metadata if not column.outside]
+        filtered = [member for member, _ in settings.filters]
+        first = [envelope.before, envelope.after, envelope.operation]
+        self.members = list(dict.fromkeys([*first, *inside, *filtered]))
+        self.outer_members = list(dict.fromkeys(["payload", *(c.member for c in metadata if c.outside)]))
+        self.filters = [(self.members.index(member), pattern, member) for member, pattern in settings.filters]
+        self.programs = {text: self._program(rows) for text, rows in envelope.rows.items()}
+        everything = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
+        reading = ReadSettings(streaming=False, lenient=settings.lenient, iso=settings.iso)
+        # a DECIMAL anywhere in the row counts for the metadata, too
+        self._schema = JsonSchema(everything, reading)
+        self._text = scalar_converter(TEXT, self._schema.rules)
+        self.row = self._schema.row(FlinkType("ROW", fields=row.fields))
+        self.rows = self._schema.column(FlinkType("ARRAY", fields=(FlinkField("element", row),)))
+        self.payload = self._schema.row(row_of({}))
+
+    def batch(self) -> ChangeBatch:
+        """The kernel's reader of this plan."""
+        self._places: list[tuple[int, int | None]] = []
+        return ChangeBatch(self, self.row, self._metadata_readers(), self._schema.reader(), JsonWords())
+
+    def _program(self, rows: tuple[RowOf, ...]) -> Program:
+        numbers = {self._envelope.before: BEFORE, self._envelope.after: AFTER}
+        program = tuple(
+            (KINDS.index(row.kind), numbers[row.member], -1 if row.over is None else numbers[row.over]) for row in rows
+        )
+        used = {number for _, *members in program for number in members}
+        return program, tuple(number for number in (BEFORE, AFTER) if number not in used)
+
+    # --- metadata --------------------------------------------------------------------------------------
+
+    def _metadata_readers(self) -> list[tuple[Column, int, bool, bool]]:
+        """Columns with the number of their member, whether it is outside, whether it is read as a map.
+
+        All entries of a member are columns of one row.
+        """
+        readers: list[tuple[Column, int, bool, bool]] = []
+        entries: dict[str, list[Metadata]] = {}
+        for column in self._metadata:
+            if column.key is not None:
+                entries.setdefault(column.member, []).append(column)
+        rows: dict[str, int] = {}
+        for column in self._metadata:
+            if column.key is None:
+                self._places.append((len(readers), None))
+                reader = column.column(self._schema)
+            else:
+                of_member = entries[column.member]
+                self._places.append((rows.setdefault(column.member, len(readers)), of_member.index(column)))
+                if rows[column.member] < len(readers):
+                    continue
+                types = {str(entry.key): entry.type for entry in of_member}
+                reader = self._schema.row_of_columns(
+                    row_of(types), [entry.column(self._schema) for entry in of_member]
+                )
+            readers.append((reader, *self._member(column), column.key is not None or column.type.root == "MAP"))
+        return readers
+
+    def _member(self, column: Metadata) -> tuple[int, bool]:
+        if not column.outside:
+            return self.members.index(column.member), False
+        return (self.outer_members.index(column.member) if self.wrapped else -1), True
+
+    def metadata_columns(self, described: list[pa.Array]) -> list[pa.Array]:
+        """The columns in the order in which they were asked for."""
+        return [
+            described[reader] if entry is None else described[reader].field(entry) for reader, entry in self._places
+        ]
+
+    # --- errors, and what is rare ----------------------------------------------------------------------
+
+    def matches(self, pattern: re.Pattern[str], node: Any) -> bool:
+        """Whether the text of a member matches a filter as a whole."""
+        text = "null" if node is None else "" if isinstance(node, dict | list) else self._text(node)
+        return pattern.fullmatch(text) is not None
+
+    def program(self, node: Any, has_payload: bool) -> Program:
+        """What an operation gives that is not written as usual."""
+        known = ", ".join(f'"{known}"' for known in self._envelope.rows)
+        if node is not None:
+            text = self._text(node)
+            if text in self.programs:
+                return self.programs[text]
+            self._fail(f"unknown value {shown(text)}; known are {known}, in this spelling", self._envelope.operation)
+        hint = ""
+        if self._envelope.wrappable and has_payload:
+            hint = ". The message has a payload: if its connector adds schemas, set 'schema-include' to true"
+        self._fail(f"is missing or null; it must be one of {known}{hint}", self._envelope.operation)
+
+    def no_rows(self, member: int, index: int, operation: Any) -> BadValue:
+        """The error of a member without rows, or without one at an index, that an operation needs."""
+        name = self.members[member]
+        rows = self._envelope.rows[self._text(operation)]
+        remedy = self._envelope.remedy if member == BEFORE else ""
+        path = name if index < 0 else f"{name}[{index}]"
+        return self._bad(f"is missing or null, but {_NEEDED_BY[rows[0].kind]} needs it{remedy}", path)
+
+    def fewer_rows(self, before: int, after: int) -> BadValue:
+        """The error of an update with too few old rows."""
+        old, new = self._envelope.before, self._envelope.after
+        return self._bad(f"has {before} rows, but '{new}' has {after}: an UPDATE needs an old row for each", old)
+
+    def no_filtered(self, member: str) -> BadValue:
+        """The error of a message without a member that a filter asks for."""
+        return _at(BadValue(f"is missing, but '{member}.include' asks for it"), member)
+
+    @staticmethod
+    def no_payload() -> BadValue:
+        """The error of a message without a payload."""
+        reason = (
+            'is missing or null; with \'schema-include\' a message is {"schema": ..., "payload": {...}}. '
+            "For messages without this wrapping set 'schema-include' to false"
+        )
+        return _at(BadValue(reason), "payload")
+
+    @staticmethod
+    def not_an_object(node: Any) -> BadValue:
+        """The error of a message that is another value."""
+        return BadValue(f"expected a JSON object, found {'nothing or null' if node is None else shown(node)}")
+
+    @staticmethod
+    def not_one_object(count: int) -> BadValue:
+        """The error of a message that is an array of several."""
+        return BadValue(f"expected one JSON object, found an array of {count}: send one per message")
+
+    def _fail(self, reason: str, member: str) -> NoReturn:
+        raise self._bad(reason, member)
+
+    def _bad(self, reason: str, member: str) -> BadValue:
+        return _at(BadValue(reason), f"payload.{member}" if self.wrapped else member)
+
+
+def _at(error: BadValue, path: str) -> BadValue:
+    error.steps.append(clean(path))
+    return error

@@ -1,0 +1,33 @@
+"""Messages of JSON to rows: the kernel's columns for a schema, and a batch of messages read into them."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+
+from kvformat.codecs._json.schema import JsonSchema
+from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._json.streaming import StreamingModel
+from kvformat.codecs._json.words import JsonWords
+from kvformat.codecs._kernel import note
+from kvformat.codecs._kernel.messages import JsonBatch
+from kvformat.registry.format import DecodedBatch
+from kvformat.registry.types import FlinkType
+
+
+class JsonReader:
+    """Reads batches of messages as rows of one type. Raises `SchemaError` for types that JSON has no place for."""
+
+    def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
+        schema = JsonSchema(row, settings)
+        model = StreamingModel(row, schema.rules, fail_on_missing=settings.fail_on_missing)
+        self._batch = JsonBatch(schema.row(row), schema.reader(), JsonWords(), model.fails)
+        self._lock = threading.Lock()
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
+        note(len(messages))
+        with self._lock:  # the columns grow in place
+            rows, errors = self._batch.read(messages)
+        return DecodedBatch(rows, errors=errors)

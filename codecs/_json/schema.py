@@ -1,0 +1,93 @@
+"""The kernel's columns for a schema: what reads JSON values of each of Flink's types."""
+
+from __future__ import annotations
+
+from kvformat.codecs._json.scalars import Rules, scalar_converter
+from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Integers, Texts
+from kvformat.codecs._kernel.containers import Lists, Maps, Rows
+from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.times import Dates, Times, Timestamps
+from kvformat.codecs._two_paths import map_value_type
+from kvformat.registry.errors import SchemaError
+from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
+
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "INTERVAL YEAR TO MONTH": 32}
+
+
+class JsonSchema:
+    """Makes columns for the types of one schema, and the reader that goes with them.
+
+    `row` is all of what a message is read as: a DECIMAL anywhere in it changes how Flink reads every number. Raises
+    `SchemaError` for a MAP or MULTISET whose key is no text.
+    """
+
+    def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
+        for path, t in row.walk():
+            if t.root in ("MAP", "MULTISET") and t.fields[0].type.root not in ("CHAR", "VARCHAR"):
+                raise SchemaError(
+                    f"JSON format doesn't support non-string as key type of map. The type is: {t}", field=path
+                )
+        self._settings = settings
+        decimals = any(t.root == "DECIMAL" for _, t in row.walk())
+        self.rules = Rules(settings.streaming, settings.iso, decimals)
+
+    def reader(self) -> Reader:
+        """A reader with the rules of the settings."""
+        return Reader(
+            streaming=self._settings.streaming,
+            lenient=self._settings.lenient,
+            fail_on_missing=self._settings.fail_on_missing,
+            decimals=self.rules.decimals and not self._settings.streaming,
+        )
+
+    def row(self, t: FlinkType) -> Rows:
+        """The column of a ROW."""
+        return self.row_of_columns(t, [self.column(field.type) for field in t.fields])
+
+    @staticmethod
+    def row_of_columns(t: FlinkType, columns: list[Column]) -> Rows:
+        """The column of a ROW whose members are read by these columns."""
+        return Rows(t, _stored(t), [field.name for field in t.fields], columns)
+
+    def column(self, t: FlinkType) -> Column:
+        """The column of any type."""
+        if t.root == "ROW":
+            return self.row(t)
+        if t.root == "ARRAY":
+            return Lists(t, _stored(t), self.column(t.fields[0].type))
+        if t.root in ("MAP", "MULTISET"):
+            keys = self.column(t.fields[0].type)
+            assert isinstance(keys, Texts)
+            return Maps(t, _stored(t), keys, self.column(map_value_type(t)))
+        kind, convert = _stored(t), scalar_converter(t, self.rules)
+        if t.root in _BITS:
+            return Integers(t, kind, convert, _BITS[t.root])
+        if t.root == "INTERVAL DAY TO SECOND":
+            return Integers(t, kind, convert, 64, factor=1000)  # milliseconds, stored as microseconds
+        if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            return Timestamps(t, kind, convert, iso=self._settings.iso, zoned=t.root == "TIMESTAMP_LTZ")
+        return _SCALARS[t.root](t, kind, convert)
+
+
+_SCALARS = {
+    "BOOLEAN": Booleans,
+    "FLOAT": Doubles,
+    "DOUBLE": Doubles,
+    "DECIMAL": Decimals,
+    "CHAR": Texts,
+    "VARCHAR": Texts,
+    "BINARY": Binaries,
+    "VARBINARY": Binaries,
+    "DATE": Dates,
+    "TIME": Times,
+}
+
+
+def _stored(t: FlinkType) -> object:
+    return arrow_type(nullable(t))
+
+
+def row_of(members: dict[str, FlinkType]) -> FlinkType:
+    """A ROW of these members."""
+    return FlinkType("ROW", fields=tuple(FlinkField(name, t) for name, t in members.items()))

@@ -1,0 +1,79 @@
+"""The words of an error in a JSON message, from what the kernel's reader has noted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvformat.codecs._json.charsets import recoded
+from kvformat.codecs._json.scalars import BadValue, out_of_step, path_of, shown, unreadable
+from kvformat.codecs._kernel import codes
+from kvformat.codecs._kernel.containers import MISSING
+from kvformat.codecs._kernel.reader import Reader
+
+_FAULTS = {
+    codes.EXPECTED_VALUE: "expecting value",
+    codes.EXPECTED_NAME: "expecting property name enclosed in double quotes",
+    codes.EXPECTED_COLON: "expecting ':' delimiter",
+    codes.EXPECTED_COMMA: "expecting ',' delimiter",
+    codes.OPEN_STRING: "unterminated string starting",
+    codes.BAD_ESCAPE: "invalid \\escape",
+    codes.BAD_HEX: "invalid \\uXXXX escape",
+    codes.TOO_DEEP: f"more than {codes.MAX_DEPTH} levels",
+    codes.TRAILING: "more after the end of the document",
+    codes.TOO_LARGE: "more than 2 GB of text in one column of the batch, in the message that ends",
+    codes.CONTROL: "invalid control character",
+}
+_LONGEST_CONSTANT = 9  # -Infinity
+
+
+class JsonWords:
+    """The words of JSON: `kvformat.codecs._kernel.messages.Words`."""
+
+    @staticmethod
+    def recoded(message: bytes) -> tuple[bytes, bool]:
+        return recoded(message)
+
+    @staticmethod
+    def placed() -> dict[int, str]:
+        return {code: f"not JSON: {reason} at character " for code, reason in _FAULTS.items()}
+
+    @staticmethod
+    def fault(reader: Reader, *, malformed: bool) -> str:
+        return "not JSON: bytes that are not UTF-8" if malformed else f"not JSON: {fault_text(reader)}"
+
+    @staticmethod
+    def bad_value(steps: list[str | int], reason: Any, name: str, value: Any) -> str:
+        path = path_of(steps)
+        if reason is MISSING:
+            return f"field {path!r} is missing"
+        if isinstance(reason, BadValue):
+            text = reason.reason
+        elif name == "BOOLEAN":
+            text = out_of_step(value)  # all else is false
+        else:
+            text = unreadable(value, name)
+        return f"field {path!r}: {text}" if path else text
+
+    @staticmethod
+    def no_rows(node: Any) -> str:
+        found = "nothing or null" if node is None else shown(node)
+        return f"expected a JSON object or an array of objects, found {found}"
+
+
+def fault_text(reader: Reader) -> str:
+    """Why the reader's message is no JSON, and where."""
+    reason = _FAULTS.get(reader.code)
+    if reason is None and reader.code == codes.CONSTANT:
+        head = reader.text(reader.where, min(reader.where + _LONGEST_CONSTANT, reader.end))
+        for constant in ("NaN", "Infinity", "-Infinity"):
+            if head.startswith(constant):
+                return f"{constant} is no value in JSON"
+        reason = _FAULTS[codes.EXPECTED_VALUE]
+    if reason is not None:
+        return f"{reason} at character {reader.characters(reader.begin, reader.where) + 1}"
+    if reader.code == codes.TOO_MANY_DIGITS:
+        return f"a number of more than {codes.MAX_DIGITS} digits"
+    token = reader.text(reader.where, min(reader.where + 2 * codes.MAX_DIGITS, reader.end))
+    exponent = token.lower().partition("e")[2]
+    length = next((i for i, c in enumerate(exponent) if c not in "+-0123456789"), len(exponent))
+    return f"a number with the exponent {exponent[: min(length, 30)]}"

@@ -1,0 +1,98 @@
+# The C types of changes.py.
+cimport cython
+from kvformat.codecs._kernel.columns cimport Column
+from kvformat.codecs._kernel.containers cimport Maps, Members, Rows
+from kvformat.codecs._kernel.memory cimport Bytes, byte, part, token
+from kvformat.codecs._kernel.messages cimport Batch
+from kvformat.codecs._kernel.reader cimport Reader
+
+cdef Py_ssize_t FAULT
+cdef Py_ssize_t BAD
+cdef int EXPECTED_COMMA
+cdef int MAX_DEPTH
+cdef int TOO_DEEP
+cdef int TOO_LARGE
+cdef Py_ssize_t MOST_OF_A_MESSAGE
+cdef Py_ssize_t MOST_OF_A_BATCH
+cdef int BEFORE
+cdef int AFTER
+cdef int OPERATION
+
+
+cdef class ChangeBatch(Batch):
+    cdef readonly object plan
+    cdef readonly Rows image
+    cdef readonly list metadata
+    cdef Members members
+    cdef Members root
+    cdef bint wrapped
+    cdef bint many
+    cdef bint partial
+    cdef bint hopeful  # rows were read where they were found
+    cdef Py_ssize_t element  # where the last of them is
+    cdef int taken  # how many, in which members, and where these are
+    cdef int first
+    cdef int second
+    cdef Py_ssize_t first_at
+    cdef Py_ssize_t second_at
+    cdef bint found
+    cdef dict programs
+    cdef Bytes kinds
+    cdef Py_ssize_t described
+    cdef Py_ssize_t repeated
+    cdef Py_ssize_t weighed
+
+    @cython.locals(at=cython.Py_ssize_t, found=cython.Py_ssize_t, rows=cython.Py_ssize_t, r=Reader)
+    cdef int one(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
+    cdef int undo(self, Py_ssize_t rows) except -1
+    @cython.locals(count=cython.Py_ssize_t, weight=cython.Py_ssize_t, weighed=cython.Py_ssize_t)
+    cdef int settle(self, Py_ssize_t rows) except -9
+    @cython.locals(all=cython.Py_ssize_t, column=Column)
+    cdef Py_ssize_t weight(self) except -1
+    @cython.locals(column=Column)
+    cdef int undo_metadata(self) except -1
+    @cython.locals(r=Reader, end=cython.Py_ssize_t, c=cython.int)
+    cdef Py_ssize_t message(self, Py_ssize_t at, bint loose) except -1
+    cdef Py_ssize_t find(self, Py_ssize_t at) except -1
+    @cython.locals(r=Reader, members=Members, before=cython.int, number=cython.int, c=cython.int)
+    cdef Py_ssize_t find_members(self, Py_ssize_t at, bint outer) except -1
+    @cython.locals(r=Reader, row=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int, depth=cython.int, fine=cython.bint)
+    cdef Py_ssize_t hoped(self, int number, Py_ssize_t at) except -1
+    @cython.locals(r=Reader, place=cython.Py_ssize_t, c=cython.int, number=cython.int, wanted=cython.int, member=cython.int, kind=cython.int)
+    cdef int came_true(self, object rows) except -1
+    @cython.locals(r=Reader, old=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int, kind=cython.int, over=cython.int)
+    cdef int came_true_in_part(self, object rows) except -1
+    cdef Py_ssize_t no_object(self, Py_ssize_t at, bint loose) except -1
+    @cython.locals(r=Reader, c=cython.int, here=cython.Py_ssize_t)
+    cdef Py_ssize_t only_element(self, Py_ssize_t at, bint loose) except -1
+    @cython.locals(r=Reader, place=cython.Py_ssize_t, found=cython.Py_ssize_t, before=cython.Py_ssize_t)
+    cdef Py_ssize_t changes(self, Py_ssize_t at) except -1
+    cdef Py_ssize_t not_a(self, Py_ssize_t at, object column) except -1
+    @cython.locals(place=cython.Py_ssize_t)
+    cdef bint is_wanted(self, int number, object pattern, object member) except -1
+    @cython.locals(r=Reader, place=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    cdef object program(self, Py_ssize_t at)
+    cdef bint has_payload(self, Py_ssize_t at) except -1
+    @cython.locals(found=cython.Py_ssize_t)
+    cdef Py_ssize_t describe(self, bint needed) except -1
+    @cython.locals(r=Reader, place=cython.Py_ssize_t, length=cython.Py_ssize_t, c=cython.int, found=cython.Py_ssize_t)
+    cdef Py_ssize_t describe_by(self, Column column, int number, bint outside, bint is_map) except -1
+    cdef int no_entries(self, Maps column) except -1
+    @cython.locals(member=cython.int, over=cython.int, kind=cython.int, found=cython.Py_ssize_t)
+    cdef Py_ssize_t single(self, object rows) except -1
+    @cython.locals(r=Reader, over=cython.int, differs=cython.int, kind=cython.int, new=cython.Py_ssize_t, old=cython.Py_ssize_t, index=cython.Py_ssize_t, found=cython.Py_ssize_t, end_of_new=cython.Py_ssize_t, end_of_old=cython.Py_ssize_t)
+    cdef Py_ssize_t several(self, object rows) except -1
+    @cython.locals(member=cython.int, place=cython.Py_ssize_t, found=cython.Py_ssize_t)
+    cdef Py_ssize_t others(self, object members) except -1
+    @cython.locals(r=Reader, found=cython.Py_ssize_t)
+    cdef Py_ssize_t other_elements(self, int member, Py_ssize_t at, Py_ssize_t index) except -1
+    @cython.locals(found=cython.Py_ssize_t)
+    cdef Py_ssize_t other_row(self, int member, Py_ssize_t at, Py_ssize_t index) except -1
+    @cython.locals(r=Reader)
+    cdef Py_ssize_t next_element(self, Py_ssize_t at) except -1
+    @cython.locals(r=Reader, c=cython.int)
+    cdef bint is_there(self, int member, Py_ssize_t at, int opening, Py_ssize_t index) except -1
+    @cython.locals(r=Reader, end=cython.Py_ssize_t, image=Rows)
+    cdef Py_ssize_t row(self, Py_ssize_t at, Py_ssize_t over, int kind) except -1
+    @cython.locals(r=Reader, place=cython.Py_ssize_t)
+    cdef Py_ssize_t astray(self, Py_ssize_t code, int member, int over, Py_ssize_t index) except -1

@@ -1,0 +1,598 @@
+"""Change messages: an envelope around the rows before and after a change, read as rows with kinds.
+
+A message is gone over once to find the members of its envelope. Then each row is read where it is, in the order in
+which the rows come out: a row that another one changes is read as it is and once more with what was other in it.
+What the members are called and which rows an operation gives say the formats: see `_changes.envelope.Envelope`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._kernel.codes import (
+    AFTER,
+    BAD,
+    BEFORE,
+    EXPECTED_COMMA,
+    FAULT,
+    MAX_DEPTH,
+    OPERATION,
+    TOO_DEEP,
+    TOO_LARGE,
+)
+from kvformat.codecs._kernel.columns import Column
+from kvformat.codecs._kernel.containers import Maps, Members, Names, Rows
+from kvformat.codecs._kernel.memory import Bytes
+from kvformat.codecs._kernel.messages import Batch, Words
+from kvformat.codecs._kernel.reader import Reader
+
+if TYPE_CHECKING:
+    import cython
+else:
+    from kvformat.codecs._kernel import shadow as cython
+
+if not cython.compiled:
+    from kvformat.codecs._kernel.memory import byte, part, token
+
+MOST_OF_A_MESSAGE = 2**28
+"""How many bytes of metadata the rows of one message may have in all: it is written once and repeated for each row."""
+MOST_OF_A_BATCH = 2**31 - 1
+"""The same for a batch: what the offsets of an Arrow string array reach."""
+
+
+class ChangeBatch(Batch):
+    """Reads batches of change messages as rows of `image`, with kinds and metadata.
+
+    `plan` is a `_changes.read.Plan`. Its `programs` have for each operation the rows that it gives: the kind, the
+    number of the member they are in, and the number of the member with what was other in them, or -1.
+    """
+
+    def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: Words) -> None:
+        super().__init__(reader, words)
+        self.plan, self.image, self.metadata = plan, image, metadata
+        self.members = Members(Names(plan.members))
+        self.wrapped, self.many = plan.wrapped, plan.many
+        self.root = Members(Names(plan.outer_members))
+        self.partial = any(over >= 0 for rows, _ in plan.programs.values() for _, _, over in rows)
+        self.hopeful = False
+        self.found = False
+        self.element = self.taken = self.first = self.second = self.first_at = self.second_at = 0
+        self.programs = {text.encode(): rows for text, rows in plan.programs.items()}
+        self.kinds = Bytes(8)
+        self.described = self.repeated = self.weighed = 0
+
+    def read(self, messages: pa.BinaryArray) -> tuple[pa.Array, list[pa.Array], Any]:
+        """The rows of the batch, the metadata of each, and their kinds, a byte each."""
+        self.image.start(self.capacity(len(messages)))
+        for column, _, _, _ in self.metadata:
+            column.start(len(messages))
+        self.kinds = Bytes(self.capacity(len(messages)))
+        self.described = self.repeated = self.weighed = 0
+        self.run(messages)
+        counts = np.frombuffer(memoryview(self.counts), np.int32, self.count)
+        described = [column.finish() for column, _, _, _ in self.metadata]
+        if self.rows != self.described:  # for each row the metadata of its message
+            owners = pa.array(np.repeat(np.arange(self.described, dtype=np.int32), counts[counts > 0]))
+            described = [array.take(owners) for array in described]
+        kinds = np.frombuffer(memoryview(self.kinds.view), np.uint8, self.rows)
+        return self.image.finish(), described, kinds
+
+    def one(self, begin: int, end: int, loose: bool) -> int:
+        r = self.reader
+        r.message(begin, end)
+        at = token(r.data, begin, end)
+        rows = self.rows
+        try:
+            found = self.message(at, loose)
+            if found == BAD:
+                self.undo(rows)
+                self.rows = rows
+                r.message(begin, end)
+                r.steps = []
+                r.careful = True
+                found = self.message(at, loose)
+        except self.plan.error as fault:
+            if r.lenient:  # the rows that were complete before stay, as in Flink
+                return self.settle(rows)
+            self.failure = str(fault)
+            return 0
+        if found == FAULT:
+            if r.lenient and r.code != TOO_LARGE:
+                self.rows = rows
+                return self.settle(rows)
+            self.failure = self.fault(loose)
+            return 0
+        if found == BAD:
+            self.failure = self.bad_value()
+            return 0
+        return self.settle(rows)
+
+    def settle(self, rows: int) -> int:
+        """End a message that has all rows behind the first ones."""
+        self.image.truncate(self.rows)
+        self.kinds.size = self.rows
+        count = self.rows - rows
+        if count == 0:
+            self.undo_metadata()
+            return 1
+        weighed = self.weight()
+        weight = weighed - self.weighed
+        if count > 1 and (weight * count > MOST_OF_A_MESSAGE or self.repeated + weight * count > MOST_OF_A_BATCH):
+            self.failure = (
+                f"the metadata of this message has {weight} bytes, and each of its {count} rows would repeat it: "
+                f"at most {MOST_OF_A_MESSAGE} bytes are allowed for a message, {MOST_OF_A_BATCH} for a batch; "
+                "ask for less metadata, or take smaller batches"
+            )
+            return 0
+        self.repeated += weight * count
+        self.weighed = weighed
+        self.described += 1
+        return 1
+
+    def weight(self) -> int:
+        """How many bytes of text the metadata has so far."""
+        all = 0
+        for column, _, _, _ in self.metadata:
+            all += column.weight()
+        return all
+
+    def undo_metadata(self) -> None:
+        """Take back the metadata of the last message."""
+        for column, _, _, _ in self.metadata:
+            column.truncate(self.described)
+
+    def undo(self, rows: int) -> int:
+        self.image.truncate(rows)
+        self.kinds.size = rows
+        self.undo_metadata()
+        return 0
+
+    # --- the envelope ----------------------------------------------------------------------------------
+
+    def message(self, at: int, loose: bool) -> int:
+        """Read a message from its first token on: 0, FAULT or BAD. Raises an error of the plan for another value."""
+        r = self.reader
+        c = byte(r.data, at, r.end)
+        if c != 123:
+            if c == 91 and self.plan.array:
+                at = self.only_element(at, loose)
+                return at if at < 0 else self.changes(at)
+            return self.no_object(at, loose)
+        r.depth = 1
+        end = self.find(at)
+        if end < 0:
+            return end
+        end = self.behind(end, loose)
+        return end if end < 0 else self.changes(at)
+
+    def find(self, at: int) -> int:
+        """Find the members of the message, and of its payload if it is wrapped; returns the end."""
+        self.found = False
+        return self.find_members(at, self.wrapped)
+
+    def find_members(self, at: int, outer: bool) -> int:
+        """Find the members of an object, the outer one or that of the rows; returns its end.
+
+        Rows are read where they are found, in the hope that just these come out, in this order.
+        """
+        r = self.reader
+        members = self.root if outer else self.members
+        members.forget()
+        before = members.names.count
+        if not outer:
+            if self.found:  # another payload was there before
+                self.image.truncate(self.rows)
+            self.found = True
+            self.hopeful = not r.careful
+            self.taken = 0
+        at = token(r.data, at + 1, r.end)
+        if byte(r.data, at, r.end) == 125:
+            return at + 1
+        while True:
+            number = members.names.read(r, at, before)
+            at = members.names.value
+            if at < 0:
+                return at
+            if number >= 0:
+                members.places[number] = at
+                before = number
+            if outer:
+                if number == 0 and byte(r.data, at, r.end) == 123:
+                    if r.depth >= MAX_DEPTH:
+                        return r.fail(at, TOO_DEEP)
+                    r.depth += 1
+                    at = self.find_members(at, False)
+                    r.depth -= 1
+                else:
+                    at = r.skip_known(at)
+            elif self.hopeful and (number == AFTER or (number == BEFORE and not self.partial)):
+                at = self.hoped(number, at)
+            else:
+                at = r.skip(at)
+            if at < 0:
+                return at
+            at = token(r.data, at, r.end)
+            c = byte(r.data, at, r.end)
+            if c == 125:
+                return at + 1
+            if c != 44:
+                return r.fail(at, EXPECTED_COMMA)
+            at = token(r.data, at + 1, r.end)
+
+    def hoped(self, number: int, at: int) -> int:
+        """Read the row in a member: closed, or open where another may have to be laid over it. Returns its end."""
+        r = self.reader
+        row = at
+        c = byte(r.data, at, r.end)
+        if self.many and c == 91:
+            row = token(r.data, at + 1, r.end)
+        elif c == 110:
+            return r.skip(at)
+        fine = byte(r.data, row, r.end) == 123 and (c == 91) == self.many and self.taken < (1 if self.partial else 2)
+        if fine:
+            depth = r.depth
+            r.depth += 2 if self.many else 1
+            end = self.image.members(r, row)
+            r.depth = depth
+            if end >= 0 and self.many:  # just one row
+                end = token(r.data, end, r.end)
+                end = end + 1 if byte(r.data, end, r.end) == 93 else BAD
+            if end >= 0 and not self.partial:
+                self.image.close(r, end)
+            if end >= 0 or end == FAULT:
+                self.element = row
+                if self.taken == 0:
+                    self.first, self.first_at = number, at
+                else:
+                    self.second, self.second_at = number, at
+                self.taken += 1
+                return end
+        self.hopeful = False
+        return r.skip(at)
+
+    def came_true(self, rows: Any) -> int:
+        """Take the rows that were read on the way: 1, or 0 if others are wanted. FAULT and BAD as `row`."""
+        r = self.reader
+        if self.partial:
+            return self.came_true_in_part(rows)
+        if len(rows) != self.taken:
+            return 0
+        for number in (BEFORE, AFTER):
+            place = self.members.places[number]
+            c = byte(r.data, place, r.end) if place >= 0 else 110
+            if c != 110 and c != 123:
+                return 0
+        wanted, place = self.first, self.first_at
+        for _, member, _ in rows:
+            if member != wanted or self.members.places[member] != place:
+                return 0
+            wanted, place = self.second, self.second_at
+        for kind, _, _ in rows:
+            self.kinds.put(kind)
+            self.rows += 1
+        return 1
+
+    def came_true_in_part(self, rows: Any) -> int:
+        """The same for the one row that another may have to be laid over."""
+        r = self.reader
+        if self.taken != 1 or self.members.places[AFTER] != self.first_at:
+            return 0
+        old = self.members.places[BEFORE]
+        c = byte(r.data, old, r.end) if old >= 0 else 110
+        kind, _, over = rows[0]
+        if over < 0:
+            if c != 110 or len(rows) != 1:
+                return 0
+        else:
+            if self.many:
+                if c != 91:
+                    return 0
+                old = token(r.data, old + 1, r.end)
+            if byte(r.data, old, r.end) != 123:
+                return 0
+            end = self.image.members(r, old)
+            if end < 0:
+                return 0
+            if self.many and byte(r.data, token(r.data, end, r.end), r.end) != 93:
+                return 0
+        self.image.close(r, self.element)
+        self.kinds.put(kind)
+        self.rows += 1
+        for kind, _, over in rows[1:]:
+            if over >= 0 or self.row(self.element, -1, kind) < 0:
+                return 0
+        return 1
+
+    def no_object(self, at: int, loose: bool) -> int:
+        """Read a message that is no object, which is not good."""
+        node = self.only_value(at, loose)
+        if self.value_end < 0:
+            return self.value_end
+        raise self.plan.not_an_object(node)
+
+    def only_element(self, at: int, loose: bool) -> int:
+        """Find the members in an array of one message, which counts as that message; returns where it is."""
+        r = self.reader
+        found: list[int] = []
+        r.depth = 1
+        at = token(r.data, at + 1, r.end)
+        if byte(r.data, at, r.end) != 93:
+            while True:
+                c = byte(r.data, at, r.end)
+                if c != 110 and (c == 123 or not r.lenient):
+                    found.append(at)
+                at = r.skip(at)
+                if at < 0:
+                    return at
+                at = token(r.data, at, r.end)
+                if byte(r.data, at, r.end) != 44:
+                    break
+                at = token(r.data, at + 1, r.end)
+            if byte(r.data, at, r.end) != 93:
+                return r.fail(at, EXPECTED_COMMA)
+        at = self.behind(at + 1, loose)
+        if at < 0:
+            return at
+        if len(found) != 1:
+            raise self.plan.not_one_object(len(found))
+        here = found[0]
+        if byte(r.data, here, r.end) != 123:
+            raise self.plan.not_an_object(self.nodes.read(r, here))
+        r.depth = 2
+        at = self.find(here)
+        return at if at < 0 else here
+
+    def changes(self, at: int) -> int:
+        """Read the rows of a message whose members were found."""
+        r = self.reader
+        if self.wrapped:
+            place = self.root.places[0]
+            if place < 0 or byte(r.data, place, r.end) == 110:
+                raise self.plan.no_payload()
+            if byte(r.data, place, r.end) != 123:
+                if r.lenient:
+                    raise self.plan.no_payload()
+                self.not_a(place, self.plan.payload)
+                r.steps.append("payload")
+                return BAD
+        for number, pattern, member in self.plan.filters:
+            if not self.is_wanted(number, pattern, member):
+                return 0
+        program = self.program(at)
+        rows = program[0]
+        if not rows and r.lenient:
+            return 0
+        if self.metadata:
+            found = self.describe(len(rows) > 0)
+            if found < 0:
+                return found
+        if rows:
+            before = self.rows
+            if self.hopeful and self.came_true(rows):
+                return 0
+            self.rows = before
+            self.image.truncate(before)
+            self.kinds.size = before
+            found = self.several(rows) if self.many else self.single(rows)
+            if found < 0:
+                return found
+        return 0 if r.lenient else self.others(program[1])
+
+    def not_a(self, at: int, column: Any) -> int:
+        """Note that a value is none of a column's type."""
+        return self.reader.bad(at, column)
+
+    def is_wanted(self, number: int, pattern: Any, member: str) -> bool:
+        """Whether the text of a member matches a filter."""
+        place = self.members.places[number]
+        if place < 0:
+            raise self.plan.no_filtered(member)
+        return bool(self.plan.matches(pattern, self.nodes.read(self.reader, place)))
+
+    def program(self, at: int) -> Any:
+        """The rows of the message's operation, none for one that is passed over."""
+        r = self.reader
+        place = self.members.places[OPERATION]
+        if place >= 0 and byte(r.data, place, r.end) == 34:
+            end = r.string(place)
+            found = self.programs.get(part(r.data, place + 1, end - 1))
+            if found is not None:
+                return found
+        node = self.nodes.read(r, place) if place >= 0 else None
+        return self.plan.program(node, node is None and self.has_payload(at))
+
+    def has_payload(self, at: int) -> bool:
+        """Whether a message that is not wrapped looks as if it were, which an error then says."""
+        self.reader.depth = 0
+        return not self.wrapped and "payload" in self.nodes.read(self.reader, at)
+
+    def describe(self, needed: bool) -> int:
+        """Read the metadata. If it is not needed, a value that is wrong for itself is not looked at, as in Flink."""
+        for column, number, outside, is_map in self.metadata:
+            found = self.describe_by(column, number, outside, is_map)
+            if found < 0 and (needed or self.reader.final is None):
+                return found
+        return 0
+
+    def describe_by(self, column: Column, number: int, outside: bool, is_map: bool) -> int:
+        """Read a column of metadata from a member; of what is read as a map, all that is no object has no entries."""
+        r = self.reader
+        place = -1
+        if number >= 0:
+            place = self.root.places[number] if outside else self.members.places[number]
+        c = byte(r.data, place, r.end) if place >= 0 else 110
+        if is_map and c != 123:
+            if c != 110 and isinstance(column, Maps):
+                return self.no_entries(column)
+            return column.null()
+        if c == 110:
+            return column.null()
+        length = column.length
+        r.final = r.final_of = None
+        found = column.read(r, place)
+        if r.lenient and r.final is not None:
+            raise r.final
+        if found == BAD and r.lenient:
+            column.truncate(length)
+            return column.null()
+        if found == BAD:
+            r.steps.append(self.plan.outer_members[number] if outside else self.plan.members[number])
+            if self.wrapped and not outside:
+                r.steps.append("payload")
+        return found if found < 0 else 0
+
+    def no_entries(self, column: Maps) -> int:
+        """Add a map without entries."""
+        return column.end()
+
+    # --- rows ------------------------------------------------------------------------------------------
+
+    def single(self, rows: Any) -> int:
+        """Read the rows of a message that has at most one before and one after its change."""
+        for _, member, over in rows:
+            if over >= 0 and not self.is_there(over, self.members.places[over], 123, -1):
+                return BAD
+            if not self.is_there(member, self.members.places[member], 123, -1):
+                return BAD
+        for kind, member, over in rows:
+            found = self.row(self.members.places[member], self.members.places[over] if over >= 0 else -1, kind)
+            if found < 0:
+                return self.astray(found, member, over, -1)
+        return 0
+
+    def several(self, rows: Any) -> int:
+        """Read the rows of a message that has arrays of them: for each after the change, the one before it, too."""
+        r = self.reader
+        over = rows[0][2]
+        if not self.is_there(AFTER, self.members.places[AFTER], 91, -1):
+            return BAD
+        new = token(r.data, self.members.places[AFTER] + 1, r.end)
+        old = -1
+        if over >= 0 and byte(r.data, new, r.end) != 93:
+            old = self.members.places[over]
+            if not self.is_there(over, old, 91, -1):
+                return BAD
+            old = token(r.data, old + 1, r.end)
+        index = 0
+        while byte(r.data, new, r.end) != 93:
+            if not self.is_there(AFTER, new, 123, index):
+                return BAD
+            if old >= 0:
+                if byte(r.data, old, r.end) == 93:
+                    raise self.plan.fewer_rows(*self.lengths())
+                if not self.is_there(over, old, 123, index):
+                    return BAD
+            end_of_new = end_of_old = new
+            for kind, _, differs in rows:
+                found = self.row(new, old if differs >= 0 else -1, kind)
+                if found < 0:
+                    return self.astray(found, AFTER, over, index)
+                if differs >= 0:
+                    end_of_old = found
+                else:
+                    end_of_new = found
+            new = self.next_element(end_of_new)
+            if old >= 0:
+                old = self.next_element(end_of_old)
+            index += 1
+        if over >= 0 and not r.lenient:
+            return self.other_elements(over, old, index)
+        return 0
+
+    def others(self, members: Any) -> int:
+        """Read the rows that no change comes from: they must be good, too."""
+        for member in members:
+            place = self.members.places[member]
+            found = self.other_elements(member, -1, 0) if self.many else self.other_row(member, place, -1)
+            if found < 0:
+                return found
+        return 0
+
+    def other_elements(self, member: int, at: int, index: int) -> int:
+        """Read the elements of an array, from one on (the first if that is not known), that no change comes from."""
+        r = self.reader
+        if at < 0:
+            at = self.members.places[member]
+            if at < 0 or byte(r.data, at, r.end) == 110:
+                return 0
+            if not self.is_there(member, at, 91, -1):
+                return BAD
+            at = token(r.data, at + 1, r.end)
+        while byte(r.data, at, r.end) != 93:
+            found = self.other_row(member, at, index)
+            if found < 0:
+                return found
+            at = self.next_element(r.skip(at))
+            index += 1
+        return 0
+
+    def other_row(self, member: int, at: int, index: int) -> int:
+        """Read a row and forget it."""
+        if at < 0 or byte(self.reader.data, at, self.reader.end) == 110:
+            return 0
+        found = self.image.read(self.reader, at)
+        self.image.truncate(self.rows)
+        return found if found >= 0 else self.astray(found, member, -1, index)
+
+    def lengths(self) -> tuple[int, int]:
+        """How many rows there are before and after the change."""
+        r = self.reader
+        return len(self.nodes.read(r, self.members.places[BEFORE])), len(self.nodes.read(r, self.members.places[AFTER]))
+
+    def next_element(self, at: int) -> int:
+        """The element of an array behind one that ends at a place, or the end of the array."""
+        r = self.reader
+        at = token(r.data, at, r.end)
+        return token(r.data, at + 1, r.end) if byte(r.data, at, r.end) == 44 else at
+
+    def is_there(self, member: int, at: int, opening: int, index: int) -> bool:
+        """Whether a row or array of rows is at a place. Raises an error of the plan where there is none at all."""
+        r = self.reader
+        c = byte(r.data, at, r.end) if at >= 0 else 110
+        if c == opening:
+            return True
+        if c == 110 or r.lenient:
+            raise self.plan.no_rows(member, index, self.nodes.read(r, self.members.places[OPERATION]))
+        self.not_a(at, self.plan.rows if opening == 91 else self.plan.row)
+        self.astray(BAD, member, -1, index)
+        return False
+
+    def row(self, at: int, over: int, kind: int) -> int:
+        """Read a row, with the members of the object at `over` instead of its own; returns the end of the last one."""
+        r = self.reader
+        image = self.image
+        r.depth += 1
+        if r.careful:
+            end = image.carefully(r, at)
+            if end >= 0 and over >= 0:
+                end = image.carefully(r, over)
+        else:
+            end = image.members(r, at)
+            if end >= 0 and over >= 0:
+                end = image.members(r, over)
+        r.depth -= 1
+        if end < 0:
+            return end
+        end = image.close(r, end)
+        if end >= 0:
+            self.kinds.put(kind)
+            self.rows += 1
+        return end
+
+    def astray(self, code: int, member: int, over: int, index: int) -> int:
+        """Add the way from the message to a row, where a value in it is bad: in a member, or in the one over it."""
+        r = self.reader
+        if code == BAD:
+            if over >= 0:
+                place = self.members.places[over]
+                if place <= r.bad_at < r.skip(place):
+                    member = over
+            if index >= 0:
+                r.steps.append(index)
+            r.steps.append(self.plan.members[member])
+            if self.wrapped:
+                r.steps.append("payload")
+        return code

@@ -1,0 +1,34 @@
+"""Numbers with names, for the compiled modules and for the words of an error."""
+
+from __future__ import annotations
+
+FAULT, BAD, ODD = -2, -3, -4
+"""No places: not JSON, a value that a column can't take, a value that is left to Python."""
+
+MAX_DEPTH = 1000
+MAX_DIGITS = 1000
+"""What Jackson takes: levels of a document, digits of a number."""
+
+# why a message is not JSON
+EXPECTED_VALUE = 1
+EXPECTED_NAME = 2
+EXPECTED_COLON = 3
+EXPECTED_COMMA = 4
+OPEN_STRING = 5
+BAD_ESCAPE = 6
+BAD_HEX = 7
+TOO_DEEP = 8
+TOO_MANY_DIGITS = 9
+BAD_EXPONENT = 10
+CONSTANT = 11
+TRAILING = 12
+TOO_LARGE = 13
+CONTROL = 14
+
+# texts as words of eight bytes, the first one lowest
+NULL_TEXT = int.from_bytes(b"null", "little")
+TRUE_TEXT = int.from_bytes(b"true", "little")
+FALSE_TEXT = int.from_bytes(b"false", "little")
+
+# the first members of the envelope of a change
+BEFORE, AFTER, OPERATION = 0, 1, 2

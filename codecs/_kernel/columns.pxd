@@ -1,0 +1,108 @@
+# The C types of columns.py.
+cimport cython
+from kvformat.codecs._kernel.memory cimport Bytes, append, bits_of, byte, single, special, word
+from kvformat.codecs._kernel.reader cimport Reader
+from kvformat.codecs._kernel.tree cimport Tree
+
+cdef Py_ssize_t BAD
+cdef Py_ssize_t ODD
+cdef int TOO_LARGE
+cdef unsigned long long NULL_TEXT
+cdef unsigned long long TRUE_TEXT
+cdef unsigned long long FALSE_TEXT
+cdef unsigned long long TEN_TO_18
+cdef unsigned long long EXACT_DOUBLE
+cdef unsigned long long LOW_BITS
+cdef unsigned long long HALF_WAY
+cdef unsigned long long FIVE_BYTES
+cdef unsigned long long SIX_BYTES
+cdef unsigned long long QUOTED_TRUE
+cdef unsigned long long QUOTED_FALSE
+cdef unsigned long long LARGEST
+cdef unsigned long long MOST_BYTES
+cdef const unsigned long long[::1] TENS
+cdef const double[::1] POWERS
+
+
+cdef class Column:
+    cdef readonly object type
+    cdef readonly object kind
+    cdef readonly object convert
+    cdef Tree nodes
+    cdef readonly object name
+    cdef bint is_text
+    cdef readonly Py_ssize_t length
+    cdef Py_ssize_t capacity
+    cdef Py_ssize_t nulls
+    cdef Py_ssize_t spare
+    cdef unsigned char[::1] valid
+
+    cpdef int start(self, Py_ssize_t capacity) except -1
+    cdef int grow(self, Py_ssize_t capacity) except -1
+    @cython.final
+    cdef inline int add(self, bint valid) except -1
+    cdef int null(self) except -1
+    cdef int truncate(self, Py_ssize_t length) except -1
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t other(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t odd(self, Reader r, Py_ssize_t at) except -1
+    cdef int put(self, object value) except -1
+    cdef Py_ssize_t weight(self) noexcept
+
+
+cdef class Words(Column):
+    cdef long long[::1] values
+    cdef object stored
+
+    @cython.final
+    cdef inline Py_ssize_t word(self, long long value, Py_ssize_t end) except -1
+
+
+cdef class Booleans(Words):
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+
+
+cdef class Integers(Words):
+    cdef unsigned long long most
+    cdef long long factor
+    cdef bint cuts
+
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t, start=cython.Py_ssize_t, value=cython.ulonglong, size=cython.longlong)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+
+
+cdef class Doubles(Column):
+    cdef double[::1] values
+    cdef bint short
+
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t, value=cython.double, quoted=cython.bint, start=cython.Py_ssize_t)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    @cython.final
+    cdef inline int keep(self, double value) except -1
+
+
+cdef class Decimals(Column):
+    cdef unsigned long long[::1] values
+    cdef int precision
+    cdef int scale
+
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t, start=cython.Py_ssize_t, value=cython.ulonglong, unit=cython.ulonglong, shift=cython.longlong)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    @cython.final
+    cdef inline int keep(self, unsigned long long low, unsigned long long high) except -1
+
+
+cdef class Texts(Column):
+    cdef int[::1] offsets
+    cdef Bytes text
+
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    @cython.final
+    cdef inline Py_ssize_t done(self, Reader r, Py_ssize_t end) except -1
+
+
+cdef class Binaries(Texts):
+    @cython.locals(c=cython.int)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1

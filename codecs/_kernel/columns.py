@@ -1,0 +1,541 @@
+"""Columns that grow: a class per kind of type, which reads JSON values and keeps them as Arrow will have them.
+
+A column takes a value (`read`), a null (`null`), takes the last ones back (`truncate`), and becomes an Arrow array
+(`finish`). Values of the usual form are read here. The others go through `convert`, the function of the type in
+`_json.scalars`, which knows all forms: so there is one rule, and here are those of its cases that are worth speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._kernel.codes import BAD, FALSE_TEXT, NULL_TEXT, ODD, TOO_LARGE, TRUE_TEXT
+from kvformat.codecs._kernel.memory import Bytes, filled, grown
+from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.tree import Tree
+
+if TYPE_CHECKING:
+    import cython
+else:
+    from kvformat.codecs._kernel import shadow as cython
+
+if not cython.compiled:
+    from kvformat.codecs._kernel.memory import append, bits_of, byte, single, special, word
+
+TEN_TO_18 = 10**18
+EXACT_DOUBLE = 2**53
+LOW_BITS, HALF_WAY = 0x1FFFFFFF, 0x10000000
+"""The bits that a double has more than a float, and what they are half-way between two floats."""
+FIVE_BYTES, SIX_BYTES = 2**40 - 1, 2**48 - 1
+QUOTED_TRUE = int.from_bytes(b'true"', "little")
+QUOTED_FALSE = int.from_bytes(b'false"', "little")
+LARGEST = 2**63 - 1
+MOST_BYTES = 2**31 - 1
+"""What the offsets of an Arrow string array reach."""
+TENS: memoryview[int] = memoryview(np.array([10**i for i in range(20)], np.uint64).tobytes()).cast("Q")
+POWERS: memoryview[float] = memoryview(np.array([float(f"1e{i}") for i in range(23)]).tobytes()).cast("d")
+
+
+class Column:
+    """Values of a Flink type `type`, stored as the Arrow type `kind`; `convert` reads what `read` leaves to Python.
+
+    It takes a node of the tree that is not None; None is a null, ValueError says that the value can't be read. With an
+    attribute `final` that is true, the error counts also where the reader is lenient (`Reader.final`). What is read as
+    text (`is_text`) may be any value. `name` is what an error calls the type.
+    """
+
+    valid: memoryview[int]
+
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any] | None = None) -> None:
+        self.type, self.kind, self.convert = type, kind, convert
+        self.nodes: Tree | None = None
+        self.is_text = type.root in ("CHAR", "VARCHAR")
+        self.name = type.root if type.fields or type.root == "ROW" else type.summary()
+        self.length = self.capacity = self.nulls = self.spare = 0
+
+    def start(self, capacity: int) -> int:
+        """Begin a new array."""
+        self.length = 0
+        self.nulls = 0
+        return self.grow(max(capacity, 8))
+
+    def grow(self, capacity: int) -> int:
+        """Make room for so many values in all."""
+        if self.length or self.spare < capacity:  # the bytes are not given to Arrow, so that they serve again
+            self.valid = grown(self.valid if self.length else None, self.length, capacity, "B")
+            self.spare = capacity
+        self.capacity = capacity
+        return 0
+
+    def add(self, valid: bool) -> int:
+        """End a value, for which there is room."""
+        self.valid[self.length] = valid
+        self.length += 1
+        if not valid:
+            self.nulls += 1
+        return 0
+
+    def null(self) -> int:
+        """Take a null."""
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        return self.add(False)
+
+    def truncate(self, length: int) -> int:
+        """Take back what is behind the first values. Nulls that went too are still counted, which costs a bitmap."""
+        self.length = length
+        return 0
+
+    def read(self, r: Reader, at: int) -> int:
+        """Take the value at a place; returns its end, FAULT or BAD. After a code `truncate` must be called."""
+        raise NotImplementedError
+
+    def other(self, r: Reader, at: int) -> int:
+        """Take a value that is not of the usual form, such as null."""
+        c = byte(r.data, at, r.end)
+        if c == 110:
+            end = r.literal(at, NULL_TEXT, 4)
+            if end > 0:
+                self.null()
+            return end
+        if not self.is_text and (c == 123 or c == 91 or self.convert is None):
+            return r.bad(at, self)
+        return self.odd(r, at)
+
+    def odd(self, r: Reader, at: int) -> int:
+        """Take any value that is not null by `convert`."""
+        if self.nodes is None:
+            self.nodes = Tree(keep_repeats=False)
+        node = self.nodes.read(r, at)
+        end = self.nodes.end
+        if end < 0:
+            return end
+        if r.careful and r.bad_at == at and r.culprit is self:
+            return BAD  # it was tried before
+        try:
+            self.put(self.convert(node))  # type: ignore[misc]
+            if self.weight() > MOST_BYTES:
+                return r.fail(at, TOO_LARGE)
+        except ValueError as fault:
+            r.bad(at, self)
+            r.reason = fault
+            if getattr(fault, "final", False):
+                r.final, r.final_of = fault, self
+            return BAD
+        return end
+
+    def put(self, value: Any) -> int:
+        """Take a value that Python has."""
+        raise NotImplementedError
+
+    def weight(self) -> int:
+        """How many bytes of text there are."""
+        return 0
+
+    def validity(self) -> pa.Buffer | None:
+        """The bitmap, None if nothing is null."""
+        if self.nulls == 0:
+            return None
+        valid = np.frombuffer(memoryview(self.valid), np.uint8, self.length)
+        return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+    def finish(self) -> pa.Array:
+        """All values as an array; the column must then be started again."""
+        return pa.Array.from_buffers(self.kind, self.length, [self.validity(), *self.buffers()])
+
+    def buffers(self) -> list[pa.Buffer]:
+        """Arrow's buffers behind the bitmap."""
+        raise NotImplementedError
+
+
+class Words(Column):
+    """What is kept as 64 bits a value, and stored as `stored`, a type of numpy."""
+
+    values: memoryview[int]
+
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any] | None, stored: Any) -> None:
+        super().__init__(type, kind, convert)
+        self.stored = np.dtype(stored)
+
+    def grow(self, capacity: int) -> int:
+        self.values = grown(self.values if self.length else None, self.length, capacity, "q")
+        return Column.grow(self, capacity)
+
+    def word(self, value: int, end: int) -> int:
+        """Take a value that ends at a place; returns that."""
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        self.values[self.length] = value
+        self.valid[self.length] = True
+        self.length += 1
+        return end
+
+    def null(self) -> int:
+        self.word(0, 0)
+        self.valid[self.length - 1] = False
+        self.nulls += 1
+        return 0
+
+    def put(self, value: Any) -> int:
+        return self.null() if value is None else self.word(value, 0)
+
+    def buffers(self) -> list[pa.Buffer]:
+        if self.stored.itemsize == 8:
+            return [filled(self.values, self.length)]
+        return [pa.py_buffer(np.frombuffer(memoryview(self.values), np.int64, self.length).astype(self.stored))]
+
+
+class Booleans(Words):
+    """BOOLEAN: what is not true is false. An object or array is, too, but not where a reader may get out of step."""
+
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
+        super().__init__(type, kind, convert, np.bool_)
+
+    def read(self, r: Reader, at: int) -> int:
+        c = byte(r.data, at, r.end)
+        if c == 116:
+            end = r.literal(at, TRUE_TEXT, 4)
+        elif c == 102:
+            end = r.literal(at, FALSE_TEXT, 5)
+        elif c == 34 and word(r.data, at + 1) & FIVE_BYTES == QUOTED_TRUE and at + 6 <= r.end:
+            return self.word(1, at + 6)
+        elif c == 34 and word(r.data, at + 1) & SIX_BYTES == QUOTED_FALSE and at + 7 <= r.end:
+            return self.word(0, at + 7)
+        elif c == 123 or c == 91:
+            if r.streaming and not r.lenient and not r.careful:
+                return r.bad(at, self)
+            end = r.skip(at)
+        else:
+            return self.other(r, at)
+        return self.word(c == 116, end) if end > 0 else end
+
+    def buffers(self) -> list[pa.Buffer]:
+        words = np.frombuffer(memoryview(self.values), np.int64, self.length)
+        return [pa.py_buffer(np.packbits(words.astype(np.bool_), bitorder="little"))]
+
+
+class Integers(Words):
+    """TINYINT to BIGINT, and the intervals, which are stored `factor` times the number.
+
+    From 32 bits on a fraction is cut (`cuts`).
+    """
+
+    def __init__(
+        self,
+        type: Any,
+        kind: pa.DataType,
+        convert: Callable[[Any], Any] | None,
+        bits: int,
+        *,
+        factor: int = 1,
+        cuts: bool = True,
+    ) -> None:
+        super().__init__(type, kind, convert, f"i{bits // 8}")
+        self.factor = factor
+        self.most = (2 ** (bits - 1) - 1) // factor
+        self.cuts = cuts and bits > 16
+
+    def read(self, r: Reader, at: int) -> int:
+        c = byte(r.data, at, r.end)
+        start = at
+        if c == 34:
+            start = at + 1
+            c = byte(r.data, start, r.end)
+            if c != 45 and not 48 <= c <= 57:
+                # letters, quotes and more can't begin a number; signs, blanks, escapes and what is not ASCII may
+                if 58 <= c < 128 and c != 92 and not self.is_text:
+                    end = r.string(at)
+                    return end if end < 0 else r.bad(at, self)
+                return self.odd(r, at)
+        elif 49 <= c <= 57:
+            # most numbers: up to 18 digits and nothing more
+            size = 0
+            while 48 <= c <= 57 and start - at < 18:
+                size = size * 10 + (c - 48)
+                start += 1
+                c = byte(r.data, start, r.end)
+            if (c == 44 or c == 125 or c == 93) and size <= self.most:
+                return self.word(size * self.factor, start)
+            start = at
+        elif c != 45 and c != 48:
+            return self.other(r, at)
+        end = r.number(start)
+        if start > at:
+            if end < 0 or not r.whole or r.digit_count > 19 or byte(r.data, end, r.end) != 34:
+                return self.odd(r, at)
+            end += 1
+        elif end < 0:
+            return end
+        value = r.mantissa
+        if not r.whole:
+            # so few digits are cut alike as a decimal and, after rounding, as a double
+            if not self.cuts or r.digit_count > 15 or r.exponent < -15 or r.exponent >= 0:
+                return self.odd(r, at)
+            if end - at != r.digit_count + 1 + r.negative:
+                return self.odd(r, at)
+            value = value // TENS[-r.exponent]
+            if value >= self.most:
+                return self.odd(r, at)
+        elif r.digit_count > 19:
+            return self.odd(r, at)
+        if value > self.most and not (r.negative and value == self.most + 1 and self.factor == 1):
+            return self.odd(r, at)
+        if r.negative and value:
+            size = -1 - (value - 1)
+            return self.word(size * self.factor, end)
+        return self.word(value * self.factor, end)
+
+
+class Doubles(Column):
+    """DOUBLE, and FLOAT (`short`): rounded once from the text, but for FLOAT in the tree reader, as in Flink."""
+
+    values: memoryview[float]
+
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
+        super().__init__(type, kind, convert)
+        self.short = kind == pa.float32()
+
+    def grow(self, capacity: int) -> int:
+        self.values = grown(self.values if self.length else None, self.length, capacity, "d")
+        return Column.grow(self, capacity)
+
+    def read(self, r: Reader, at: int) -> int:
+        c = byte(r.data, at, r.end)
+        quoted = c == 34
+        start = at
+        if quoted:
+            start = at + 1
+            c = byte(r.data, start, r.end)
+            if c != 45 and not 48 <= c <= 57:
+                return self.odd(r, at)
+        elif c != 45 and not 48 <= c <= 57:
+            return self.other(r, at)
+        end = r.number(start)
+        if quoted:
+            if end < 0 or byte(r.data, end, r.end) != 34:
+                return self.odd(r, at)
+        elif end < 0:
+            return end
+        if r.digit_count < 20 and r.mantissa <= EXACT_DOUBLE and -22 <= r.exponent <= 22:
+            # of two exact numbers the quotient and the product are rounded once
+            value = float(r.mantissa)
+            value = value / POWERS[-r.exponent] if r.exponent < 0 else value * POWERS[r.exponent]
+            if r.negative:
+                value = -value
+        else:
+            value = float(r.text(start, end))
+        if value == 0 and r.negative and not r.streaming:
+            return self.odd(r, at)  # a zero has its sign by how it is written
+        if self.short and value != 0:
+            if not 1.1754943508222875e-38 <= abs(value) < 3.4028234e38:
+                return self.odd(r, at)
+            if (r.streaming or r.decimals or r.whole or quoted) and bits_of(value) & LOW_BITS == HALF_WAY:
+                return self.odd(r, at)
+            value = single(value)
+        self.keep(value)
+        return end + quoted
+
+    def keep(self, value: float) -> int:
+        """Take a number."""
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        self.values[self.length] = value
+        return self.add(True)
+
+    def null(self) -> int:
+        self.keep(0.0)
+        self.valid[self.length - 1] = False
+        self.nulls += 1
+        return 0
+
+    def put(self, value: Any) -> int:
+        return self.keep(value)
+
+    def buffers(self) -> list[pa.Buffer]:
+        if not self.short:
+            return [filled(self.values, self.length)]
+        with np.errstate(over="ignore"):
+            return [pa.py_buffer(np.frombuffer(memoryview(self.values), np.float64, self.length).astype(np.float32))]
+
+
+class Decimals(Column):
+    """DECIMAL(p, s): rounded half up to the scale, null where it does not fit. Two words a value."""
+
+    values: memoryview[int]
+
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
+        super().__init__(type, kind, convert)
+        self.precision, self.scale = kind.precision, kind.scale
+
+    def grow(self, capacity: int) -> int:
+        self.values = grown(self.values if self.length else None, self.length * 2, capacity * 2, "Q")
+        return Column.grow(self, capacity)
+
+    def read(self, r: Reader, at: int) -> int:
+        c = byte(r.data, at, r.end)
+        start = at
+        if c == 34:
+            start = at + 1
+            c = byte(r.data, start, r.end)
+            if c != 45 and not 48 <= c <= 57:
+                if 58 <= c < 128 and c != 92 and not self.is_text:
+                    end = r.string(at)
+                    return end if end < 0 else r.bad(at, self)
+                return self.odd(r, at)
+        elif c != 45 and not 48 <= c <= 57:
+            return self.other(r, at)
+        end = r.number(start)
+        if start > at:
+            if end < 0 or byte(r.data, end, r.end) != 34:
+                return self.odd(r, at)
+            end += 1
+        elif end < 0:
+            return end
+        value = r.mantissa
+        shift = r.exponent + self.scale
+        if r.digit_count > 18 or not -18 <= shift <= 18:
+            return self.odd(r, at)
+        if shift >= 0:
+            if value >= TENS[18 - shift]:
+                return self.odd(r, at)
+            value *= TENS[shift]
+        else:
+            unit = TENS[-shift]
+            value = value // unit + (1 if value % unit * 2 >= unit else 0)
+        if self.precision <= 18 and value >= TENS[self.precision]:
+            self.null()
+        elif r.negative and value:
+            self.keep((LARGEST - (value - 1)) | (LARGEST + 1), LARGEST * 2 + 1)
+        else:
+            self.keep(value, 0)
+        return end
+
+    def keep(self, low: int, high: int) -> int:
+        """Take an unscaled number, as two words."""
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        self.values[self.length * 2] = low
+        self.values[self.length * 2 + 1] = high
+        return self.add(True)
+
+    def null(self) -> int:
+        self.keep(0, 0)
+        self.valid[self.length - 1] = False
+        self.nulls += 1
+        return 0
+
+    def put(self, value: Any) -> int:
+        if value is None:
+            return self.null()
+        unscaled = unscaled_of(value, self.scale)
+        return self.keep(unscaled & 0xFFFFFFFFFFFFFFFF, unscaled >> 64 & 0xFFFFFFFFFFFFFFFF)
+
+    def buffers(self) -> list[pa.Buffer]:
+        return [filled(self.values, self.length * 2)]
+
+
+def unscaled_of(value: Decimal, scale: int) -> Any:
+    """A decimal of that scale, times ten to the power of it."""
+    sign, digits, exponent = value.as_tuple()
+    number = int("".join(map(str, digits))) * 10 ** (scale + int(exponent))
+    return -number if sign else number
+
+
+class Texts(Column):
+    """STRING: what is no string gives its JSON."""
+
+    offsets: memoryview[int]
+
+    def start(self, capacity: int) -> int:
+        self.text = Bytes(max(capacity, 8) * 16)
+        Column.start(self, capacity)
+        self.offsets[0] = 0
+        return 0
+
+    def grow(self, capacity: int) -> int:
+        kept = self.length + 1 if self.length else 0
+        self.offsets = grown(self.offsets if kept else None, kept, capacity + 1, "i")
+        return Column.grow(self, capacity)
+
+    def read(self, r: Reader, at: int) -> int:
+        c = byte(r.data, at, r.end)
+        if c == 34:
+            end = special(r.data, at + 1, r.end)
+            if byte(r.data, end, r.end) == 34:
+                append(self.text, r.data, at + 1, end)
+                end += 1
+            else:
+                end = r.string_into(at, self.text)
+        elif c == 123 or c == 91:
+            end = r.compact(at, self.text)
+            if end == ODD:
+                return self.odd(r, at)
+        elif c == 45 or 48 <= c <= 57:
+            end = r.number(at)
+            if not r.streaming and (not r.whole or (r.negative and r.mantissa == 0 and r.digit_count == 1)):
+                return self.odd(r, at)
+            if end > 0:
+                append(self.text, r.data, at, end)
+        elif c == 116 or c == 102:
+            end = r.scalar(at)
+            if end > 0:
+                append(self.text, r.data, at, end)
+        else:
+            return self.other(r, at)
+        return self.done(r, end)
+
+    def done(self, r: Reader, end: int) -> int:
+        """End a value whose bytes are in `text`."""
+        if end < 0:
+            return end
+        if self.text.size > MOST_BYTES:
+            return r.fail(end, TOO_LARGE)
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        self.offsets[self.length + 1] = self.text.size
+        self.add(True)
+        return end
+
+    def null(self) -> int:
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        self.offsets[self.length + 1] = self.offsets[self.length]
+        return self.add(False)
+
+    def put(self, value: Any) -> int:
+        self.text.add(value.encode())
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        self.offsets[self.length + 1] = self.text.size
+        return self.add(True)
+
+    def truncate(self, length: int) -> int:
+        self.length = length
+        self.text.size = self.offsets[length]
+        return 0
+
+    def weight(self) -> int:
+        return self.text.size
+
+    def buffers(self) -> list[pa.Buffer]:
+        return [filled(self.offsets, self.length + 1), filled(self.text.view, self.text.size)]
+
+
+class Binaries(Texts):
+    """BYTES: base64."""
+
+    def read(self, r: Reader, at: int) -> int:
+        c = byte(r.data, at, r.end)
+        return self.odd(r, at) if c == 34 else self.other(r, at)
+
+    def put(self, value: Any) -> int:
+        self.text.add(value)
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        self.offsets[self.length + 1] = self.text.size
+        return self.add(True)

@@ -1,0 +1,93 @@
+# The C types of containers.py.
+cimport cython
+from kvformat.codecs._kernel.columns cimport Column, Texts
+from kvformat.codecs._kernel.memory cimport Bytes, byte, matches, part, special, token
+from kvformat.codecs._kernel.reader cimport Reader
+
+cdef Py_ssize_t BAD
+cdef int EXPECTED_NAME
+cdef int EXPECTED_COMMA
+cdef int DOUBTFUL
+cdef int TOO_DEEP
+cdef int MAX_DEPTH
+
+
+@cython.final
+cdef class Names:
+    cdef readonly int count
+    cdef dict numbers
+    cdef const unsigned char[::1] texts  # `"name":` of all names
+    cdef int[::1] starts  # of each name, and behind the last one
+    cdef int[::1] buckets
+    cdef int[::1] chains
+    cdef int[::1] followers
+    cdef readonly Py_ssize_t value
+    cdef int doubt
+
+    @cython.locals(hash=cython.Py_ssize_t, number=cython.int, start=cython.Py_ssize_t)
+    cdef inline int find(self, Reader r, Py_ssize_t at, Py_ssize_t width) except -9 nogil
+    @cython.locals(start=cython.Py_ssize_t, width=cython.Py_ssize_t, number=cython.int)
+    cdef inline int read(self, Reader r, Py_ssize_t at, int before) except -9
+    @cython.locals(stop=cython.Py_ssize_t, number=cython.int)
+    cdef int search(self, Reader r, Py_ssize_t at, int before) except -9
+    cdef int unusual(self, Reader r, Py_ssize_t at) except -9
+
+
+cdef class Lists(Column):
+    cdef int[::1] offsets
+    cdef readonly Column element
+
+    @cython.locals(element=Column, first=cython.Py_ssize_t)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    @cython.locals(start=cython.Py_ssize_t, depth=cython.int)
+    cdef Py_ssize_t member(self, Reader r, Column column, Py_ssize_t at, object step) except -1
+    cdef int end(self) except -1
+
+
+cdef class Maps(Lists):
+    cdef readonly Texts keys
+    cdef readonly Column items
+
+    @cython.locals(first=cython.Py_ssize_t, hashes=cython.Py_ssize_t, text=cython.Py_ssize_t)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    @cython.locals(end=cython.Py_ssize_t, value=cython.Py_ssize_t, kept=cython.Py_ssize_t)
+    cdef Py_ssize_t by_name(self, Reader r, Py_ssize_t at, Py_ssize_t first) except -1
+    @cython.locals(place=cython.Py_ssize_t, start=cython.Py_ssize_t)
+    cdef Py_ssize_t keep(self, Reader r, dict places, Py_ssize_t first) except -1
+    cdef object name_step(self, Reader r, Py_ssize_t text)
+
+
+cdef class Members
+
+
+cdef class Rows(Column):
+    cdef list columns  # of columns, as the constructor filled it: they are cast unchecked
+    cdef list field_names
+    cdef readonly Names names
+    cdef Members last
+    cdef readonly Py_ssize_t looked_at  # how far, by the last careful reading
+
+    @cython.locals(end=cython.Py_ssize_t)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    @cython.locals(number=cython.int, before=cython.int, column=Column, start=cython.Py_ssize_t, depth=cython.int, c=cython.int, names=Names, columns=list)
+    cdef Py_ssize_t members(self, Reader r, Py_ssize_t at) except -1
+    @cython.locals(number=cython.int, column=Column, place=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    cdef Py_ssize_t carefully(self, Reader r, Py_ssize_t at) except -1
+    @cython.locals(number=cython.int)
+    cdef int null(self) except -1
+    @cython.locals(number=cython.int)
+    cdef int truncate(self, Py_ssize_t length) except -1
+    @cython.locals(column=Column, all=cython.Py_ssize_t)
+    cdef Py_ssize_t weight(self) noexcept
+    @cython.locals(column=Column, number=cython.int)
+    cdef Py_ssize_t close(self, Reader r, Py_ssize_t end) except -1
+
+
+@cython.final
+cdef class Members:
+    cdef readonly Names names
+    cdef readonly Py_ssize_t[::1] places
+
+    cdef int forget(self) except -1
+    @cython.locals(number=cython.int, before=cython.int, c=cython.int)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1

@@ -1,0 +1,200 @@
+# The C types of memory.py, and its only raw memory: functions that look at both ends before they touch it.
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.string cimport memcmp, memcpy
+
+
+# The byte at a place of a message that ends at `end`, 0 outside of it. `end` is never beyond the data (Reader.open).
+cdef inline int byte(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
+    with cython.boundscheck(False):
+        return data[at] if <size_t>at < <size_t>end else 0
+
+
+# The eight bytes from a place on as a number, the first one lowest; zeros beyond the data.
+cdef inline unsigned long long word(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil:
+    cdef unsigned long long found = 0
+    cdef Py_ssize_t left = data.shape[0] - at
+    with cython.boundscheck(False):
+        if at < 0 or left <= 0:
+            return 0
+        memcpy(&found, &data[at], 8 if left >= 8 else left)
+        return found
+
+
+# Append a part of the data. A short one is copied together with what follows it: sixteen bytes take no call.
+cdef inline int append(Bytes out, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except -1 nogil:
+    cdef Py_ssize_t count = stop - start
+    with cython.boundscheck(False):
+        if start < 0 or count < 0 or stop > data.shape[0]:
+            return out.refuse()
+        if out.view.shape[0] - out.size < count + 16:
+            out.grow(count + 16)
+        if out.size < 0 or out.view.shape[0] - out.size < count + 16:
+            return out.refuse()
+        if count <= 16 and data.shape[0] - start >= 16:
+            memcpy(&out.view[out.size], &data[start], 16)
+        elif count:
+            memcpy(&out.view[out.size], &data[start], count)
+        out.size += count
+        return 0
+
+
+# Append a code point as UTF-8.
+cdef inline int append_character(Bytes out, int code) except -1 nogil:
+    cdef unsigned char* to
+    if out.size < 0 or out.view.shape[0] - out.size < 4:
+        out.grow(4)
+    if out.size < 0 or out.view.shape[0] - out.size < 4:
+        return out.refuse()
+    with cython.boundscheck(False):
+        to = &out.view[out.size]
+    if code < 0x80:
+        to[0] = code
+        out.size += 1
+    elif code < 0x800:
+        to[0] = 0xC0 | code >> 6
+        to[1] = 0x80 | code & 63
+        out.size += 2
+    elif code < 0x10000:
+        to[0] = 0xE0 | code >> 12
+        to[1] = 0x80 | code >> 6 & 63
+        to[2] = 0x80 | code & 63
+        out.size += 3
+    else:
+        to[0] = 0xF0 | code >> 18
+        to[1] = 0x80 | code >> 12 & 63
+        to[2] = 0x80 | code >> 6 & 63
+        to[3] = 0x80 | code & 63
+        out.size += 4
+    return 0
+
+
+# A part of the data as Python's bytes.
+cdef inline bytes part(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+    with cython.boundscheck(False):
+        if start < 0 or stop <= start or stop > data.shape[0]:
+            return b""
+        return PyBytes_FromStringAndSize(<const char*>&data[start], stop - start)
+
+
+# Whether so many bytes are the same at two places.
+cdef inline bint same(const unsigned char[::1] data, Py_ssize_t a, Py_ssize_t b, Py_ssize_t count) noexcept nogil:
+    with cython.boundscheck(False):
+        if a < 0 or b < 0 or count <= 0 or data.shape[0] - a < count or data.shape[0] - b < count:
+            return False
+        return memcmp(&data[a], &data[b], count) == 0
+
+
+# Whether a text stands at a place of a message that ends at `end`: `count` of `texts` from `start` on. Behind the
+# texts there are eight bytes more.
+cdef inline bint matches(
+    const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end,
+    const unsigned char[::1] texts, Py_ssize_t start, Py_ssize_t count,
+) noexcept nogil:
+    cdef unsigned long long a, b
+    cdef Py_ssize_t k = 0
+    with cython.boundscheck(False):
+        if at < 0 or start < 0 or count <= 0 or end - at < count or end > data.shape[0] or texts.shape[0] - start < count + 8:
+            return False
+        if count < 8:
+            if data.shape[0] - at < 8:
+                return memcmp(&data[at], &texts[start], count) == 0
+            memcpy(&a, &data[at], 8)
+            memcpy(&b, &texts[start], 8)
+            return (a ^ b) << (64 - 8 * count) == 0
+        while k + 8 <= count:
+            memcpy(&a, &data[at + k], 8)
+            memcpy(&b, &texts[start + k], 8)
+            if a != b:
+                return False
+            k += 8
+        memcpy(&a, &data[at + count - 8], 8)
+        memcpy(&b, &texts[start + count - 8], 8)
+        return a == b
+
+
+# The bits of a double.
+cdef inline unsigned long long bits_of(double value) noexcept nogil:
+    cdef unsigned long long bits
+    memcpy(&bits, &value, 8)
+    return bits
+
+
+# A double rounded to 32 bits; it must be in their range.
+cdef inline double single(double value) noexcept nogil:
+    return <double><float>value
+
+
+# Where the next token is: behind blanks.
+cdef inline Py_ssize_t token(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
+    cdef int c = byte(data, at, end)
+    while c <= 32 and (c == 32 or c == 10 or c == 13 or c == 9):
+        at += 1
+        c = byte(data, at, end)
+    return at
+
+
+# Where the next quote or backslash is, from a place on; not before `end` if there is none. Eight bytes at a time:
+# `x - 1 & ~x` has its high bit in the lowest byte of x that is zero.
+cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
+    cdef unsigned long long found, quotes, slashes
+    cdef unsigned long long ones = 0x0101010101010101ULL
+    cdef unsigned long long highs = 0x8080808080808080ULL
+    cdef Py_ssize_t last = (end if end <= data.shape[0] else data.shape[0]) - 8
+    with cython.boundscheck(False):
+        if at < 0:
+            return end
+        while at <= last:
+            memcpy(&found, &data[at], 8)
+            quotes = found ^ 0x2222222222222222ULL
+            slashes = found ^ 0x5C5C5C5C5C5C5C5CULL
+            found = ((quotes - ones) & ~quotes | (slashes - ones) & ~slashes) & highs
+            if found:
+                return at + <Py_ssize_t>((((found - 1) & ones) * ones) >> 56) - 1
+            at += 8
+        while at < end and byte(data, at, end) != 34 and byte(data, at, end) != 92:
+            at += 1
+        return at
+
+
+# Where bytes of ASCII end, or a little before.
+cdef inline Py_ssize_t ascii_end(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
+    cdef unsigned long long a, b, c, d
+    cdef Py_ssize_t last = (end if end <= data.shape[0] else data.shape[0]) - 32
+    with cython.boundscheck(False):
+        if at < 0:
+            return at
+        while at <= last:
+            memcpy(&a, &data[at], 8)
+            memcpy(&b, &data[at + 8], 8)
+            memcpy(&c, &data[at + 16], 8)
+            memcpy(&d, &data[at + 24], 8)
+            if (a | b | c | d) & 0x8080808080808080ULL:
+                break
+            at += 32
+        return at
+
+
+cdef unsigned long long MIX
+
+
+@cython.final
+cdef class Bytes:
+    cdef unsigned char[::1] view
+    cdef Py_ssize_t size
+
+    cdef int grow(self, Py_ssize_t count) except -1 nogil
+    cdef int refuse(self) except -1 nogil
+    cdef int put(self, int byte) except -1 nogil
+    cdef int add(self, bytes text) except -1
+
+
+@cython.final
+cdef class Hashes:
+    cdef unsigned long long[::1] view
+    cdef Py_ssize_t size
+
+    cdef int grow(self) except -1 nogil
+    @cython.locals(mixed=cython.ulonglong)
+    cdef int push(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except -1 nogil
+    cdef bint repeated(self, Py_ssize_t first) except -1

@@ -1,0 +1,63 @@
+# The C types of messages.py.
+cimport cython
+from kvformat.codecs._kernel.containers cimport Rows
+from kvformat.codecs._kernel.memory cimport byte, part, token
+from kvformat.codecs._kernel.reader cimport Reader
+from kvformat.codecs._kernel.tree cimport Tree
+
+cdef Py_ssize_t FAULT
+cdef Py_ssize_t BAD
+cdef int EXPECTED_COMMA
+cdef int EXPECTED_VALUE
+cdef int TOO_LARGE
+cdef int TRAILING
+
+
+cdef class Batch:
+    cdef readonly Reader reader
+    cdef readonly object words
+    cdef dict placed
+    cdef readonly dict errors
+    cdef public object failure
+    cdef int[::1] counts
+    cdef unsigned char[::1] present
+    cdef public Py_ssize_t rows
+    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t value_end
+    cdef readonly Py_ssize_t usual_rows
+    cdef Tree nodes
+
+    cdef Py_ssize_t capacity(self, Py_ssize_t messages) except -1
+    cdef int one(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
+    cdef int undo(self, Py_ssize_t rows) except -1
+    @cython.locals(r=Reader)
+    cdef Py_ssize_t behind(self, Py_ssize_t end, bint loose) except -1
+    @cython.locals(r=Reader, c=cython.int)
+    cdef object bad_value(self)
+    @cython.locals(r=Reader, end=cython.Py_ssize_t)
+    cdef object only_value(self, Py_ssize_t at, bint loose)
+    @cython.locals(r=Reader)
+    cdef object fault(self, bint loose)
+    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, utf8=cython.bint, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
+    cpdef int run(self, object messages) except -1
+    @cython.locals(found=cython.int, data="const unsigned char[::1]")
+    cdef int unusual(self, object message) except -9
+
+
+cdef class JsonBatch(Batch):
+    cdef readonly Rows root
+    cdef readonly object out_of_step
+
+    @cython.locals(at=cython.Py_ssize_t, found=cython.Py_ssize_t, rows=cython.Py_ssize_t, c=cython.int, r=Reader)
+    cdef int one(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
+    @cython.locals(r=Reader)
+    cdef Py_ssize_t document(self, Py_ssize_t at, bint loose) except -1
+    @cython.locals(c=cython.int, index=cython.Py_ssize_t, start=cython.Py_ssize_t, r=Reader)
+    cdef Py_ssize_t elements(self, Py_ssize_t at) except -1
+    @cython.locals(r=Reader)
+    cdef int no_rows(self, Py_ssize_t at, bint loose) except -9
+    @cython.locals(r=Reader, found=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    cdef int again(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -9
+    @cython.locals(r=Reader)
+    cdef Py_ssize_t once_more(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -1
+    cdef int undo(self, Py_ssize_t rows) except -1

@@ -1,0 +1,346 @@
+"""A batch of messages, one after the other; and JSON messages as rows.
+
+A message is read to its end or not at all: what a bad one left in the columns is taken back, and its neighbours are as
+if it had not been there. A format makes a subclass of `Batch` for what it does with one message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_VALUE, FAULT, TOO_LARGE, TRAILING
+from kvformat.codecs._kernel.containers import Rows
+from kvformat.codecs._kernel.memory import grown
+from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.tree import Tree
+
+if TYPE_CHECKING:
+    import cython
+else:
+    from kvformat.codecs._kernel import shadow as cython
+
+if not cython.compiled:
+    from kvformat.codecs._kernel.memory import byte, part, token
+
+
+class Words(Protocol):
+    """What a batch leaves to Python: other encodings than UTF-8, and the words of an error."""
+
+    def recoded(self, message: bytes) -> tuple[bytes, bool]:
+        """A message as UTF-8, and whether it was malformed; if so, it ends where Jackson fails."""
+
+    def placed(self) -> dict[int, str]:
+        """Texts of faults, by their code, to which the place is added: the number of the character."""
+
+    def fault(self, reader: Reader, *, malformed: bool) -> str:
+        """Why the reader's message is no JSON, for faults that are not among these, and for malformed messages."""
+
+    def bad_value(self, steps: list[Any], reason: Any, name: str, value: Any) -> str:
+        """Which value can't be read: the steps to it, innermost first, the reason if any, its type, the node."""
+
+    def no_rows(self, node: Any) -> str:
+        """That a message is a value which is no row."""
+
+
+class Batch:
+    """Reads batches of messages: `run` for each, then the arrays.
+
+    `counts` has the rows of each message, `present` is 0 for a null message and one with an error, `errors` the texts
+    of these by the number of the message, `rows` how many rows there are so far.
+    """
+
+    def __init__(self, reader: Reader, words: Words) -> None:
+        self.reader, self.words = reader, words
+        self.placed = words.placed()
+        self.nodes = Tree(keep_repeats=False)
+        self.errors: dict[int, str] = {}
+        self.rows = 0
+        self.failure = ""
+        self.usual_rows = 0
+        self.count = self.value_end = 0
+
+    def one(self, begin: int, end: int, loose: bool) -> int:
+        """Read a message that is not empty: 1, or 0 where it is bad and `failure` says why.
+
+        What is malformed is read as far as the first value goes (`loose`), as in Flink.
+        """
+        raise NotImplementedError
+
+    def undo(self, rows: int) -> int:
+        """Take back what is behind the first rows."""
+        raise NotImplementedError
+
+    def run(self, messages: pa.BinaryArray) -> int:
+        """Read all messages of a batch."""
+        count = self.count = len(messages)
+        shift = messages.offset
+        validity, places, data = messages.buffers()
+        offsets = memoryview(places if places is not None else bytes(8)).cast("B").cast("i")
+        has_nulls = validity is not None
+        valid = memoryview(validity if has_nulls else b"\0").cast("B")
+        self.counts = grown(None, 0, count, "i")
+        self.present = grown(None, 0, count, "B")
+        self.errors = {}
+        self.rows = 0
+        utf8 = is_utf8(messages)
+        r = self.reader
+        r.open(memoryview(data if data is not None else b"").cast("B"))
+        for i in range(count):
+            self.counts[i] = 0
+            place = i + shift
+            if has_nulls and not valid[place >> 3] >> (place & 7) & 1:
+                self.present[i] = 0
+                continue
+            self.present[i] = 1
+            begin = offsets[place]
+            end = offsets[place + 1]
+            if begin == end:
+                continue
+            if not 0 <= begin < end <= len(r.data):
+                raise ValueError("a message outside of the data")
+            rows = self.rows
+            # UTF-8 without a mark begins with ASCII, UTF-16 and UTF-32 of JSON have a zero among the first two bytes
+            first = byte(r.data, begin, end)
+            second = byte(r.data, begin + 1, end)
+            plain = 0 < first < 128 and (second != 0 or begin + 1 == end)
+            stop = end if utf8 or not plain else r.utf8_end(begin, end)
+            if plain and stop == end:
+                found = self.one(begin, end, False)
+            elif plain and not r.is_loose(stop, end):
+                found = self.one(begin, stop, True)
+            else:
+                found = self.unusual(part(r.data, begin, end))
+            if found == 1:
+                self.counts[i] = self.rows - rows
+            else:
+                self.undo(rows)
+                self.rows = rows
+                self.present[i] = 0
+                self.errors[i] = self.failure
+        r.open(memoryview(b""))
+        self.usual_rows = (self.usual_rows + self.rows) // 2
+        return 0
+
+    def capacity(self, messages: int) -> int:
+        """For how many rows to make room at first: what was usual lately, but not far more than there are messages."""
+        return min(max(messages, self.usual_rows), 4 * messages + 64)
+
+    def unusual(self, message: bytes) -> int:
+        """Read a message that is not proper UTF-8."""
+        data = self.reader.data
+        text, malformed = self.words.recoded(message)
+        self.reader.open(memoryview(text))
+        try:
+            found: int = self.one(0, len(text), malformed)
+        finally:
+            self.reader.open(data)
+        return found
+
+    def behind(self, end: int, loose: bool) -> int:
+        """The end of a message whose value ends at a place, FAULT where more follows than blanks; a code as it is."""
+        r = self.reader
+        if end >= 0 and not loose:
+            end = token(r.data, end, r.end)
+            if end < r.end:
+                return r.fail(end, TRAILING)
+        return end
+
+    def bad_value(self) -> str:
+        """Which value of the last message can't be read; of an object or array only that it is one."""
+        r = self.reader
+        c = byte(r.data, r.bad_at, r.end)
+        value: Any = {} if c == 123 else [] if c == 91 else self.nodes.read(r, r.bad_at)
+        said: str = self.words.bad_value(r.steps, r.reason, r.culprit.name, value)
+        return said
+
+    def only_value(self, at: int, loose: bool) -> Any:
+        """The node of a message that is no object, None if there is nothing; sets `value_end`, perhaps to FAULT."""
+        r = self.reader
+        node: Any = None
+        end = at
+        if at < r.end:
+            node = self.nodes.read(r, at)
+            end = self.behind(self.nodes.end, loose)
+        elif loose:
+            end = r.fail(at, EXPECTED_VALUE)
+        self.value_end = end
+        return node
+
+    def fault(self, loose: bool) -> str:
+        """Why the last message is no JSON."""
+        r = self.reader
+        if not loose:
+            text = self.placed.get(r.code)
+            if text is not None:
+                return f"{text}{r.characters(r.begin, r.where) + 1}"
+        said: str = self.words.fault(r, malformed=loose)
+        return said
+
+    def lists(self, rows: pa.Array) -> pa.ListArray:
+        """One list of rows per message: null for a null message and one with an error."""
+        count = self.count
+        offsets = np.zeros(count + 1, np.int32)
+        np.cumsum(np.frombuffer(memoryview(self.counts), np.int32, count), out=offsets[1:])
+        present = np.frombuffer(memoryview(self.present), np.uint8, count)
+        validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+        kind = pa.list_(pa.field("element", rows.type))
+        return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(offsets)], children=[rows])
+
+    def error_texts(self) -> pa.StringArray | None:
+        """The errors, one place per message; None without any."""
+        if not self.errors:
+            return None
+        texts = [text.encode() for text in self.errors.values()]
+        places = np.fromiter(self.errors, np.int64, len(texts))
+        lengths = np.zeros(self.count + 1, np.int32)
+        lengths[places + 1] = [len(text) for text in texts]
+        offsets = np.cumsum(lengths, dtype=np.int32)
+        valid = np.zeros(self.count, np.bool_)
+        valid[places] = True
+        buffers = [np.packbits(valid, bitorder="little"), offsets, b"".join(texts)]
+        return pa.Array.from_buffers(pa.string(), self.count, list(map(pa.py_buffer, buffers)))
+
+
+def is_utf8(messages: pa.BinaryArray) -> bool:
+    """Whether all of the messages are proper UTF-8."""
+    try:
+        messages.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+class JsonBatch(Batch):
+    """Messages that are a row, or an array of rows.
+
+    `out_of_step(message)` says whether Flink's streaming reader has no answer to a message that takes it out of step.
+    """
+
+    def __init__(self, root: Rows, reader: Reader, words: Words, out_of_step: Any) -> None:
+        super().__init__(reader, words)
+        self.root, self.out_of_step = root, out_of_step
+
+    def read(self, messages: pa.BinaryArray) -> tuple[pa.ListArray, pa.StringArray | None]:
+        """The rows of each message, and the errors if there are any."""
+        self.root.start(self.capacity(len(messages)))
+        self.run(messages)
+        return self.lists(self.root.finish()), self.error_texts()
+
+    def undo(self, rows: int) -> int:
+        return self.root.truncate(rows)
+
+    def one(self, begin: int, end: int, loose: bool) -> int:
+        r = self.reader
+        r.message(begin, end)
+        at = token(r.data, begin, end)
+        rows = self.rows
+        c = byte(r.data, at, end)
+        if c != 123 and c != 91:
+            return self.no_rows(at, loose)
+        found = self.document(at, loose)
+        if found == BAD:
+            return self.again(at, rows, loose)
+        if found == FAULT:
+            if not r.lenient or r.code == TOO_LARGE:
+                self.failure = self.fault(loose)
+                return 0
+            # of an array the elements before the fault are kept, if it is in the array
+            if not r.streaming or c != 91 or r.code == TRAILING:
+                self.rows = rows
+            self.root.truncate(self.rows)
+        return 1
+
+    def document(self, at: int, loose: bool) -> int:
+        """Read all of a message from its bracket on: its end, FAULT or BAD."""
+        r = self.reader
+        if byte(r.data, at, r.end) == 123:
+            at = self.root.read(r, at)
+            if at >= 0:
+                self.rows += 1
+        else:
+            at = self.elements(at)
+        return self.behind(at, loose)
+
+    def elements(self, at: int) -> int:
+        """Read the rows of an array. Nulls are no rows; if lenient, nor is all that is no object."""
+        r = self.reader
+        index = 0
+        r.depth += 1
+        at = token(r.data, at + 1, r.end)
+        if byte(r.data, at, r.end) != 93:
+            while True:
+                c = byte(r.data, at, r.end)
+                if c == 123:
+                    at = self.root.read(r, at)
+                    if at >= 0:
+                        self.rows += 1
+                    elif at == BAD:
+                        r.steps.append(index)
+                else:
+                    start = at
+                    at = r.skip(at)
+                    if at >= 0 and c != 110 and not r.lenient:
+                        at = r.bad(start, self.root)
+                        r.steps.append(index)
+                if at < 0:
+                    return at
+                index += 1
+                at = token(r.data, at, r.end)
+                if byte(r.data, at, r.end) != 44:
+                    break
+                at = token(r.data, at + 1, r.end)
+            if byte(r.data, at, r.end) != 93:
+                return r.fail(at, EXPECTED_COMMA)
+        r.depth -= 1
+        return at + 1
+
+    def no_rows(self, at: int, loose: bool) -> int:
+        """Read a message that is no object and no array: nothing, null, a number, ..."""
+        r = self.reader
+        node = self.only_value(at, loose)
+        if self.value_end < 0:
+            if r.lenient:
+                return 1
+            self.failure = self.fault(loose)
+            return 0
+        if r.lenient or (node is None and not r.streaming):
+            return 1
+        self.failure = self.words.no_rows(node)
+        return 0
+
+    def again(self, at: int, rows: int, loose: bool) -> int:
+        """Read a message again in which a column could not take a value: by the last places of names."""
+        r = self.reader
+        end = 0
+        if byte(r.data, at, r.end) == 91:  # of an object all is looked at before its values are
+            r.depth = 0
+            end = self.behind(r.skip(at), loose)
+        if end < 0:
+            self.failure = self.fault(loose)
+            return 0
+        first = (r.bad_at, r.culprit, r.reason, r.steps)
+        found = self.once_more(at, rows, loose)
+        if found == BAD and (end > 0 or self.behind(self.root.looked_at, loose) >= 0):
+            self.failure = self.bad_value()
+            return 0
+        if found < 0:
+            self.failure = self.fault(loose)
+            return 0
+        if r.streaming and self.out_of_step(part(r.data, r.begin, r.end)):
+            r.bad_at, r.culprit, r.reason, r.steps = first
+            self.failure = self.bad_value()
+            return 0
+        return 1
+
+    def once_more(self, at: int, rows: int, loose: bool) -> int:
+        """Read a message again, carefully."""
+        r = self.reader
+        self.undo(rows)
+        self.rows = rows
+        r.depth = 0
+        r.steps = []
+        r.careful = True
+        return self.document(at, loose)

@@ -1,0 +1,111 @@
+# The C types of reader.py.
+cimport cython
+from kvformat.codecs._kernel.memory cimport Bytes, Hashes, append, append_character, ascii_end, byte, part, same, special, token, word
+
+cdef Py_ssize_t FAULT
+cdef Py_ssize_t BAD
+cdef Py_ssize_t ODD
+cdef int MAX_DEPTH
+cdef int MAX_DIGITS
+cdef int WORTH_KNOWING
+cdef long long FAR
+cdef unsigned long long HIGHS
+cdef unsigned long long ALL
+cdef unsigned long long NULL_TEXT
+cdef unsigned long long TRUE_TEXT
+cdef unsigned long long FALSE_TEXT
+cdef const unsigned char[::1] HEX
+cdef const unsigned char[::1] ESCAPES
+cdef int EXPECTED_VALUE
+cdef int EXPECTED_NAME
+cdef int EXPECTED_COLON
+cdef int EXPECTED_COMMA
+cdef int OPEN_STRING
+cdef int BAD_ESCAPE
+cdef int BAD_HEX
+cdef int TOO_DEEP
+cdef int TOO_MANY_DIGITS
+cdef int BAD_EXPONENT
+cdef int CONSTANT
+
+@cython.locals(a=cython.int, b=cython.int, c=cython.int, d=cython.int)
+cdef inline int unit(unsigned long long found) except -9 nogil
+
+
+@cython.final
+cdef class Reader:
+    # what is read
+    cdef readonly const unsigned char[::1] data
+    cdef readonly Py_ssize_t begin
+    cdef readonly Py_ssize_t end
+    # the last number
+    cdef unsigned long long mantissa
+    cdef long long exponent
+    cdef bint negative
+    cdef bint whole
+    cdef int digit_count
+    # the message's state
+    cdef public int depth
+    cdef int rereads
+    cdef Py_ssize_t known_at
+    cdef Py_ssize_t known_size
+    cdef public bint careful
+    cdef readonly int code
+    cdef readonly Py_ssize_t where
+    cdef public Py_ssize_t bad_at
+    cdef public object culprit
+    cdef public object reason
+    cdef public list steps
+    cdef public object final
+    cdef public object final_of
+    # the rules
+    cdef readonly bint streaming
+    cdef readonly bint lenient
+    cdef readonly bint fail_on_missing
+    cdef readonly bint decimals
+    cdef readonly bint raw_controls
+    # scratch
+    cdef unsigned char[::1] stack
+    cdef Py_ssize_t[::1] bases
+    cdef Hashes hashes
+
+    cdef int open(self, const unsigned char[::1] data) except -1
+    cdef int message(self, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
+    cdef Py_ssize_t bad(self, Py_ssize_t at, object culprit) except -1
+    cdef inline Py_ssize_t literal(self, Py_ssize_t at, unsigned long long text, int size) noexcept nogil
+    cdef Py_ssize_t no_value(self, Py_ssize_t at) noexcept nogil
+    cdef inline Py_ssize_t string(self, Py_ssize_t at) noexcept nogil
+    cdef Py_ssize_t escaped_string(self, Py_ssize_t opening, Py_ssize_t at) noexcept nogil
+    cdef Py_ssize_t string_into(self, Py_ssize_t at, Bytes out) except -1 nogil
+    @cython.locals(code=cython.int, low=cython.int, span=cython.Py_ssize_t, found=cython.ulonglong)
+    cdef Py_ssize_t escapes_into(self, Py_ssize_t opening, Py_ssize_t at, Bytes out) except -1 nogil
+    cdef Py_ssize_t no_escape(self, Py_ssize_t opening, Py_ssize_t at) noexcept nogil
+    cdef bint is_plain(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    @cython.locals(mantissa=cython.ulonglong, c=cython.int)
+    cdef inline Py_ssize_t digits(self, Py_ssize_t at) noexcept nogil
+    @cython.locals(count=cython.Py_ssize_t, fraction=cython.Py_ssize_t)
+    cdef Py_ssize_t number(self, Py_ssize_t at) noexcept nogil
+    @cython.locals(power=cython.longlong, c=cython.int, down=cython.bint)
+    cdef Py_ssize_t power(self, Py_ssize_t start, Py_ssize_t at, Py_ssize_t fraction) noexcept nogil
+    cdef int number_of(self, Py_ssize_t at, int count) noexcept nogil
+    cdef inline Py_ssize_t colon(self, Py_ssize_t at) noexcept nogil
+    cdef inline Py_ssize_t name(self, Py_ssize_t at) noexcept nogil
+    cdef inline Py_ssize_t scalar(self, Py_ssize_t at) noexcept nogil
+    @cython.locals(c=cython.int, depth=cython.int, closing=cython.int, start=cython.Py_ssize_t)
+    cdef Py_ssize_t skip(self, Py_ssize_t at) except -1 nogil
+    @cython.locals(size=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int)
+    cdef Py_ssize_t skip_known(self, Py_ssize_t at) except -1 nogil
+    cdef Py_ssize_t compact(self, Py_ssize_t at, Bytes out) except -1
+    @cython.locals(c=cython.int, depth=cython.int, base=cython.Py_ssize_t)
+    cdef Py_ssize_t compact_tokens(self, Py_ssize_t at, Py_ssize_t stop, Bytes out) except -1
+    cdef bint is_usual_fraction(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    @cython.locals(c=cython.int, need=cython.int, least=cython.int, most=cython.int)
+    cdef Py_ssize_t utf8_end(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    @cython.locals(c=cython.int, need=cython.int)
+    cdef bint is_loose(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    cpdef object text(self, Py_ssize_t start, Py_ssize_t stop)
+    cpdef object string_text(self, Py_ssize_t start, Py_ssize_t stop)
+    cpdef Py_ssize_t start(self)
+    @cython.locals(count=cython.Py_ssize_t)
+    cpdef Py_ssize_t characters(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil

@@ -1,0 +1,46 @@
+# The C types of times.py.
+cimport cython
+from kvformat.codecs._kernel.memory cimport byte, word
+from kvformat.codecs._kernel.columns cimport Words
+from kvformat.codecs._kernel.reader cimport Reader
+
+cdef long long NO_TIME
+cdef long long MICROS_OF_A_DAY
+cdef long long FIRST_DAY
+
+cdef unsigned long long HIGHS
+cdef unsigned long long NO_DIGITS
+cdef unsigned long long DATE
+cdef unsigned long long DATE_LIMITS
+cdef unsigned long long MONTH_DAY
+cdef unsigned long long MONTH_DAY_LIMITS
+cdef unsigned long long TIME
+cdef unsigned long long TIME_LIMITS
+
+@cython.locals(rest=cython.ulonglong)
+cdef inline unsigned long long digits_of(unsigned long long found, unsigned long long pattern, unsigned long long limits) noexcept nogil
+cdef inline int two(unsigned long long digits, int place) noexcept nogil
+@cython.locals(days=cython.longlong, digits=cython.ulonglong, last_two=cython.ulonglong, year=cython.uint, month=cython.uint, day=cython.uint, last=cython.uint)
+cdef long long days_of(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+@cython.locals(micros=cython.longlong, fraction=cython.int, count=cython.int, c=cython.int, digits=cython.ulonglong, hour=cython.longlong, minute=cython.int, second=cython.int)
+cdef long long micros_of_day(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t end) noexcept nogil
+
+
+cdef class Dates(Words):
+    @cython.locals(end=cython.Py_ssize_t, days=cython.longlong)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+
+
+cdef class Times(Words):
+    @cython.locals(end=cython.Py_ssize_t, micros=cython.longlong)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+
+
+cdef class Timestamps(Words):
+    cdef int between
+    cdef bint zoned
+    cdef long long unit
+    cdef int width
+
+    @cython.locals(end=cython.Py_ssize_t, stop=cython.Py_ssize_t, days=cython.longlong, micros=cython.longlong)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1

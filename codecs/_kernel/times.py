@@ -1,0 +1,190 @@
+"""Columns of dates and times.
+
+Read here is what most producers write: `2024-02-29`, `23:59:59.123`, `2024-02-29 23:59:59.123456`,
+`2024-02-29T23:59:59Z`. Other forms of Java's go through `convert`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._kernel.columns import Words
+from kvformat.codecs._kernel.reader import Reader
+
+if TYPE_CHECKING:
+    import cython
+else:
+    from kvformat.codecs._kernel import shadow as cython
+
+if not cython.compiled:
+    from kvformat.codecs._kernel.memory import byte, word
+
+HIGHS = 0x8080808080808080
+NO_DIGITS = 0xFFFFFFFFFFFFFFFF
+DATE = int.from_bytes(b"0000-00-", "little")
+DATE_LIMITS = int.from_bytes(b"\x76\x76\x76\x76\x7f\x76\x76\x7f", "little")
+MONTH_DAY = int.from_bytes(b"00-00-00", "little")
+MONTH_DAY_LIMITS = int.from_bytes(b"\x76\x76\x7f\x76\x76\x7f\x76\x76", "little")
+TIME = int.from_bytes(b"00:00:00", "little")
+TIME_LIMITS = MONTH_DAY_LIMITS
+"""Patterns of eight characters as words, the first one lowest, and the limits of `digits_of` for them."""
+NO_TIME = -(10**15)
+"""No day and no microsecond of a day: the text has another form."""
+MICROS_OF_A_DAY = 86_400_000_000
+FIRST_DAY = -719_162
+"""0001-01-01. Java's formatters with a year of era have none before."""
+
+
+def digits_of(found: int, pattern: int, limits: int) -> int:
+    """Eight characters less those of a pattern: digits where it has zeros, else 0; `NO_DIGITS` for other characters.
+
+    `limits` is what to add to a byte so that its high bit says that it is too much: above 9, or above 0.
+    """
+    rest = found ^ pattern
+    return NO_DIGITS if (rest + limits | rest) & HIGHS else rest
+
+
+def two(digits: int, place: int) -> int:
+    """Two digits of `digits_of`, the first one at a place, as a number."""
+    return (digits >> 8 * place & 15) * 10 + (digits >> 8 * place + 8 & 15)
+
+
+def days_of(data: memoryview[int], at: int, end: int) -> int:
+    """Days since 1970 of the ten characters from a place on, `2024-02-29`; else `NO_TIME`."""
+    if at + 10 > end:
+        return NO_TIME
+    digits = digits_of(word(data, at), DATE, DATE_LIMITS)
+    last_two = digits_of(word(data, at + 2), MONTH_DAY, MONTH_DAY_LIMITS)
+    if digits == NO_DIGITS or last_two == NO_DIGITS:
+        return NO_TIME
+    year = two(digits, 0) * 100 + two(digits, 2)
+    month = two(digits, 5)
+    day = two(last_two, 6)
+    if month < 1 or month > 12 or day < 1:
+        return NO_TIME
+    if month == 2:
+        last = 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    else:
+        last = 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
+    if day > last:
+        return NO_TIME
+    # a year from March to February, so that the day that a leap year has more is its last; 400 years later, so that no
+    # number is below 0
+    year += 399 if month <= 2 else 400
+    month = month + 9 if month <= 2 else month - 3
+    days = year * 365 + year // 4 - year // 100 + year // 400
+    return days + (month * 153 + 2) // 5 + day - 719469 - 146097
+
+
+def micros_of_day(data: memoryview[int], at: int, stop: int, end: int) -> int:
+    """Microseconds of `23:59:59` or `23:59:59.123456789` from a place up to another, more digits cut; or `NO_TIME`."""
+    if at + 8 > stop or stop > end:
+        return NO_TIME
+    digits = digits_of(word(data, at), TIME, TIME_LIMITS)
+    if digits == NO_DIGITS:
+        return NO_TIME
+    hour, minute, second = two(digits, 0), two(digits, 3), two(digits, 6)
+    if hour > 23 or minute > 59 or second > 59:
+        return NO_TIME
+    micros = ((hour * 60 + minute) * 60 + second) * 1_000_000
+    at += 8
+    if at == stop:
+        return micros
+    if byte(data, at, end) != 46 or not 2 <= stop - at <= 10:
+        return NO_TIME
+    fraction = count = 0
+    at += 1
+    while at < stop:
+        c = byte(data, at, end) - 48
+        if c < 0 or c > 9:
+            return NO_TIME
+        if count < 6:
+            fraction = fraction * 10 + c
+            count += 1
+        at += 1
+    while count < 6:
+        fraction *= 10
+        count += 1
+    return micros + fraction
+
+
+class Dates(Words):
+    """DATE, in days."""
+
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
+        super().__init__(type, kind, convert, np.int32)
+
+    def read(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != 34:
+            return self.other(r, at)
+        end = r.string(at)
+        if end < 0:
+            return end
+        days = days_of(r.data, at + 1, r.end) if end - at == 12 else NO_TIME
+        if days == NO_TIME:
+            return self.odd(r, at)
+        return self.word(days, end)
+
+
+class Times(Words):
+    """TIME, in nanoseconds; what is below a millisecond is cut, as in Flink."""
+
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
+        super().__init__(type, kind, convert, np.int64)
+
+    def read(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != 34:
+            return self.other(r, at)
+        end = r.string(at)
+        if end < 0:
+            return end
+        micros = micros_of_day(r.data, at + 1, end - 1, r.end)
+        if micros == NO_TIME:
+            return self.odd(r, at)
+        return self.word(micros // 1000 * 1_000_000, end)
+
+
+class Timestamps(Words):
+    """TIMESTAMP and, `zoned`, TIMESTAMP_LTZ, in microseconds; `iso` has a T where SQL has a blank.
+
+    With a `unit` of more than one microsecond, what is below it is cut. With a `width`, read here are texts of so many
+    characters, and `convert` knows about the others.
+    """
+
+    def __init__(
+        self,
+        type: Any,
+        kind: pa.DataType,
+        convert: Callable[[Any], Any],
+        *,
+        iso: bool,
+        zoned: bool,
+        unit: int = 1,
+        width: int = 0,
+    ) -> None:
+        super().__init__(type, kind, convert, np.int64)
+        self.between, self.zoned = ord("T" if iso else " "), zoned
+        self.unit, self.width = unit, width
+
+    def read(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != 34:
+            return self.other(r, at)
+        end = r.string(at)
+        if end < 0:
+            return end
+        stop = end - 1
+        if self.zoned:
+            stop -= 1
+            if byte(r.data, stop, r.end) != 90:
+                return self.odd(r, at)
+        days = days_of(r.data, at + 1, r.end)
+        micros = micros_of_day(r.data, at + 12, stop, r.end)
+        if days == NO_TIME or micros == NO_TIME or byte(r.data, at + 11, r.end) != self.between:
+            return self.odd(r, at)
+        if (self.width and end - at != self.width + 2) or (self.unit > 1 and days < FIRST_DAY):
+            return self.odd(r, at)
+        return self.word(days * MICROS_OF_A_DAY + micros // self.unit * self.unit, end)

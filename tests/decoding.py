@@ -1,0 +1,82 @@
+"""What a decoder answers, checked as Arrow data and as values that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kvformat.codecs._avro.kernel import stored
+from kvformat.registry import DecodedBatch, Format
+
+
+class Answer(NamedTuple):
+    """What comes of one message: its rows as text, None for a null message or an error; their kinds; the error."""
+
+    rows: str | None
+    kinds: tuple[str, ...]
+    error: str | None
+
+
+def decoded(
+    format: Format, messages: pa.Array | Sequence[bytes | None], schema: Any, *, metadata: Sequence[str] = ()
+) -> DecodedBatch:
+    """A batch of messages, decoded and checked."""
+    array = messages if isinstance(messages, pa.Array) else pa.array(messages, pa.binary())
+    return checked(format.decode_batch(array, schema, metadata=metadata), array)
+
+
+def checked(batch: DecodedBatch, messages: pa.Array) -> DecodedBatch:
+    """The batch: proper Arrow data, a place for each message, and an error exactly where rows are missing."""
+    batch.rows.validate(full=True)
+    assert len(batch.rows) == len(messages)
+    if batch.row_kinds is not None:
+        batch.row_kinds.validate(full=True)
+        assert len(batch.row_kinds) == len(batch.rows.values)
+    errors = batch.errors if batch.errors is not None else pa.nulls(len(messages), pa.string())
+    errors.validate(full=True)
+    assert batch.rows.is_null().to_pylist() == [
+        null or failed
+        for null, failed in zip(messages.is_null().to_pylist(), errors.is_valid().to_pylist(), strict=True)
+    ]
+    return batch
+
+
+def answers(batch: DecodedBatch) -> list[Answer]:
+    """What comes of each message. NaN equals NaN, -0.0 is not 0.0, dates and times are numbers."""
+    values = batch.rows.flatten()  # without what lies under a null
+    assert len(values) == len(batch.rows.values)
+    rows = list(map(repr, stored(batch.rows.values, _storage(values.type)).to_pylist()))
+    kinds = batch.row_kinds.to_pylist() if batch.row_kinds is not None else ["+I"] * len(rows)
+    errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(batch.rows)
+    offsets = batch.rows.offsets.to_pylist()
+    valid = batch.rows.is_valid().to_pylist()
+    return [
+        Answer(
+            f"[{', '.join(rows[start:stop])}]" if there else None,
+            tuple(kinds[start:stop]),
+            None if error is None else str(error),
+        )
+        for start, stop, there, error in zip(offsets[:-1], offsets[1:], valid, errors, strict=True)
+    ]
+
+
+def alone(
+    format: Format, messages: Sequence[bytes | None], schema: Any, *, metadata: Sequence[str] = ()
+) -> list[Answer]:
+    """What comes of each message in a batch of its own."""
+    return [answers(decoded(format, [message], schema, metadata=metadata))[0] for message in messages]
+
+
+def _storage(kind: pa.DataType) -> pa.DataType:
+    """The type with numbers for dates and times."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_storage(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(
+            kind.key_field.with_type(_storage(kind.key_type)), kind.item_field.with_type(_storage(kind.item_type))
+        )
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_storage(kind.value_type)))
+    return {32: pa.int32(), 64: pa.int64()}[kind.bit_width] if pa.types.is_temporal(kind) else kind

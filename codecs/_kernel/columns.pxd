@@ -10,7 +10,6 @@ cdef int TOO_LARGE
 cdef unsigned long long NULL_TEXT
 cdef unsigned long long TRUE_TEXT
 cdef unsigned long long FALSE_TEXT
-cdef unsigned long long TEN_TO_18
 cdef unsigned long long EXACT_DOUBLE
 cdef unsigned long long LOW_BITS
 cdef unsigned long long HALF_WAY

@@ -27,7 +27,6 @@ else:
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import append, bits_of, byte, single, special, word
 
-TEN_TO_18 = 10**18
 EXACT_DOUBLE = 2**53
 LOW_BITS, HALF_WAY = 0x1FFFFFFF, 0x10000000
 """The bits that a double has more than a float, and what they are half-way between two floats."""

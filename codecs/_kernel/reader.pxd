@@ -88,7 +88,6 @@ cdef class Reader:
     cdef Py_ssize_t number(self, Py_ssize_t at) noexcept nogil
     @cython.locals(power=cython.longlong, c=cython.int, down=cython.bint)
     cdef Py_ssize_t power(self, Py_ssize_t start, Py_ssize_t at, Py_ssize_t fraction) noexcept nogil
-    cdef int number_of(self, Py_ssize_t at, int count) noexcept nogil
     cdef inline Py_ssize_t colon(self, Py_ssize_t at) noexcept nogil
     cdef inline Py_ssize_t name(self, Py_ssize_t at) noexcept nogil
     cdef inline Py_ssize_t scalar(self, Py_ssize_t at) noexcept nogil

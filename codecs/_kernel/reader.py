@@ -352,16 +352,6 @@ class Reader:
                 return self.fail(start, BAD_EXPONENT)
         return at
 
-    def number_of(self, at: int, count: int) -> int:
-        """So many digits as a number; -1 if they are no digits."""
-        value = 0
-        for i in range(count):
-            c = byte(self.data, at + i, self.end)
-            if c < 48 or c > 57:
-                return -1
-            value = value * 10 + (c - 48)
-        return value
-
     # --- any value -------------------------------------------------------------------------------------
 
     def colon(self, at: int) -> int:

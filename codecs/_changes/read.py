@@ -16,15 +16,12 @@ from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel import note
-from kvformat.codecs._kernel.changes import ChangeBatch
+from kvformat.codecs._kernel.changes import ChangeBatch, Program
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._scalars import clean
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
-
-Program = tuple[tuple[tuple[int, int, int], ...], tuple[int, ...]]
-"""Of an operation: kind, member and member over it of each row, by number; and the members that no row is in."""
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
 _KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
@@ -71,9 +68,7 @@ class Plan:
 
     error = BadValue
 
-    def __init__(
-        self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]
-    ) -> None:
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         self._envelope, self._metadata = envelope, metadata
         self._settings = settings
         self.array, self.many, self.wrapped = envelope.array, envelope.many, settings.wrapped
@@ -100,11 +95,11 @@ class Plan:
 
     def _program(self, rows: tuple[RowOf, ...]) -> Program:
         numbers = {self._envelope.before: BEFORE, self._envelope.after: AFTER}
-        program = tuple(
+        found = [
             (KINDS.index(row.kind), numbers[row.member], -1 if row.over is None else numbers[row.over]) for row in rows
-        )
-        used = {number for _, *members in program for number in members}
-        return program, tuple(number for number in (BEFORE, AFTER) if number not in used)
+        ]
+        used = {number for _, *members in found for number in members}
+        return Program(found, [number for number in (BEFORE, AFTER) if number not in used])
 
     # --- metadata --------------------------------------------------------------------------------------
 
@@ -129,9 +124,7 @@ class Plan:
                 if rows[column.member] < len(readers):
                     continue
                 types = {str(entry.key): entry.type for entry in of_member}
-                reader = self._schema.row_of_columns(
-                    row_of(types), [entry.column(self._schema) for entry in of_member]
-                )
+                reader = self._schema.row_of_columns(row_of(types), [entry.column(self._schema) for entry in of_member])
             readers.append((reader, *self._member(column), column.key is not None or column.type.root == "MAP"))
         return readers
 

@@ -2,7 +2,7 @@
 cimport cython
 from kvformat.codecs._kernel.columns cimport Column
 from kvformat.codecs._kernel.containers cimport Maps, Members, Rows
-from kvformat.codecs._kernel.memory cimport Bytes, byte, part, token
+from kvformat.codecs._kernel.memory cimport Bytes, byte, matches, token
 from kvformat.codecs._kernel.messages cimport Batch
 from kvformat.codecs._kernel.reader cimport Reader
 
@@ -19,16 +19,32 @@ cdef int AFTER
 cdef int OPERATION
 
 
+@cython.final
+cdef class Program:
+    cdef readonly int count
+    cdef readonly list others
+    cdef readonly int[::1] kinds
+    cdef readonly int[::1] members
+    cdef readonly int[::1] overs
+
+
+cdef class Parts
+
+
 cdef class ChangeBatch(Batch):
     cdef readonly object plan
     cdef readonly Rows image
     cdef readonly list metadata
-    cdef Members members
-    cdef Members root
+    cdef Parts members
+    cdef Parts root
+    cdef Members own  # where the members of the last row are, and of that laid over it
+    cdef Members laid
     cdef bint wrapped
     cdef bint many
     cdef bint partial
+    cdef list filters
     cdef bint hopeful  # rows were read where they were found
+    cdef bint as_hoped  # and these are all
     cdef Py_ssize_t element  # where the last of them is
     cdef int taken  # how many, in which members, and where these are
     cdef int first
@@ -36,7 +52,9 @@ cdef class ChangeBatch(Batch):
     cdef Py_ssize_t first_at
     cdef Py_ssize_t second_at
     cdef bint found
-    cdef dict programs
+    cdef list programs  # of programs, as the constructor filled it: they are cast unchecked
+    cdef const unsigned char[::1] operations  # their texts with quotes, one behind the other
+    cdef int[::1] starts
     cdef Bytes kinds
     cdef Py_ssize_t described
     cdef Py_ssize_t repeated
@@ -54,34 +72,38 @@ cdef class ChangeBatch(Batch):
     @cython.locals(r=Reader, end=cython.Py_ssize_t, c=cython.int)
     cdef Py_ssize_t message(self, Py_ssize_t at, bint loose) except -1
     cdef Py_ssize_t find(self, Py_ssize_t at) except -1
-    @cython.locals(r=Reader, members=Members, before=cython.int, number=cython.int, c=cython.int)
-    cdef Py_ssize_t find_members(self, Py_ssize_t at, bint outer) except -1
+    cdef Py_ssize_t find_inside(self, Py_ssize_t at) except -1
+    @cython.locals(r=Reader)
+    cdef Py_ssize_t outer_value(self, int number, Py_ssize_t at) except -1
+    cdef Py_ssize_t inner_value(self, int number, Py_ssize_t at) except -1
     @cython.locals(r=Reader, row=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int, depth=cython.int, fine=cython.bint)
     cdef Py_ssize_t hoped(self, int number, Py_ssize_t at) except -1
-    @cython.locals(r=Reader, place=cython.Py_ssize_t, c=cython.int, number=cython.int, wanted=cython.int, member=cython.int, kind=cython.int)
-    cdef int came_true(self, object rows) except -1
-    @cython.locals(r=Reader, old=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int, kind=cython.int, over=cython.int)
-    cdef int came_true_in_part(self, object rows) except -1
+    @cython.locals(end=cython.Py_ssize_t)
+    cdef Py_ssize_t noting(self, Members members, Py_ssize_t at) except -1
+    @cython.locals(r=Reader, place=cython.Py_ssize_t, c=cython.int, number=cython.int, wanted=cython.int, i=cython.int)
+    cdef int came_true(self, Program program) except -1
+    @cython.locals(r=Reader, old=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int, i=cython.int)
+    cdef int came_true_in_part(self, Program program) except -1
     cdef Py_ssize_t no_object(self, Py_ssize_t at, bint loose) except -1
     @cython.locals(r=Reader, c=cython.int, here=cython.Py_ssize_t)
     cdef Py_ssize_t only_element(self, Py_ssize_t at, bint loose) except -1
-    @cython.locals(r=Reader, place=cython.Py_ssize_t, found=cython.Py_ssize_t, before=cython.Py_ssize_t)
+    @cython.locals(r=Reader, place=cython.Py_ssize_t, found=cython.Py_ssize_t, before=cython.Py_ssize_t, program=Program)
     cdef Py_ssize_t changes(self, Py_ssize_t at) except -1
     cdef Py_ssize_t not_a(self, Py_ssize_t at, object column) except -1
     @cython.locals(place=cython.Py_ssize_t)
     cdef bint is_wanted(self, int number, object pattern, object member) except -1
-    @cython.locals(r=Reader, place=cython.Py_ssize_t, end=cython.Py_ssize_t)
-    cdef object program(self, Py_ssize_t at)
+    @cython.locals(r=Reader, place=cython.Py_ssize_t, start=cython.Py_ssize_t, i=cython.int)
+    cdef Program program(self, Py_ssize_t at)
     cdef bint has_payload(self, Py_ssize_t at) except -1
     @cython.locals(found=cython.Py_ssize_t)
     cdef Py_ssize_t describe(self, bint needed) except -1
     @cython.locals(r=Reader, place=cython.Py_ssize_t, length=cython.Py_ssize_t, c=cython.int, found=cython.Py_ssize_t)
     cdef Py_ssize_t describe_by(self, Column column, int number, bint outside, bint is_map) except -1
     cdef int no_entries(self, Maps column) except -1
-    @cython.locals(member=cython.int, over=cython.int, kind=cython.int, found=cython.Py_ssize_t)
-    cdef Py_ssize_t single(self, object rows) except -1
-    @cython.locals(r=Reader, over=cython.int, differs=cython.int, kind=cython.int, new=cython.Py_ssize_t, old=cython.Py_ssize_t, index=cython.Py_ssize_t, found=cython.Py_ssize_t, end_of_new=cython.Py_ssize_t, end_of_old=cython.Py_ssize_t)
-    cdef Py_ssize_t several(self, object rows) except -1
+    @cython.locals(member=cython.int, over=cython.int, i=cython.int, old=cython.Py_ssize_t, found=cython.Py_ssize_t)
+    cdef Py_ssize_t single(self, Program program) except -1
+    @cython.locals(r=Reader, over=cython.int, i=cython.int, new=cython.Py_ssize_t, old=cython.Py_ssize_t, index=cython.Py_ssize_t, found=cython.Py_ssize_t, end_of_new=cython.Py_ssize_t, end_of_old=cython.Py_ssize_t)
+    cdef Py_ssize_t several(self, Program program) except -1
     @cython.locals(member=cython.int, place=cython.Py_ssize_t, found=cython.Py_ssize_t)
     cdef Py_ssize_t others(self, object members) except -1
     @cython.locals(r=Reader, found=cython.Py_ssize_t)
@@ -96,3 +118,10 @@ cdef class ChangeBatch(Batch):
     cdef Py_ssize_t row(self, Py_ssize_t at, Py_ssize_t over, int kind) except -1
     @cython.locals(r=Reader, place=cython.Py_ssize_t)
     cdef Py_ssize_t astray(self, Py_ssize_t code, int member, int over, Py_ssize_t index) except -1
+
+
+cdef class Parts(Members):
+    cdef ChangeBatch batch
+    cdef bint outer
+
+    cdef Py_ssize_t value(self, Reader r, int number, Py_ssize_t at) except -1

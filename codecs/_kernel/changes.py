@@ -35,7 +35,7 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, part, token
+    from kvformat.codecs._kernel.memory import byte, matches, token
 
 MOST_OF_A_MESSAGE = 2**28
 """How many bytes of metadata the rows of one message may have in all: it is written once and repeated for each row."""
@@ -43,24 +43,44 @@ MOST_OF_A_BATCH = 2**31 - 1
 """The same for a batch: what the offsets of an Arrow string array reach."""
 
 
+class Program:
+    """What an operation gives: of each row the kind, the number of the member it is in, and the number of the member
+    with what was other in it, or -1. `others` are the members that no row is in.
+    """
+
+    def __init__(self, rows: list[tuple[int, int, int]], others: list[int]) -> None:
+        self.count, self.others = len(rows), others
+        kinds, members, overs = ([row[i] for row in rows] for i in range(3))
+        self.kinds, self.members, self.overs = _numbers(kinds), _numbers(members), _numbers(overs)
+
+
+def _numbers(numbers: list[int]) -> memoryview[int]:
+    view: memoryview[int] = memoryview(np.array([*numbers, -1], np.int32)).cast("B").cast("i")
+    return view
+
+
 class ChangeBatch(Batch):
     """Reads batches of change messages as rows of `image`, with kinds and metadata.
 
-    `plan` is a `_changes.read.Plan`. Its `programs` have for each operation the rows that it gives: the kind, the
-    number of the member they are in, and the number of the member with what was other in them, or -1.
+    `plan` is a `_changes.read.Plan`. Its `programs` have for each operation the rows that it gives.
     """
 
     def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: Words) -> None:
         super().__init__(reader, words)
         self.plan, self.image, self.metadata = plan, image, metadata
-        self.members = Members(Names(plan.members))
+        self.members = Parts(plan.members, self, outer=False)
         self.wrapped, self.many = plan.wrapped, plan.many
-        self.root = Members(Names(plan.outer_members))
-        self.partial = any(over >= 0 for rows, _ in plan.programs.values() for _, _, over in rows)
-        self.hopeful = False
+        self.filters = plan.filters
+        self.root = Parts(plan.outer_members, self, outer=True)
+        self.programs: list[Program] = list(plan.programs.values())
+        self.partial = any(max(program.overs) >= 0 for program in self.programs)
+        texts = [f'"{text}"'.encode() for text in plan.programs]
+        self.operations = memoryview(b"".join(texts) + bytes(8))
+        self.starts = _numbers([sum(map(len, texts[:i])) for i in range(len(texts) + 1)])
+        self.own, self.laid = Members(image.names), Members(image.names)
+        self.hopeful = self.as_hoped = False
         self.found = False
         self.element = self.taken = self.first = self.second = self.first_at = self.second_at = 0
-        self.programs = {text.encode(): rows for text, rows in plan.programs.items()}
         self.kinds = Bytes(8)
         self.described = self.repeated = self.weighed = 0
 
@@ -72,9 +92,9 @@ class ChangeBatch(Batch):
         self.kinds = Bytes(self.capacity(len(messages)))
         self.described = self.repeated = self.weighed = 0
         self.run(messages)
-        counts = np.frombuffer(memoryview(self.counts), np.int32, self.count)
         described = [column.finish() for column, _, _, _ in self.metadata]
         if self.rows != self.described:  # for each row the metadata of its message
+            counts = np.diff(np.frombuffer(memoryview(self.offsets), np.int32))
             owners = pa.array(np.repeat(np.arange(self.described, dtype=np.int32), counts[counts > 0]))
             described = [array.take(owners) for array in described]
         kinds = np.frombuffer(memoryview(self.kinds.view), np.uint8, self.rows)
@@ -85,6 +105,7 @@ class ChangeBatch(Batch):
         r.message(begin, end)
         at = token(r.data, begin, end)
         rows = self.rows
+        self.as_hoped = False
         try:
             found = self.message(at, loose)
             if found == BAD:
@@ -112,8 +133,9 @@ class ChangeBatch(Batch):
 
     def settle(self, rows: int) -> int:
         """End a message that has all rows behind the first ones."""
-        self.image.truncate(self.rows)
-        self.kinds.size = self.rows
+        if not self.as_hoped:
+            self.image.truncate(self.rows)
+            self.kinds.size = self.rows
         count = self.rows - rows
         if count == 0:
             self.undo_metadata()
@@ -169,58 +191,41 @@ class ChangeBatch(Batch):
         return end if end < 0 else self.changes(at)
 
     def find(self, at: int) -> int:
-        """Find the members of the message, and of its payload if it is wrapped; returns the end."""
-        self.found = False
-        return self.find_members(at, self.wrapped)
-
-    def find_members(self, at: int, outer: bool) -> int:
-        """Find the members of an object, the outer one or that of the rows; returns its end.
+        """Find the members of the message, and of its payload if it is wrapped; returns the end.
 
         Rows are read where they are found, in the hope that just these come out, in this order.
         """
+        self.found = False
+        if self.wrapped:
+            return self.root.read(self.reader, at)
+        return self.find_inside(at)
+
+    def find_inside(self, at: int) -> int:
+        """Find the members of the object that has the rows; returns its end."""
+        if self.found:  # another payload was there before
+            self.image.truncate(self.rows)
+        self.found = True
+        self.hopeful = not self.reader.careful
+        self.taken = 0
+        return self.members.read(self.reader, at)
+
+    def outer_value(self, number: int, at: int) -> int:
+        """Go past a member of the message: into the payload."""
         r = self.reader
-        members = self.root if outer else self.members
-        members.forget()
-        before = members.names.count
-        if not outer:
-            if self.found:  # another payload was there before
-                self.image.truncate(self.rows)
-            self.found = True
-            self.hopeful = not r.careful
-            self.taken = 0
-        at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) == 125:
-            return at + 1
-        while True:
-            number = members.names.read(r, at, before)
-            at = members.names.value
-            if at < 0:
-                return at
-            if number >= 0:
-                members.places[number] = at
-                before = number
-            if outer:
-                if number == 0 and byte(r.data, at, r.end) == 123:
-                    if r.depth >= MAX_DEPTH:
-                        return r.fail(at, TOO_DEEP)
-                    r.depth += 1
-                    at = self.find_members(at, False)
-                    r.depth -= 1
-                else:
-                    at = r.skip_known(at)
-            elif self.hopeful and (number == AFTER or (number == BEFORE and not self.partial)):
-                at = self.hoped(number, at)
-            else:
-                at = r.skip(at)
-            if at < 0:
-                return at
-            at = token(r.data, at, r.end)
-            c = byte(r.data, at, r.end)
-            if c == 125:
-                return at + 1
-            if c != 44:
-                return r.fail(at, EXPECTED_COMMA)
-            at = token(r.data, at + 1, r.end)
+        if number != 0 or byte(r.data, at, r.end) != 123:
+            return r.skip_known(at)
+        if r.depth >= MAX_DEPTH:
+            return r.fail(at, TOO_DEEP)
+        r.depth += 1
+        at = self.find_inside(at)
+        r.depth -= 1
+        return at
+
+    def inner_value(self, number: int, at: int) -> int:
+        """Go past a member of the object that has the rows: read a row that may come out."""
+        if self.hopeful and (number == AFTER or (number == BEFORE and not self.partial)):
+            return self.hoped(number, at)
+        return self.reader.skip(at)
 
     def hoped(self, number: int, at: int) -> int:
         """Read the row in a member: closed, or open where another may have to be laid over it. Returns its end."""
@@ -235,7 +240,7 @@ class ChangeBatch(Batch):
         if fine:
             depth = r.depth
             r.depth += 2 if self.many else 1
-            end = self.image.members(r, row)
+            end = self.noting(self.own, row) if self.partial else self.image.members(r, row)
             r.depth = depth
             if end >= 0 and self.many:  # just one row
                 end = token(r.data, end, r.end)
@@ -253,12 +258,20 @@ class ChangeBatch(Batch):
         self.hopeful = False
         return r.skip(at)
 
-    def came_true(self, rows: Any) -> int:
-        """Take the rows that were read on the way: 1, or 0 if others are wanted. FAULT and BAD as `row`."""
+    def noting(self, members: Members, at: int) -> int:
+        """Take the members of a row, and note their places."""
+        members.forget()
+        self.image.noted = members
+        end = self.image.members(self.reader, at)
+        self.image.noted = None
+        return end
+
+    def came_true(self, program: Program) -> int:
+        """Take the rows that were read on the way: 1, or 0 if others are wanted."""
         r = self.reader
         if self.partial:
-            return self.came_true_in_part(rows)
-        if len(rows) != self.taken:
+            return self.came_true_in_part(program)
+        if program.count != self.taken:
             return 0
         for number in (BEFORE, AFTER):
             place = self.members.places[number]
@@ -266,25 +279,24 @@ class ChangeBatch(Batch):
             if c != 110 and c != 123:
                 return 0
         wanted, place = self.first, self.first_at
-        for _, member, _ in rows:
-            if member != wanted or self.members.places[member] != place:
+        for i in range(program.count):
+            if program.members[i] != wanted or self.members.places[wanted] != place:
                 return 0
             wanted, place = self.second, self.second_at
-        for kind, _, _ in rows:
-            self.kinds.put(kind)
-            self.rows += 1
+        for i in range(program.count):
+            self.kinds.put(program.kinds[i])
+        self.rows += program.count
         return 1
 
-    def came_true_in_part(self, rows: Any) -> int:
+    def came_true_in_part(self, program: Program) -> int:
         """The same for the one row that another may have to be laid over."""
         r = self.reader
         if self.taken != 1 or self.members.places[AFTER] != self.first_at:
             return 0
         old = self.members.places[BEFORE]
         c = byte(r.data, old, r.end) if old >= 0 else 110
-        kind, _, over = rows[0]
-        if over < 0:
-            if c != 110 or len(rows) != 1:
+        if program.overs[0] < 0:
+            if c != 110 or program.count != 1:
                 return 0
         else:
             if self.many:
@@ -293,17 +305,18 @@ class ChangeBatch(Batch):
                 old = token(r.data, old + 1, r.end)
             if byte(r.data, old, r.end) != 123:
                 return 0
-            end = self.image.members(r, old)
+            end = self.noting(self.laid, old)
             if end < 0:
                 return 0
             if self.many and byte(r.data, token(r.data, end, r.end), r.end) != 93:
                 return 0
         self.image.close(r, self.element)
-        self.kinds.put(kind)
-        self.rows += 1
-        for kind, _, over in rows[1:]:
-            if over >= 0 or self.row(self.element, -1, kind) < 0:
+        for i in range(1, program.count):
+            if program.overs[i] >= 0 or self.image.again(r, self.own, self.laid) < 0:
                 return 0
+        for i in range(program.count):
+            self.kinds.put(program.kinds[i])
+        self.rows += program.count
         return 1
 
     def no_object(self, at: int, loose: bool) -> int:
@@ -358,28 +371,28 @@ class ChangeBatch(Batch):
                 self.not_a(place, self.plan.payload)
                 r.steps.append("payload")
                 return BAD
-        for number, pattern, member in self.plan.filters:
+        for number, pattern, member in self.filters:
             if not self.is_wanted(number, pattern, member):
                 return 0
         program = self.program(at)
-        rows = program[0]
-        if not rows and r.lenient:
+        if program.count == 0 and r.lenient:
             return 0
         if self.metadata:
-            found = self.describe(len(rows) > 0)
+            found = self.describe(program.count > 0)
             if found < 0:
                 return found
-        if rows:
+        if program.count:
             before = self.rows
-            if self.hopeful and self.came_true(rows):
+            if self.hopeful and self.came_true(program):
+                self.as_hoped = True
                 return 0
             self.rows = before
             self.image.truncate(before)
             self.kinds.size = before
-            found = self.several(rows) if self.many else self.single(rows)
+            found = self.several(program) if self.many else self.single(program)
             if found < 0:
                 return found
-        return 0 if r.lenient else self.others(program[1])
+        return 0 if r.lenient else self.others(program.others)
 
     def not_a(self, at: int, column: Any) -> int:
         """Note that a value is none of a column's type."""
@@ -392,15 +405,15 @@ class ChangeBatch(Batch):
             raise self.plan.no_filtered(member)
         return bool(self.plan.matches(pattern, self.nodes.read(self.reader, place)))
 
-    def program(self, at: int) -> Any:
-        """The rows of the message's operation, none for one that is passed over."""
+    def program(self, at: int) -> Program:
+        """What the message's operation gives, no rows for one that is passed over."""
         r = self.reader
         place = self.members.places[OPERATION]
-        if place >= 0 and byte(r.data, place, r.end) == 34:
-            end = r.string(place)
-            found = self.programs.get(part(r.data, place + 1, end - 1))
-            if found is not None:
-                return found
+        if place >= 0:
+            for i in range(len(self.starts) - 2):
+                start = self.starts[i]
+                if matches(r.data, place, r.end, self.operations, start, self.starts[i + 1] - start):
+                    return cython.cast(Program, self.programs[i])
         node = self.nodes.read(r, place) if place >= 0 else None
         return self.plan.program(node, node is None and self.has_payload(at))
 
@@ -450,23 +463,26 @@ class ChangeBatch(Batch):
 
     # --- rows ------------------------------------------------------------------------------------------
 
-    def single(self, rows: Any) -> int:
+    def single(self, program: Program) -> int:
         """Read the rows of a message that has at most one before and one after its change."""
-        for _, member, over in rows:
+        for i in range(program.count):
+            member, over = program.members[i], program.overs[i]
             if over >= 0 and not self.is_there(over, self.members.places[over], 123, -1):
                 return BAD
             if not self.is_there(member, self.members.places[member], 123, -1):
                 return BAD
-        for kind, member, over in rows:
-            found = self.row(self.members.places[member], self.members.places[over] if over >= 0 else -1, kind)
+        for i in range(program.count):
+            member, over = program.members[i], program.overs[i]
+            old = self.members.places[over] if over >= 0 else -1
+            found = self.row(self.members.places[member], old, program.kinds[i])
             if found < 0:
                 return self.astray(found, member, over, -1)
         return 0
 
-    def several(self, rows: Any) -> int:
+    def several(self, program: Program) -> int:
         """Read the rows of a message that has arrays of them: for each after the change, the one before it, too."""
         r = self.reader
-        over = rows[0][2]
+        over = program.overs[0]
         if not self.is_there(AFTER, self.members.places[AFTER], 91, -1):
             return BAD
         new = token(r.data, self.members.places[AFTER] + 1, r.end)
@@ -486,11 +502,11 @@ class ChangeBatch(Batch):
                 if not self.is_there(over, old, 123, index):
                     return BAD
             end_of_new = end_of_old = new
-            for kind, _, differs in rows:
-                found = self.row(new, old if differs >= 0 else -1, kind)
+            for i in range(program.count):
+                found = self.row(new, old if program.overs[i] >= 0 else -1, program.kinds[i])
                 if found < 0:
                     return self.astray(found, AFTER, over, index)
-                if differs >= 0:
+                if program.overs[i] >= 0:
                     end_of_old = found
                 else:
                     end_of_new = found
@@ -596,3 +612,14 @@ class ChangeBatch(Batch):
             if self.wrapped:
                 r.steps.append("payload")
         return code
+
+
+class Parts(Members):
+    """The members of a message or of its payload, whose values the batch goes past."""
+
+    def __init__(self, names: list[str], batch: ChangeBatch, *, outer: bool) -> None:
+        super().__init__(Names(names))
+        self.batch, self.outer = batch, outer
+
+    def value(self, r: Reader, number: int, at: int) -> int:
+        return self.batch.outer_value(number, at) if self.outer else self.batch.inner_value(number, at)

@@ -41,6 +41,7 @@ cdef class Column:
     @cython.final
     cdef inline int add(self, bint valid) except -1
     cdef int null(self) except -1
+    cdef bint repeat(self) except -1
     cdef int truncate(self, Py_ssize_t length) except -1
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
     cdef Py_ssize_t other(self, Reader r, Py_ssize_t at) except -1
@@ -100,6 +101,10 @@ cdef class Texts(Column):
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
     @cython.final
     cdef inline Py_ssize_t done(self, Reader r, Py_ssize_t end) except -1
+    @cython.final
+    cdef inline int ended(self, bint valid) except -1
+    @cython.locals(start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    cdef bint repeat(self) except -1
 
 
 cdef class Binaries(Texts):

@@ -85,6 +85,10 @@ class Column:
             self.grow(self.capacity * 2)
         return self.add(False)
 
+    def repeat(self) -> bool:
+        """Take the last value once more, where there is a way that is shorter than to read it; says whether."""
+        return False
+
     def truncate(self, length: int) -> int:
         """Take back what is behind the first values. Nulls that went too are still counted, which costs a bitmap."""
         self.length = length
@@ -179,6 +183,13 @@ class Words(Column):
         self.valid[self.length - 1] = False
         self.nulls += 1
         return 0
+
+    def repeat(self) -> bool:
+        if self.valid[self.length - 1]:
+            self.word(self.values[self.length - 1], 0)
+        else:
+            self.null()
+        return True
 
     def put(self, value: Any) -> int:
         return self.null() if value is None else self.word(value, 0)
@@ -352,6 +363,13 @@ class Doubles(Column):
         self.nulls += 1
         return 0
 
+    def repeat(self) -> bool:
+        if self.valid[self.length - 1]:
+            self.keep(self.values[self.length - 1])
+        else:
+            self.null()
+        return True
+
     def put(self, value: Any) -> int:
         return self.keep(value)
 
@@ -428,6 +446,13 @@ class Decimals(Column):
         self.nulls += 1
         return 0
 
+    def repeat(self) -> bool:
+        if self.valid[self.length - 1]:
+            self.keep(self.values[self.length * 2 - 2], self.values[self.length * 2 - 1])
+        else:
+            self.null()
+        return True
+
     def put(self, value: Any) -> int:
         if value is None:
             return self.null()
@@ -494,24 +519,30 @@ class Texts(Column):
             return end
         if self.text.size > MOST_BYTES:
             return r.fail(end, TOO_LARGE)
+        self.ended(True)
+        return end
+
+    def ended(self, valid: bool) -> int:
+        """End a value, or a null."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         self.offsets[self.length + 1] = self.text.size
-        self.add(True)
-        return end
+        return self.add(valid)
 
     def null(self) -> int:
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        self.offsets[self.length + 1] = self.offsets[self.length]
-        return self.add(False)
+        return self.ended(False)
 
     def put(self, value: Any) -> int:
         self.text.add(value.encode())
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        self.offsets[self.length + 1] = self.text.size
-        return self.add(True)
+        return self.ended(True)
+
+    def repeat(self) -> bool:
+        start = self.offsets[self.length - 1]
+        stop = self.offsets[self.length]
+        text = self.text.view  # held, as it is another one once there must be more room
+        append(self.text, text, start, stop)
+        self.ended(self.valid[self.length - 1] != 0)
+        return True
 
     def truncate(self, length: int) -> int:
         self.length = length
@@ -534,7 +565,4 @@ class Binaries(Texts):
 
     def put(self, value: Any) -> int:
         self.text.add(value)
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        self.offsets[self.length + 1] = self.text.size
-        return self.add(True)
+        return self.ended(True)

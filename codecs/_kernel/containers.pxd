@@ -65,11 +65,12 @@ cdef class Rows(Column):
     cdef list field_names
     cdef readonly Names names
     cdef Members last
+    cdef Members noted
     cdef readonly Py_ssize_t looked_at  # how far, by the last careful reading
 
     @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(number=cython.int, before=cython.int, column=Column, start=cython.Py_ssize_t, depth=cython.int, c=cython.int, names=Names, columns=list)
+    @cython.locals(number=cython.int, before=cython.int, column=Column, start=cython.Py_ssize_t, depth=cython.int, c=cython.int, names=Names, columns=list, noted=Members)
     cdef Py_ssize_t members(self, Reader r, Py_ssize_t at) except -1
     @cython.locals(number=cython.int, column=Column, place=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef Py_ssize_t carefully(self, Reader r, Py_ssize_t at) except -1
@@ -79,15 +80,18 @@ cdef class Rows(Column):
     cdef int truncate(self, Py_ssize_t length) except -1
     @cython.locals(column=Column, all=cython.Py_ssize_t)
     cdef Py_ssize_t weight(self) noexcept
+    @cython.locals(column=Column, number=cython.int, place=cython.Py_ssize_t)
+    cdef Py_ssize_t again(self, Reader r, Members own, Members laid) except -1
     @cython.locals(column=Column, number=cython.int)
     cdef Py_ssize_t close(self, Reader r, Py_ssize_t end) except -1
 
 
-@cython.final
 cdef class Members:
     cdef readonly Names names
     cdef readonly Py_ssize_t[::1] places
 
+    @cython.final
     cdef int forget(self) except -1
     @cython.locals(number=cython.int, before=cython.int, c=cython.int)
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t value(self, Reader r, int number, Py_ssize_t at) except -1

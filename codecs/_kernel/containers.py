@@ -341,6 +341,7 @@ class Rows(Column):
         self.field_names, self.columns = field_names, columns
         self.names = Names(field_names)
         self.last: Members | None = None
+        self.noted: Members | None = None
         self.looked_at = 0
 
     def start(self, capacity: int) -> int:
@@ -359,7 +360,11 @@ class Rows(Column):
         return end if end < 0 else self.close(r, end)
 
     def members(self, r: Reader, at: int) -> int:
-        """Take the members of an object; a column that has one already takes the new one instead."""
+        """Take the members of an object; a column that has one already takes the new one instead.
+
+        If they are to be `noted`, their places are.
+        """
+        noted = self.noted
         names = self.names
         columns = self.columns
         before = names.count
@@ -375,6 +380,8 @@ class Rows(Column):
                 at = r.skip(at)
             else:
                 column = cython.cast(Column, columns[number])
+                if noted is not None:
+                    noted.places[number] = at
                 if column.length > self.length:
                     column.truncate(self.length)
                     if r.final_of is column:
@@ -425,6 +432,16 @@ class Rows(Column):
                 return place
         return end
 
+    def again(self, r: Reader, own: Members, laid: Members) -> int:
+        """Take the last row once more as it was by its own members, without those that were laid over it."""
+        for number in range(self.names.count):
+            column = cython.cast(Column, self.columns[number])
+            if laid.places[number] >= 0 or not column.repeat():
+                place = own.places[number]
+                if place >= 0 and column.read(r, place) < 0:
+                    return BAD
+        return self.close(r, r.end)
+
     def close(self, r: Reader, end: int) -> int:
         """End a row whose members were read, all columns equally long; returns `end`, or BAD where one is missing."""
         for number in range(self.names.count):
@@ -470,11 +487,15 @@ MISSING = "is missing"
 
 
 class Members:
-    """Where the values of some members of an object are: `places`, by the number of the name, -1 without one."""
+    """Where the values of some members of an object are: `places`, by the number of the name, -1 without one.
+
+    A subclass may do more with a value than go past it (`value`).
+    """
 
     def __init__(self, names: Names) -> None:
         self.names = names
         self.places: memoryview[int] = grown(None, 0, names.count, "q")
+
     def forget(self) -> int:
         """Begin with another object."""
         for number in range(self.names.count):
@@ -496,7 +517,7 @@ class Members:
             if number >= 0:
                 self.places[number] = at
                 before = number
-            at = r.skip(at)
+            at = self.value(r, number, at)
             if at < 0:
                 return at
             at = token(r.data, at, r.end)
@@ -506,3 +527,7 @@ class Members:
             if c != 44:
                 return r.fail(at, EXPECTED_COMMA)
             at = token(r.data, at + 1, r.end)
+
+    def value(self, r: Reader, number: int, at: int) -> int:
+        """Go past the value of a member, by the number of its name; returns its end."""
+        return r.skip(at)

@@ -157,10 +157,13 @@ cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_
         return at
 
 
-# Where bytes of ASCII end, or a little before.
+# Where bytes of ASCII end.
 cdef inline Py_ssize_t ascii_end(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     cdef unsigned long long a, b, c, d
-    cdef Py_ssize_t last = (end if end <= data.shape[0] else data.shape[0]) - 32
+    cdef Py_ssize_t last
+    if end > data.shape[0]:
+        end = data.shape[0]
+    last = end - 32
     with cython.boundscheck(False):
         if at < 0:
             return at
@@ -172,6 +175,14 @@ cdef inline Py_ssize_t ascii_end(const unsigned char[::1] data, Py_ssize_t at, P
             if (a | b | c | d) & 0x8080808080808080ULL:
                 break
             at += 32
+        last = end - 8
+        while at <= last:
+            memcpy(&a, &data[at], 8)
+            if a & 0x8080808080808080ULL:
+                break
+            at += 8
+        while at < end and data[at] < 0x80:
+            at += 1
         return at
 
 

@@ -21,6 +21,7 @@ else:
 SIZES = {"B": 1, "i": 4, "q": 8, "Q": 8, "d": 8}
 MIX = 0x9E3779B97F4A7C15
 _FEW = 24
+_ASCII = re.compile(rb"[\0-\x7f]*")
 _PLAIN = re.compile(rb'[^"\\]*')
 
 
@@ -89,8 +90,8 @@ if not cython.compiled:
         return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it matches nothing, too
 
     def ascii_end(data: memoryview[int], at: int, end: int) -> int:
-        """Where bytes of ASCII end, or a little before."""
-        return end if bytes(data[at:end]).isascii() else at
+        """Where bytes of ASCII end."""
+        return _ASCII.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it matches nothing, too
 
     def token(data: memoryview[int], at: int, end: int) -> int:
         """Where the next token is: behind blanks."""

@@ -1,7 +1,7 @@
 # The C types of messages.py.
 cimport cython
 from kvformat.codecs._kernel.containers cimport Rows
-from kvformat.codecs._kernel.memory cimport byte, part, token
+from kvformat.codecs._kernel.memory cimport ascii_end, byte, part, token
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 
@@ -19,7 +19,7 @@ cdef class Batch:
     cdef dict placed
     cdef readonly dict errors
     cdef public object failure
-    cdef int[::1] counts
+    cdef readonly int[::1] offsets
     cdef unsigned char[::1] present
     cdef public Py_ssize_t rows
     cdef readonly Py_ssize_t count

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_VALUE, FAULT, TOO_LARGE, TRAILING
 from kvformat.codecs._kernel.containers import Rows
-from kvformat.codecs._kernel.memory import grown
+from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Tree
 
@@ -23,7 +23,7 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, part, token
+    from kvformat.codecs._kernel.memory import ascii_end, byte, part, token
 
 
 class Words(Protocol):
@@ -48,7 +48,7 @@ class Words(Protocol):
 class Batch:
     """Reads batches of messages: `run` for each, then the arrays.
 
-    `counts` has the rows of each message, `present` is 0 for a null message and one with an error, `errors` the texts
+    `offsets` say which rows are those of each message, `present` is 0 for a null message and one with an error, `errors` the texts
     of these by the number of the message, `rows` how many rows there are so far.
     """
 
@@ -81,15 +81,17 @@ class Batch:
         offsets = memoryview(places if places is not None else bytes(8)).cast("B").cast("i")
         has_nulls = validity is not None
         valid = memoryview(validity if has_nulls else b"\0").cast("B")
-        self.counts = grown(None, 0, count, "i")
+        self.offsets = grown(None, 0, count + 1, "i")
+        self.offsets[0] = 0
         self.present = grown(None, 0, count, "B")
         self.errors = {}
         self.rows = 0
-        utf8 = is_utf8(messages)
         r = self.reader
         r.open(memoryview(data if data is not None else b"").cast("B"))
+        stop = offsets[shift + count]
+        utf8 = ascii_end(r.data, offsets[shift], stop) == stop or is_utf8(messages)
         for i in range(count):
-            self.counts[i] = 0
+            self.offsets[i + 1] = self.rows
             place = i + shift
             if has_nulls and not valid[place >> 3] >> (place & 7) & 1:
                 self.present[i] = 0
@@ -114,7 +116,7 @@ class Batch:
             else:
                 found = self.unusual(part(r.data, begin, end))
             if found == 1:
-                self.counts[i] = self.rows - rows
+                self.offsets[i + 1] = self.rows
             else:
                 self.undo(rows)
                 self.rows = rows
@@ -182,12 +184,10 @@ class Batch:
     def lists(self, rows: pa.Array) -> pa.ListArray:
         """One list of rows per message: null for a null message and one with an error."""
         count = self.count
-        offsets = np.zeros(count + 1, np.int32)
-        np.cumsum(np.frombuffer(memoryview(self.counts), np.int32, count), out=offsets[1:])
         present = np.frombuffer(memoryview(self.present), np.uint8, count)
         validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
         kind = pa.list_(pa.field("element", rows.type))
-        return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(offsets)], children=[rows])
+        return pa.Array.from_buffers(kind, count, [validity, filled(self.offsets, count + 1)], children=[rows])
 
     def error_texts(self) -> pa.StringArray | None:
         """The errors, one place per message; None without any."""
@@ -195,9 +195,8 @@ class Batch:
             return None
         texts = [text.encode() for text in self.errors.values()]
         places = np.fromiter(self.errors, np.int64, len(texts))
-        lengths = np.zeros(self.count + 1, np.int32)
-        lengths[places + 1] = [len(text) for text in texts]
-        offsets = np.cumsum(lengths, dtype=np.int32)
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+        offsets = np.repeat(ends, np.diff(places, prepend=-1, append=self.count))
         valid = np.zeros(self.count, np.bool_)
         valid[places] = True
         buffers = [np.packbits(valid, bitorder="little"), offsets, b"".join(texts)]

@@ -533,7 +533,6 @@ class Reader:
         while at < stop:
             c = byte(self.data, at, stop)
             if c < 0x80:
-                at += 1
                 at = ascii_end(self.data, at, stop)
                 continue
             first = at

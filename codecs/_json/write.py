@@ -445,7 +445,9 @@ def _far_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between:
 
 
 def _far_text(value: int, unit: str, between: str) -> str:
-    day, _, time = str(np.int64(value).astype(f"datetime64[{unit}]")).partition("T")
+    days, rest = divmod(value, _PER_DAY[unit])  # apart, because numpy takes the lowest number for no time at all
+    day = str(np.datetime64(days, "D"))
+    time = "" if unit == "D" else str(np.datetime64(rest, unit)).partition("T")[2]
     year, month_and_day = day[:-6], day[-6:]
     if "." in time:
         time = time.rstrip("0").rstrip(".")

@@ -6,7 +6,9 @@ from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.changes import explode_changes, latest_by_key, normalize_changes, split_errors
 from kvformat.registry.discovery import available_formats, get_format, register_format
 from kvformat.registry.errors import (
+    BatchSizeError,
     ConfigurationError,
+    ContractError,
     DataError,
     DecodeError,
     DirectionError,
@@ -28,8 +30,10 @@ from kvformat.registry.options import Option
 from kvformat.registry.spark_settings import recommended_settings
 
 __all__ = [
+    "BatchSizeError",
     "ChangelogMode",
     "ConfigurationError",
+    "ContractError",
     "DataError",
     "DecodeError",
     "DecodedBatch",

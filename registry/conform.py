@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kvformat.registry.errors import SchemaError
+from kvformat.registry.errors import EncodeError, SchemaError
 from kvformat.registry.types import FlinkType, arrow_type, nullable, result_arrow_type, row_type
 
 _WIDER_INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -19,6 +21,7 @@ _SAME_KIND = {
     "DATE": (pa.types.is_date,),
     "INTERVAL DAY TO SECOND": (pa.types.is_duration,),
 }
+_MILLIS_OF_A_DAY = 86_400_000
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
@@ -38,11 +41,26 @@ def binary_messages(messages: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
     raise SchemaError(f"messages must be a binary (or string) column, not {t}")
 
 
+def wide_messages(messages: pa.Array | pa.ChunkedArray) -> list[pa.BinaryArray | pa.LargeBinaryArray]:
+    """Messages of any kind as binary arrays one after another, of large_binary where they may need it."""
+    if isinstance(messages, pa.ChunkedArray):
+        return [array for chunk in messages.chunks for array in wide_messages(chunk)] or [pa.array([], pa.binary())]
+    if isinstance(messages, pa.DictionaryArray):
+        (values,) = wide_messages(messages.dictionary)
+        return wide_messages(pa.DictionaryArray.from_arrays(messages.indices, values).dictionary_decode())
+    t = messages.type
+    is_view = pa.types.is_string_view(t) or pa.types.is_binary_view(t)
+    if pa.types.is_large_string(t) or is_view or pa.types.is_fixed_size_binary(t):
+        return [messages.cast(pa.large_binary())]
+    return [messages if pa.types.is_large_binary(t) else binary_messages(messages)]
+
+
 def conform(rows: pa.StructArray, schema: pa.Schema) -> pa.StructArray:
     """Rows with just the columns of the schema, in its order, as `arrow_type(nullable(...))` has them.
 
     Columns, also nested ones, are found by name; types are cast where no value can be lost, whatever the data.
-    Raises `SchemaError`, naming the column and both types, for everything else.
+    Raises `SchemaError`, naming the column and both types, for everything else, and `EncodeError` if a value is beyond
+    what the wanted type counts up to.
     """
     if isinstance(rows, pa.ChunkedArray):
         rows = rows.combine_chunks()
@@ -75,7 +93,21 @@ def _fit(array: pa.Array, t: FlinkType, path: str) -> pa.Array:
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=want, mask=_mask(array))
     if not _is_lossless(array.type, want, t):
         raise SchemaError(f"column '{path}' is {array.type}, which does not fit {t} ({want})", field=path)
-    return array.cast(want, safe=False)  # by now only digits below a microsecond can go
+    return _cast(array, want, path)
+
+
+def _cast(array: pa.Array, want: pa.DataType, path: str) -> pa.Array:
+    """The values in a type that has room for all of their digits, but for those below a microsecond."""
+    t = array.type
+    is_finer = pa.types.is_date64(t) or (pa.types.is_temporal(t) and getattr(t, "unit", None) == "ns")
+    try:
+        if pa.types.is_date64(t):
+            pc.divide(array.view(pa.int64()), _MILLIS_OF_A_DAY).cast(pa.int32())
+        return array.cast(want, safe=not is_finer)
+    except pa.ArrowInvalid:
+        if array.offset and (pa.types.is_large_string(t) or pa.types.is_large_binary(t)):
+            return _cast(array.take(pa.array(np.arange(len(array)))), want, path)  # its offsets may be too large
+        raise EncodeError(f"column '{path}': a value of {t} is beyond the range of {want}") from None
 
 
 def _fit_row(array: pa.StructArray, t: FlinkType, path: str) -> pa.StructArray:

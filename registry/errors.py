@@ -10,6 +10,8 @@
     │   ├── SchemaError                          a schema can't be read, or the format can't serve it
     │   ├── MetadataError (LookupError)          a metadata key that the format does not have
     │   └── DirectionError (NotImplementedError) the format only reads, or only writes
+    ├── BatchSizeError (OverflowError)       the results of one batch don't fit one Arrow array
+    ├── ContractError (TypeError)            what a format hands back is not what the contract of formats says
     ├── SchemaRegistryError (ConnectionError) a schema registry can't be asked, or answers nonsense
     └── DataError (ValueError)               a record is bad
         ├── DecodeError                          a message can't be read
@@ -81,6 +83,17 @@ class MetadataError(ConfigurationError, LookupError):
 
 class DirectionError(ConfigurationError, NotImplementedError):
     """The format has no decoder, or no encoder."""
+
+
+class BatchSizeError(KvFormatError, OverflowError):
+    """The results of one batch, each of which is fine, don't fit one Arrow array: use smaller batches."""
+
+
+class ContractError(KvFormatError, TypeError):
+    """What a format's kernel hands back breaks the contract of formats; `reason` is the rule.
+
+    Raised whatever the policy for bad records is: no record is at fault, and none is taken for read.
+    """
 
 
 class SchemaRegistryError(KvFormatError, ConnectionError):

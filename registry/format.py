@@ -16,8 +16,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.registry._alone import alone, message_slices
+from kvformat.registry._cache import cached_by_identity
+from kvformat.registry._parts import (
+    failed_messages,
+    failed_rows,
+    joined_messages,
+    joined_rows,
+    scattered,
+    with_reasons,
+)
+from kvformat.registry._results import Checker, impossible_values
 from kvformat.registry.changelog import ChangelogMode, RowKind
-from kvformat.registry.conform import binary_messages, conform
+from kvformat.registry.conform import conform, wide_messages
 from kvformat.registry.ddl import parse_type
 from kvformat.registry.errors import (
     ConfigurationError,
@@ -27,8 +38,8 @@ from kvformat.registry.errors import (
     did_you_mean,
     listed,
 )
-from kvformat.registry.options import Direction, Option, owner, parse_options
-from kvformat.registry.types import FlinkType, resolve_schema, row_type, spark_type
+from kvformat.registry.options import Direction, Option, owner, parse_options, without_userinfo
+from kvformat.registry.types import FlinkType, resolve_schema, result_arrow_type, row_type, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -136,10 +147,34 @@ class Format(abc.ABC):
         """Decode a binary (or string) Arrow array, one element per message; see `DecodedBatch`.
 
         `metadata` names keys of `readable_metadata`, whose columns follow those of the schema.
-        Raises `OptionError`, `SchemaError` or `MetadataError`, never for bad data.
+        Large arrays are read in slices. A message at which the kernel raises gets that as its error.
+        Raises `OptionError`, `SchemaError` or `MetadataError`, never for bad data; `ContractError` if the kernel hands
+        back something else than it should, `BatchSizeError` if the rows of all messages don't fit one Arrow array.
         """
-        resolved = self.prepare("decode", schema, metadata)
-        return self.decode_arrow(binary_messages(messages), resolved, metadata=tuple(metadata))
+        resolved, keys = self.prepare("decode", schema, metadata), tuple(metadata)
+        stored = _stored_rows(resolved, self, keys)
+        slices = [part for array in wide_messages(messages) for part in message_slices(array)]
+        return joined_rows([self._decode_slice(part, resolved, keys, stored) for part in slices])
+
+    def _decode_slice(
+        self, messages: pa.BinaryArray | str, schema: pa.Schema, metadata: tuple[str, ...], stored: pa.DataType
+    ) -> DecodedBatch:
+        """The rows of a slice of a batch; of a text, which is the error of one message, that error."""
+
+        def failed(count: int, reason: str) -> DecodedBatch:
+            return DecodedBatch(*failed_rows(count, self._without_secrets(reason), stored))
+
+        def run(start: int, count: int) -> DecodedBatch:
+            some = messages.slice(start, count) if count < len(messages) else messages
+            batch = self.decode_arrow(some, schema, metadata=metadata)
+            Checker(self.identifier, "decode_arrow").decoded(batch, some, stored)
+            reasons = impossible_values(batch.rows.values, row_type(schema))
+            return with_reasons(batch, reasons) if reasons else batch
+
+        if isinstance(messages, str):
+            return failed(1, messages)
+        what = f"the decoder of format '{self.identifier}'"
+        return alone(run, len(messages), failed=failed, joined=joined_rows, what=what)
 
     @final
     def encode_batch(
@@ -149,11 +184,43 @@ class Format(abc.ABC):
 
         Columns are found by name and cast where nothing is lost; a null struct becomes a null message. `row_kinds`
         is a string array of the same length, None for inserts; insert-only formats don't look at it, as in Flink.
+        A row at which the kernel raises, or with a value that its type can't hold, gets that as its error.
+        Raises as `decode_batch` does.
         """
         resolved = self.prepare("encode", schema)
         if row_kinds is not None:
             row_kinds = self._checked_kinds(row_kinds, len(rows))
-        return self.encode_arrow(conform(rows, resolved), resolved, row_kinds=row_kinds)
+
+        def failed(count: int, reason: str) -> EncodedBatch:
+            return EncodedBatch(*failed_messages(count, self._without_secrets(reason)))
+
+        def run(start: int, count: int) -> EncodedBatch:
+            some = conform(rows.slice(start, count) if count < len(rows) else rows, resolved)
+            kinds = None if row_kinds is None else row_kinds.slice(start, count)
+            reasons = impossible_values(some, row_type(resolved))
+            if not reasons:
+                return self._encode_possible(some, resolved, kinds)
+            good = pa.array([row not in reasons for row in range(count)], pa.bool_())
+            kinds = None if kinds is None else kinds.filter(good)
+            return scattered(self._encode_possible(some.filter(good), resolved, kinds), good, reasons)
+
+        what = f"the encoder of format '{self.identifier}'"
+        return alone(run, len(rows), failed=failed, joined=joined_messages, what=what)
+
+    def _encode_possible(
+        self, rows: pa.StructArray, schema: pa.Schema, row_kinds: pa.StringArray | None
+    ) -> EncodedBatch:
+        batch = self.encode_arrow(rows, schema, row_kinds=row_kinds)
+        Checker(self.identifier, "encode_arrow").encoded(batch, len(rows))
+        return batch
+
+    def _without_secrets(self, text: str) -> str:
+        """A text that may come from anywhere without the values of secret options."""
+        for name, value in self._given.items():
+            spec = owner(self.option_specs, name)
+            if spec is not None and spec.sensitive and str(value):
+                text = text.replace(str(value), str(spec.masked(value)))
+        return without_userinfo(text)
 
     def prepare(
         self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
@@ -296,3 +363,9 @@ class Format(abc.ABC):
         return FlinkType(
             "ROW", fields=(*columns, *(FlinkField(key, parse_type(self.metadata_types[key])) for key in metadata))
         )
+
+
+@cached_by_identity
+def _stored_rows(schema: pa.Schema, format: Format, metadata: tuple[str, ...]) -> pa.DataType:
+    """The Arrow type of the rows that decoding gives."""
+    return result_arrow_type(format.result_type(schema, metadata))

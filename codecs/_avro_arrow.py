@@ -26,7 +26,8 @@ from kvformat.registry.types import FlinkType, arrow_type, nullable
 
 _Ints = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
-_RowsOf = Callable[[_Ints], _Ints]  # from places in a nested array to the top-level rows that hold them
+_RowsOf = Callable[[_Ints], _Ints]
+"""From places in a nested array to the top-level rows that hold them, -1 for what lies under a null, and for -1."""
 
 _COUNT = FlinkType("INT")
 _NANOS = 1_000_000  # of a millisecond
@@ -111,7 +112,7 @@ class _Conversion:
         valid = _valid(values)
 
         def above(places: _Ints) -> _Ints:
-            return rows_of(places if valid is None else places[valid[places]])
+            return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
 
         children = [
             self._value(values.field(i), target.field(i).type, f.type, f"{path}.{f.name}" if path else f.name, above)
@@ -171,10 +172,11 @@ class _Conversion:
         """Keep the reason for the rows of numbers that don't fit and are not null."""
         if fits.all():
             return
-        bad = ~fits & values.is_valid().to_numpy(zero_copy_only=False)
-        for place in np.flatnonzero(bad):
-            for row in rows_of(np.array([place])).tolist():
-                self._reasons.setdefault(row, f"field '{path}': {numbers[place]} {why}")
+        places = np.flatnonzero(~fits & values.is_valid().to_numpy(zero_copy_only=False))
+        rows, first = np.unique(rows_of(places), return_index=True)
+        for row, number in zip(rows.tolist(), numbers[places[first]].tolist(), strict=True):
+            if row >= 0:
+                self._reasons.setdefault(row, f"field '{path}': {number} {why}")
 
 
 def _valid(values: pa.Array) -> _Mask | None:
@@ -205,11 +207,10 @@ def _owners(values: pa.Array, rows_of: _RowsOf) -> _RowsOf:
     """From places among the elements of lists or maps to the rows that hold them; elements of null lists have none."""
 
     def above(places: _Ints) -> _Ints:
-        offsets = values.offsets.to_numpy()
-        lists = np.searchsorted(offsets, places, side="right") - 1
-        inside = (lists >= 0) & (lists < len(values))
-        lists = lists[inside]
-        return rows_of(lists[values.is_valid().to_numpy(zero_copy_only=False)[lists]])
+        lists = np.searchsorted(values.offsets.to_numpy(), places, side="right") - 1
+        inside = (places >= 0) & (lists >= 0) & (lists < len(values))
+        valid = np.append(values.is_valid().to_numpy(zero_copy_only=False), False)
+        return rows_of(np.where(inside & valid[np.where(inside, lists, -1)], lists, -1))
 
     return above
 

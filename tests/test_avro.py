@@ -8,6 +8,7 @@ import io
 import json
 import pickle
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -197,6 +198,21 @@ def test_a_bad_message_leaves_its_neighbours_alone() -> None:
     assert isinstance(torn, str)
     assert second == "field 's': 300 does not fit TINYINT"
     assert third == "field 'l.element': 40000 does not fit SMALLINT"
+
+
+def test_numbers_that_do_not_fit_are_told_once_per_message() -> None:
+    wide, schema = "l ARRAY<INT>, r ROW<m MAP<STRING, INT>>", "l ARRAY<TINYINT>, r ROW<m MAP<STRING, SMALLINT>>"
+    many = _encoded(wide, {"l": [300] * 1_500_000, "r": None})[0]
+    under = _encoded(wide, {"l": None, "r": {"m": [("k", 1), ("l", -40_000)]}})[0]
+    good = _encoded(schema, {"l": [1], "r": {"m": [("k", 2)]}})[0]
+    begin = time.monotonic()
+    found = _decoded(schema, many, under, *[good] * 20_000)
+    assert time.monotonic() - begin < 20  # a look at each of the numbers by itself took more than a minute
+    assert found[:2] == [
+        "field 'l.element': 300 does not fit TINYINT",
+        "field 'r.m.value': -40000 does not fit SMALLINT",
+    ]
+    assert all(isinstance(row, dict) for row in found[2:])
 
 
 def test_null_where_the_schema_has_none() -> None:

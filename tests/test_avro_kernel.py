@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kvformat.codecs._avro import Schema, decode, encode, plan
 from kvformat.codecs._avro import kernel as kernel_module
+from kvformat.codecs._avro.bounds import added_per_item
 from kvformat.codecs._avro.cursors import Batch, Lanes
 from kvformat.codecs._avro.exact import write_datum
 from kvformat.codecs._avro.fast import fast_reader
@@ -132,6 +133,59 @@ def test_a_length_bomb_costs_nothing(node: Any, message: str) -> None:
         if reader is None:
             assert decoded.errors is not None
             assert decoded.errors.null_count == 0
+
+
+def test_items_of_no_bytes_are_counted_per_message() -> None:
+    node = record({"type": "array", "items": {"type": "array", "items": "null"}})
+    items = "e807" + "00"  # 500 of nothing
+    few, many = "04" + items * 2 + "00", "06" + items * 3 + "00"
+    assert read(few, node)["f0"] == [[None] * 500] * 2
+    found = "field f0.element.element: 1500 items that take no bytes, at most 1000 are read of a message"
+    assert error(many, node) == found
+    decoded = decode(array(*[few, many] * MANY), schema_of(node))  # each message has a thousand of its own
+    assert decoded.errors is not None
+    assert decoded.errors.to_pylist() == [None, found] * MANY
+
+
+_LONG = "x" * 3000
+_ITEM = {"type": "record", "name": "I", "fields": [{"name": "a", "type": "int"}]}
+_ITEM_WITH_DEFAULT = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": _LONG}]}
+_ENUM = {"type": "enum", "name": "E", "symbols": ["s", _LONG]}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "item", "value"),
+    [
+        (_ENUM, _ENUM, "02", _LONG),
+        (["null", _ENUM], ["null", _ENUM], "0202", _LONG),
+        (_ITEM, _ITEM_WITH_DEFAULT, "0e", {"a": 7, "d": _LONG}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["items", "values"])
+def test_what_symbols_and_defaults_add_to_items_is_bounded(
+    writer: Any, reader: Any, item: str, value: Any, kind: str
+) -> None:
+    name = {"items": "array", "values": "map"}[kind]
+    w, r = (record({"type": name, kind: node}) for node in (writer, reader))
+    entry = item if kind == "items" else "02" + "6b" + item
+    some, many = "c801" + entry * 100 + "00", "f02e" + entry * 3000 + "00"
+    found = read(some, w, r)["f0"]
+    assert found == [value] * 100 if kind == "items" else found == [("k", value)]
+    assert "with symbols and defaults of the schema of up to 30" in error(many, w, r)
+    decoded = decode(array(*[some] * MANY, many, *[some] * MANY), schema_of(w), schema_of(r))
+    assert decoded.errors is not None
+    assert decoded.errors.is_valid().to_pylist() == [False] * MANY + [True] + [False] * MANY
+
+
+def test_short_symbols_and_defaults_stay_in_the_fast_path() -> None:
+    item = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": "x" * 60}]}
+    for node, long in ((item, False), (_ITEM_WITH_DEFAULT, True)):
+        writer, reader = (schema_of(record({"type": "array", "items": n})) for n in (_ITEM, node))
+        assert bool(added_per_item(plan(writer, reader).action.steps[0].action)) is long
+        messages = [bytes.fromhex("04" + "0e" * 2 + "00")] * MANY
+        batch = Batch(pa.array(messages, pa.binary()))
+        fast_reader(plan(writer, reader)).read(Lanes(batch, np.arange(MANY), batch.start, batch.end))
+        assert not batch.refused.any()
 
 
 def test_a_skipped_map_that_goes_backwards_ends() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED
 from kvformat.codecs._columnar import BACK, Ints, Mask, MessageBytes, Words
 
 MOST_WIDTH: Final = 24
@@ -39,8 +40,15 @@ class Batch(MessageBytes):
     def __init__(self, messages: Any) -> None:
         super().__init__(messages)
         self.refused: Mask = np.zeros(len(messages), bool)
+        self._added: Ints = np.zeros(len(messages), np.int64)
         self.doubles = np.ndarray((len(self.bytes) - 7,), "<f8", self.bytes.data, strides=(1,))
         self.floats = np.ndarray((len(self.bytes) - 3,), "<f4", self.bytes.data, strides=(1,))
+
+    def added_too_much(self, rows: Ints, added: Ints) -> Mask:
+        """Count bytes that are added to some of the messages; which have more than they may have."""
+        self._added[rows] += added
+        too_much: Mask = self._added[rows] > MAX_ADDED + ADDED_PER_BYTE * (self.end[rows] - self.start[rows])
+        return too_much
 
     @functools.cached_property
     def last_bytes(self) -> Ints:

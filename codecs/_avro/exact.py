@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, MAX_EMPTY_ITEMS, added_per_item
 from kvformat.codecs._avro.decimals import to_bytes, unscaled
 from kvformat.codecs._avro.resolve import (
     Action,
@@ -37,8 +38,6 @@ from kvformat.codecs._charsets import java_text
 
 MAX_LEVELS: Final = 200
 """Levels of a recursive value that is passed over; Java ends with a StackOverflowError at some thousands."""
-MAX_EMPTY_ITEMS: Final = 1000
-"""Items of an array that take no bytes; nothing else keeps a message of five bytes from having a billion of them."""
 
 _INT_BYTES, _LONG_BYTES = 5, 10
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -71,12 +70,13 @@ def read_datum(action: Action, message: bytes, start: int) -> tuple[Any, int]:
 
 
 class _Cursor:
-    """A message and how far it is read."""
+    """A message, how far it is read, and what was made of it that it does not hold."""
 
-    __slots__ = ("at", "data", "end")
+    __slots__ = ("added", "at", "data", "empty", "end")
 
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at, self.end = data, at, len(data)
+        self.empty = self.added = 0
 
     def varint(self, most: int) -> int:
         """A zigzag number of at most this many bytes; bits beyond 32 (5 bytes) or 64 (10 bytes) are dropped."""
@@ -123,12 +123,20 @@ class _Cursor:
             count = -count
         return count
 
-    def check_count(self, count: int, least_size: int, before: int) -> None:
-        """Refuse more items than the rest of the message has room for."""
+    def check_count(self, count: int, least_size: int, added: int = 0) -> None:
+        """Refuse more items than the rest of the message has room for, or more than may be added to it.
+
+        added: the bytes of symbols and defaults that each of the items may have.
+        """
         if least_size and count > (self.end - self.at) // least_size:
             raise BadDatum(f"{count} items need more bytes than the {self.end - self.at} that are left")
-        if not least_size and count + before > MAX_EMPTY_ITEMS:
-            raise BadDatum(f"{count + before} items that take no bytes, at most {MAX_EMPTY_ITEMS} are read")
+        self.empty += 0 if least_size else count
+        if self.empty > MAX_EMPTY_ITEMS:
+            raise BadDatum(f"{self.empty} items that take no bytes, at most {MAX_EMPTY_ITEMS} are read of a message")
+        self.added += count * added
+        if self.added > MAX_ADDED + ADDED_PER_BYTE * self.end:
+            most = f"at most {MAX_ADDED + ADDED_PER_BYTE * self.end} are added to a message of {self.end} bytes"
+            raise BadDatum(f"{count} items with symbols and defaults of the schema of up to {added} bytes each, {most}")
 
 
 def _read(action: Action, cursor: _Cursor) -> Any:
@@ -214,7 +222,7 @@ def _array(action: Array, cursor: _Cursor) -> list[Any]:
     items: list[Any] = []
     try:
         while count := cursor.block():
-            cursor.check_count(count, action.least_size, len(items))
+            cursor.check_count(count, action.least_size, added_per_item(action))
             items.extend(_read(action.item, cursor) for _ in range(count))
     except BadDatum as bad:
         raise bad.below("element") from None
@@ -225,7 +233,7 @@ def _map(action: Map, cursor: _Cursor) -> list[tuple[str, Any]]:
     entries: dict[str, Any] = {}
     try:
         while count := cursor.block():
-            cursor.check_count(count, 1, len(entries))
+            cursor.check_count(count, 1, added_per_item(action))
             for _ in range(count):
                 key = java_text(cursor.bytes())
                 entries[key] = _read(action.value, cursor)
@@ -296,7 +304,7 @@ def _pass_over_blocks(item: Schema, cursor: _Cursor, level: int, *, keyed: bool)
             continue
         if not least_size:
             continue  # any number of nothing
-        cursor.check_count(count, least_size, 0)
+        cursor.check_count(count, least_size)
         for _ in range(count):
             if keyed:
                 cursor.pass_over(cursor.varint(_LONG_BYTES))

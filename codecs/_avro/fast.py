@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._avro.bounds import added_per_item
 from kvformat.codecs._avro.columns import Lists, Made, Nulls, Numbers, Part, Placed, Structs, item_type, place
 from kvformat.codecs._avro.cursors import Batch, Lanes, is_too_long, longs, varint
 from kvformat.codecs._avro.leaves import (
@@ -178,8 +179,8 @@ class _Blocks(Node):
     and blocks that tell their size in one step.
     """
 
-    def __init__(self, item: Node, least_size: int, kind: pa.DataType | None) -> None:
-        self._item, self._least_size = item, least_size
+    def __init__(self, item: Node, least_size: int, kind: pa.DataType | None, added: int = 0) -> None:
+        self._item, self._least_size, self._added = item, least_size, added
         self._item_type = None if kind is None else item_type(kind)
 
     def read(self, lanes: Lanes) -> Part:
@@ -270,6 +271,8 @@ class _Blocks(Node):
         if self._least_size > 1:
             room //= self._least_size
         bad = (counts < 0) | (counts > room if self._least_size else counts > 0)
+        if self._added:
+            bad |= lanes.batch.added_too_much(lanes.row, np.where(bad, 0, counts) * self._added)
         if bad.any():
             lanes.refuse(np.flatnonzero(bad))
         refused = lanes.batch.refused[lanes.row]
@@ -354,9 +357,9 @@ def _compiled(action: Action, kind: pa.DataType) -> Node:
         case Record():
             return _record_node(action, kind)
         case Array():
-            return _Blocks(_compiled(action.item, kind.value_type), action.least_size, kind)
+            return _Blocks(_compiled(action.item, kind.value_type), action.least_size, kind, added_per_item(action))
         case Map():
-            return _Blocks(_Entry(_compiled(action.value, kind.item_type)), 1, kind)
+            return _Blocks(_Entry(_compiled(action.value, kind.item_type)), 1, kind, added_per_item(action))
         case Branches():
             return _union_node([_compiled(branch, kind) for branch in action.branches], kind)
         case Into():

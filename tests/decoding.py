@@ -47,7 +47,7 @@ def answers(batch: DecodedBatch) -> list[Answer]:
     """What comes of each message. NaN equals NaN, -0.0 is not 0.0, dates and times are numbers."""
     values = batch.rows.flatten()  # without what lies under a null
     assert len(values) == len(batch.rows.values)
-    rows = list(map(repr, stored(batch.rows.values, _storage(values.type)).to_pylist()))
+    rows = list(map(repr, stored(batch.rows.values, storage(values.type)).to_pylist()))
     kinds = batch.row_kinds.to_pylist() if batch.row_kinds is not None else ["+I"] * len(rows)
     errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(batch.rows)
     offsets = batch.rows.offsets.to_pylist()
@@ -69,14 +69,14 @@ def alone(
     return [answers(decoded(format, [message], schema, metadata=metadata))[0] for message in messages]
 
 
-def _storage(kind: pa.DataType) -> pa.DataType:
+def storage(kind: pa.DataType) -> pa.DataType:
     """The type with numbers for dates and times."""
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_storage(field.type)) for field in kind])
+        return pa.struct([field.with_type(storage(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(
-            kind.key_field.with_type(_storage(kind.key_type)), kind.item_field.with_type(_storage(kind.item_type))
+            kind.key_field.with_type(storage(kind.key_type)), kind.item_field.with_type(storage(kind.item_type))
         )
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_storage(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(storage(kind.value_type)))
     return {32: pa.int32(), 64: pa.int64()}[kind.bit_width] if pa.types.is_temporal(kind) else kind

@@ -366,7 +366,7 @@ def _java_text(value: Column, t: FlinkType) -> Column:
 
     if not _may_have_exponent(t):
         return value.cast("string")
-    return F.btrim(F.to_json(F.array(value)), F.lit("[]"))
+    return F.when(value.isNotNull(), F.btrim(F.to_json(F.array(value)), F.lit("[]")))
 
 
 def full_text(value: Column, t: FlinkType) -> Column:

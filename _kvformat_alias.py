@@ -16,6 +16,7 @@ NAMES = (
     "ChangelogMode",
     "DecodedBatch",
     "EncodedBatch",
+    "ErrorCode",
     "Format",
     "KeyValueFormat",
     "Option",

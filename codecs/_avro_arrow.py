@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._columnar import validity
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkType, arrow_type, nullable
 
@@ -162,12 +163,19 @@ class _Conversion:
         fits = lengths == target.byte_width
         if not fits.all():
             why = f"bytes, the schema's fixed has {target.byte_width}"
-            self._check(fits, values, lengths, why, path, rows_of)
+            self._check(fits, values, lengths, why, path, rows_of, ErrorCode.WRONG_TYPE)
             values = pc.if_else(pa.array(fits), values, pa.scalar(None, pa.binary()))
         return values.cast(target)
 
     def _check(
-        self, fits: _Mask, values: pa.Array, numbers: npt.NDArray[np.integer], why: str, path: str, rows_of: _RowsOf
+        self,
+        fits: _Mask,
+        values: pa.Array,
+        numbers: npt.NDArray[np.integer],
+        why: str,
+        path: str,
+        rows_of: _RowsOf,
+        code: ErrorCode = ErrorCode.OUT_OF_RANGE,
     ) -> None:
         """Keep the reason for the rows of numbers that don't fit and are not null."""
         if fits.all():
@@ -176,7 +184,7 @@ class _Conversion:
         rows, first = np.unique(rows_of(places), return_index=True)
         for row, number in zip(rows.tolist(), numbers[places[first]].tolist(), strict=True):
             if row >= 0:
-                self._reasons.setdefault(row, f"field '{path}': {number} {why}")
+                self._reasons.setdefault(row, code.marked(f"field '{path}': {number} {why}"))
 
 
 def _valid(values: pa.Array) -> _Mask | None:

@@ -43,6 +43,7 @@ from kvformat.codecs._json.write import (
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
 from kvformat.codecs._scalars import clean, nearest_double, nearest_single
 from kvformat.codecs._two_paths import to_arrow
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkType, nullable
 
 _Ints = npt.NDArray[np.int64]
@@ -90,7 +91,7 @@ class AvroJsonReader:
             except (JsonFault, _Unusual):  # rare: only a walk through its tokens tells what Avro makes of it
                 return self._row.exact(Decoder(text_of(message)[0])), None
         except JsonFault as fault:
-            return None, f"not JSON: {fault}"
+            return None, fault.code.marked(f"not JSON: {fault}")
         except BadValue as bad:
             return None, str(bad)
 
@@ -150,7 +151,7 @@ class _Readers:
         def read(node: Node) -> int:
             micros: int = number(node) * unit
             if not -(2**63) <= micros < 2**63:
-                raise BadValue(f"{shown(node)} is too far from 1970 for a {t.root}")
+                raise BadValue(f"{shown(node)} is too far from 1970 for a {t.root}", ErrorCode.OUT_OF_RANGE)
             return micros
 
         return read
@@ -315,7 +316,7 @@ def _decimal(t: FlinkType) -> _Converter:
         except BadValue:
             raise
         except ValueError as bad:
-            raise BadValue(str(bad)) from None
+            raise BadValue(str(bad), ErrorCode.MALFORMED) from None
 
     return read
 
@@ -346,9 +347,9 @@ def _whole(kind: str, t: FlinkType) -> _WholeReader:
         else:
             raise _expected("a number", node)
         if not least <= number <= most:
-            raise BadValue(f"{shown(node)} is out of the range of {kind}")
+            raise BadValue(f"{shown(node)} is out of the range of {kind}", ErrorCode.OUT_OF_RANGE)
         if not -narrow <= number < narrow:
-            raise BadValue(f"{shown(node)} does not fit {t.root}")
+            raise BadValue(f"{shown(node)} does not fit {t.root}", ErrorCode.OUT_OF_RANGE)
         return number
 
     return read
@@ -402,7 +403,8 @@ class _Batch:
         found = owners[values.is_null().to_numpy(zero_copy_only=False)]
         for row in found[found >= 0].tolist():
             if self.errors[row] is None:
-                self.errors[row] = f"field '{path}': null value for (non-nullable) {schema.full_name}"
+                text = f"field '{path}': null value for (non-nullable) {schema.full_name}"
+                self.errors[row] = ErrorCode.NULL_VALUE.marked(text)
 
     def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
         if schema.type == "record":

@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import MissingExtraError, OptionError, SchemaRegistryError
 from kvformat.registry.options import without_userinfo
 
@@ -151,13 +152,14 @@ class Frames:
         for row in np.flatnonzero(self.present & ~self.good).tolist():
             magic, length = int(self.magic[row]), int(self.lengths[row])
             if length and magic == _GUID_MAGIC:
-                errors[row] = (
+                reason = (
                     "the message begins with 01, before the GUID of a schema; only 00 and an id is read" + _ELSEWHERE
                 )
             elif length and magic:
-                errors[row] = f"Unknown data format. Magic number does not match: {magic:02x}, not 00" + _ELSEWHERE
+                reason = f"Unknown data format. Magic number does not match: {magic:02x}, not 00" + _ELSEWHERE
             else:
-                errors[row] = f"the message has {length} bytes, fewer than the {PREFIX} of 00 and a schema id"
+                reason = f"the message has {length} bytes, fewer than the {PREFIX} of 00 and a schema id"
+            errors[row] = ErrorCode.MALFORMED.marked(reason)
         return errors
 
 

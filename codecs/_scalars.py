@@ -21,6 +21,7 @@ import numpy as np
 
 BLANKS = "".join(map(chr, range(33)))  # what Java's String.trim cuts
 _WHOLE = re.compile(r"[+-]?\d+")
+_is_whole_in_blanks = re.compile(r"[\x00- ]*+[+-]?\d+[\x00- ]*+").fullmatch
 _FLOATING = re.compile(
     r"[+-]?(?:NaN|Infinity|(?P<decimal>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?"
     r"|(?P<hex>0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)"
@@ -37,6 +38,11 @@ _HALF_WAY_TO_INFINITY = float.fromhex("0x1.ffffffp127")
 def is_java_text(text: str) -> bool:
     """Whether all characters are single UTF-16 units: Java looks at them one by one, so that no other is a digit."""
     return text.isascii() or max(text) <= "\uffff"
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a number to `Long.parseLong`, but for its range."""
+    return _is_whole_in_blanks(text) is not None and is_java_text(text.strip(BLANKS))
 
 
 def whole_of(text: str) -> int:

@@ -37,6 +37,7 @@ from kvformat.codecs._confluent import (
 )
 from kvformat.codecs.avro import READING, encode_rows
 from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format, Part
 from kvformat.registry.options import Direction, Option
@@ -186,7 +187,8 @@ class AvroConfluentFormat(Format):
             return EncodedBatch(pa.nulls(len(rows), pa.binary()))
         found = self._writer(table)
         if isinstance(found, Refused):
-            errors = pc.if_else(rows.is_valid(), pa.scalar(found.reason), pa.scalar(None, pa.string()))
+            error = ErrorCode.UNKNOWN_SCHEMA.marked(found.reason)
+            errors = pc.if_else(rows.is_valid(), pa.scalar(error), pa.scalar(None, pa.string()))
             return EncodedBatch(pa.nulls(len(rows), pa.binary()), errors)
         schema_id, written = found
         return encode_rows(rows, written, table.row, prefix=prefix(schema_id))
@@ -279,11 +281,13 @@ class AvroConfluentFormat(Format):
         registry = f"the schema registry at {self._settings.shown_url}"
         text = schema_by_id(self._settings, schema_id)
         if isinstance(text, Refused):
-            return f"Could not find schema with id {schema_id} in {registry}: {text.reason}"
+            return ErrorCode.UNKNOWN_SCHEMA.marked(
+                f"Could not find schema with id {schema_id} in {registry}: {text.reason}"
+            )
         try:
             return parse_schema(text, check_defaults=False)
         except SchemaError as bad:
-            return f"the schema with id {schema_id} in {registry} can't be read: {bad}"
+            return ErrorCode.UNKNOWN_SCHEMA.marked(f"the schema with id {schema_id} in {registry} can't be read: {bad}")
 
 
 @dataclass(frozen=True, slots=True)

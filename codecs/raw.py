@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._charsets import Charset, charset
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import OptionError, SchemaError
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.options import Direction, Option
@@ -122,7 +123,9 @@ class RawFormat(Format):
         wrong = pc.fill_null(pc.invert(fits), False)
         if not pc.any(wrong, min_count=0).as_py():
             return values, None
-        reason = f"Size of data received for deserializing {t.root} type is not {dtype.itemsize}, but "
+        reason = ErrorCode.MALFORMED.marked(
+            f"Size of data received for deserializing {t.root} type is not {dtype.itemsize}, but "
+        )
         texts = pc.binary_join_element_wise(reason, pc.binary_length(messages).cast(pa.string()), "")
         return values, pc.if_else(wrong, texts, pa.scalar(None, pa.string()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.changes import explode_changes, latest_by_key, normalize_changes, split_errors
 from kvformat.registry.discovery import available_formats, get_format, register_format
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import (
     BatchSizeError,
     ConfigurationError,
@@ -40,6 +41,7 @@ __all__ = [
     "DirectionError",
     "EncodeError",
     "EncodedBatch",
+    "ErrorCode",
     "Format",
     "FormatClashError",
     "KeyValueFormat",

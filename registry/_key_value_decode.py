@@ -137,7 +137,7 @@ class _Stage:
         found.add("key", T.BinaryType()).add("value", T.BinaryType())
         for i, name in enumerate(self.extras):
             found.add(name, _nullable(records.schema[f"x{i}"].dataType))
-        return found
+        return found.add("code", T.StringType())
 
     def _output(self, places: dict[str, str]) -> list[Column]:
         """The result's columns in order; computed ones come later."""
@@ -165,15 +165,16 @@ class _Stage:
                 "decode in foreachBatch, on its DataFrame, or set the option to -1",
                 option="ingestion.error-tolerance.max-count",
             )
-        work = _Work(self.codec, (), "count", 0, (), self.codec.key_format is not None, ("reason",))
+        work = _Work(self.codec, (), "count", 0, (), self.codec.key_format is not None, ("reason", "code"))
         columns = [_binary(self.given, "key").alias("k")] if self.codec.key_format is not None else []
         records = self.df.select(*columns, _binary(self.given, "value").alias("v"))
-        faults = records.mapInArrow(work.mapped(), "reason STRING").limit(most + 1).collect()
+        faults = records.mapInArrow(work.mapped(), "reason STRING, code STRING").limit(most + 1).collect()
         if len(faults) > most:
             raise DecodeError(
                 f"more than {most} bad records, which 'ingestion.error-tolerance.max-count' allows; one of them: "
                 f"{faults[0][0]}",
                 reason=faults[0][0],
+                code=faults[0][1],
             )
 
 
@@ -207,8 +208,9 @@ class _Work:
         capture = self.policy == "capture"
         rows = self.codec.decode(key, value, self.metadata, skips_are_faults=capture, fault_rows=capture)
         if self.policy == "count":
-            reasons = pa.nulls(0, pa.string()) if rows.reasons is None else rows.reasons.drop_null()
-            return pa.RecordBatch.from_arrays([reasons], self.names)
+            none = pa.nulls(0, pa.string())
+            faults = [none if texts is None else texts.drop_null() for texts in (rows.reasons, rows.codes)]
+            return pa.RecordBatch.from_arrays(faults, self.names)
         if self.policy == "raise" and rows.reasons is not None:
             raise self._error(rows, key, value)
         places = None if rows.records is None else pa.array(rows.records)
@@ -234,22 +236,24 @@ class _Work:
         length = len(value)
         reasons = pa.nulls(length, pa.string()) if rows.reasons is None else rows.reasons
         parts = pa.nulls(length, pa.string()) if rows.parts is None else rows.parts
+        codes = pa.nulls(length, pa.string()) if rows.codes is None else rows.codes
         bad = np.asarray(reasons.is_valid())
         of = np.arange(length) if places is None else np.asarray(places)
         at = pa.array(of, mask=~bad[of])
         keys = pa.nulls(length, pa.binary()) if key is None else key
-        fields = [parts, reasons, keys, value, *extras]
+        fields = [parts, reasons, keys, value, *extras, codes]
         return pa.StructArray.from_arrays(
             [field.take(at) for field in fields],
-            names=["part", "reason", "key", "value", *self.extras],
+            names=["part", "reason", "key", "value", *self.extras, "code"],
             mask=pa.array(~bad[of]),
         )
 
     def _error(self, rows: Rows, key: pa.BinaryArray | None, value: pa.BinaryArray) -> DecodeError:
         assert rows.reasons is not None
         assert rows.parts is not None
+        assert rows.codes is not None
         at = pc.index(rows.reasons.is_valid(), True).as_py()
-        part, reason = rows.parts[at].as_py(), rows.reasons[at].as_py()
+        part, reason, code = rows.parts[at].as_py(), rows.reasons[at].as_py(), rows.codes[at].as_py()
         formats = {"key": self.codec.key_format, "value": self.codec.value_format}
         format = formats.get(part)
         quotes = f"key {_head(key[at].as_py())}, " if key is not None else ""
@@ -260,6 +264,7 @@ class _Work:
             format=None if format is None else format.identifier,
             reason=reason,
             head=None if message is None else message[:_HEAD],
+            code=code,
         )
 
 

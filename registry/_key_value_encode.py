@@ -21,6 +21,7 @@ from kvformat.registry._records import RecordCodec, held_back
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.changes import check_split
 from kvformat.registry.conform import conform
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import (
     EncodeError,
     MissingExtraError,
@@ -160,7 +161,8 @@ def _key(codec: RecordCodec, columns: Sequence[Column]) -> list[Column]:
     if codec.upsert:
         for i in codec.key_places:
             text = f"cannot encode a row: column '{codec.physical.fields[i].name}' of the PRIMARY KEY is NULL"
-            key = F.when(columns[i].isNull(), F.raise_error(F.lit(text))).otherwise(key)
+            wrong = F.raise_error(F.lit(ErrorCode.NULL_KEY.marked(text)))
+            key = F.when(columns[i].isNull(), wrong).otherwise(key)
     return [key.alias("key")]
 
 
@@ -177,7 +179,8 @@ def _value(codec: RecordCodec, columns: Sequence[Column], kinds: ChangelogMode |
         hint = f"; format '{codec.value_format.identifier}' writes inserts only"
     else:
         hint = "" if kinds is ChangelogMode.ALL else "; for others call encode(df, changelog_mode=ChangelogMode.ALL)"
-    before, after = F.lit(f"column '{ROW_KIND}' is "), F.lit(f", but may be {', '.join(allowed)}{hint}")
+    before = F.lit(ErrorCode.UNKNOWN_OPERATION.marked(f"column '{ROW_KIND}' is "))
+    after = F.lit(f", but may be {', '.join(allowed)}{hint}")
     wrong = F.raise_error(F.concat(before, F.coalesce(kind, F.lit("NULL")), after))
     return F.when(kind.isin(allowed), value).otherwise(wrong).alias("value")
 
@@ -256,13 +259,16 @@ class _Work:
         known = pc.is_in(kinds, pa.array([kind.value for kind in RowKind]))
         if not pc.all(known, min_count=0).as_py():
             wrong = kinds[pc.index(known, False).as_py()].as_py()
-            raise EncodeError(f"column '{ROW_KIND}' may be '+I', '-U', '+U' or '-D', not {wrong!r}")
+            raise EncodeError(
+                f"column '{ROW_KIND}' may be '+I', '-U', '+U' or '-D', not {wrong!r}", code=ErrorCode.UNKNOWN_OPERATION
+            )
         struct = pa.StructArray.from_arrays(columns[: len(fields)], names=[field.name for field in fields])
         row = nullable(self.codec.physical)
         encoded = self.codec.encode(conform(struct, arrow_schema(row)), kinds)
         if encoded.errors is not None:
-            reason = encoded.errors.drop_null()[0].as_py()
-            raise EncodeError(f"cannot encode a row: {reason}", reason=reason)
+            assert encoded.codes is not None
+            reason, code = encoded.errors.drop_null()[0].as_py(), encoded.codes.drop_null()[0].as_py()
+            raise EncodeError(f"cannot encode a row: {reason}", reason=reason, code=code)
         result = [encoded.keys, encoded.values, *columns[len(fields) + 1 :]]
         names = ["key", "value", *batch.schema.names[len(fields) + 1 :]]
         written = pa.RecordBatch.from_arrays(result, names)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry.changelog import ChangelogMode
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.types import FlinkType, arrow_type, nullable, result_arrow_type, row_type
 
@@ -43,21 +44,22 @@ class EncodedRecords:
     """What rows encoded to: `keys` (None without a key format) and `values`, one per row.
 
     A null value is a tombstone. `kept` is False for the `-U` of an update that writes nothing, or None when all
-    rows count. `errors` is null where all is well, or None when there are none at all.
+    rows count. `errors` is null where all is well, or None when there are none at all; `codes` is what kinds they are.
     """
 
     keys: pa.BinaryArray | None
     values: pa.BinaryArray
     kept: pa.BooleanArray | None = None
     errors: pa.StringArray | None = None
+    codes: pa.StringArray | None = None
 
 
 @dataclass(frozen=True)
 class Rows:
     """Rows of the table: its physical columns and the format metadata asked for.
 
-    `records` is the record of each row, None when each record has one row. `reasons` and `parts` are the faults,
-    one per record, None when there are none; with `fault_rows`, a record with a fault has one row of nulls.
+    `records` is the record of each row, None when each record has one row. `reasons`, `parts` and `codes` are the
+    faults, one per record, None when there are none; with `fault_rows`, a record with a fault has one row of nulls.
     """
 
     columns: list[pa.Array]
@@ -66,6 +68,7 @@ class Rows:
     records: _Ints | None
     reasons: pa.StringArray | None
     parts: pa.StringArray | None
+    codes: pa.StringArray | None
 
     def indexes(self) -> pa.Int32Array:
         """The place of each row in its record, null for the row of a fault."""
@@ -138,27 +141,28 @@ class RecordCodec:
         offsets = pa.array(np.concatenate(([0], np.cumsum(rows.counts))), pa.int32())
         mask = None if rows.reasons is None else rows.reasons.is_valid()
         lists = pa.ListArray.from_arrays(offsets, struct, mask=mask)
-        return DecodedRecords(lists, rows.kinds, rows.reasons, rows.parts)
+        return DecodedRecords(lists, rows.kinds, rows.reasons, rows.codes, rows.parts)
 
     # --- encoding ----------------------------------------------------------------------------------------
 
     def encode(self, rows: pa.StructArray, kinds: pa.StringArray | None) -> EncodedRecords:
         """Keys and values of rows that have just the physical columns; never raises for bad data."""
         columns = rows.flatten()
-        keys, faults = None, []
+        keys = None
+        faults: list[tuple[pa.StringArray | None, pa.StringArray | None]] = []
         if self.key_format is not None:
             batch = self._encoded(self.key_format, self.key_schema, columns, self.key_places, len(rows), None)
             keys = batch.messages
-            faults.append(_prefixed("key: ", batch.errors))
+            faults.append((_prefixed("key: ", batch.errors), batch.codes))
         if self.upsert:
             deleted = None if kinds is None else pc.is_in(kinds, pa.array(["-D", "-U"]))
             faults.append(self._null_keys(columns))
             batch = self._live_values(columns, len(rows), deleted)
         else:
             batch = self._encoded(self.value_format, self.value_schema, columns, self.value_places, len(rows), kinds)
-        faults.append(_prefixed("value: ", batch.errors))
+        faults.append((_prefixed("value: ", batch.errors), batch.codes))
         kept = _without_pairs(keys, kinds) if self.upsert and kinds is not None else None
-        return EncodedRecords(keys, batch.messages, kept, _merged(faults))
+        return EncodedRecords(keys, batch.messages, kept, *(_merged(texts) for texts in zip(*faults, strict=True)))
 
     def _encoded(
         self,
@@ -188,17 +192,20 @@ class RecordCodec:
         )
         order = np.cumsum(np.asarray(live)) - 1
         places = pa.array(order, pa.int64(), mask=np.asarray(deleted))
-        return EncodedBatch(batch.messages.take(places), None if batch.errors is None else batch.errors.take(places))
+        beside = (None if texts is None else texts.take(places) for texts in (batch.errors, batch.codes))
+        return EncodedBatch(batch.messages.take(places), *beside)
 
-    def _null_keys(self, columns: Sequence[pa.Array]) -> pa.StringArray | None:
-        """The errors of rows that have a NULL in their PRIMARY KEY."""
+    def _null_keys(self, columns: Sequence[pa.Array]) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+        """The errors of rows that have a NULL in their PRIMARY KEY, and their codes."""
         found = None
         for i in self.key_places:
             if columns[i].null_count:
                 text = f"column '{self.physical.fields[i].name}' of the PRIMARY KEY is NULL"
                 reasons = pc.if_else(columns[i].is_null(), text, pa.scalar(None, pa.string()))
                 found = reasons if found is None else pc.coalesce(found, reasons)
-        return found
+        if found is None:
+            return None, None
+        return found, pc.if_else(found.is_valid(), ErrorCode.NULL_KEY.value, pa.scalar(None, pa.string()))
 
 
 def _without_pairs(keys: pa.BinaryArray | None, kinds: pa.StringArray) -> pa.BooleanArray | None:
@@ -258,6 +265,7 @@ class _Join:
         self.tombstone = np.asarray(value.messages.is_null()) if codec.upsert else none
         self.no_key = key.counts == 0 if key is not None else none
         self.reasons: dict[str, pa.StringArray | None] = {"key": None, "value": None, "record": None}
+        self.codes = dict(self.reasons)
         self._find_faults(skips_are_faults)
 
     def _find_faults(self, skips_are_faults: bool) -> None:
@@ -265,18 +273,21 @@ class _Join:
         if key is not None:
             assert self.codec.key_format is not None
             self.reasons["key"] = _prefixed(f"{self.codec.key_format.identifier}: ", key.batch.errors)
+            self.codes["key"] = key.batch.codes
             if self.codec.upsert:  # also where the format makes a row of null, as raw does
                 null = np.asarray(key.messages.is_null())
-                self._add("key", null, "the key is null, but an upsert table needs one")
-                self._add("key", self.no_key, _no_row(self.codec.key_format))
+                self._add("key", null, "the key is null, but an upsert table needs one", ErrorCode.NULL_KEY)
+                self._add("key", self.no_key, _no_row(self.codec.key_format), ErrorCode.SKIPPED)
             if skips_are_faults:
-                self._add("key", key.skipped(), _no_row(self.codec.key_format))
-        errors = value.batch.errors
+                self._add("key", key.skipped(), _no_row(self.codec.key_format), ErrorCode.SKIPPED)
+        errors, codes = value.batch.errors, value.batch.codes
         if errors is not None and self.tombstone.any():  # a null value is a delete, whatever the format makes of it
-            errors = pc.if_else(pa.array(self.tombstone), pa.scalar(None, pa.string()), errors)
+            dead, null = pa.array(self.tombstone), pa.scalar(None, pa.string())
+            errors, codes = pc.if_else(dead, null, errors), pc.if_else(dead, null, codes)
         self.reasons["value"] = _prefixed(f"{self.codec.value_format.identifier}: ", errors)
+        self.codes["value"] = codes
         if skips_are_faults:
-            self._add("value", value.skipped(), _no_row(self.codec.value_format))
+            self._add("value", value.skipped(), _no_row(self.codec.value_format), ErrorCode.SKIPPED)
         if key is not None:
             self._bound(key, value)
 
@@ -286,29 +297,34 @@ class _Join:
         if not several.any():
             return
         pairs = (key.counts > 1) & (value.counts > 1) & (key.counts * value.counts > _MOST_PAIRS)
-        self._add("record", pairs, f"key and value hold several rows each, together more than {_MOST_PAIRS}")
+        text = f"key and value hold several rows each, together more than {_MOST_PAIRS}"
+        self._add("record", pairs, text, ErrorCode.TOO_LARGE)
         sizes = key.lengths(), value.lengths()
         repeated = sizes[0] * value.counts + sizes[1] * key.counts
         large = several & (repeated > _MOST_REPEATED + _PER_BYTE * (sizes[0] + sizes[1]))
-        self._add("record", large, "its rows would take many times as much room as the record itself")
+        text = "its rows would take many times as much room as the record itself"
+        self._add("record", large, text, ErrorCode.TOO_LARGE)
 
-    def _add(self, part: str, where: _Bools, reason: str) -> bool:
+    def _add(self, part: str, where: _Bools, reason: str, code: ErrorCode) -> bool:
         """Add a fault to records that have none in this part; says whether there were any."""
         if not where.any():
             return False
-        new = pc.if_else(pa.array(where), reason, pa.scalar(None, pa.string()))
-        old = self.reasons[part]
-        self.reasons[part] = new if old is None else pc.coalesce(old, new)
+        for texts, text in ((self.reasons, reason), (self.codes, code.value)):
+            new, old = pc.if_else(pa.array(where), text, pa.scalar(None, pa.string())), texts[part]
+            texts[part] = new if old is None else pc.coalesce(old, new)
         return True
 
-    def _faults(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
-        """Reason and part of each record's fault; the fault of a record with two of them is in the 'record'."""
+    def _faults(self) -> tuple[pa.StringArray | None, pa.StringArray | None, pa.StringArray | None]:
+        """Reason, part and code of each record's fault.
+
+        The fault of a record with two of them is in the 'record'; its code is that of the key, or else of the value.
+        """
         found = {part: reasons for part, reasons in self.reasons.items() if reasons is not None and _any_valid(reasons)}
         if not found:
-            return None, None
+            return None, None, None
         if len(found) == 1:
             (part, reasons) = next(iter(found.items()))
-            return reasons, pc.if_else(reasons.is_valid(), part, pa.scalar(None, pa.string()))
+            return reasons, pc.if_else(reasons.is_valid(), part, pa.scalar(None, pa.string())), self.codes[part]
         null = pa.scalar(None, pa.string())
         several = np.sum([np.asarray(reasons.is_valid()) for reasons in found.values()], axis=0) > 1
         both = [
@@ -318,10 +334,10 @@ class _Join:
         mask = pa.array(several)
         parts = pc.coalesce(*(pc.if_else(reasons.is_valid(), part, null) for part, reasons in found.items()))
         reasons = pc.replace_with_mask(pc.coalesce(*found.values()), mask, pa.array(both, pa.string()))
-        return reasons, pc.if_else(mask, "record", parts)
+        return reasons, pc.if_else(mask, "record", parts), pc.coalesce(*(self.codes[part] for part in found))
 
     def rows(self, fault_rows: bool) -> Rows:
-        reasons, parts = self._faults()
+        reasons, parts, codes = self._faults()
         bad = np.zeros(self.length, np.bool_) if reasons is None else np.asarray(reasons.is_valid())
         ones = np.ones(self.length, np.int64)
         key_counts = np.where(self.no_key, ones, self.key.counts) if self.key is not None else ones
@@ -342,7 +358,7 @@ class _Join:
             key_places = _places(self.key, of, inner % per_key, self.no_key[of] | bad)
             key_columns = self.key.columns(key_places)
         columns = self._columns(key_columns, self.value.columns(value_places), dead)
-        return Rows(columns, self._kinds(value_places, dead, bad), counts, records, reasons, parts)
+        return Rows(columns, self._kinds(value_places, dead, bad), counts, records, reasons, parts, codes)
 
     def _columns(self, keys: list[pa.Array], values: list[pa.Array], dead: _Bools) -> list[pa.Array]:
         """The table's columns: the value's copy wins over the key's, except where there is no value."""
@@ -381,7 +397,8 @@ class _Join:
                 if rows.reasons is not None:
                     where &= ~np.asarray(rows.reasons.is_valid())
                 name = self.codec.physical.fields[place].name
-                found |= self._add("record", where, f"column '{name}' of the PRIMARY KEY is NULL")
+                text = f"column '{name}' of the PRIMARY KEY is NULL"
+                found |= self._add("record", where, text, ErrorCode.NULL_KEY)
         return found
 
 

@@ -66,8 +66,8 @@ def split_errors(df: DataFrame) -> tuple[DataFrame, DataFrame]:
     """A DataFrame with captured errors, parted: the good rows without the column `error`, and the bad records.
 
     Takes what `KeyValueFormat.decode(df, errors="capture")` gives: bad records have the columns `part`, `reason`,
-    `key`, `value` and those of Kafka's other columns that the records had. Or what `explode_changes` makes of
-    `decode_rows(..., errors="capture")`: bad messages have the columns that it kept, `reason` and `message`.
+    `key`, `value`, those of Kafka's other columns that the records had, and `code`. Or what `explode_changes` makes of
+    `decode_rows(..., errors="capture")`: bad messages have the columns that it kept, `reason`, `message` and `code`.
 
     Each of the two decodes the records when it is read, in one Python node; write both in one `foreachBatch` after
     `persist()` to decode them once. Raises `ConfigurationError` for a DataFrame without such a column.

@@ -21,13 +21,15 @@
 
 A message says what was wrong, where, what is allowed and what to do next; the parts are attributes too.
 Kernels never raise a `DataError`: they report text per message, and the caller's policy turns it into an
-error (`errors="raise"`) or into data (`errors="capture"`).
+error (`errors="raise"`) or into data (`errors="capture"`). What kind of fault it is says an `ErrorCode`.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+from kvformat.registry.error_codes import ErrorCode
 
 
 class KvFormatError(Exception):
@@ -118,11 +120,19 @@ class SchemaRegistryError(KvFormatError, ConnectionError):
 
 
 class DataError(KvFormatError, ValueError):
-    """A record is bad. `message` holds the head of its bytes where there are any."""
+    """A record is bad: `code` says what kind of fault it is, `head` holds the first bytes where there are any."""
 
-    def __init__(self, text: str, *, format: str | None = None, reason: str | None = None, head: bytes | None = None):
-        super().__init__(text, format=format, reason=reason)
-        self.head = head
+    def __init__(
+        self,
+        text: str,
+        *,
+        format: str | None = None,
+        reason: str | None = None,
+        head: bytes | None = None,
+        code: str = ErrorCode.BAD_RECORD,
+    ) -> None:
+        super().__init__(f"[{code}] {text}", format=format, reason=reason)
+        self.head, self.code = head, code
 
 
 class DecodeError(DataError):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +30,7 @@ from kvformat.registry._results import Checker, impossible_values
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import conform, wide_messages
 from kvformat.registry.ddl import parse_type
+from kvformat.registry.error_codes import parted
 from kvformat.registry.errors import (
     ConfigurationError,
     DirectionError,
@@ -58,11 +59,14 @@ class DecodedBatch:
         list is a null message or one with an error, an empty list a message that the format skips.
     row_kinds: string array aligned with `rows.values` ('+I', '-U', '+U', '-D'), or None when all are '+I'.
     errors: string array, one per message, null where all is well, or None when there are none at all.
+    codes: string array, the `ErrorCode` of each error, None when there are none. A kernel leaves it out: the text of an
+        error begins with its code (`ErrorCode.marked`), which `decode_batch` takes from it.
     """
 
     rows: pa.ListArray
     row_kinds: pa.StringArray | None = None
     errors: pa.StringArray | None = None
+    codes: pa.StringArray | None = None
 
 
 @dataclass(frozen=True)
@@ -71,10 +75,23 @@ class EncodedBatch:
 
     messages: binary array, one per row; a null is a real null (a tombstone, or a null key), or a row with an error.
     errors: string array, one per row, null where all is well, or None when there are none at all.
+    codes: string array, the `ErrorCode` of each error, None when there are none; see `DecodedBatch`.
     """
 
     messages: pa.BinaryArray
     errors: pa.StringArray | None = None
+    codes: pa.StringArray | None = None
+
+
+_Batch = TypeVar("_Batch", DecodedBatch, EncodedBatch)
+
+
+def _with_codes(batch: _Batch) -> _Batch:
+    """A kernel's batch with the codes of its errors beside their texts."""
+    if batch.errors is None or batch.codes is not None:
+        return batch
+    errors, codes = parted(batch.errors)
+    return replace(batch, errors=errors, codes=codes)
 
 
 class Format(abc.ABC):
@@ -154,7 +171,7 @@ class Format(abc.ABC):
         resolved, keys = self.prepare("decode", schema, metadata), tuple(metadata)
         stored = _stored_rows(resolved, self, keys)
         slices = [part for array in wide_messages(messages) for part in message_slices(array)]
-        return joined_rows([self._decode_slice(part, resolved, keys, stored) for part in slices])
+        return _with_codes(joined_rows([self._decode_slice(part, resolved, keys, stored) for part in slices]))
 
     def _decode_slice(
         self, messages: pa.BinaryArray | str, schema: pa.Schema, metadata: tuple[str, ...], stored: pa.DataType
@@ -205,7 +222,7 @@ class Format(abc.ABC):
             return scattered(self._encode_possible(some.filter(good), resolved, kinds), good, reasons)
 
         what = f"the encoder of format '{self.identifier}'"
-        return alone(run, len(rows), failed=failed, joined=joined_messages, what=what)
+        return _with_codes(alone(run, len(rows), failed=failed, joined=joined_messages, what=what))
 
     def _encode_possible(
         self, rows: pa.StructArray, schema: pa.Schema, row_kinds: pa.StringArray | None
@@ -269,7 +286,7 @@ class Format(abc.ABC):
 
         A null or skipped message gives a null struct; a message of several rows is an error that names
         `decode_rows`. Columns are nullable at every level. `errors="raise"` fails the job at a bad message;
-        `errors="capture"` returns `struct<row, error: struct<reason, message>>` and loses nothing.
+        `errors="capture"` returns `struct<row, error: struct<reason, message, code>>` and loses nothing.
         """
         from kvformat.registry import spark
 
@@ -291,7 +308,7 @@ class Format(abc.ABC):
     ) -> Column:
         """A message as `array<struct<row_kind, columns...>>`: null for a null message, empty for a skipped one.
 
-        For any format. With `errors="capture"`: `struct<rows, error: struct<reason, message>>`.
+        For any format. With `errors="capture"`: `struct<rows, error: struct<reason, message, code>>`.
         """
         from kvformat.registry import spark
 

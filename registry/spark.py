@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import ConfigurationError, DecodeError, EncodeError, MissingExtraError
 from kvformat.registry.types import (
     FlinkField,
@@ -42,7 +43,12 @@ if TYPE_CHECKING:
 _HEAD = 100  # so many bytes of a bad message are quoted in an error
 _TEXT = FlinkType("VARCHAR", length=2**31 - 1)
 _ERROR = FlinkType(
-    "ROW", fields=(FlinkField("reason", _TEXT), FlinkField("message", FlinkType("VARBINARY", length=2**31 - 1)))
+    "ROW",
+    fields=(
+        FlinkField("reason", _TEXT),
+        FlinkField("message", FlinkType("VARBINARY", length=2**31 - 1)),
+        FlinkField("code", _TEXT),
+    ),
 )
 
 
@@ -60,8 +66,7 @@ def decode(
 
     def one_row(messages: pa.Array) -> pa.Array:
         batch = format.decode_batch(messages, resolved, metadata=metadata)
-        rows, reasons = _single_rows(batch)
-        return _judged(format, errors, messages, rows, reasons)
+        return _judged(format, errors, messages, *_single_rows(batch))
 
     return _decoding(format, one_row, message, row, "row", errors)
 
@@ -77,7 +82,7 @@ def decode_rows(
 
     def all_rows(messages: pa.Array) -> pa.Array:
         batch = format.decode_batch(messages, resolved, metadata=metadata)
-        return _judged(format, errors, messages, _with_kinds(batch, with_kind), batch.errors)
+        return _judged(format, errors, messages, _with_kinds(batch, with_kind), batch.errors, batch.codes)
 
     lists = FlinkType("ARRAY", fields=(FlinkField("element", with_kind),))
     return _decoding(format, all_rows, message, lists, "rows", errors)
@@ -168,21 +173,23 @@ def _decoding(
     return decoded if wire == plain else decoded.cast(plain)
 
 
-def _single_rows(batch: DecodedBatch) -> tuple[pa.StructArray, pa.StringArray | None]:
-    """Each message's only row, null where there is none, and the errors with those of several rows added."""
+def _single_rows(batch: DecodedBatch) -> tuple[pa.StructArray, pa.StringArray | None, pa.StringArray | None]:
+    """Each message's only row, null where there is none, and the errors and codes with those of several rows added."""
     rows = batch.rows
     if len(rows) == len(rows.values) and not rows.null_count and (np.diff(np.asarray(rows.offsets)) == 1).all():
-        return rows.values, batch.errors
+        return rows.values, batch.errors, batch.codes
     counts = pc.fill_null(pc.list_value_length(rows), 0)
     first = pc.if_else(pc.equal(counts, 1), rows.offsets.slice(0, len(rows)), pa.scalar(None, pa.int32()))
     several = pc.greater(counts, 1)
-    errors = batch.errors
+    errors, codes = batch.errors, batch.codes
     if pc.any(several, min_count=0).as_py():
         reason = pc.binary_join_element_wise(
             "the message holds ", counts.cast(pa.string()), " rows: use decode_rows", ""
         )
-        errors = pc.if_else(several, reason, pa.nulls(len(rows), pa.string()) if errors is None else errors)
-    return rows.values.take(first), errors
+        none = pa.nulls(len(rows), pa.string())
+        errors = pc.if_else(several, reason, none if errors is None else errors)
+        codes = pc.if_else(several, ErrorCode.SEVERAL_ROWS.value, none if codes is None else codes)
+    return rows.values.take(first), errors, codes
 
 
 def _with_kinds(batch: DecodedBatch, row: FlinkType) -> pa.ListArray:
@@ -197,21 +204,28 @@ def _with_kinds(batch: DecodedBatch, row: FlinkType) -> pa.ListArray:
 
 
 def _judged(
-    format: Format, policy: Errors, messages: pa.Array, rows: pa.Array, reasons: pa.StringArray | None
+    format: Format,
+    policy: Errors,
+    messages: pa.Array,
+    rows: pa.Array,
+    reasons: pa.StringArray | None,
+    codes: pa.StringArray | None,
 ) -> pa.Array:
     """Fail at the first error, or put errors beside the rows."""
     if policy == "raise":
         if reasons is not None and reasons.null_count < len(reasons):
+            assert codes is not None
             at = pc.index(reasons.is_valid(), True).as_py()
-            raise _decode_error(format, reasons[at].as_py(), messages[at].as_py())
+            raise _decode_error(format, reasons[at].as_py(), messages[at].as_py(), codes[at].as_py())
         return rows
     if reasons is None:
-        reasons = pa.nulls(len(rows), pa.string())
+        reasons = codes = pa.nulls(len(rows), pa.string())
     bad = reasons.is_valid()
     error = pa.StructArray.from_arrays(
         [
             pc.binary_join_element_wise(f"{format.identifier}: ", reasons, ""),
             pc.if_else(bad, messages.cast(pa.binary()), pa.scalar(None, pa.binary())),
+            codes,
         ],
         fields=list(arrow_type(_ERROR)),
         mask=pc.invert(bad),
@@ -220,7 +234,7 @@ def _judged(
     return pa.StructArray.from_arrays([rows, error], names=[name, "error"])
 
 
-def _decode_error(format: Format, reason: str, message: bytes | str | None) -> DecodeError:
+def _decode_error(format: Format, reason: str, message: bytes | str | None, code: str) -> DecodeError:
     data = message.encode() if isinstance(message, str) else message or b""
     head = data[:_HEAD]
     more = f" and {len(data) - _HEAD} more bytes" if len(data) > _HEAD else ""
@@ -230,6 +244,7 @@ def _decode_error(format: Format, reason: str, message: bytes | str | None) -> D
         format=format.identifier,
         reason=reason,
         head=head,
+        code=code,
     )
 
 
@@ -241,9 +256,14 @@ def _encoding(format: Format, schema: pa.Schema | None) -> Callable[..., Column]
         declared = schema if schema is not None else arrow_schema(row_type(pa.schema(list(rows.type))))
         batch = format.encode_batch(rows, declared, row_kinds=row_kinds)
         if batch.errors is not None and batch.errors.null_count < len(batch.errors):
-            reason = batch.errors[pc.index(batch.errors.is_valid(), True).as_py()].as_py()
+            assert batch.codes is not None
+            at = pc.index(batch.errors.is_valid(), True).as_py()
+            reason = batch.errors[at].as_py()
             raise EncodeError(
-                f"format '{format.identifier}' cannot encode a row: {reason}", format=format.identifier, reason=reason
+                f"format '{format.identifier}' cannot encode a row: {reason}",
+                format=format.identifier,
+                reason=reason,
+                code=batch.codes[at].as_py(),
             )
         return batch.messages
 

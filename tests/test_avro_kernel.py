@@ -259,25 +259,30 @@ def test_reads(node: Any, message: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "message", "reason"),
+    ("node", "message", "reason", "code"),
     [
-        ("int", "", "the message ends within a number"),
-        ("int", "ffffffffff00", "Invalid int encoding"),
-        ("long", "ffffffffffffffffffff00", "Invalid long encoding"),
-        ("double", "00000000", "the message ends before its 8 bytes do"),
-        ("string", "01", "Length is negative"),
-        ("string", "0461", "the message ends before its 2 bytes do, 1 are left"),
-        (["null", "int"], "04", "there is no union branch 2"),
-        (["null", "int"], "01", "there is no union branch -1"),
-        ({"type": "enum", "name": "E", "symbols": ["A"]}, "02", "there is no enum symbol 1"),
-        ({"type": "array", "items": "int"}, "0202", "the message ends within a number"),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 4}, "00", "a decimal has no bytes"),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 1}, "020a", "more digits than decimal(1, 0)"),
+        ("int", "", "the message ends within a number", "MALFORMED"),
+        ("int", "ffffffffff00", "Invalid int encoding", "MALFORMED"),
+        ("long", "ffffffffffffffffffff00", "Invalid long encoding", "MALFORMED"),
+        ("double", "00000000", "the message ends before its 8 bytes do", "MALFORMED"),
+        ("string", "01", "Length is negative", "MALFORMED"),
+        ("string", "0461", "the message ends before its 2 bytes do, 1 are left", "MALFORMED"),
+        (["null", "int"], "04", "there is no union branch 2", "MALFORMED"),
+        (["null", "int"], "01", "there is no union branch -1", "MALFORMED"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "02", "there is no enum symbol 1", "MALFORMED"),
+        ({"type": "array", "items": "int"}, "0202", "the message ends within a number", "MALFORMED"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4}, "00", "a decimal has no bytes", "MALFORMED"),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 1},
+            "020a",
+            "more digits than decimal",
+            "OUT_OF_RANGE",
+        ),
     ],
 )
-def test_errors_name_field_and_reason(node: Any, message: str, reason: str) -> None:
+def test_errors_name_code_field_and_reason(node: Any, message: str, reason: str, code: str) -> None:
     assert reason in error(message, node)
-    assert error(message, record(record(node, name="S"))).startswith("field f0.f0")
+    assert error(message, record(record(node, name="S"))).startswith(f"[{code}] field f0.f0")
 
 
 def test_bytes_behind_the_datum_are_left() -> None:
@@ -396,8 +401,8 @@ def test_a_value_that_can_not_be_written_harms_no_neighbour() -> None:
     assert encoded.errors is not None
     texts = encoded.errors.to_pylist()
     assert texts[0] is None
-    assert texts[1] == "field f0: null value for (non-nullable) long"
-    assert "field f1: 'B' is no symbol of enum E: A" in texts[2]
+    assert texts[1] == "[NULL_VALUE] field f0: null value for (non-nullable) long"
+    assert "[WRONG_TYPE] field f1: 'B' is no symbol of enum E: A" in texts[2]
     assert "field f2.element: null value" in texts[3]
     assert "2 branches of the union are set" in texts[4]
     assert "field f3: null value" in texts[5]

@@ -173,7 +173,7 @@ def test_what_does_not_resolve_harms_only_who_has_it() -> None:
     decoded = decode(array("00", "0204", "040261"), writer, reader)
     assert decoded.values.to_pylist() == [None, 2, None]
     assert decoded.errors is not None
-    assert decoded.errors.to_pylist() == [None, None, "Found string, expecting union"]
+    assert decoded.errors.to_pylist() == [None, None, "[INCOMPATIBLE_SCHEMA] Found string, expecting union"]
 
 
 _MILLIS = {"type": "long", "logicalType": "timestamp-millis"}

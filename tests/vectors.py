@@ -136,6 +136,22 @@ def _is_error(wanted: Any) -> bool:
     return isinstance(wanted, dict) and "error" in wanted
 
 
+def error_codes(case: Case) -> list[str]:
+    """The codes of the messages of a case that can't be decoded."""
+    if "factory_error" in case or case["direction"] != "decode":
+        return []
+    with _served(case) as (options, _):
+        array = pa.array([message_bytes(message["in"]) for message in case["messages"]], pa.binary())
+        format = get_format(case["format"], options)
+        batch = format.decode_batch(array, columns(case), metadata=tuple(case.get("metadata", ())))
+    assert (batch.errors is None) == (batch.codes is None)
+    if batch.errors is None or batch.codes is None:
+        return []
+    assert batch.errors.is_valid().equals(batch.codes.is_valid())
+    codes: list[str] = batch.codes.drop_null().to_pylist()
+    return codes
+
+
 def _decoded(case: Case, format: Format) -> Iterator[tuple[int, str | None]]:
     metadata = tuple(case.get("metadata", ()))
     messages = [message_bytes(message["in"]) for message in case["messages"]]

@@ -35,6 +35,7 @@ from kvformat.codecs._avro.resolve import (
 )
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._charsets import java_text
+from kvformat.registry.error_codes import ErrorCode
 
 MAX_LEVELS: Final = 200
 """Levels of a recursive value that is passed over; Java ends with a StackOverflowError at some thousands."""
@@ -47,8 +48,9 @@ _RANGE: Final = {"int": 2**31, "long": 2**63}
 class BadDatum(ValueError):
     """A datum that can't be read, or a value that can't be written; `path` leads to the place."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, code: ErrorCode = ErrorCode.MALFORMED) -> None:
         super().__init__(reason)
+        self.code = code
         self.path: list[str] = []
 
     def below(self, name: str) -> BadDatum:
@@ -58,7 +60,7 @@ class BadDatum(ValueError):
 
     def __str__(self) -> str:
         where = f"field {'.'.join(self.path)}: " if self.path else ""
-        return where + str(self.args[0])
+        return self.code.marked(where + str(self.args[0]))
 
 
 def read_datum(action: Action, message: bytes, start: int) -> tuple[Any, int]:
@@ -132,11 +134,13 @@ class _Cursor:
             raise BadDatum(f"{count} items need more bytes than the {self.end - self.at} that are left")
         self.empty += 0 if least_size else count
         if self.empty > MAX_EMPTY_ITEMS:
-            raise BadDatum(f"{self.empty} items that take no bytes, at most {MAX_EMPTY_ITEMS} are read of a message")
+            text = f"{self.empty} items that take no bytes, at most {MAX_EMPTY_ITEMS} are read of a message"
+            raise BadDatum(text, ErrorCode.TOO_LARGE)
         self.added += count * added
         if self.added > MAX_ADDED + ADDED_PER_BYTE * self.end:
             most = f"at most {MAX_ADDED + ADDED_PER_BYTE * self.end} are added to a message of {self.end} bytes"
-            raise BadDatum(f"{count} items with symbols and defaults of the schema of up to {added} bytes each, {most}")
+            text = f"{count} items with symbols and defaults of the schema of up to {added} bytes each, {most}"
+            raise BadDatum(text, ErrorCode.TOO_LARGE)
 
 
 def _read(action: Action, cursor: _Cursor) -> Any:
@@ -148,7 +152,7 @@ def _null(action: Null, cursor: _Cursor) -> None:
 
 
 def _fail(action: Fail, cursor: _Cursor) -> Any:
-    raise BadDatum(action.reason)
+    raise BadDatum(action.reason, ErrorCode.INCOMPATIBLE_SCHEMA)
 
 
 def _constant(action: Constant, cursor: _Cursor) -> Any:
@@ -171,7 +175,7 @@ def _number(action: Number, cursor: _Cursor) -> Any:
     number = number * action.times // action.divisor
     bound = _RANGE[action.reader]
     if not -bound <= number < bound:
-        raise BadDatum(f"{number} is out of the range of {action.reader} in the reader's unit")
+        raise BadDatum(f"{number} is out of the range of {action.reader} in the reader's unit", ErrorCode.OUT_OF_RANGE)
     return number
 
 
@@ -185,7 +189,7 @@ def _bytes(action: Bytes, cursor: _Cursor) -> Any:
         try:
             return action.decimal.value(data)
         except ValueError as cause:
-            raise BadDatum(str(cause)) from None
+            raise BadDatum(str(cause), ErrorCode.OUT_OF_RANGE if data else ErrorCode.MALFORMED) from None
     return java_text(data) if action.reader == "string" else data
 
 
@@ -193,7 +197,7 @@ def _symbol(action: Symbol, cursor: _Cursor) -> str:
     index = cursor.index(len(action.texts), "enum symbol")
     text = action.texts[index]
     if text is None:
-        raise BadDatum(f"No match for {action.names[index]} in the reader's enum")
+        raise BadDatum(f"No match for {action.names[index]} in the reader's enum", ErrorCode.INCOMPATIBLE_SCHEMA)
     return text
 
 
@@ -274,7 +278,7 @@ _WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 def _pass_over(schema: Schema, cursor: _Cursor, level: int) -> None:
     """Go over a value that nobody wants."""
     if level > MAX_LEVELS:
-        raise BadDatum(f"a value of more than {MAX_LEVELS} levels")
+        raise BadDatum(f"a value of more than {MAX_LEVELS} levels", ErrorCode.TOO_DEEP)
     kind = schema.type
     if kind in ("string", "bytes"):
         cursor.pass_over(cursor.varint(_LONG_BYTES))
@@ -323,7 +327,7 @@ def write_datum(schema: Schema, value: Any) -> bytes:
 
 def _write(schema: Schema, value: Any, out: bytearray) -> None:
     if value is None and schema.type not in ("null", "union"):
-        raise BadDatum(f"null value for (non-nullable) {schema}")
+        raise BadDatum(f"null value for (non-nullable) {schema}", ErrorCode.NULL_VALUE)
     _WRITE[schema.type](schema, value, out)
 
 
@@ -337,7 +341,7 @@ def _varint(number: int, out: bytearray) -> None:
 
 def _write_null(schema: Schema, value: Any, out: bytearray) -> None:
     if value is not None:
-        raise BadDatum(f"{value!r} is not null")
+        raise BadDatum(f"{value!r} is not null", ErrorCode.WRONG_TYPE)
 
 
 def _write_whole(schema: Schema, value: int, out: bytearray) -> None:
@@ -360,7 +364,7 @@ def _write_bytes(schema: Schema, value: bytes | Decimal, out: bytearray) -> None
     if schema.type != "fixed":
         _varint(len(data), out)
     elif len(data) != schema.size:
-        raise BadDatum(f"{len(data)} bytes for {schema} of {schema.size}")
+        raise BadDatum(f"{len(data)} bytes for {schema} of {schema.size}", ErrorCode.WRONG_TYPE)
     out += data
 
 
@@ -371,13 +375,15 @@ def _decimal_bytes(schema: Schema, value: Decimal) -> bytes:
     try:
         return number.to_bytes(schema.size, "big", signed=True)
     except OverflowError:
-        raise BadDatum(f"{value} has no room in {schema.size} bytes") from None
+        raise BadDatum(f"{value} has no room in {schema.size} bytes", ErrorCode.OUT_OF_RANGE) from None
 
 
 def _write_symbol(schema: Schema, value: bytes, out: bytearray) -> None:
     text = java_text(value)
     if text not in schema.symbols:
-        raise BadDatum(f"{text!r} is no symbol of enum {schema.full_name}: {', '.join(schema.symbols)}")
+        raise BadDatum(
+            f"{text!r} is no symbol of enum {schema.full_name}: {', '.join(schema.symbols)}", ErrorCode.WRONG_TYPE
+        )
     _varint(schema.symbols.index(text), out)
 
 
@@ -419,7 +425,7 @@ def _write_union(schema: Schema, value: Any, out: bytearray) -> None:
     kinds = [branch.type for branch in schema.branches]
     if value is None:
         if "null" not in kinds:
-            raise BadDatum(f"null value for (non-nullable) {schema}")
+            raise BadDatum(f"null value for (non-nullable) {schema}", ErrorCode.NULL_VALUE)
         _varint(kinds.index("null"), out)
     elif schema.optional is not None or len(kinds) == 1:
         index = 1 - kinds.index("null") if schema.optional is not None else 0
@@ -433,7 +439,7 @@ def _write_branch(schema: Schema, value: dict[str, Any], out: bytearray) -> None
     """One branch of a union that is a struct: exactly one of its fields is set."""
     names = [name for name, inner in value.items() if inner is not None]
     if len(names) != 1:
-        raise BadDatum(f"{len(names)} branches of the union are set, of {schema} one must be")
+        raise BadDatum(f"{len(names)} branches of the union are set, of {schema} one must be", ErrorCode.WRONG_TYPE)
     index = next(i for i, branch in enumerate(schema.branches) if branch.full_name == names[0])
     _varint(index, out)
     _write_part(schema.branches[index], value[names[0]], names[0], out)

@@ -18,6 +18,7 @@ from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._json.scalars import BadValue, shown
 from kvformat.codecs._kernel.codes import MAX_DEPTH, MAX_DIGITS
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
+from kvformat.registry.error_codes import ErrorCode
 
 _Value = TypeVar("_Value")
 _SKIP = re.compile(r"[ \t\n\r]*")
@@ -26,6 +27,7 @@ _LITERAL = re.compile(r"(?:true|false|null)(?![\w$])")
 _LITERALS = {"true": True, "false": False, "null": None}
 _CLOSING = {"{": "}", "[": "]"}
 _SHOWN: dict[str, Node] = {"{": {}, "[": []}
+_MISSING = "is missing; every field must be there, as null if it is null"
 
 NAME, STRING, NUMBER, LITERAL = "name", "string", "number", "literal"
 _SCALARS = (STRING, NUMBER, LITERAL)
@@ -104,7 +106,7 @@ class _Text:
         first = self._text[at : at + 1]
         if first in _CLOSING:
             if len(self._open) == MAX_DEPTH:
-                raise JsonFault(f"more than {MAX_DEPTH} levels", at)
+                raise JsonFault(f"more than {MAX_DEPTH} levels", at, code=ErrorCode.TOO_DEEP)
             self._open.append(first)
             self.kind, self._at, self._first = first, at + 1, True
         elif first == '"':
@@ -116,7 +118,7 @@ class _Text:
         found = _NUMBER.match(self._text, at)
         if found:
             if found.end() - at > MAX_DIGITS and sum(map(str.isdigit, found.group())) > MAX_DIGITS:
-                raise JsonFault(f"a number of more than {MAX_DIGITS} digits")
+                raise JsonFault(f"a number of more than {MAX_DIGITS} digits", code=ErrorCode.TOO_LARGE)
             return NUMBER, (Fraction if found[2] else Integer)(found.group()), found.end()
         found = _LITERAL.match(self._text, at)
         if not found:
@@ -168,7 +170,7 @@ class Decoder:
         if self._in.kind in _SHOWN:
             return _SHOWN[self._in.kind]
         if self._in.kind not in _SCALARS:
-            raise BadValue("is missing; every field must be there, as null if it is null")
+            raise BadValue(_MISSING, ErrorCode.MISSING_FIELD)
         node: Node = self._in.value()
         return node
 
@@ -263,7 +265,7 @@ class Decoder:
                 return
             self._saved[found] = _Saved(self._structure())
             self._in.next()
-        raise BadValue("is missing; every field must be there, as null if it is null")
+        raise BadValue(_MISSING, ErrorCode.MISSING_FIELD)
 
     def _structure(self) -> list[tuple[str, Any]]:
         """The tokens of the value that comes next, of which the last one is the current one afterwards."""
@@ -292,5 +294,6 @@ class Decoder:
     def _close_record(self) -> None:
         self._close()
         if self._saved:
-            raise BadValue(f"the record before it has members that are no fields: {', '.join(map(shown, self._saved))}")
+            others = ", ".join(map(shown, self._saved))
+            raise BadValue(f"the record before it has members that are no fields: {others}", ErrorCode.UNEXPECTED_FIELD)
         self._saved, self._origin = self._outer.pop()

@@ -14,6 +14,7 @@ from kvformat.codecs._json.schema import JsonSchema
 from kvformat.codecs._kernel.columns import Column, Integers
 from kvformat.codecs._kernel.times import Timestamps
 from kvformat.codecs._scalars import MICROS_OF_A_DAY
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type
 
 TEXT = FlinkType("VARCHAR", length=2**31 - 1)
@@ -97,7 +98,8 @@ class EpochText(Metadata):
         def read(node: Any) -> int:
             text = text_of(node)
             if not _LONG.fullmatch(text) or not -_MOST <= int(text) < _MOST:
-                raise FinalError(f"cannot read {shown(text)} as milliseconds since 1970")
+                code = ErrorCode.OUT_OF_RANGE if _LONG.fullmatch(text) else ErrorCode.WRONG_TYPE
+                raise FinalError(f"cannot read {shown(text)} as milliseconds since 1970", code)
             return _instant(int(text) * 1000)
 
         return _instants(TEXT, read, 1000, cuts=False)
@@ -134,7 +136,7 @@ def _instants(member: FlinkType, read: Callable[[Any], int], micros: int, *, cut
 
 def _instant(micros: int) -> int:
     if not -_MOST <= micros < _MOST:
-        raise FinalError("the time is out of the range of timestamps in microseconds")
+        raise FinalError("the time is out of the range of timestamps in microseconds", ErrorCode.OUT_OF_RANGE)
     return micros
 
 

@@ -20,6 +20,7 @@ from kvformat.codecs._kernel.changes import ChangeBatch, Program
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._scalars import clean
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
 
@@ -153,7 +154,11 @@ class Plan:
             text = self._text(node)
             if text in self.programs:
                 return self.programs[text]
-            self._fail(f"unknown value {shown(text)}; known are {known}, in this spelling", self._envelope.operation)
+            self._fail(
+                f"unknown value {shown(text)}; known are {known}, in this spelling",
+                self._envelope.operation,
+                ErrorCode.UNKNOWN_OPERATION,
+            )
         hint = ""
         if self._envelope.wrappable and has_payload:
             hint = ". The message has a payload: if its connector adds schemas, set 'schema-include' to true"
@@ -174,7 +179,7 @@ class Plan:
 
     def no_filtered(self, member: str) -> BadValue:
         """The error of a message without a member that a filter asks for."""
-        return _at(BadValue(f"is missing, but '{member}.include' asks for it"), member)
+        return _at(BadValue(f"is missing, but '{member}.include' asks for it", ErrorCode.MISSING_FIELD), member)
 
     @staticmethod
     def no_payload() -> BadValue:
@@ -183,7 +188,7 @@ class Plan:
             'is missing or null; with \'schema-include\' a message is {"schema": ..., "payload": {...}}. '
             "For messages without this wrapping set 'schema-include' to false"
         )
-        return _at(BadValue(reason), "payload")
+        return _at(BadValue(reason, ErrorCode.MISSING_FIELD), "payload")
 
     @staticmethod
     def not_an_object(node: Any) -> BadValue:
@@ -195,11 +200,11 @@ class Plan:
         """The error of a message that is an array of several."""
         return BadValue(f"expected one JSON object, found an array of {count}: send one per message")
 
-    def _fail(self, reason: str, member: str) -> NoReturn:
-        raise self._bad(reason, member)
+    def _fail(self, reason: str, member: str, code: ErrorCode = ErrorCode.MISSING_FIELD) -> NoReturn:
+        raise self._bad(reason, member, code)
 
-    def _bad(self, reason: str, member: str) -> BadValue:
-        return _at(BadValue(reason), f"payload.{member}" if self.wrapped else member)
+    def _bad(self, reason: str, member: str, code: ErrorCode = ErrorCode.MISSING_FIELD) -> BadValue:
+        return _at(BadValue(reason, code), f"payload.{member}" if self.wrapped else member)
 
 
 def _at(error: BadValue, path: str) -> BadValue:

@@ -12,6 +12,7 @@ import codecs
 import re
 
 from kvformat.codecs._charsets import utf16_text, utf32_text
+from kvformat.registry.error_codes import ErrorCode
 
 _MARKS = (
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -27,7 +28,10 @@ _LOOSE_ERRORS = "kvformat.jackson-csv"
 
 
 class BadEncoding(ValueError):
-    """The encoding of a message is none that can be read; `str()` says why."""
+    """The encoding of a message is none that can be read; `str()` has the code and says why."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.WRONG_CHARSET.marked("UTF-32 in an unusual order of bytes"))
 
 
 def text_of(message: bytes) -> tuple[str, bool]:
@@ -60,14 +64,14 @@ def _encoding(message: bytes) -> tuple[str, int]:
         for mark, encoding in _MARKS:
             if head.startswith(mark):
                 if not encoding:
-                    raise BadEncoding("UTF-32 in an unusual order of bytes")
+                    raise BadEncoding
                 return encoding, len(mark)
         if head.startswith(b"\0\0\0"):
             return "utf-32-be", 0
         if head.endswith(b"\0\0\0"):
             return "utf-32-le", 0
         if head.count(0) == 3:
-            raise BadEncoding("UTF-32 in an unusual order of bytes")
+            raise BadEncoding
     if 0 in head[:2] and len(head) >= 2:
         return ("utf-16-be" if head[0] == 0 else "utf-16-le"), 0
     return "utf-8", 0

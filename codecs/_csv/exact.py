@@ -10,6 +10,8 @@ from kvformat.codecs._csv.encodings import BadEncoding, text_of
 from kvformat.codecs._csv.records import BLANKS, CsvFault, RecordParser
 from kvformat.codecs._csv.scalars import scalar_converter
 from kvformat.codecs._csv.settings import ReadSettings
+from kvformat.codecs._json.scalars import misfit
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkField, FlinkType
 
 Row = tuple[Any, ...]
@@ -45,7 +47,10 @@ class ExactReader:
             raise CsvFault("there is no record in the message")
         missing = len(self._columns) - len(columns)
         if missing and not self._settings.lenient:
-            raise CsvFault(f"row length mismatch: {len(self._columns)} fields expected but was {len(columns)}")
+            raise CsvFault(
+                f"row length mismatch: {len(self._columns)} fields expected but was {len(columns)}",
+                code=ErrorCode.MISSING_FIELD,
+            )
         values = [convert(column) for convert, column in zip(self._columns, columns, strict=False)]
         return (*values, *(None,) * missing)
 
@@ -70,7 +75,9 @@ class ExactReader:
                 if lenient:
                     return None
                 shown = json.dumps(text[:_SHOWN] + ("..." if len(text) > _SHOWN else ""))
-                raise CsvFault(f"field {path!r}: cannot read {shown} as {t.summary()}") from None
+                raise CsvFault(
+                    f"field {path!r}: cannot read {shown} as {t.summary()}", code=misfit(text, t.root)
+                ) from None
 
         return read
 
@@ -94,9 +101,8 @@ class ExactReader:
                 return None
             missing = max(0, len(members) - len(elements))
             if missing and not self._settings.lenient:
-                raise CsvFault(
-                    f"field {field.name!r}: row length mismatch: {len(members)} fields expected but was {len(elements)}"
-                )
+                reason = f"row length mismatch: {len(members)} fields expected but was {len(elements)}"
+                raise CsvFault(f"field {field.name!r}: {reason}", code=ErrorCode.MISSING_FIELD)
             values = [convert(element) for convert, element in zip(members, elements, strict=False)]
             return (*values, *(None,) * missing)
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 
 from kvformat.codecs._csv.settings import ReadSettings
+from kvformat.registry.error_codes import ErrorCode
 
 BLANKS = "".join(map(chr, range(33)))
 """What Jackson skips, and what Java's String.trim cuts."""
@@ -21,10 +22,10 @@ _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 
 class CsvFault(ValueError):
-    """A message is no csv record of the schema; `str()` says why, and where unless the place is not known."""
+    """A message is no csv record of the schema; `str()` has the code, the reason, and the place where it is known."""
 
-    def __init__(self, reason: str, at: int | None = None) -> None:
-        super().__init__(reason if at is None else f"{reason} at character {at + 1}")
+    def __init__(self, reason: str, at: int | None = None, *, code: ErrorCode = ErrorCode.MALFORMED) -> None:
+        super().__init__(code.marked(reason if at is None else f"{reason} at character {at + 1}"))
 
 
 class RecordParser:
@@ -68,7 +69,9 @@ class RecordParser:
         if malformed and self._record_start(text, at) == len(text):
             raise _unreadable()
         if len(found) < self._count and self._settings.fail_on_missing_columns:
-            raise CsvFault(f"not enough columns: expected {self._count}, found {len(found)}")
+            raise CsvFault(
+                f"not enough columns: expected {self._count}, found {len(found)}", code=ErrorCode.MISSING_FIELD
+            )
         return found
 
     def _check_trailing(self, count: int, text: str) -> None:
@@ -76,7 +79,8 @@ class RecordParser:
             return
         if count > 1 or text.strip(BLANKS) or not self._settings.allow_trailing_comma:
             raise CsvFault(
-                f"too many columns: expected at most {self._count}; ignore-trailing-unmappable would skip the others"
+                f"too many columns: expected at most {self._count}; ignore-trailing-unmappable would skip the others",
+                code=ErrorCode.UNEXPECTED_FIELD,
             )
 
     def _record_start(self, text: str, at: int) -> int:
@@ -173,4 +177,4 @@ def _behind_line_break(text: str, at: int) -> int:
 
 
 def _unreadable() -> CsvFault:
-    return CsvFault("bytes that are not UTF-8")
+    return CsvFault("bytes that are not UTF-8", code=ErrorCode.WRONG_CHARSET)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from kvformat.codecs._json.words import fault_text
+from kvformat.codecs._json.words import fault_code, fault_text
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Node, Tree
+from kvformat.registry.error_codes import ErrorCode
 
 
 class JsonFault(Exception):
     """A message is not JSON; `str()` says why, and where unless the place (`at`) is not known."""
 
-    def __init__(self, reason: str, at: int | None = None) -> None:
-        self.at = at
+    def __init__(self, reason: str, at: int | None = None, *, code: ErrorCode = ErrorCode.MALFORMED) -> None:
+        self.at, self.code = at, code
         super().__init__(reason if at is None else f"{reason} at character {at + 1}")
 
 
@@ -30,5 +31,5 @@ class FirstValue:
         self._reader.show(document)
         tree: Node = self._tree.read(self._reader, self._reader.start())
         if self._tree.end < 0:
-            raise JsonFault(fault_text(self._reader))
+            raise JsonFault(fault_text(self._reader), code=fault_code(self._reader.code))
         return tree

@@ -36,18 +36,21 @@ from kvformat.codecs._scalars import (
     fit_decimal,
     floating_text,
     is_java_text,
+    is_whole,
     micros_of_day,
     nearest_double,
     nearest_single,
     single_of,
     whole_of,
 )
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkType
 
 __all__ = [
     "BadValue",
     "Converter",
     "Rules",
+    "misfit",
     "out_of_step",
     "path_of",
     "scalar_converter",
@@ -58,6 +61,7 @@ __all__ = [
 Converter = Callable[[Any], Any]
 
 _SHOWN = 60
+_WRONG_TYPE, _OUT_OF_RANGE = ErrorCode.WRONG_TYPE, ErrorCode.OUT_OF_RANGE  # an enum's own lookup is slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +78,14 @@ class Rules:
 
 
 class BadValue(ValueError):
-    """A JSON value that a column can't take; `str()` names the field, the value and the type, on one line."""
+    """A JSON value that a column can't take; `str()` has the code, the field, the value and the type, on one line."""
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    def __init__(self, reason: str, code: ErrorCode = _WRONG_TYPE) -> None:
+        self.reason, self.code = reason, code
         self.steps: list[str | int] = []  # the way to the field, innermost first
 
     def __str__(self) -> str:
-        return f"field {self.path!r}: {self.reason}" if self.steps else self.reason
+        return self.code.marked(f"field {self.path!r}: {self.reason}" if self.steps else self.reason)
 
     @property
     def path(self) -> str:
@@ -95,6 +99,14 @@ def path_of(steps: list[str | int]) -> str:
         return _head(steps[0])
     parts = (f"[{step}]" if isinstance(step, int) else f".{_head(step)}" for step in reversed(steps))
     return "".join(parts).removeprefix(".")
+
+
+def misfit(value: Node, name: str) -> ErrorCode:
+    """The code of a value that is no value of the type with that name: a whole number is none for its size alone."""
+    if name not in _INTEGERS or not isinstance(value, str):
+        return _WRONG_TYPE
+    cut = type(value) is Fraction and name in _CUT
+    return _OUT_OF_RANGE if cut or is_whole(value) else _WRONG_TYPE
 
 
 def unreadable(value: Node, name: str) -> str:
@@ -121,7 +133,7 @@ def shown(value: Node) -> str:
 
 
 def _head(text: str) -> str:
-    return text[:_SHOWN] + ("..." if len(text) > _SHOWN else "")
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def scalar_converter(t: FlinkType, rules: Rules) -> Converter:
@@ -132,6 +144,8 @@ def scalar_converter(t: FlinkType, rules: Rules) -> Converter:
 # --- numbers -------------------------------------------------------------------------------------------
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "BIGINT": 64, "INTERVAL DAY TO SECOND": 64}  # and 32
+_CUT = ("INT", "BIGINT")  # of a fraction they take what is before the point
+_INTEGERS = frozenset(("TINYINT", "SMALLINT", *_CUT))
 
 
 def _integer(t: FlinkType, rules: Rules) -> Converter:

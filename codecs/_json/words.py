@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kvformat.codecs._json.charsets import recoded
-from kvformat.codecs._json.scalars import BadValue, out_of_step, path_of, shown, unreadable
+from kvformat.codecs._json.scalars import BadValue, misfit, out_of_step, path_of, shown, unreadable
 from kvformat.codecs._kernel import codes
 from kvformat.codecs._kernel.containers import MISSING
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.registry.error_codes import ErrorCode
 
 _FAULTS = {
     codes.EXPECTED_VALUE: "expecting value",
@@ -23,6 +24,13 @@ _FAULTS = {
     codes.TOO_LARGE: "more than 2 GB of text in one column of the batch, in the message that ends",
     codes.CONTROL: "invalid control character",
 }
+_CODES = {
+    codes.TOO_DEEP: ErrorCode.TOO_DEEP,
+    codes.TOO_LARGE: ErrorCode.TOO_LARGE,
+    codes.TOO_MANY_DIGITS: ErrorCode.TOO_LARGE,
+    codes.BAD_EXPONENT: ErrorCode.TOO_LARGE,
+}
+_WRONG_TYPE = ErrorCode.WRONG_TYPE.mark
 _LONGEST_CONSTANT = 9  # -Infinity
 
 
@@ -35,29 +43,36 @@ class JsonWords:
 
     @staticmethod
     def placed() -> dict[int, str]:
-        return {code: f"not JSON: {reason} at character " for code, reason in _FAULTS.items()}
+        return {code: fault_code(code).marked(f"not JSON: {reason} at character ") for code, reason in _FAULTS.items()}
 
     @staticmethod
     def fault(reader: Reader, *, malformed: bool) -> str:
-        return "not JSON: bytes that are not UTF-8" if malformed else f"not JSON: {fault_text(reader)}"
+        if malformed:
+            return ErrorCode.WRONG_CHARSET.marked("not JSON: bytes that are not UTF-8")
+        return fault_code(reader.code).marked(f"not JSON: {fault_text(reader)}")
 
     @staticmethod
     def bad_value(steps: list[str | int], reason: Any, name: str, value: Any) -> str:
         path = path_of(steps)
         if reason is MISSING:
-            return f"field {path!r} is missing"
+            return ErrorCode.MISSING_FIELD.marked(f"field {path!r} is missing")
         if isinstance(reason, BadValue):
-            text = reason.reason
+            mark, text = reason.code.mark, reason.reason
         elif name == "BOOLEAN":
-            text = out_of_step(value)  # all else is false
+            mark, text = _WRONG_TYPE, out_of_step(value)  # all else is false
         else:
-            text = unreadable(value, name)
-        return f"field {path!r}: {text}" if path else text
+            mark, text = misfit(value, name).mark, unreadable(value, name)
+        return f"{mark}field {path!r}: {text}" if path else mark + text
 
     @staticmethod
     def no_rows(node: Any) -> str:
         found = "nothing or null" if node is None else shown(node)
-        return f"expected a JSON object or an array of objects, found {found}"
+        return ErrorCode.WRONG_TYPE.marked(f"expected a JSON object or an array of objects, found {found}")
+
+
+def fault_code(code: int) -> ErrorCode:
+    """The code of a message that is no JSON, from the number of the reader's fault."""
+    return _CODES.get(code, ErrorCode.MALFORMED)
 
 
 def fault_text(reader: Reader) -> str:

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import _java
 from kvformat.codecs._json.settings import WriteSettings
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import SchemaError, listed
 from kvformat.registry.types import FlinkType, arrow_type, nullable
 
@@ -159,7 +160,7 @@ class _Batch:
         """The keys of maps as `map-null-key.mode` wants them; an entry whose key is still null is not written."""
         if keys.null_count and self._settings.null_key_mode == "FAIL":
             places = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))
-            self._failures.append((rows_of(places), _NULL_KEY.format(path=path)))
+            self._failures.append((rows_of(places), ErrorCode.NULL_VALUE.marked(_NULL_KEY.format(path=path))))
         return keys.fill_null(self._settings.null_key_literal) if self._settings.null_key_mode == "LITERAL" else keys
 
     def _scalar(self, values: pa.Array, t: FlinkType, path: str) -> Parts:

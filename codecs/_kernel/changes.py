@@ -144,9 +144,9 @@ class ChangeBatch(Batch):
         weight = weighed - self.weighed
         if count > 1 and (weight * count > MOST_OF_A_MESSAGE or self.repeated + weight * count > MOST_OF_A_BATCH):
             self.failure = (
-                f"the metadata of this message has {weight} bytes, and each of its {count} rows would repeat it: "
-                f"at most {MOST_OF_A_MESSAGE} bytes are allowed for a message, {MOST_OF_A_BATCH} for a batch; "
-                "ask for less metadata, or take smaller batches"
+                f"[TOO_LARGE] the metadata of this message has {weight} bytes, and each of its {count} rows would "
+                f"repeat it: at most {MOST_OF_A_MESSAGE} bytes are allowed for a message, {MOST_OF_A_BATCH} for a "
+                "batch; ask for less metadata, or take smaller batches"
             )
             return 0
         self.repeated += weight * count

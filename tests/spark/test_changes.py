@@ -94,7 +94,7 @@ def test_bad_messages_stay_visible(spark: Any) -> None:
     assert _rows(changes, "n", "row_index") == [
         {"n": 0, "v": "a", "row_kind": "-U", "row_index": 0, "error": None},
         {"n": 0, "v": "b", "row_kind": "+U", "row_index": 1, "error": None},
-        bad | {"error": {"reason": "probe: why", "message": b"!why"}},
+        bad | {"error": {"reason": "probe: why", "message": b"!why", "code": "BAD_RECORD"}},
         {"n": 4, "v": "c", "row_kind": "+I", "row_index": 0, "error": None},
     ]
     outer = _rows(explode_changes(_messages(spark), rows, keep="n", outer=True), "n", "row_index")
@@ -108,9 +108,9 @@ def test_bad_messages_are_split_off_with_what_was_kept(spark: Any) -> None:
     good, bad = split_errors(changes)
     assert good.columns == ["n", "x.y", "v", "row_kind", "row_index"]
     assert [row["n"] for row in _rows(good, "n", "row_index")] == [0, 0, 4]
-    assert _rows(bad) == [{"n": 3, "x.y": "kept", "reason": "probe: why", "message": b"!why"}]
+    assert _rows(bad) == [{"n": 3, "x.y": "kept", "reason": "probe: why", "message": b"!why", "code": "BAD_RECORD"}]
     assert _rows(split_errors(explode_changes(_messages(spark), rows))[1]) == [
-        {"reason": "probe: why", "message": b"!why"}
+        {"reason": "probe: why", "message": b"!why", "code": "BAD_RECORD"}
     ]
     assert latest_by_key(good, "v", "n").count() == 2
     with pytest.raises(ConfigurationError, match="two columns would be named 'reason'"):

@@ -100,12 +100,16 @@ def test_decode_and_capture_of_single_rows(spark: Any) -> None:
     assert rows[6]["v"]["error"] == {
         "reason": "json: the message holds 2 rows: use decode_rows",
         "message": _MESSAGES[6],
+        "code": "SEVERAL_ROWS",
     }
+    codes = [row["v"]["error"]["code"] for row in rows if row["v"]["error"]]
+    assert codes == ["MALFORMED", "SEVERAL_ROWS", "WRONG_TYPE"]
 
 
 def test_raise_names_format_reason_and_bytes(spark: Any) -> None:
     frame = _frame(spark, [b'{"i":1}', b'{"i":"x"}'])
-    with pytest.raises(Exception, match=r"format 'json' cannot decode a message: field 'i'.*\{\"i\":\"x\"\}") as caught:
+    text = r"\[WRONG_TYPE\] format 'json' cannot decode a message: field 'i'.*\{\"i\":\"x\"\}"
+    with pytest.raises(Exception, match=text) as caught:
         frame.select(get_format("json").decode("value", "i INT").alias("o")).collect()
     assert "errors='capture'" in str(caught.value)
 
@@ -119,7 +123,7 @@ def test_row_kinds_and_metadata(spark: Any) -> None:
         {"row_kind": "+U", "v": "b", "probe.length": 7},
     ]
     assert [row["v"]["rows"] for row in rows[1:]] == [[], None, None]
-    assert rows[3]["v"]["error"] == {"reason": "probe: why", "message": b"!why"}
+    assert rows[3]["v"]["error"] == {"reason": "probe: why", "message": b"!why", "code": "BAD_RECORD"}
     with pytest.raises(ConfigurationError, match="use decode_rows"):
         ProbeFormat().decode("value", "v STRING")
     with pytest.raises(MetadataError):

@@ -85,6 +85,7 @@ def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str) -> None:
     assert captured[5]["v"]["error"] == {
         "reason": "csv: row length mismatch: 17 fields expected but was 2",
         "message": b"too,few",
+        "code": "MISSING_FIELD",
     }
     assert captured[0]["v"]["row"]["de"] == Decimal("12.50")
 

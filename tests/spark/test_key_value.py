@@ -253,7 +253,7 @@ def test_captured_errors_lose_nothing(spark: Any) -> None:
     assert captured.columns == ["id", "v", "error"]
     good, bad = split_errors(captured)
     assert _dicts(good) == [{"id": 1, "v": "good"}, {"id": None, "v": "null key"}]
-    assert bad.columns == ["part", "reason", "key", "value"]
+    assert bad.columns == ["part", "reason", "key", "value", "code"]
     faults = [(row["part"], row["reason"].partition(":")[0], row["key"], row["value"]) for row in _dicts(bad)]
     assert faults == [
         ("key", "json", b"{", b'{"v":"bad key"}'),
@@ -261,6 +261,7 @@ def test_captured_errors_lose_nothing(spark: Any) -> None:
         ("key", "skipped", b"", b'{"v":"skipped key"}'),
         ("value", "skipped", b'{"id":5}', b"[]"),
     ]
+    assert [row["code"] for row in _dicts(bad)] == ["MALFORMED", "MALFORMED", "SKIPPED", "SKIPPED"]
     with pytest.raises(ConfigurationError, match="split_errors takes"):
         split_errors(kv.decode(_frame(spark, *_BAD)))
 
@@ -276,6 +277,8 @@ def test_captured_errors_have_what_kafka_knows(spark: Any, time_zone: str) -> No
     )
     assert decoded.columns == ["id", "v", "offset", "row_kind", "error"]
     (fault,) = _dicts(split_errors(decoded.drop("offset"))[1].where("part = 'record' AND key = X'7B'"))
+    assert list(fault)[-1] == "code"
+    assert fault["code"] == "MALFORMED"
     assert fault["reason"].startswith("key: json: ")
     assert "; value: json: " in fault["reason"]
     assert (fault["topic"], fault["partition"], fault["offset"]) == ("t", 3, 7)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from kvformat.registry._key_value_decode import ERROR, KINDS_KEY, ROW_KIND
 from kvformat.registry._records import RecordCodec, held_back
+from kvformat.registry._workers import check_workers
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.changes import check_split
 from kvformat.registry.conform import conform
@@ -61,6 +62,7 @@ def encode(
     plan: _Plan, extra: Sequence[MetadataColumn], df: DataFrame, changelog_mode: ChangelogMode | None
 ) -> DataFrame:
     """`KeyValueFormat.encode`, everything but the DataFrame checked."""
+    check_workers()
     codec = plan.codec
     if ERROR not in [column.name for column in plan.table.columns]:
         check_split(df)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.registry._workers import check_workers
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import ConfigurationError, DecodeError, EncodeError, MissingExtraError
 from kvformat.registry.types import (
@@ -167,6 +168,7 @@ def _decoding(
     def udf(messages: pa.Array) -> pa.Array:
         return kernel(messages)
 
+    check_workers()
     _name(udf, format, "decode")
     wire, plain = spark_type(result, wire=True), spark_type(nullable(result))
     decoded: Column = arrow_udf(udf, wire).asNondeterministic()(_column(message))
@@ -274,6 +276,7 @@ def _encoding(format: Format, schema: pa.Schema | None) -> Callable[..., Column]
         return messages(rows, row_kinds)
 
     def call(row: Column, *row_kind: Column) -> Column:
+        check_workers()
         function = of_changes if row_kind else of_rows
         _name(function, format, "encode")
         encoded: Column = arrow_udf(function, BinaryType()).asNondeterministic()(row, *row_kind)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry._records import RecordCodec, Rows
+from kvformat.registry._workers import check_workers
 from kvformat.registry.conform import binary_messages
 from kvformat.registry.ddl import parse_type
 from kvformat.registry.errors import ConfigurationError, DecodeError, MissingExtraError, SchemaError, listed
@@ -25,6 +26,7 @@ from kvformat.registry.metadata import READABLE
 from kvformat.registry.types import nullable, quoted, spark_type
 
 try:
+    from pyspark import TaskContext
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -42,11 +44,14 @@ ROW_KIND, ROW_INDEX, ERROR = "row_kind", "row_index", "error"
 #: metadata of `row_kind`: the kinds that a DataFrame can hold, with commas between
 KINDS_KEY = "kvformat.kinds"
 _ERROR_EXTRAS = ("topic", "partition", "offset", "timestamp", "headers")
+#: metadata that says where a record is
+_PLACE = ("topic", "partition", "offset")
 _HEAD = 100  # so many bytes of a bad record are quoted in an error
 
 
 def decode(plan: _Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool) -> DataFrame:
     """`KeyValueFormat.decode`, everything but the DataFrame checked."""
+    check_workers()
     stage = _Stage(plan, extra, df, errors, row_index)
     if errors == "raise" and plan.ignore_errors and plan.most_errors >= 0:
         stage.check_count()
@@ -120,6 +125,7 @@ class _Stage:
             records.columns[0] == "k",
             tuple(wire.names),
             self.row_index,
+            tuple((column.key, i) for i, column in enumerate(self.of_kafka) if column.key in _PLACE),
         )
         decoded = records.mapInArrow(work.mapped(), wire)
         return decoded.select(self._output(dict(zip([name for _, name in fields], names, strict=True))))
@@ -190,17 +196,22 @@ class _Work:
     has_key: bool
     names: tuple[str, ...]
     row_index: bool = False
+    #: the columns of metadata that say where a record is: others are not sent for an error that hardly ever is
+    places: tuple[tuple[str, int], ...] = ()
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """The function for `mapInArrow`, under the name that plans show."""
 
         def key_value_decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            before = 0
             for batch in batches:
-                yield self.decoded(batch)
+                yield self.decoded(batch, before)
+                before += len(batch)
 
         return key_value_decode
 
-    def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def decoded(self, batch: pa.RecordBatch, before: int) -> pa.RecordBatch:
+        """The rows of a batch, the records of which follow so many others of the same task."""
         columns = batch.columns
         key = binary_messages(columns[0]) if self.has_key else None
         value, *beside = columns[int(self.has_key) :]
@@ -212,7 +223,7 @@ class _Work:
             faults = [none if texts is None else texts.drop_null() for texts in (rows.reasons, rows.codes)]
             return pa.RecordBatch.from_arrays(faults, self.names)
         if self.policy == "raise" and rows.reasons is not None:
-            raise self._error(rows, key, value)
+            raise self._error(rows, key, value, beside, before)
         places = None if rows.records is None else pa.array(rows.records)
         kafka = beside[: self.kafka_columns]
         result = [*rows.columns, *(kafka if places is None else [column.take(places) for column in kafka])]
@@ -248,7 +259,9 @@ class _Work:
             mask=pa.array(~bad[of]),
         )
 
-    def _error(self, rows: Rows, key: pa.BinaryArray | None, value: pa.BinaryArray) -> DecodeError:
+    def _error(
+        self, rows: Rows, key: pa.BinaryArray | None, value: pa.BinaryArray, beside: Sequence[pa.Array], before: int
+    ) -> DecodeError:
         assert rows.reasons is not None
         assert rows.parts is not None
         assert rows.codes is not None
@@ -256,11 +269,15 @@ class _Work:
         part, reason, code = rows.parts[at].as_py(), rows.reasons[at].as_py(), rows.codes[at].as_py()
         formats = {"key": self.codec.key_format, "value": self.codec.value_format}
         format = formats.get(part)
+        task = TaskContext.get()
+        where = "" if task is None else f"number {before + at + 1} of Spark's partition {task.partitionId()}, "
+        where += "".join(f"{name} {beside[i][at].as_py()}, " for name, i in self.places)
         quotes = f"key {_head(key[at].as_py())}, " if key is not None else ""
         message = (key if part == "key" else value)[at].as_py()  # type: ignore[index]
         return DecodeError(
-            f"cannot decode the {part} of a record: {reason}. The record: {quotes}value "
-            f"{_head(value[at].as_py())}. To keep bad records as data, use errors='capture'",
+            f"cannot decode the {part} of a record: {reason}. The record: {where}{quotes}value "
+            f"{_head(value[at].as_py())}. To keep bad records as data, with topic, partition and offset, use "
+            "errors='capture'",
             format=None if format is None else format.identifier,
             reason=reason,
             head=None if message is None else message[:_HEAD],

@@ -286,6 +286,17 @@ def test_captured_errors_have_what_kafka_knows(spark: Any, time_zone: str) -> No
     assert fault["headers"] == [{"key": "h", "value": b"1"}]
 
 
+def test_a_raised_error_says_where_the_record_is(spark: Any) -> None:
+    records = [("t", 3, n, b'{"id":1}', b'{"v":"a"}' if n != 2007 else b"{") for n in range(2100)]
+    frame = spark.createDataFrame(records, "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY")
+    kv = KeyValueFormat("id INT, v STRING", _KAFKA)
+    text = r"\[MALFORMED\] cannot decode the value .* The record: number 2008 of Spark's partition 0, key"
+    with pytest.raises(Exception, match=text):
+        kv.decode(frame.coalesce(1)).collect()
+    with pytest.raises(Exception, match=r"Spark's partition 0, offset 2007, topic t, key b'\{\"id\":1\}', value"):
+        kv.decode(frame.coalesce(1), metadata=["offset", "topic"]).collect()
+
+
 def test_rows_know_their_place_in_their_record(spark: Any) -> None:
     update = {"data": [{"id": 1, "v": "b"}, {"id": 1, "v": "c"}], "old": [{"v": "a"}, {"v": "b"}], "type": "UPDATE"}
     records = [(0, 1, b'{"data"'), (0, 2, json.dumps(update).encode()), (0, 3, None)]

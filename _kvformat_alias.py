@@ -26,6 +26,7 @@ NAMES = (
     "get_format",
     "latest_by_key",
     "normalize_changes",
+    "observe_records",
     "recommended_settings",
     "register_format",
     "split_errors",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvformat.registry.changelog import ChangelogMode, RowKind
-from kvformat.registry.changes import explode_changes, latest_by_key, normalize_changes, split_errors
+from kvformat.registry.changes import explode_changes, latest_by_key, normalize_changes, observe_records, split_errors
 from kvformat.registry.discovery import available_formats, get_format, register_format
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import (
@@ -61,6 +61,7 @@ __all__ = [
     "get_format",
     "latest_by_key",
     "normalize_changes",
+    "observe_records",
     "recommended_settings",
     "register_format",
     "split_errors",

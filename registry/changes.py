@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from kvformat.registry.changelog import RowKind
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import ConfigurationError, SchemaError, listed
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.types import DataType, StructType
 
     Columns: TypeAlias = Sequence[str | Column] | str | Column
@@ -85,6 +86,39 @@ def split_errors(df: DataFrame) -> tuple[DataFrame, DataFrame]:
     _check_names([*kept, *inner])
     is_bad = F.col(ERROR).isNotNull()
     return df.where(~is_bad).drop(ERROR), df.where(is_bad).select(*map(quoted, kept), f"{ERROR}.*")
+
+
+def observe_records(df: DataFrame, observation: Observation | str) -> DataFrame:
+    """The same DataFrame, whose rows and bad records are counted whenever it is read: in a stream, for each batch.
+
+    Takes what `KeyValueFormat.decode` or `explode_changes` gives, of `errors="capture"` or not. The counts (BIGINT):
+    `rows`; `bad` records and those that were `skipped`; the rows of each kind, `insert`, `update_before`,
+    `update_after` and `delete` (of an upsert table, tombstones), where there is `row_kind`; `records` that have a row
+    or an error, where there is `row_index`; and the bad records of each `ErrorCode`, under its name.
+
+    They arrive in an `Observation` (batch) or, under the name, in a listener's `event.progress.observedMetrics`
+    (stream). Nothing is decoded twice. Call it on the result of decode, before filters. Raises `ConfigurationError`
+    for a DataFrame with none of these columns.
+    """
+    from pyspark.sql import functions as F
+
+    inner: list[str] = getattr(df.schema[ERROR].dataType, "names", []) if ERROR in df.columns else []
+    captured = "reason" in inner and "code" in inner
+    if not captured and ROW_KIND not in df.columns:
+        raise ConfigurationError(
+            "observe_records takes what KeyValueFormat.decode(df, errors='capture') gives, or explode_changes: a "
+            f"DataFrame with 'error' or 'row_kind'. The columns: {listed(df.columns)}"
+        )
+    code = F.col(f"{ERROR}.code") if captured else F.lit(None).cast("string")
+    good, skipped = code.isNull(), code == ErrorCode.SKIPPED.value
+    counts = {"rows": good, "bad": code.isNotNull() & ~skipped, "skipped": skipped}
+    if ROW_KIND in df.columns:
+        counts |= {kind.name.lower(): good & (F.col(ROW_KIND) == kind.value) for kind in RowKind}
+    if ROW_INDEX in df.columns:
+        counts["records"] = ~good | (F.col(ROW_INDEX) == 0)
+    if captured:
+        counts |= {known.value: code == known.value for known in ErrorCode if known is not ErrorCode.SKIPPED}
+    return df.observe(observation, *(F.count_if(where).alias(name) for name, where in counts.items()))
 
 
 def latest_by_key(df: DataFrame, keys: Columns, order_by: Columns | None = None, *, deletes: bool = False) -> DataFrame:

@@ -1,0 +1,113 @@
+"""Counts of what is decoded: in a batch, and for a listener of streaming queries."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Observation
+
+from kvformat.registry import (
+    ConfigurationError,
+    ErrorCode,
+    KeyValueFormat,
+    explode_changes,
+    get_format,
+    observe_records,
+    split_errors,
+)
+
+pytestmark = pytest.mark.spark
+
+UPSERT = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
+RECORDS = [
+    (b'{"id":1}', b'{"id":1,"v":"a"}'),
+    (b'{"id":2}', None),
+    (b'{"id":3}', b"{"),
+    (b'{"id":4}', b'{"id":4,"v":{}'),
+    (b'{"id":5}', b'{"id":"x","v":"a"}'),
+    (b'{"id":6}', b""),
+    (None, b'{"id":7,"v":"a"}'),
+]
+COUNTS = {"rows": 2, "bad": 4, "skipped": 1, "insert": 0, "update_before": 0, "update_after": 1, "delete": 1}
+CODES = {"MALFORMED": 2, "WRONG_TYPE": 1, "NULL_KEY": 1}
+
+
+def _observed(df: Any, action: Any = lambda df: df.collect()) -> dict[str, int]:
+    observation = Observation()
+    action(observe_records(df, observation))
+    counts: dict[str, int] = observation.get
+    return counts
+
+
+def _table() -> KeyValueFormat:
+    return KeyValueFormat("id INT, v STRING", UPSERT, primary_key=["id"])
+
+
+def test_counts_of_a_batch(spark: Any) -> None:
+    frame = spark.createDataFrame(RECORDS, "key BINARY, value BINARY")
+    others = dict.fromkeys(set(ErrorCode) - set(CODES) - {ErrorCode.SKIPPED}, 0)
+    wanted = COUNTS | CODES | others
+    assert _observed(_table().decode(frame, errors="capture")) == wanted
+    indexed = _table().decode(frame, errors="capture", row_index=True)
+    assert _observed(indexed) == wanted | {"records": 7}
+    # a part counts all that it has read
+    assert _observed(indexed, lambda df: split_errors(df)[0].collect()) == wanted | {"records": 7}
+
+
+def test_counts_of_changes(spark: Any) -> None:
+    update = b'{"data":[{"id":1},{"id":2}],"old":[{"id":3},{"id":4}],"type":"UPDATE"}'
+    frame = spark.createDataFrame([(update,), (b"x",), (b'{"type":"DELETE","data":[{"id":1}]}',)], "value BINARY")
+    canal = get_format("canal-json")
+    captured = explode_changes(frame, canal.decode_rows("value", "id INT", errors="capture"))
+    counts = _observed(captured)
+    assert (counts["rows"], counts["bad"], counts["records"], counts["MALFORMED"]) == (5, 1, 3, 1)
+    assert (counts["update_before"], counts["update_after"], counts["delete"], counts["insert"]) == (2, 2, 1, 0)
+    good = explode_changes(frame.where("value <> X'78'"), canal.decode_rows("value", "id INT"))
+    counts = _observed(good)
+    assert counts == COUNTS | {"rows": 5, "bad": 0, "skipped": 0, "records": 2, "update_before": 2, "update_after": 2}
+
+
+def test_what_has_nothing_to_count_is_refused(spark: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"observe_records takes.*'row_kind'. The columns: id"):
+        observe_records(spark.range(1), "x")
+
+
+def test_a_listener_gets_the_counts_of_each_batch(spark: Any, tmp_path: Path) -> None:
+    """The listener is that of the docs."""
+    page = (Path(__file__).parent.parent.parent / "docs" / "key-value.md").read_text(encoding="utf-8")
+    snippet = next(s for s in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Counts" in s)
+    scope: dict[str, Any] = {}
+    exec(snippet.partition("# spark.streams")[0], scope)
+    source = tmp_path / "in"
+    frame = spark.createDataFrame(RECORDS, "key BINARY, value BINARY").coalesce(1)
+    frame.limit(2).write.mode("append").parquet(str(source))
+    stream = spark.readStream.schema("key BINARY, value BINARY").parquet(str(source))
+    counted = observe_records(_table().decode(stream, errors="capture"), "orders")
+    listener = scope["Counts"]()
+    seen: list[Any] = []
+    plain = listener.onQueryProgress
+    listener.onQueryProgress = lambda event: (seen.append(event.progress.observedMetrics["orders"]), plain(event))
+    spark.streams.addListener(listener)
+    try:
+        query = (
+            counted.writeStream.format("memory")
+            .queryName("observed")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        deadline = time.monotonic() + 60
+        while not seen and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        spark.streams.removeListener(listener)
+    assert sum(counts.rows for counts in seen) == 2
+    assert sum(counts.delete for counts in seen) == 1
+    progress = query.lastProgress
+    assert progress is not None
+    assert progress.observedMetrics["orders"].rows == 2

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import DataError, KvFormatError
 
 _R = TypeVar("_R", covariant=True)
@@ -89,9 +90,10 @@ def _is_let_out(error: Exception) -> bool:
 
 def _reason(error: Exception, what: str) -> str:
     if isinstance(error, DataError):
-        return error.reason or str(error)
+        return f"[{error.code}] {error.reason}" if error.reason else str(error)
     text = " ".join(str(error).split())
-    return f"{what} failed with {type(error).__name__}: {text[:_SHOWN]}{'...' if len(text) > _SHOWN else ''}"
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return ErrorCode.KERNEL_FAILED.marked(f"{what} failed with {type(error).__name__}: {text}")
 
 
 # --- messages of any binary array --------------------------------------------------------------------------
@@ -121,7 +123,7 @@ def message_slices(messages: pa.Array) -> list[pa.BinaryArray | str]:
         stop = min(max(stop, start + 1), len(messages))
         size = int(bounds[stop] - bounds[start])
         if size > _LONGEST:
-            slices.append(f"the message has {size} bytes, and at most {_LONGEST} are read")
+            slices.append(ErrorCode.TOO_LARGE.marked(f"the message has {size} bytes, and at most {_LONGEST} are read"))
         else:
             slices.append(_plain(messages, bounds, start, stop) if is_large else messages.slice(start, stop - start))
         start = stop

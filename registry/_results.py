@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.changelog import RowKind
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import ContractError
 from kvformat.registry.types import FlinkType
 
@@ -130,7 +131,7 @@ def impossible_values(rows: pa.StructArray, row: FlinkType) -> dict[int, str]:
     if not _has_time(row):
         return reasons
     for places, path in _outside(rows, row):
-        why = f"field '{path}': a TIME is from 00:00:00 to before 24:00:00, and the value is not"
+        why = ErrorCode.OUT_OF_RANGE.marked(f"field '{path}': a TIME is from 00:00:00 to before 24:00:00; the value is not")
         for place in np.unique(places).tolist():
             reasons.setdefault(place, why)
     return reasons

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import EncodeError, SchemaError
 from kvformat.registry.types import FlinkType, arrow_type, nullable, result_arrow_type, row_type
 
@@ -107,7 +108,8 @@ def _cast(array: pa.Array, want: pa.DataType, path: str) -> pa.Array:
     except pa.ArrowInvalid:
         if array.offset and (pa.types.is_large_string(t) or pa.types.is_large_binary(t)):
             return _cast(array.take(pa.array(np.arange(len(array)))), want, path)  # its offsets may be too large
-        raise EncodeError(f"column '{path}': a value of {t} is beyond the range of {want}") from None
+        text = f"column '{path}': a value of {t} is beyond the range of {want}"
+        raise EncodeError(text, code=ErrorCode.OUT_OF_RANGE) from None
 
 
 def _fit_row(array: pa.StructArray, t: FlinkType, path: str) -> pa.StructArray:

@@ -42,6 +42,7 @@ class ErrorCode(StrEnum):
     TOO_LARGE = "TOO_LARGE", "A number, a text, or what a message would become is larger than is read."
     SEVERAL_ROWS = "SEVERAL_ROWS", "A message of several rows, where `decode` gives one: use `decode_rows`."
     SKIPPED = "SKIPPED", "The format passes over the message, and `KeyValueFormat` keeps what it skipped."
+    KERNEL_FAILED = "KERNEL_FAILED", "The format's own code failed at the record; the text has its exception."
     BAD_RECORD = "BAD_RECORD", "Another fault: the kernel of the format gives no code."
 
     def marked(self, reason: str) -> str:
@@ -61,33 +62,36 @@ def parted(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, pa.Str
     """
     if errors is None or errors.null_count == len(errors):
         return None, None
-    valid = errors.is_valid()
-    first: str = errors[pc.index(valid, True).as_py()].as_py()
+    marked = errors.drop_null()
+    first: str = marked[0].as_py()
     code = first[1 : max(first.find("] "), 1)]
-    if code in _KNOWN and pc.all(pc.starts_with(errors, f"[{code}] ")).as_py():  # all alike, as they mostly are
-        texts = pc.binary_replace_slice(errors, 0, len(code) + 3, "")
-        return texts, pc.if_else(valid, code, pa.scalar(None, pa.string()))
-    places = np.flatnonzero(np.asarray(valid)) if errors.null_count else None
-    marked = errors if places is None else errors.take(pa.array(places))
-    pieces = pc.split_pattern(marked, "] ", max_splits=1)
-    flat, offsets = pieces.flatten(), pieces.offsets
-    which = pc.index_in(flat.take(offsets[:-1]), _MARKS)
-    texts, codes = flat.take(pc.subtract(offsets[1:], 1)), _CODES.take(which)
-    if which.null_count:
-        texts, codes = pc.if_else(which.is_valid(), texts, marked), codes.fill_null(ErrorCode.BAD_RECORD.value)
-    if places is None:
+    if code in _KNOWN and pc.all(pc.starts_with(marked, f"[{code}] ")).as_py():  # all alike, as they mostly are
+        texts, codes = pc.binary_replace_slice(marked, 0, len(code) + 3, ""), pa.repeat(pa.scalar(code), len(marked))
+    else:
+        pieces = pc.split_pattern(marked, "] ", max_splits=1)
+        flat, offsets = pieces.flatten(), pieces.offsets
+        which = pc.index_in(flat.take(offsets[:-1]), _MARKS)
+        texts, codes = flat.take(pc.subtract(offsets[1:], 1)), _CODES.take(which)
+        if which.null_count:
+            texts, codes = pc.if_else(which.is_valid(), texts, marked), codes.fill_null(ErrorCode.BAD_RECORD.value)
+    if len(marked) == len(errors):
         return texts, codes
-    return _spread(texts, places, len(errors)), _spread(codes, places, len(errors))
+    valid = np.asarray(errors.is_valid())
+    return _spread(texts, valid), _spread(codes, valid)
 
 
-def _spread(texts: pa.StringArray, places: npt.NDArray[np.intp], length: int) -> pa.StringArray:
-    """So many texts: those given at their places, null elsewhere."""
-    _, starts, data = texts.buffers()
-    offsets, valid = np.zeros(length + 1, np.int32), np.zeros(length, np.bool_)
-    offsets[places + 1], valid[places] = np.diff(np.frombuffer(starts, np.int32, len(texts) + 1)), True
-    np.cumsum(offsets, out=offsets)
+def _spread(texts: pa.StringArray, valid: npt.NDArray[np.bool_]) -> pa.StringArray:
+    """An array with the texts at the places that are valid, null elsewhere."""
+    _, ends, data = texts.buffers()
+    gaps = np.diff(np.flatnonzero(valid), prepend=-1, append=len(valid))
+    offsets = np.repeat(np.frombuffer(ends, np.int32, len(texts) + 1), gaps)
     buffers = [np.packbits(valid, bitorder="little"), offsets, data or b""]
-    return pa.Array.from_buffers(pa.string(), length, list(map(pa.py_buffer, buffers)))
+    return pa.Array.from_buffers(pa.string(), len(valid), list(map(pa.py_buffer, buffers)))
+
+
+def rejoined(errors: pa.StringArray | None, codes: pa.StringArray) -> pa.StringArray | None:
+    """Texts that begin with their codes again, as a format has them that hands on another one's result."""
+    return None if errors is None else pc.binary_join_element_wise("[", codes, "] ", errors, "")
 
 
 def codes_table() -> str:

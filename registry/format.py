@@ -30,7 +30,7 @@ from kvformat.registry._results import Checker, impossible_values
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import conform, wide_messages
 from kvformat.registry.ddl import parse_type
-from kvformat.registry.error_codes import parted
+from kvformat.registry.error_codes import parted, rejoined
 from kvformat.registry.errors import (
     ConfigurationError,
     DirectionError,
@@ -86,9 +86,16 @@ class EncodedBatch:
 _Batch = TypeVar("_Batch", DecodedBatch, EncodedBatch)
 
 
+def _with_marks(batch: _Batch) -> _Batch:
+    """A kernel's batch in which the texts of errors begin with their codes, also where another format gave it."""
+    if getattr(batch, "codes", None) is None:
+        return batch
+    return replace(batch, errors=rejoined(batch.errors, batch.codes), codes=None)
+
+
 def _with_codes(batch: _Batch) -> _Batch:
     """A kernel's batch with the codes of its errors beside their texts."""
-    if batch.errors is None or batch.codes is not None:
+    if batch.errors is None:
         return batch
     errors, codes = parted(batch.errors)
     return replace(batch, errors=errors, codes=codes)
@@ -183,7 +190,7 @@ class Format(abc.ABC):
 
         def run(start: int, count: int) -> DecodedBatch:
             some = messages.slice(start, count) if count < len(messages) else messages
-            batch = self.decode_arrow(some, schema, metadata=metadata)
+            batch = _with_marks(self.decode_arrow(some, schema, metadata=metadata))
             Checker(self.identifier, "decode_arrow").decoded(batch, some, stored)
             reasons = impossible_values(batch.rows.values, row_type(schema))
             return with_reasons(batch, reasons) if reasons else batch
@@ -227,7 +234,7 @@ class Format(abc.ABC):
     def _encode_possible(
         self, rows: pa.StructArray, schema: pa.Schema, row_kinds: pa.StringArray | None
     ) -> EncodedBatch:
-        batch = self.encode_arrow(rows, schema, row_kinds=row_kinds)
+        batch = _with_marks(self.encode_arrow(rows, schema, row_kinds=row_kinds))
         Checker(self.identifier, "encode_arrow").encoded(batch, len(rows))
         return batch
 

@@ -243,6 +243,18 @@ def test_a_kernel_that_gives_no_code_gets_one() -> None:
     assert (encoded.errors.to_pylist(), encoded.codes.to_pylist()) == (texts, codes)  # type: ignore[union-attr]
 
 
+def test_a_format_around_another_one_keeps_its_codes() -> None:
+    class Around(_Others):
+        def decode_arrow(self, messages: pa.BinaryArray, schema: pa.Schema, **_: Any) -> DecodedBatch:
+            return get_format("json").decode_batch(messages, schema)
+
+    messages = pa.array([b'{"a":1}', b"{", b'{"a":"x"}', None])
+    batch = Around().decode_batch(messages, "a INT")
+    inner = get_format("json").decode_batch(messages, "a INT")
+    assert batch.codes.to_pylist() == [None, "MALFORMED", "WRONG_TYPE", None]  # type: ignore[union-attr]
+    assert (batch.errors, batch.codes) == (inner.errors, inner.codes)
+
+
 def test_without_errors_there_are_no_codes() -> None:
     class Says(_Others):
         says = (None, None)
@@ -278,7 +290,8 @@ def test_every_bad_message_of_the_vectors_has_a_code_of_its_own(format: str) -> 
 
 def test_every_code_is_given_by_something() -> None:
     given = {code for *_, code in (*MESSAGES, *REGISTRY_MESSAGES, *ROWS, *RECORDS)}
-    elsewhere = {ErrorCode.BAD_RECORD, ErrorCode.SEVERAL_ROWS}  # of others; of `decode`, see tests/spark
+    # of other people's formats, see test_results; of `decode`, see tests/spark
+    elsewhere = {ErrorCode.BAD_RECORD, ErrorCode.KERNEL_FAILED, ErrorCode.SEVERAL_ROWS}
     assert given - {None} == set(ErrorCode) - elsewhere
 
 

@@ -39,7 +39,7 @@ from kvformat.registry.errors import (
     did_you_mean,
     listed,
 )
-from kvformat.registry.options import Direction, Option, owner, parse_options, without_userinfo
+from kvformat.registry.options import Direction, Option, OptionValues, owner, parse_options, without_userinfo
 from kvformat.registry.types import FlinkType, resolve_schema, result_arrow_type, row_type, spark_type
 
 if TYPE_CHECKING:
@@ -116,8 +116,10 @@ class Format(abc.ABC):
     encode_needs_schema: ClassVar[bool] = False
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
-        self._given = dict(options or {})
-        self._parsed = parse_options(self.identifier, self.option_specs, self._given)
+        given = dict(options or {})
+        self._parsed = parse_options(self.identifier, self.option_specs, given)
+        specs = {name: owner(self.option_specs, name) for name in given}
+        self._given = OptionValues(given, {name: spec.masked(given[name]) for name, spec in specs.items() if spec})
 
     # --- what an author writes -------------------------------------------------------------------------
 
@@ -355,7 +357,7 @@ class Format(abc.ABC):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The parsed option values under their declared names."""
+        """The parsed option values under their declared names; its `repr` shows no secret, `options[name]` does."""
         return self._parsed.values
 
     def no(self, direction: Direction) -> DirectionError:
@@ -364,11 +366,7 @@ class Format(abc.ABC):
         return DirectionError(f"format '{self.identifier}' can only {other}, not {direction}", format=self.identifier)
 
     def __repr__(self) -> str:
-        shown = {}
-        for name, value in self._given.items():
-            spec = owner(self.option_specs, name)
-            shown[name] = value if spec is None else spec.masked(value)
-        return f"{type(self).__name__}({shown!r})" if shown else f"{type(self).__name__}()"
+        return f"{type(self).__name__}({self._given!r})" if self._given else f"{type(self).__name__}()"
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._given == self._given
@@ -377,7 +375,7 @@ class Format(abc.ABC):
         return hash((type(self), frozenset((name, str(value)) for name, value in self._given.items())))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._given,)
+        return type(self), (dict(self._given),)
 
     def result_type(self, schema: pa.Schema, metadata: Sequence[str] = ()) -> FlinkType:
         """The ROW that decoding gives: the schema's columns and the metadata asked for."""

@@ -28,7 +28,7 @@ from kvformat.registry.discovery import format_class
 from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError
 from kvformat.registry.format import Errors, Format, Part
 from kvformat.registry.metadata import MetadataColumn, readable, writable
-from kvformat.registry.options import Direction, owner
+from kvformat.registry.options import Direction, OptionValues, owner
 from kvformat.registry.projection import key_places, projected, value_places
 from kvformat.registry.types import (
     arrow_schema,
@@ -133,8 +133,8 @@ class KeyValueFormat:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """The options as given."""
-        return dict(self._table.options)
+        """The options as given; its `repr` shows no secret, `options[name]` does."""
+        return OptionValues(self._table.options, self._shown())
 
     def _any_plan(self) -> _Plan:
         return next(plan for plan in self._plans.values() if isinstance(plan, _Plan))
@@ -227,13 +227,17 @@ class KeyValueFormat:
     # --- an object like any other --------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        shown = {key: connectors.masked(key, value, self._spec(key)) for key, value in self._table.options.items()}
+        shown = self._shown()
         if self._strict:
             return f"KeyValueFormat.from_ddl({show(self._table, shown)!r})"
         row = self._table.physical()
         schema = ", ".join(f"{quoted(field.name)} {field.type}" for field in row.fields)
         key = f", primary_key={list(self._table.primary_key)!r}" if self._table.primary_key else ""
         return f"KeyValueFormat({schema!r}, {shown!r}{key})"
+
+    def _shown(self) -> dict[str, Any]:
+        """The options as they may be shown."""
+        return {key: connectors.masked(key, value, self._spec(key)) for key, value in self._table.options.items()}
 
     def _spec(self, key: str) -> Any:
         """The declaration of a format's option, by its full key."""

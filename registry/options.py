@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from kvformat.registry.errors import OptionError, did_you_mean, listed
 Direction = Literal["decode", "encode"]
 _MASK = "******"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_USERINFO = re.compile(r"://[^\s,\"']*@")
+_USERINFO = re.compile(r"://(?:(?!,\s*[A-Za-z][A-Za-z0-9+.-]{0,30}://).)*@", re.DOTALL)  # up to the next url of a list
 OptionType = Literal["string", "boolean", "int", "long", "double", "enum", "duration", "memory", "list", "map"]
 
 
@@ -46,7 +46,7 @@ class Option:
 
     def masked(self, value: Any) -> Any:
         """The value as it may be shown: without secrets, those in an URL included."""
-        if self.sensitive:
+        if self.sensitive and value is not None:
             return _MASK
         return without_userinfo(value) if isinstance(value, str) else value
 
@@ -70,11 +70,35 @@ class Option:
         return value
 
 
+class OptionValues(Mapping[str, Any]):
+    """Values of options by name. `options[name]` is the value itself; what shows them all shows no secret.
+
+    So `repr`, `str`, `pprint` and logs have what is in `shown`, the same names with values that may be seen.
+    """
+
+    __slots__ = ("_shown", "_values")
+
+    def __init__(self, values: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+        self._values, self._shown = dict(values), dict(shown)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self._shown)
+
+
 @dataclass(frozen=True)
 class ParsedOptions:
     """Option values by declared name, and the errors that only one direction makes of them."""
 
-    values: Mapping[str, Any]
+    values: OptionValues
     deferred: Mapping[Direction, OptionError]
 
 
@@ -114,7 +138,8 @@ def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]
                 raise error from None
             values[spec.name] = text
             deferred[spec.checked] = error
-    return ParsedOptions(values, deferred)
+    shown = {spec.name: spec.masked(values[spec.name]) for spec in specs}
+    return ParsedOptions(OptionValues(values, shown), deferred)
 
 
 def owner(specs: Sequence[Option], key: str) -> Option | None:
@@ -123,7 +148,7 @@ def owner(specs: Sequence[Option], key: str) -> Option | None:
 
 
 def without_userinfo(text: str) -> str:
-    """A text in which no URL names a user or a password."""
+    """A value, one URL or several with commas between, in which none names a user or a password."""
     return _USERINFO.sub(f"://{_MASK}@", text)
 
 

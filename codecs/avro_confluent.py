@@ -33,7 +33,7 @@ from kvformat.codecs._confluent import (
     latest_schema,
     prefix,
     read_frames,
-    schema_by_id,
+    schemas_by_id,
 )
 from kvformat.codecs.avro import READING, encode_rows
 from kvformat.registry._cache import cached_by_identity
@@ -229,11 +229,13 @@ class AvroConfluentFormat(Format):
             latest = latest_schema(self._settings, subject)
             if isinstance(latest, Refused):
                 return Refused(f"subject {subject!r} has no latest schema: {latest.reason}")
-            schema = parse_schema(latest[1], check_defaults=False)
-            if schema == table.schema:
-                return latest[0], table.schema
-            check_provided(schema, table.row, self.identifier)
-            return latest[0], schema
+            try:
+                schema = parse_schema(latest[1], check_defaults=False)
+                if schema != table.schema:
+                    check_provided(schema, table.row, self.identifier)
+            except SchemaError as bad:  # it quotes what the registry answered
+                raise SchemaError(self._settings.scrubbed(str(bad)), format=self.identifier, field=bad.field) from None
+            return latest[0], table.schema if schema == table.schema else schema
         register = options["auto-register-schemas"]
         found = id_of_schema(self._settings, subject, table.schema.text, register=register)
         if isinstance(found, Refused):
@@ -252,15 +254,14 @@ class AvroConfluentFormat(Format):
             return self._decode_by(int(ids[0]), messages, reader)
         errors, where = frames.errors(), np.flatnonzero(frames.good)
         which = np.full(len(messages), -1, np.int64)
-        writers: list[Schema] = []
-        for schema_id in np.unique(ids).tolist():
-            rows, writer = where[ids == schema_id], self._schema_of(schema_id)
-            if isinstance(writer, Schema):
-                which[rows] = len(writers)
-                writers.append(writer)
-            else:
-                errors[rows] = writer
-        decoded = _avro.decode_mixed(messages, writers, which, reader, start=PREFIX, rules=READING)
+        found, kind, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        schemas = self._schemas_of(found[np.argsort(-counts, kind="stable")].tolist())
+        writers = {i: schema for i, schema in schemas.items() if isinstance(schema, Schema)}
+        places = {schema_id: place for place, schema_id in enumerate(writers)}
+        which[where] = np.array([places.get(schema_id, -1) for schema_id in found.tolist()], np.int64)[kind]
+        reasons = [None if schema_id in writers else schemas[schema_id] for schema_id in found.tolist()]
+        errors[where] = np.array(reasons, object)[kind]
+        decoded = _avro.decode_mixed(messages, list(writers.values()), which, reader, start=PREFIX, rules=READING)
         if decoded.errors is not None:
             bad = np.flatnonzero(decoded.errors.is_valid())
             errors[bad] = decoded.errors.take(pa.array(bad)).to_pylist()
@@ -270,16 +271,19 @@ class AvroConfluentFormat(Format):
 
     def _decode_by(self, schema_id: int, messages: pa.Array, reader: Schema) -> tuple[pa.Array, pa.Array | None]:
         """Messages of one id."""
-        writer = self._schema_of(schema_id)
+        writer = self._schemas_of([schema_id])[schema_id]
         if isinstance(writer, Schema):
             decoded = _avro.decode(messages, writer, reader, start=PREFIX, rules=READING)
             return decoded.values, decoded.errors
         return pa.nulls(len(messages), reader.arrow_type), pa.repeat(pa.scalar(writer), len(messages))
 
-    def _schema_of(self, schema_id: int) -> Schema | str:
-        """The schema of an id, or what is wrong with the messages that have it."""
+    def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:
+        """The schemas of ids, or what is wrong with the messages that have them; the first ids are asked for first."""
+        texts = schemas_by_id(self._settings, ids)
+        return {schema_id: self._schema(schema_id, text) for schema_id, text in texts.items()}
+
+    def _schema(self, schema_id: int, text: str | Refused) -> Schema | str:
         registry = f"the schema registry at {self._settings.shown_url}"
-        text = schema_by_id(self._settings, schema_id)
         if isinstance(text, Refused):
             return ErrorCode.UNKNOWN_SCHEMA.marked(
                 f"Could not find schema with id {schema_id} in {registry}: {text.reason}"
@@ -287,7 +291,10 @@ class AvroConfluentFormat(Format):
         try:
             return parse_schema(text, check_defaults=False)
         except SchemaError as bad:
-            return ErrorCode.UNKNOWN_SCHEMA.marked(f"the schema with id {schema_id} in {registry} can't be read: {bad}")
+            reason = self._settings.scrubbed(str(bad))
+            return ErrorCode.UNKNOWN_SCHEMA.marked(
+                f"the schema with id {schema_id} in {registry} can't be read: {reason}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

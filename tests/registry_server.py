@@ -9,7 +9,7 @@ import re
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,9 @@ class Registry:
     ids, references: schema texts by id, and what some refer to. next_id: the id for the next new schema. refused:
     subjects that take no schema. requests: every request as `GET /schemas/ids/1`, in order. failing: how many of the
     next requests are answered with `status` and `body`. delay: seconds before an answer. credentials: `user:password`,
-    or None for everybody.
+    or None for everybody. together: what every question waits at. endless: pieces of an answer, `chunked` or after a
+    `Content-Length` that is a lie. headers: more headers of answers. next_reference: whether every version of a subject
+    `endless` is a schema that refers to the next one. echo: what is answered to the headers of a request.
     """
 
     ids: dict[int, str] = field(default_factory=dict)
@@ -40,6 +42,12 @@ class Registry:
     delay: float = 0
     credentials: str | None = None
     authorization: list[str | None] = field(default_factory=list)
+    together: threading.Barrier | None = None
+    endless: Iterator[bytes] | None = None
+    chunked: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
+    next_reference: bool = False
+    echo: Callable[[dict[str, str]], tuple[int, bytes]] | None = None
     url: str = ""
 
     def answer(self, method: str, path: list[str], body: Any) -> Answer:
@@ -53,6 +61,10 @@ class Registry:
             return _missing(404, "HTTP 404 Not Found")
         if method == "POST":
             return self._post(path, body)
+        if self.next_reference and path[1] == "endless":
+            version = int(path[3])
+            reference = {"name": f"next{version}", "subject": "endless", "version": version + 1}
+            return 200, {"subject": "endless", "id": 1, "version": version, "schema": "{}", "references": [reference]}
         known = self.subjects.get(path[1])
         if known is None:
             return _missing(40401, f"Subject '{path[1]}' not found.")
@@ -101,13 +113,17 @@ class RegistryServer:
                 name, *path = [urllib.parse.unquote(p) for p in urllib.parse.urlsplit(self.path).path.split("/") if p]
                 registry = registries.get(name)
                 if registry is None:
-                    self.reply(404, b"")
+                    self.reply(404, b"", Registry())
                     return
                 if registry.delay:
                     time.sleep(registry.delay)
+                if registry.together is not None:
+                    registry.together.wait(30)
                 with lock:
                     status, data = self.answered(registry, path, body)
-                self.reply(status, data)
+                if registry.echo is not None:
+                    status, data = registry.echo(dict(self.headers))
+                self.reply(status, data, registry)
 
             def answered(self, registry: Registry, path: list[str], body: bytes) -> tuple[int, bytes]:
                 registry.requests.append(f"{self.command} /{'/'.join(path)}")
@@ -122,13 +138,23 @@ class RegistryServer:
                 status, reply = registry.answer(self.command, path, json.loads(body) if body else None)
                 return status, json.dumps(reply).encode()
 
-            def reply(self, status: int, data: bytes) -> None:
+            def reply(self, status: int, data: bytes, registry: Registry) -> None:
                 try:
                     self.send_response(status)
                     self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-                    self.send_header("Content-Length", str(len(data)))
+                    for name, value in registry.headers.items():
+                        self.send_header(name, value)
+                    if registry.chunked:
+                        self.send_header("Transfer-Encoding", "chunked")
+                    else:
+                        self.send_header("Content-Length", str(len(data) if registry.endless is None else 10**9))
                     self.end_headers()
-                    self.wfile.write(data)
+                    if registry.endless is None:
+                        self.wfile.write(data)
+                        return
+                    for piece in registry.endless:
+                        self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if registry.chunked else piece)
+                    self.close_connection = True
                 except OSError:
                     self.close_connection = True  # the client has given up
 

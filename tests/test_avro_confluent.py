@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import gzip
+import itertools
 import json
 import logging
 import pickle
 import subprocess
 import sys
+import threading
+import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs import _confluent
+from kvformat.codecs._confluent import answers
 from kvformat.registry import Format, MissingExtraError, OptionError, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.types import resolve_schema
 from tests import services
@@ -135,22 +141,78 @@ def test_ids_are_asked_for_once(registry: Registry) -> None:
         _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
         _decoded(pickle.loads(pickle.dumps(_format(registry))), _framed(7, b"\x0a\x02z"))
     assert registry.requests == ["GET /schemas/ids/7"]
-    _confluent._after_fork()  # a child has no part in its parent's connections
+    answers._after_fork()  # a child has no part in its parent's connections
     _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
     assert registry.requests == ["GET /schemas/ids/7"] * 2
 
 
-def test_an_unknown_id_is_asked_for_again_after_a_moment(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = ["GET /schemas/ids/300", "GET /schemas/ids/7"]
-    schema = registry.ids.pop(300)
-    for _ in range(2):
+def test_an_unknown_id_is_asked_for_ever_less_often(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(answers, "time", types.SimpleNamespace(monotonic=lambda: now))
+    schema, when = registry.ids.pop(300), []
+    for now in map(float, range(4 * 3600)):
+        before = len(registry.requests)
         first, second = _decoded(_format(registry), _framed(300, b""), _framed(7, b"\x0a\x02z"))
         assert "schema with id 300" in first
         assert second == (5, "z")
-    assert sorted(registry.requests) == sorted(asked)
+        if registry.requests[before:] == ["GET /schemas/ids/300"]:
+            when.append(now)
+        if len(when) == 12:
+            break
+    assert when == [2.0, 6.0, 14.0, 30.0, 62.0, 126.0, 254.0, 510.0, 1022.0, 1622.0, 2222.0, 2822.0]
     registry.ids[300] = schema
-    monkeypatch.setattr(_confluent, "_UNKNOWN_FOR", 0.0)
+    now += 600
     assert _decoded(_format(registry), _framed(300, b"\x02w" + bytes(8) + b"\x0d")) == [(-7, "w")]
+
+
+def test_the_ids_that_a_registry_knows_are_all_read_however_many(registry: Registry) -> None:
+    good = range(1000, 1000 + 3 * answers._MOST_UNKNOWN)
+    registry.ids |= dict.fromkeys(good, registry.ids[-2])
+    messages = [_framed(schema_id, b"\x02") for schema_id in good]
+    assert _decoded(_format(registry), *messages) == [(1, None)] * len(messages)
+    assert sorted(registry.requests) == sorted(f"GET /schemas/ids/{schema_id}" for schema_id in good)
+
+
+def test_a_flood_of_foreign_messages_costs_some_questions(registry: Registry) -> None:
+    foreign = [_framed(schema_id, b"\x02") for schema_id in range(5000, 5500)]
+    good = [_framed(7, b"\x0a\x02z"), _framed(-2, b"\x02")] * 2
+    fmt = _format(registry)
+    found = _decoded(fmt, *foreign[:250], *good, *foreign[250:])
+    assert found[250:254] == [(5, "z"), (1, None)] * 2  # those of most messages are asked for first
+    errors = found[:250] + found[254:]
+    assert all(error.startswith("Could not find schema with id") for error in errors)
+    left = [error for error in errors if "it was not asked for" in error]
+    most = answers._MOST_UNKNOWN + answers._AT_ONCE
+    assert answers._MOST_UNKNOWN <= len(errors) - len(left) < most
+    assert all("The message may be good: read it again" in error for error in left)
+    assert len(registry.requests) == len(errors) - len(left) + 2
+    again = _decoded(fmt, *foreign)  # what was not asked for is asked for, what was is remembered
+    assert [error for error, before in zip(again, errors, strict=True) if before not in left] == [
+        before for before in errors if before not in left
+    ]
+    assert len(set(registry.requests)) == len(registry.requests) < 2 * most + 2
+
+
+def test_ids_are_asked_for_at_the_same_time(registry: Registry) -> None:
+    registry.ids |= dict.fromkeys(range(20, 28), registry.ids[-2])
+    registry.together = threading.Barrier(8)  # every answer waits for seven other questions
+    messages = [_framed(schema_id, b"\x02") for schema_id in range(20, 28)]
+    assert _decoded(_format(registry), *messages) == [(1, None)] * 8
+
+
+def test_a_registry_that_is_too_slow_for_a_batch(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.ids |= dict.fromkeys(range(20, 60), registry.ids[-2])
+    clock = itertools.count(step=0.4)
+    monkeypatch.setattr(answers, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    messages = [_framed(schema_id, b"\x02") for schema_id in range(20, 60)]
+    fmt = _format(registry, registry_timeout="1 s")
+    with pytest.raises(SchemaRegistryError, match=r"of 40 schema ids of a batch.*registry-timeout"):
+        _decoded(fmt, *messages)
+    assert 0 < len(registry.requests) < 40
+    while len(registry.requests) < 40:  # a further attempt goes on where the last one stopped
+        with contextlib.suppress(SchemaRegistryError):
+            _decoded(fmt, *messages)
+    assert _decoded(fmt, *messages) == [(1, None)] * 40
 
 
 def test_an_empty_batch_asks_nothing(registry: Registry) -> None:
@@ -423,6 +485,57 @@ def test_a_slow_registry_does_not_hang_a_task(registry: Registry) -> None:
     with pytest.raises(SchemaRegistryError, match="registry-timeout") as caught:
         _decoded(_format(registry, registry_timeout="200 ms"), _framed(7, b""))
     assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+def _threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kvformat")]
+
+
+def _all_end(seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while _threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not _threads()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_huge_answer_is_cut_off(registry: Registry, chunked: bool) -> None:
+    registry.endless = itertools.repeat(b"x" * 65536, 480)  # 30 MB
+    registry.chunked = chunked
+    with pytest.raises(SchemaRegistryError, match=r"the answer has more than 8388608 bytes"):
+        _decoded(_format(registry), _framed(7, b""))
+    assert len(registry.requests) == 1
+    assert len(list(registry.endless)) > 240  # the rest was not sent
+
+
+def test_an_endless_answer_ends(registry: Registry) -> None:
+    registry.endless, registry.chunked = (time.sleep(0.02) or b" " for _ in itertools.count()), True
+    with pytest.raises(SchemaRegistryError, match="registry-timeout"):
+        _decoded(_format(registry, registry_timeout="200 ms", registry_retries="0"), _framed(7, b""))
+    assert _all_end()  # and with it the thread that reads it
+
+
+def test_an_answer_that_is_compressed_is_not_unpacked(registry: Registry) -> None:
+    registry.failing, registry.status, registry.body = 1, 200, gzip.compress(bytes(1 << 20))
+    registry.headers = {"Content-Encoding": "gzip"}
+    with pytest.raises(SchemaRegistryError, match="the answer is compressed"):
+        _decoded(_format(registry), _framed(7, b""))
+
+
+def test_a_page_as_an_answer_is_shortened_in_the_error(registry: Registry) -> None:
+    registry.failing, registry.status, registry.body = 10**6, 401, b"<p>" * 100_000
+    with pytest.raises(SchemaRegistryError, match="401") as caught:
+        _decoded(_format(registry), _framed(7, b""))
+    assert len(str(caught.value)) < 2000
+
+
+def test_references_without_end(registry: Registry) -> None:
+    registry.ids[40] = json.dumps(_ACME)
+    registry.references[40] = [{"name": "next0", "subject": "endless", "version": 1}]
+    registry.next_reference = True
+    with pytest.raises(SchemaRegistryError, match="refers to more than 1000 others"):
+        _decoded(_format(registry), _framed(40, b""))
+    assert _all_end()
 
 
 def test_the_next_registry_of_several_is_asked(registry: Registry) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import json
 import logging
 import pickle
 import pprint
-from collections.abc import Mapping
+import re
+import traceback
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from kvformat.registry import KeyValueFormat, get_format
+from kvformat.codecs._confluent.secrets import scrubbed
+from kvformat.registry import KeyValueFormat, KvFormatError, get_format
 from kvformat.registry.options import without_userinfo
+from tests.registry_server import Registry, RegistryServer
 
 _SECRET = "sesame"
 _FORMAT = {
@@ -95,3 +103,124 @@ def test_an_option_that_is_not_given_is_shown_as_that() -> None:
 )
 def test_urls_name_no_user(url: str, shown: str) -> None:
     assert without_userinfo(url) == shown
+
+
+# --- answers that repeat what was sent -------------------------------------------------------------------
+
+_PASSWORD = 'ses/ame+\u00fc"? 1'
+_USER_INFO = f"alice:{_PASSWORD}"
+_WORDS = [
+    pytest.param({"basic-auth.user-info": _USER_INFO}, id="basic"),
+    pytest.param({"userinfo": f"alice:{urllib.parse.quote(_PASSWORD, safe='')}"}, id="url"),
+    pytest.param({"bearer-auth.token": "eyJ.sesame-_1"}, id="bearer"),
+    pytest.param({"properties.bearer.auth.token": "eyJ.sesame-_1", "subject": "t"}, id="properties"),
+]
+_QUOTINGS: list[Callable[[str], str]] = [
+    str,
+    urllib.parse.quote_plus,
+    lambda text: urllib.parse.quote(urllib.parse.quote(text, safe="")),
+    lambda text: repr(text.encode()),
+    lambda text: _decoded(text),
+    lambda text: urllib.parse.quote(_decoded(text)).lower(),
+]
+_KINDS = {
+    "unauthorized": (401, lambda told: {"error_code": 401, "message": f"not for {told}"}),
+    "unknown": (404, lambda told: {"error_code": 40403, "message": f"not for {told}"}),
+    "refused": (409, lambda told: {"error_code": 409, "message": f"not for {told}"}),
+    "page": (502, lambda told: f"<html>{told}</html>"),
+    "no-schema": (200, lambda told: {"schema": f"not for {told}", "id": 1, "version": 1}),
+    "no-type": (200, lambda told: {"schema": json.dumps({"type": f"not for {told}"}), "id": 1, "version": 1}),
+    "other-type": (200, lambda told: {"schema": "x", "schemaType": f"not for {told}", "id": 1, "version": 1}),
+    "no-json": (200, lambda told: f"<html>{told}</html>"),
+}
+
+
+def _decoded(header: str) -> str:
+    kind, _, value = header.partition(" ")
+    return base64.b64decode(value).decode() if kind == "Basic" else value
+
+
+def _told(error: BaseException | None) -> Iterator[str]:
+    """What an error says, and all that it hangs on."""
+    if error is not None:
+        yield from (str(error), repr(error), repr(vars(error)), "".join(traceback.format_exception(error)))
+        yield from _told(error.__cause__)
+        if not error.__suppress_context__:
+            yield from _told(error.__context__)
+
+
+def _leaks(text: str) -> list[str]:
+    """What of the secrets is in a text, however it is quoted."""
+    unquoted = urllib.parse.unquote(urllib.parse.unquote_plus(text)).replace("\\", "")
+    encoded = base64.b64encode(_USER_INFO.encode()).decode()[:10]
+    return re.findall(f"sesame|ses/ame|{encoded}", f"{text} {unquoted}", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RegistryServer]:
+    server = RegistryServer()
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("options", _WORDS)
+def test_an_answer_that_repeats_the_credentials(
+    server: RegistryServer, options: dict[str, str], kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    status, answer = _KINDS[kind]
+    sent: list[str] = []
+
+    def echo(headers: dict[str, str]) -> tuple[int, bytes]:
+        sent.append(headers["Authorization"])
+        told = answer(" ".join(quoted(headers["Authorization"]) for quoted in _QUOTINGS))
+        return status, (told if isinstance(told, str) else json.dumps(told)).encode()
+
+    with server.serving(Registry(echo=echo)) as registry:
+        url = registry.url.replace("://", f"://{options.get('userinfo')}@") if "userinfo" in options else registry.url
+        given = {"url": url, "registry-retries": "0", "subject": "s"}
+        given |= {key: value for key, value in options.items() if key != "userinfo"}
+        messages = pa.array([bytes(5), b"\0\0\0\0\1"], pa.binary())
+        rows = pa.array([{"id": 1}])
+        texts = []
+        for more in ({}, {"auto-register-schemas": "false"}, {"use-latest-version": "true"}):
+            fmt = get_format("avro-confluent", given | more)
+            for call in (
+                lambda: fmt.decode_batch(messages, "id INT").errors,  # noqa: B023 - it is called here
+                lambda: fmt.encode_batch(rows, "id BIGINT").errors,  # noqa: B023 - as above
+                lambda: fmt.for_encoding(pa.schema([("id", pa.int64())])),  # noqa: B023 - as above
+            ):
+                try:
+                    errors = call()
+                    texts.append(repr(errors.to_pylist() if isinstance(errors, pa.Array) else errors))
+                except KvFormatError as error:
+                    texts += _told(error)
+    assert sent[0]
+    assert [text for text in (*texts, caplog.text) if _leaks(text)] == []
+    assert kind == "no-json" or any("******" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("header", "shown"),
+    [
+        ("Basic YWxpY2U6c2VzYW1lMQ==", "Basic ******"),
+        ("Bearer eyJ0.b1.x-", "Bearer ******"),
+        ("bearer%20abcdefgh1", "bearer%20******"),
+        ("BASIC\tYWxp1YWxp", "BASIC\t******"),
+        ("http://bob:pw@h/x", "http://******@h/x"),
+        ("Basic authentication is needed", "Basic authentication is needed"),
+    ],
+)
+def test_credentials_that_are_not_ours_are_not_shown(header: str, shown: str) -> None:
+    assert scrubbed(f"refused: {header}, sorry", []) == f"refused: {shown}, sorry"
+
+
+def test_short_secrets_are_found_as_words() -> None:
+    assert scrubbed("me:abc abc (abc) abcd", ["me:abc", "abc"]) == "****** ****** (******) abcd"
+
+
+def test_long_answers_are_scrubbed_in_proportion() -> None:
+    """A text of many beginnings of what is looked for is gone over once, not once for each of them."""
+    text = "://" * 1_000_000 + "Basic " * 500_000 + "a" * 1_000_000
+    assert scrubbed(text, ["alice:sesame"]) == text

@@ -1,0 +1,171 @@
+"""What registries have answered: bounded caches, shared by all formats with the same settings."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kvformat.codecs._confluent.client import Confluent
+from kvformat.codecs._confluent.registry import Folder, Refused, SchemaRegistry, unanswered
+from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
+from kvformat.registry.errors import SchemaRegistryError
+
+_T = TypeVar("_T")
+_CLIENTS, _ANSWERS = 64, 10_000  # bounds of the caches
+_UNKNOWN_FOR = 2.0  # seconds; a schema registered meanwhile, or one that a replica does not have yet, is seen soon
+_LONGEST_UNKNOWN = 600.0  # seconds; each time that an id is still unknown it is believed twice as long, up to this
+_AT_ONCE = 8  # questions, of one batch
+_MOST_UNKNOWN = 100  # ids that a registry does not know, of one batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """An id that a registry does not know: why, until when (`time.monotonic()`) and for how long that is believed."""
+
+    refused: Refused
+    until: float
+    seconds: float
+
+
+class _Cache(Generic[_T]):
+    """A bounded cache with a lock; the entry used longest ago goes first."""
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self.reset()
+
+    def reset(self) -> None:
+        """Empty, with a new lock: after a fork the old one may be held by a thread that is no more."""
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Hashable, _T] = OrderedDict()
+
+    def get(self, key: Hashable) -> _T | None:
+        with self._lock:
+            found = self._known.get(key)
+            if found is not None:
+                self._known.move_to_end(key)
+            return found
+
+    def put(self, key: Hashable, value: _T, *, instead: bool = False) -> _T:
+        """Keep a value unless there is one already, or in its stead; returns what is kept."""
+        with self._lock:
+            if instead:
+                self._known.pop(key, None)
+            kept = self._known.setdefault(key, value)
+            self._known.move_to_end(key)
+            if len(self._known) > self._bound:
+                self._known.popitem(last=False)
+            return kept
+
+
+_registries: _Cache[SchemaRegistry] = _Cache(_CLIENTS)
+_texts: _Cache[str] = _Cache(_ANSWERS)
+_ids: _Cache[int] = _Cache(_ANSWERS)
+_unknown: _Cache[_Unknown] = _Cache(_ANSWERS)
+
+
+def _after_fork() -> None:
+    """A child shares no connection with its parent; what the parent has learned it learns anew."""
+    for cache in (_registries, _texts, _ids, _unknown):
+        cache.reset()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, str | Refused]:
+    """The texts of schemas by their ids; those not known yet are asked for in this order, some at a time.
+
+    That an id is unknown is believed for a while, so that not every batch asks again. Ids that a registry knows are
+    asked for however many they are. Where it does not know `_MOST_UNKNOWN` of them, the others are not asked for and
+    are refused for this once: what floods a topic with foreign messages must neither stop it nor its registry.
+    Raises `SchemaRegistryError` when a registry can't be asked, or not about all of them in the time for one question.
+    """
+    found = {schema_id: _known(settings, schema_id) for schema_id in ids}
+    answers = {schema_id: answer for schema_id, answer in found.items() if answer is not None}
+    waiting = [schema_id for schema_id in found if schema_id not in answers]
+    if len(waiting) < 2:
+        return answers | {schema_id: _asked(settings, schema_id) for schema_id in waiting}
+    deadline, unknown = time.monotonic() + settings.timeout, 0
+    with ThreadPoolExecutor(min(_AT_ONCE, len(waiting)), "kvformat-schema-ids") as threads:
+        for at in range(0, len(waiting), _AT_ONCE):
+            if unknown >= _MOST_UNKNOWN:
+                refused = Refused(
+                    f"it was not asked for, because the registry does not know {unknown} other ids of the same batch, "
+                    f"and after {_MOST_UNKNOWN} no further one is asked for. The message may be good: read it again"
+                )
+                return answers | dict.fromkeys(waiting[at:], refused)
+            if time.monotonic() > deadline:
+                why = (
+                    f"{len(waiting) - at} of {len(waiting)} schema ids of a batch: there is no time left to ask for "
+                    "them (option 'registry-timeout')"
+                )
+                raise unanswered(settings, why, schema_id=waiting[at])
+            asked = waiting[at : at + _AT_ONCE]
+            answers |= zip(asked, threads.map(_asked, [settings] * len(asked), asked), strict=True)
+            unknown += sum(isinstance(answers[schema_id], Refused) for schema_id in asked)
+    return answers
+
+
+def _known(settings: RegistrySettings, schema_id: int) -> str | Refused | None:
+    """What the registry has answered about an id, if that still counts."""
+    text = _texts.get((settings, schema_id))
+    if text is not None:
+        return text
+    unknown = _unknown.get((settings, schema_id))
+    return unknown.refused if unknown is not None and time.monotonic() < unknown.until else None
+
+
+def _asked(settings: RegistrySettings, schema_id: int) -> str | Refused:
+    """What the registry answers about an id."""
+    key = (settings, schema_id)
+    answer = _registry(settings).schema(schema_id)
+    if not isinstance(answer, Refused):
+        return _texts.put(key, answer)
+    before = _unknown.get(key)
+    seconds = _UNKNOWN_FOR if before is None else min(before.seconds * 2, _LONGEST_UNKNOWN)
+    _unknown.put(key, _Unknown(answer, time.monotonic() + seconds, seconds), instead=True)
+    return answer
+
+
+def id_of_schema(settings: RegistrySettings, subject: str, text: str, *, register: bool) -> int | Refused:
+    """The id of a schema under a subject, registered if need be or only looked up."""
+    key = (settings, subject, text)
+    known = _ids.get(key)
+    if known is not None:
+        return known
+    registry = _registry(settings)
+    answer = registry.register(subject, text) if register else registry.lookup(subject, text)
+    return _ids.put(key, answer) if isinstance(answer, int) else answer
+
+
+def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, str] | Refused:
+    """Id and text of a subject's latest schema, as it was when first asked for."""
+    key = (settings, subject, "latest")
+    schema_id = _ids.get(key)
+    text = None if schema_id is None else _texts.get((settings, schema_id))
+    if schema_id is not None and text is not None:
+        return schema_id, text
+    answer = _registry(settings).latest(subject)
+    if isinstance(answer, Refused):
+        return answer
+    return _ids.put(key, answer[0]), _texts.put((settings, answer[0]), answer[1])
+
+
+def _registry(settings: RegistrySettings) -> SchemaRegistry:
+    known = _registries.get(settings)
+    if known is not None:
+        return known
+    if not settings.url.strip():
+        raise SchemaRegistryError(
+            "the option 'url' is empty: there is no schema registry to ask", format=FORMAT, url=""
+        )
+    if settings.url.startswith("file:"):
+        return _registries.put(settings, Folder(settings))
+    return _registries.put(settings, Confluent(settings))

@@ -1,0 +1,319 @@
+"""Confluent's REST interface, by the client in confluent-kafka."""
+
+from __future__ import annotations
+
+import json
+import queue
+import random
+import re
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kvformat.codecs._confluent.registry import Refused, SchemaRegistry, shortened, shown_cause, unanswered
+from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings, userinfo
+from kvformat.registry.errors import MissingExtraError, OptionError
+
+_T = TypeVar("_T")
+_NOT_FOUND = range(40400, 40500)  # the codes of a registry; a web server that knows no such page says 404
+_RETRIED = (408, 429, 500, 502, 503, 504)
+_LONGEST_WAIT = 20.0  # seconds
+_REFUSALS = (409, 422)
+_MOST_REFERENCES = 1000
+
+
+class Confluent(SchemaRegistry):
+    """The client of confluent-kafka, with deadlines and retries of our own."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        self._settings = settings
+        self._client, self._schema_class, self._error_class = _client(settings)
+
+    def schema(self, schema_id: int) -> str | Refused:
+        def call() -> str | Refused:
+            found = self._client.get_schema(schema_id)
+            if (found.schema_type or "AVRO") != "AVRO":
+                return self._refused(f"schema {schema_id} is no Avro schema but {found.schema_type}")
+            return self._complete(found)
+
+        return self._ask(call, f"schema id {schema_id}", schema_id=schema_id)
+
+    def register(self, subject: str, text: str) -> int | Refused:
+        if not subject:
+            return Refused("the option 'subject' is empty")
+
+        def call() -> int:
+            return _id(self._client.register_schema(subject, self._schema_class(text, "AVRO")))
+
+        return self._ask(call, f"registering a schema under subject {subject!r}", subject=subject)
+
+    def lookup(self, subject: str, text: str) -> int | Refused:
+        if not subject:
+            return Refused("the option 'subject' is empty")
+
+        def call() -> int:
+            return _id(self._client.lookup_schema(subject, self._schema_class(text, "AVRO")).schema_id)
+
+        return self._ask(call, f"the schema's id under subject {subject!r}", subject=subject)
+
+    def latest(self, subject: str) -> tuple[int, str] | Refused:
+        if not subject:
+            return Refused("the option 'subject' is empty")
+
+        def call() -> tuple[int, str]:
+            found = self._client.get_latest_version(subject)
+            return _id(found.schema_id), self._complete(found.schema)
+
+        return self._ask(call, f"the latest schema of subject {subject!r}", subject=subject)
+
+    def _complete(self, schema: Any) -> str:
+        """The text of a schema, with those it refers to in it; raises ValueError where there is no text."""
+        if not isinstance(schema.schema_str, str):
+            raise ValueError("the answer has no schema")
+        if not schema.references:
+            return schema.schema_str
+        definitions: dict[str, Any] = {}
+        waiting = [schema]
+        while waiting:
+            for reference in waiting.pop().references or ():
+                if reference.name in definitions:
+                    continue
+                if len(definitions) >= _MOST_REFERENCES:
+                    raise ValueError(f"the schema refers to more than {_MOST_REFERENCES} others")
+                waiting.append(self._client.get_version(reference.subject, reference.version).schema)
+                definitions[reference.name] = json.loads(waiting[-1].schema_str)
+        return json.dumps(_written_out(json.loads(schema.schema_str), "", definitions, set()))
+
+    def _ask(
+        self, call: Callable[[], _T | Refused], what: str, *, schema_id: int | None = None, subject: str | None = None
+    ) -> _T | Refused:
+        """The answer, within the time there is; failures that may pass are tried again, ever less often."""
+        settings, deadline = self._settings, time.monotonic() + self._settings.timeout
+        for attempt in range(settings.retries + 1):
+            try:
+                return _within(deadline - time.monotonic(), call)
+            except Exception as caught:
+                if isinstance(caught, self._error_class):
+                    refusal = self._refusal(caught)
+                    if refusal is not None:
+                        return refusal
+                cause = caught
+            wait = random.uniform(0.5, 1) * min(settings.backoff * 2**attempt, _LONGEST_WAIT)
+            last = attempt == settings.retries or time.monotonic() + wait >= deadline
+            if last or not self._may_pass(cause):
+                why = f"{what}: {_text(cause)}"
+                raise unanswered(settings, why, schema_id=schema_id, subject=subject) from shown_cause(settings, cause)
+            time.sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _refusal(self, error: Any) -> Refused | None:
+        """What the registry says about the schema itself; None for errors of its own or of the way to it."""
+        status, code = error.http_status_code, error.error_code
+        if status in _REFUSALS or (status == 404 and code in _NOT_FOUND):
+            return self._refused(str(error))
+        return None
+
+    def _refused(self, reason: str) -> Refused:
+        return Refused(shortened(self._settings.scrubbed(reason)))
+
+    def _may_pass(self, cause: Exception) -> bool:
+        if isinstance(cause, self._error_class):
+            return getattr(cause, "http_status_code", None) in _RETRIED
+        return not isinstance(
+            cause, ValueError | TypeError | KeyError | AttributeError | RecursionError
+        )  # an answer, but nonsense
+
+
+def _id(found: Any) -> int:
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise ValueError("the answer has no schema id")
+    return found
+
+
+def _within(seconds: float, call: Callable[[], _T]) -> _T:
+    """The result of a call, or TimeoutError: a client's own timeouts count for each byte that comes."""
+    results: queue.SimpleQueue[tuple[_T | None, Exception | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            results.put((call(), None))
+        except Exception as caught:
+            results.put((None, caught))
+
+    threading.Thread(target=run, daemon=True, name="kvformat-schema-registry").start()
+    try:
+        value, error = results.get(timeout=max(seconds, 0))
+    except queue.Empty:
+        raise TimeoutError("no answer in time (option 'registry-timeout')") from None
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value]  # None only if the call gives None
+
+
+def _written_out(node: Any, space: str, definitions: dict[str, Any], known: set[str]) -> Any:
+    """A schema in which the first use of a name from another schema is that schema itself."""
+    if isinstance(node, list):
+        return [_written_out(branch, space, definitions, known) for branch in node]
+    if isinstance(node, str):
+        full = node if "." in node or not space else f"{space}.{node}"
+        name = full if full in definitions else node
+        if name not in definitions or name in known:
+            return node
+        known.add(name)
+        return _written_out(definitions[name], "", definitions, known)
+    if not isinstance(node, dict):
+        return node
+    if "name" in node:
+        name = str(node["name"])
+        space = name.rpartition(".")[0] if "." in name else str(node.get("namespace", space))
+    inner = {
+        key: _written_out(node[key], space, definitions, known) for key in ("type", "items", "values") if key in node
+    }
+    if isinstance(node.get("fields"), list):
+        inner["fields"] = [{**f, "type": _written_out(f["type"], space, definitions, known)} for f in node["fields"]]
+    return {**node, **inner}
+
+
+def _text(cause: Exception) -> str:
+    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+
+
+# --- the client ----------------------------------------------------------------------------------------
+
+_IN_MEMORY = "mock://"
+_LARGEST_ANSWER = 8 << 20  # bytes; a registry on Kafka keeps each schema in one message, of 1 MB as a rule
+_PEM = b"-----BEGIN"
+_FLINK_SSL = "schema.registry.ssl."
+_PASSED_ON = re.compile(r"bearer\.auth\..*|ssl\.(ca|certificate|key)\.location|ssl\.key\.password|proxy")
+
+
+def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]]:
+    """The client for some settings, and its classes of schemas and of errors."""
+    try:
+        from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+        from confluent_kafka.schema_registry.error import SchemaRegistryError as ClientError
+    except ImportError as cause:
+        raise MissingExtraError(
+            f"format '{FORMAT}' needs the client of confluent-kafka: pip install 'kvformat[confluent]'", format=FORMAT
+        ) from cause
+    settings.check_authentication()
+    try:
+        client = SchemaRegistryClient.new_client(client_configuration(settings))
+        if not settings.url.startswith(_IN_MEMORY):
+            _limit(client._rest_client.session, settings.timeout)
+    except OptionError:
+        raise
+    except Exception as caught:
+        cause = caught
+    else:
+        return client, Schema, ClientError
+    reason = shortened(settings.scrubbed(str(cause)))
+    raise OptionError(
+        f"format '{FORMAT}': no client can be made for the schema registry at {settings.shown_url}: {reason}",
+        format=FORMAT,
+        reason=reason,
+    ) from shown_cause(settings, cause)
+
+
+def _limit(session: Any, seconds: float) -> None:
+    """Let a session of httpx give up on answers that are too large or never end.
+
+    Its own timeouts count for each piece of an answer, and it takes what comes.
+    """
+    session.headers["Accept-Encoding"] = "identity"  # a small answer that is compressed can be a huge one
+
+    def read(response: Any) -> None:
+        deadline, pieces, size = time.monotonic() + seconds, [], 0
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise ValueError("the answer is compressed, which was not asked for")
+        for piece in response.iter_bytes():
+            pieces.append(piece)
+            size += len(piece)
+            if size > _LARGEST_ANSWER:
+                raise ValueError(f"the answer has more than {_LARGEST_ANSWER} bytes")
+            if time.monotonic() > deadline:
+                raise TimeoutError("the answer does not end in time (option 'registry-timeout')")
+        response._content = b"".join(pieces)  # as `response.read()`, which has no limits, would leave it
+
+    session.event_hooks = {**session.event_hooks, "response": [read]}
+
+
+def client_configuration(settings: RegistrySettings) -> dict[str, Any]:
+    """The configuration of Python's client from the properties of Java's.
+
+    What neither knows is left out, as Java's client does.
+    """
+    properties = dict(settings.properties)
+    urls = [url.strip() for url in settings.url.split(",")]
+    conf: dict[str, Any] = {"url": ",".join(_without_user(url) for url in urls)}
+    conf |= {key: value for key, value in properties.items() if _PASSED_ON.fullmatch(key)}
+    # `_ask` has its own retries; the timeout of each step only ends what `_within` has given up on, as `_limit` does
+    conf |= {"max.retries": 0, "timeout": settings.timeout + 1}
+    conf |= _basic_authentication(properties, userinfo(urls[0]))
+    conf |= _bearer_authentication(properties)
+    conf |= _tls(properties)
+    return conf
+
+
+def _basic_authentication(properties: dict[str, str], from_url: str) -> dict[str, str]:
+    source = properties.get("basic.auth.credentials.source", "")
+    given = properties.get("basic.auth.user.info", "")
+    if source == "SASL_INHERIT":
+        raise OptionError(
+            "SASL_INHERIT is not supported; use 'basic-auth.credentials-source' = 'USER_INFO' and "
+            "'basic-auth.user-info' = '<user>:<password>'",
+            format=FORMAT,
+            option="basic-auth.credentials-source",
+        )
+    chosen = {"USER_INFO": given, "URL": from_url, "": from_url or given}.get(source, "")
+    return {"basic.auth.user.info": chosen} if chosen else {}
+
+
+def _bearer_authentication(properties: dict[str, str]) -> dict[str, str]:
+    source = properties.get("bearer.auth.credentials.source", "")
+    if not source and not properties.get("bearer.auth.token"):
+        return {}
+    # Java's client sends these two if they are there, Python's wants the first
+    return {
+        "bearer.auth.credentials.source": source or "STATIC_TOKEN",
+        "bearer.auth.logical.cluster": properties.get("bearer.auth.logical.cluster", ""),
+    }
+
+
+def _tls(properties: dict[str, str]) -> dict[str, str]:
+    """Java's key stores as Python's client takes them: as files of PEM texts."""
+    conf = {}
+    trusted = properties.get(f"{_FLINK_SSL}truststore.location")
+    if trusted:
+        conf["ssl.ca.location"] = _pem(trusted, "ssl.truststore.location")
+    own = properties.get(f"{_FLINK_SSL}keystore.location")
+    if own:
+        conf["ssl.certificate.location"] = _pem(own, "ssl.keystore.location")
+        password = properties.get(f"{_FLINK_SSL}keystore.password")
+        if password:
+            conf["ssl.key.password"] = password
+    return conf
+
+
+def _pem(path: str, option: str) -> str:
+    try:
+        head = Path(path).read_bytes()
+    except OSError as cause:
+        raise OptionError(f"option '{option}': {cause}", format=FORMAT, option=option) from cause
+    if _PEM not in head:
+        raise OptionError(
+            f"option '{option}': {path} is no PEM file, which Python's TLS needs. A Java key store becomes one with "
+            "`keytool -importkeystore -srckeystore <it> -destkeystore store.p12 -deststoretype PKCS12` and "
+            "`openssl pkcs12 -in store.p12 -out store.pem`",
+            format=FORMAT,
+            option=option,
+        )
+    return path
+
+
+def _without_user(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,0 +1,73 @@
+"""The framing: `00` and four bytes of schema id before the datum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kvformat.registry.error_codes import ErrorCode
+
+PREFIX = 5
+"""Bytes before the datum."""
+
+_GUID_MAGIC = 1
+_ELSEWHERE = (
+    ". Confluent's serializers can also put the id or a GUID of the schema into the record's headers, which is not "
+    "read here: set the producer's 'value.schema.id.serializer' (or 'key....') to "
+    "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer"
+)
+
+
+def prefix(schema_id: int) -> bytes:
+    """What stands before the datum."""
+    return b"\0" + schema_id.to_bytes(4, "big", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The schema ids of messages. good: which messages have one. magic, lengths: first byte and size of each."""
+
+    ids: npt.NDArray[np.int32]
+    good: npt.NDArray[np.bool_]
+    present: npt.NDArray[np.bool_]
+    magic: npt.NDArray[np.uint8]
+    lengths: npt.NDArray[np.int64]
+
+    def errors(self) -> npt.NDArray[np.object_]:
+        """Why messages that are there have no id; None for all others."""
+        errors = np.full(len(self.ids), None, dtype=object)
+        for row in np.flatnonzero(self.present & ~self.good).tolist():
+            magic, length = int(self.magic[row]), int(self.lengths[row])
+            if length and magic == _GUID_MAGIC:
+                reason = (
+                    "the message begins with 01, before the GUID of a schema; only 00 and an id is read" + _ELSEWHERE
+                )
+            elif length and magic:
+                reason = f"Unknown data format. Magic number does not match: {magic:02x}, not 00" + _ELSEWHERE
+            else:
+                reason = f"the message has {length} bytes, fewer than the {PREFIX} of 00 and a schema id"
+            errors[row] = ErrorCode.MALFORMED.marked(reason)
+        return errors
+
+
+def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Frames:
+    """The first five bytes of every message of a binary array; `present` are those that are not null."""
+    _, offsets_buffer, data_buffer = messages.buffers()
+    count = len(messages)
+    if not count:
+        return Frames(np.zeros(0, np.int32), present, present, np.zeros(0, np.uint8), np.zeros(0, np.int64))
+    offsets = np.frombuffer(offsets_buffer, np.int32)[messages.offset : messages.offset + count + 1].astype(np.int64)
+    data = np.frombuffer(data_buffer or b"", np.uint8)
+    if len(data) < PREFIX:
+        data = np.zeros(PREFIX, np.uint8)  # nothing is long enough, but the gathers below want bytes
+    starts, lengths, long = offsets[:-1], np.diff(offsets), present
+    if not present.all() or lengths.min() < PREFIX:
+        lengths = np.where(present, lengths, 0)
+        long = lengths >= PREFIX
+        starts = np.minimum(starts, len(data) - PREFIX)  # only those that are too short are moved
+    ids = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))[starts + 1].astype(np.int32)
+    magic = data[np.minimum(offsets[:-1], len(data) - 1)] if long is not present else data[starts]
+    return Frames(ids, long & (magic == 0), present, magic, lengths)

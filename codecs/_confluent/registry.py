@@ -1,0 +1,128 @@
+"""What is asked of a registry, and a registry that is a folder."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import json
+import traceback
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
+from kvformat.registry.errors import SchemaRegistryError
+
+_LONGEST_TEXT = 1000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A registry's answer that is no schema or id: why not."""
+
+    reason: str
+
+
+class SchemaRegistry(abc.ABC):
+    """What is asked of a registry. Every method raises `SchemaRegistryError` when there is no answer."""
+
+    @abc.abstractmethod
+    def schema(self, schema_id: int) -> str | Refused:
+        """The text of a schema, with the schemas it refers to written into it."""
+
+    @abc.abstractmethod
+    def register(self, subject: str, text: str) -> int | Refused:
+        """The id of a schema, which is registered under the subject if it was not."""
+
+    @abc.abstractmethod
+    def lookup(self, subject: str, text: str) -> int | Refused:
+        """The id of a schema that is registered under the subject."""
+
+    @abc.abstractmethod
+    def latest(self, subject: str) -> tuple[int, str] | Refused:
+        """Id and text of the subject's latest schema."""
+
+
+def shortened(text: str) -> str:
+    """A text of a server, which may be a whole page, as it stands in an error."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return f"{text[: _LONGEST_TEXT // 2]} ... {text[-_LONGEST_TEXT // 2 :]}"
+
+
+def shown_cause(settings: RegistrySettings, cause: Exception) -> Exception | None:
+    """The exception to chain, unless it holds a secret: what a traceback prints of it, or what it is chained to."""
+    texts = traceback.format_exception(cause)
+    link: BaseException | None = cause
+    while link is not None:
+        texts.append(repr(vars(link)))
+        link = link.__cause__ or link.__context__
+    told = "".join(texts)
+    return cause if settings.scrubbed(told) == told else None
+
+
+def unanswered(
+    settings: RegistrySettings, why: str, *, schema_id: int | None = None, subject: str | None = None
+) -> SchemaRegistryError:
+    """The error of a registry that gave no answer, or none that can be used."""
+    reason = shortened(settings.scrubbed(why))
+    return SchemaRegistryError(
+        f"format '{FORMAT}': the schema registry at {settings.shown_url} gave no usable answer about {reason}. "
+        "No message is at fault and none was read or written; try again when the registry is back",
+        format=FORMAT,
+        reason=reason,
+        url=settings.shown_url,
+        schema_id=schema_id,
+        subject=subject,
+    )
+
+
+class Folder(SchemaRegistry):
+    """`<id>.avsc` files; it knows no subjects."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        self._settings = settings
+        path = settings.url.removeprefix("file:")
+        self._folder = Path(urllib.parse.unquote(path.removeprefix("//")))
+
+    def schema(self, schema_id: int) -> str | Refused:
+        file = self._folder / f"{schema_id}.avsc"
+        with self._asked(schema_id=schema_id):
+            if not self._folder.is_dir():
+                raise FileNotFoundError(f"no folder {self._folder}")
+            return file.read_text("utf-8") if file.is_file() else Refused(f"there is no file {file.name}")
+
+    def register(self, subject: str, text: str) -> int | Refused:
+        with self._asked(subject=subject):
+            while True:
+                known = self.lookup(subject, text)
+                if isinstance(known, int):
+                    return known
+                schema_id = max(self._all(), default=0) + 1
+                with contextlib.suppress(FileExistsError), open(self._folder / f"{schema_id}.avsc", "x") as file:
+                    file.write(text)
+
+    def lookup(self, subject: str, text: str) -> int | Refused:
+        wanted = json.loads(text)
+        with self._asked(subject=subject):
+            for schema_id, file in sorted(self._all().items()):
+                with contextlib.suppress(ValueError):  # a file that is being written
+                    if json.loads(file.read_text("utf-8")) == wanted:
+                        return schema_id
+        return Refused(f"no file in {self._folder} holds the schema {text}")
+
+    def latest(self, subject: str) -> tuple[int, str] | Refused:
+        return Refused("a folder knows no subjects, and so no latest version of one")
+
+    def _all(self) -> dict[int, Path]:
+        if not self._folder.is_dir():
+            raise FileNotFoundError(f"no folder {self._folder}")
+        return {int(f.stem): f for f in self._folder.glob("*.avsc") if f.stem.isascii() and f.stem.isdigit()}
+
+    @contextlib.contextmanager
+    def _asked(self, *, schema_id: int | None = None, subject: str | None = None) -> Iterator[None]:
+        try:
+            yield
+        except OSError as cause:
+            raise unanswered(self._settings, str(cause), schema_id=schema_id, subject=subject) from cause

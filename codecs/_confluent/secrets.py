@@ -1,0 +1,58 @@
+"""Credentials in texts of servers, proxies and libraries, in every form in which those may repeat them."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import urllib.parse
+from collections.abc import Iterable, Iterator
+
+_MASK = "******"
+_SHORT = 4  # a secret of fewer characters is only looked for as a word, or it would blank out parts of others
+_AGAIN = 2  # how many times over an answer may be quoted: a header in JSON in the repr of bytes
+_WORD = re.compile(r"[^\s,\"']+")
+_AUTHORIZATION = re.compile(r"\b(Basic|Bearer)(\s+|%20|\+)(?=\S{0,99}[\d=._-])[\w.~+/=%-]{8,}", re.IGNORECASE)
+
+
+def scrubbed(text: str, secrets: Iterable[str]) -> str:
+    """A text without these secrets, the credentials of an Authorization header and those in URLs."""
+    forms = {form for secret in secrets for form in _forms(secret)}
+    if forms:
+        longest_first = sorted(forms, key=len, reverse=True)
+        text = re.sub("|".join(map(_pattern, longest_first)), _MASK, text, flags=re.IGNORECASE)
+    text = _AUTHORIZATION.sub(rf"\1\2{_MASK}", text)
+    return _WORD.sub(_without_userinfo, text)
+
+
+def _forms(secret: str) -> set[str]:
+    """A secret as it stands and in base64, quoted as JSON, Python, URLs and HTML do it, also one in the other."""
+    forms = {secret}
+    for encoded in (base64.b64encode(secret.encode()), base64.urlsafe_b64encode(secret.encode())):
+        forms |= {encoded.decode(), encoded.decode().rstrip("=")}
+    for _ in range(_AGAIN):
+        forms |= {quoted for form in forms for quoted in _quoted(form)}
+    return forms - {""}
+
+
+def _quoted(text: str) -> Iterator[str]:
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield text.replace("/", r"\/")
+    yield repr(text)[1:-1]
+    yield repr(text.encode())[2:-1]
+    yield urllib.parse.quote(text)
+    yield urllib.parse.quote(text, safe="")
+    yield urllib.parse.quote_plus(text)
+    yield html.escape(text)
+
+
+def _pattern(form: str) -> str:
+    return re.escape(form) if len(form) >= _SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
+
+
+def _without_userinfo(word: re.Match[str]) -> str:
+    head, mark, rest = word[0].partition("://")
+    _, at, host = rest.rpartition("@")
+    return f"{head}{mark}{_MASK}{at}{host}" if at else word[0]

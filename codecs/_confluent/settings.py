@@ -1,0 +1,57 @@
+"""Where a registry is, how to talk to it, and what of that must not be shown."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kvformat.codecs._confluent.secrets import scrubbed
+from kvformat.registry.errors import OptionError
+from kvformat.registry.options import without_userinfo
+
+FORMAT = "avro-confluent"
+_SECRET_WORDS = ("password", "passwd", "secret", "token", "user.info", "jaas")
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """Where a registry is and how to talk to it. `properties` are those of Confluent's Java client."""
+
+    url: str = field(repr=False)
+    properties: tuple[tuple[str, str], ...] = field(repr=False, default=())
+    timeout: float = 30.0
+    retries: int = 3
+    backoff: float = 0.5
+
+    @property
+    def shown_url(self) -> str:
+        """The url without user and password."""
+        return without_userinfo(self.url)
+
+    def check_authentication(self) -> None:
+        """Raise `OptionError` for two ways of authentication at once."""
+        properties = dict(self.properties)
+        if properties.get("basic.auth.credentials.source") and properties.get("bearer.auth.credentials.source"):
+            raise OptionError(
+                "Only one of 'basic-auth.credentials-source' and 'bearer-auth.credentials-source' may be specified",
+                format=FORMAT,
+                option="bearer-auth.credentials-source",
+            )
+
+    def scrubbed(self, text: str) -> str:
+        """A text of a library or a server without the secrets of these settings."""
+        return scrubbed(text, self._secrets())
+
+    def _secrets(self) -> Iterator[str]:
+        values = [value for key, value in self.properties if any(word in key.lower() for word in _SECRET_WORDS)]
+        for text in (self.url, *(value for _, value in self.properties)):
+            values += [userinfo(url) for url in text.split(",") if "://" in url]
+        for value in values:
+            yield from (part for part in (value, value.partition(":")[2]) if part)
+
+
+def userinfo(url: str) -> str:
+    """`user:password` of an url, empty without one."""
+    authority = urllib.parse.urlsplit(url).netloc
+    return urllib.parse.unquote(authority.rpartition("@")[0])

@@ -10,8 +10,8 @@ import codecs
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,11 @@ import pyarrow as pa
 from kvformat.codecs import _charset_tables
 from kvformat.registry.errors import did_you_mean
 
+_Numbers: TypeAlias = np.ndarray[Any, Any]
+
 _BAD = "\ufffd"
+_PIECE = 1 << 16  # bytes that are converted in one go, more than two characters
+_LONGEST = 4  # bytes of a character, in any charset
 _UTF16 = ("UTF-16", "UTF-16BE", "UTF-16LE", "x-UTF-16LE-BOM")
 _JACKSON_BLOCK = 2 * 4000  # bytes of UTF-16
 _UTF32 = ("UTF-32", "UTF-32BE", "UTF-32LE", "X-UTF-32BE-BOM", "X-UTF-32LE-BOM")
@@ -85,38 +89,39 @@ class _SingleByte(Charset):
         if self._same_bytes(messages):
             return messages.view(pa.string())
         offsets, data = _content(messages)
-        text = self._decode_one(data.tobytes()).encode()
-        return _rebuilt(messages, pa.string(), _running(self._sizes[data])[offsets], text)
+        pieces = ((at, min(at + _PIECE, len(data))) for at in range(0, len(data), _PIECE))
+        converted = _converted(
+            offsets, data, pieces, lambda piece: self._decode_one(piece.tobytes()).encode(), self._sizes.__getitem__
+        )
+        return _rebuilt(messages, pa.string(), *converted)
 
     def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
         if self._same_bytes(texts):
             return texts.view(pa.binary())
         offsets, data = _content(texts)
-        begins = (data & 0xC0) != 0x80
-        if not begins[offsets[offsets < len(data)]].all():
+        if not _begins(data[offsets[offsets < len(data)]]).all():
             return super().encode(texts)  # a text begins within a character: it is no valid UTF-8
         try:
-            text = data.tobytes().decode()
+            converted = _converted(
+                offsets, data, _characters(data), lambda piece: self._encode_one(piece.tobytes().decode()), _begins
+            )
         except UnicodeDecodeError:
             return super().encode(texts)
-        return _rebuilt(texts, pa.binary(), _running(begins)[offsets], self._encode_one(text))
+        return _rebuilt(texts, pa.binary(), *converted)
 
 
 class _Chars(dict[bytes, str]):
-    """Characters by their bytes; bytes that are none are U+FFFD."""
+    """Characters by their bytes; bytes that are none are U+FFFD, and kept if they are few enough."""
 
     def __missing__(self, data: bytes) -> str:
-        return _BAD
+        return self.setdefault(data, _BAD) if len(data) <= 2 else _BAD
 
 
 class _Gb18030Chars(_Chars):
     """As above, with the four-byte sequences of GB18030, which are computed."""
 
     def __missing__(self, data: bytes) -> str:
-        try:
-            return data.decode("gb18030") if len(data) == 4 else _BAD
-        except UnicodeDecodeError:
-            return _BAD
+        return _python_char(data, "gb18030") if len(data) == 4 else super().__missing__(data)
 
 
 class _Encoded(dict[int, bytes]):
@@ -177,7 +182,7 @@ def _charset(name: str) -> Charset:
     pattern = _pattern(entry, chars)
     return Charset(
         name,
-        lambda data: "".join(map(chars.__getitem__, pattern.findall(data))),
+        lambda data: _joined(pattern, chars.__getitem__, data),
         lambda text: codecs.charmap_encode(text, "strict", encoded)[0],
         ascii=ascii,
     )
@@ -215,10 +220,7 @@ def _sequences(entry: dict[str, Any]) -> Iterator[tuple[bytes, str]]:
 
 
 def _python_char(data: bytes, base: str) -> str:
-    try:
-        text = data.decode(base)
-    except UnicodeDecodeError:
-        return _BAD
+    text = data.decode(base, "replace")
     return text if len(text) == 1 else _BAD
 
 
@@ -265,7 +267,7 @@ def utf16_text(data: bytes, codec: str) -> str:
         return data.decode(codec)
     except UnicodeDecodeError:
         pattern = rb".[\xd8-\xdb].{0,2}|..?" if codec == "utf-16-le" else rb"[\xd8-\xdb].{1,3}|..?"
-        return "".join(_python_char(unit, codec) for unit in re.findall(pattern, data, re.DOTALL))
+        return _joined(re.compile(pattern, re.DOTALL), lambda unit: _python_char(unit, codec), data)
 
 
 def utf32_text(data: bytes, codec: str) -> tuple[str, bool]:
@@ -295,8 +297,9 @@ def _utf32(name: str, data: bytes) -> str:
     try:
         return data.decode("utf-32-le" if little else "utf-32-be")
     except UnicodeDecodeError:
-        codes = np.frombuffer(data, "<u4" if little else ">u4", len(data) // 4).tolist()
-    text = "".join(chr(code) if code <= 0x10FFFF else _BAD for code in codes) + (_BAD if len(data) % 4 else "")
+        codes = np.frombuffer(data, "<u4" if little else ">u4", len(data) // 4)
+    numbers = np.where(codes <= 0x10FFFF, codes, ord(_BAD)).astype("<u4").tobytes()
+    text = numbers.decode("utf-32-le", "surrogatepass") + (_BAD if len(data) % 4 else "")
     # Java takes surrogates here: two that fit are a character, one alone is written as "?".
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return joined.encode("utf-8", "replace").decode()
@@ -317,7 +320,57 @@ def java_text(data: bytes) -> str:
         return _SURROGATE.sub(_BAD.encode(), data).decode(errors="replace")
 
 
-def _content(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _joined(pattern: re.Pattern[bytes], text: Callable[[bytes], str], data: bytes) -> str:
+    """The texts of all sequences that a pattern cuts bytes into: piece by piece, as a list of all would be huge."""
+    texts, at = [], 0
+    while at < len(data):
+        end = at + _PIECE
+        sequences = pattern.findall(data, at, end)
+        while end < len(data) and end > at + _PIECE - _LONGEST:
+            end -= len(sequences.pop())  # more bytes might make another sequence of these
+        texts.append("".join(map(text, sequences)))
+        at = end
+    return "".join(texts)
+
+
+def _converted(
+    offsets: _Numbers,
+    data: _Numbers,
+    pieces: Iterable[tuple[int, int]],
+    convert: Callable[[_Numbers], bytes],
+    sizes: Callable[[_Numbers], _Numbers],
+) -> tuple[_Numbers, bytearray]:
+    """Bytes in another encoding, and where the values in them now begin.
+
+    `pieces` says where to cut, so that what is needed for each byte is needed for one piece at a time; `sizes` is how
+    many bytes each byte of a piece becomes.
+    """
+    places, converted = np.empty(len(offsets), np.int64), bytearray()
+    for at, end in pieces:
+        here = slice(*np.searchsorted(offsets, (at, end)))
+        places[here] = len(converted) + _running(sizes(data[at:end]))[offsets[here] - at]
+        converted += convert(data[at:end])
+    places[np.searchsorted(offsets, len(data)) :] = len(converted)
+    return places, converted
+
+
+def _begins(data: _Numbers) -> _Numbers:
+    """Which bytes of UTF-8 begin a character."""
+    return (data & 0xC0) != 0x80
+
+
+def _characters(data: _Numbers) -> Iterator[tuple[int, int]]:
+    """Pieces of UTF-8 that end where a character does; of what is no UTF-8, anywhere."""
+    at = 0
+    while at < len(data):
+        end = min(at + _PIECE, len(data))
+        while end < len(data) and end > at + _PIECE - _LONGEST and not _begins(data[end]):
+            end -= 1
+        yield at, end
+        at = end
+
+
+def _content(values: pa.Array) -> tuple[_Numbers, _Numbers]:
     """The offsets, from zero on, and the bytes of a binary or string array that is not empty."""
     _, offsets, data = values.buffers()
     places = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
@@ -325,12 +378,12 @@ def _content(values: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, An
     return places - places[0], content
 
 
-def _running(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _running(sizes: _Numbers) -> _Numbers:
     """Where each of some sizes begins, and where the last ends."""
     return np.concatenate(([0], np.cumsum(sizes)))
 
 
-def _rebuilt(values: pa.Array, type: pa.DataType, offsets: np.ndarray[Any, Any], data: bytes) -> pa.Array:
+def _rebuilt(values: pa.Array, type: pa.DataType, offsets: _Numbers, data: bytearray) -> pa.Array:
     """An array of other bytes at other offsets, null where `values` is null."""
     if offsets[-1] > np.iinfo(np.int32).max:
         raise pa.ArrowCapacityError(f"the text of a batch has {offsets[-1]} bytes, more than an array can hold")

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
+import random
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs import _charsets
 from kvformat.codecs._charsets import charset
+from kvformat.codecs._json import charsets as json_charsets
 
 DECODED = [  # what OpenJDK 17's `new String(bytes, charset)` answered
     ("US-ASCII", "41ff80", "A\ufffd\ufffd"),
@@ -228,3 +236,105 @@ def test_a_near_miss_gets_a_hint() -> None:
 def test_a_charset_that_is_not_served_says_so(name: str) -> None:
     with pytest.raises(LookupError, match=r"but it is not served here\. Served are "):
         charset(name)
+
+
+# --- long messages ---------------------------------------------------------------------------------------
+
+_MULTI_BYTE = ("GB18030", "GBK", "Big5", "Shift_JIS", "EUC-JP", "EUC-KR", "UTF-16", "UTF-16LE")
+_LONG = 200_000
+
+
+@pytest.mark.parametrize("name", [*_MULTI_BYTE, "windows-1252", "IBM037", "UTF-32"])
+@pytest.mark.parametrize("seed", range(3))
+def test_pieces_make_no_difference(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a message is cut changes nothing: pieces of some bytes as of the whole message."""
+    rng = random.Random(f"{name} {seed}")
+    lengths = [0, 1, 2, 3, 4, *(rng.randrange(60) for _ in range(30))]
+    data = [rng.randbytes(length) for length in lengths] + ["aé價格😀\ue000".encode() * 9, None]
+    messages = pa.array(data, pa.binary())[1:]
+    monkeypatch.setattr(_charsets, "_PIECE", 1 << 20)
+    texts = charset(name).decode(messages)
+    encoded = charset(name).encode(texts)
+    for piece in (8, 9, 10, 11, 13, 64):
+        monkeypatch.setattr(_charsets, "_PIECE", piece)
+        assert charset(name).decode(messages).equals(texts)
+        assert charset(name).encode(texts).equals(encoded)
+
+
+@pytest.mark.parametrize("unit", ["é", "a", "價", "😀", "\x80"])
+def test_a_long_text_of_one_byte_a_character(unit: str) -> None:
+    for name in ("windows-1252", "ISO-8859-1", "IBM037"):
+        one = charset(name)
+        values = [unit * _LONG, None, "", unit * 5, unit * _LONG]
+        messages = one.encode(pa.array(values, pa.string()))
+        assert messages.to_pylist() == [None if value is None else one._encode_one(value) for value in values]
+        texts = one.decode(messages)
+        assert texts.to_pylist() == [None if m is None else one._decode_one(m) for m in messages.to_pylist()]
+
+
+def test_long_bytes_that_are_no_utf8_are_encoded() -> None:
+    for data in (b"\x80" * _LONG, b"a" * _LONG + b"\xc3", b"a\xc3" * _LONG):
+        texts = pa.array([data, b"b"], pa.binary()).view(pa.string())
+        expected = data.decode("ascii", "replace").encode("latin-1", "replace")
+        assert charset("ISO-8859-1").encode(texts).to_pylist() == [expected, b"b"]
+
+
+def _peak(call: Callable[[], object]) -> int:
+    """The most bytes that Python and numpy hold while something is done."""
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "times"),
+    [
+        ("windows-1252", b"\xe9a", 4),
+        ("IBM037", b"\x81", 4),
+        *((name, b"\xff", 10) for name in _MULTI_BYTE[:6]),
+        ("GB18030", b"\x84\x31\xa5\x30", 10),
+        ("UTF-16LE", b"\0\xd8a\0", 10),
+        ("UTF-32", b"\0\0\xd8\1", 10),
+    ],
+)
+def test_memory_is_a_few_times_the_message(name: str, unit: bytes, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_charsets, "_PIECE", 1 << 12)
+    found, size = charset(name), 200_000
+    found.decode(pa.array([unit * 2]))  # the tables are made now
+    messages = pa.array([unit * (size // len(unit))])
+    assert _peak(lambda: found.decode(messages)) < times * size
+    texts = found.decode(messages)
+    if name in ("windows-1252", "IBM037"):
+        assert _peak(lambda: found.encode(texts)) < times * size
+
+
+@pytest.mark.parametrize("unit", [b"\0\0\xd8\1", b"\0\0\0\\\0\0\xd8\1"])
+def test_halves_of_characters_in_json_are_gone_over_once(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = 0
+
+    class Counted(str):
+        __slots__ = ()
+
+        def __getitem__(self, place: Any) -> str:
+            nonlocal looked_at
+            found = str.__getitem__(self, place)
+            looked_at += len(found)
+            return found
+
+    def escaped(fault: UnicodeError) -> tuple[str, int]:
+        nonlocal looked_at
+        assert isinstance(fault, UnicodeEncodeError)
+        looked_at += fault.end - fault.start
+        fault.object = Counted(fault.object)
+        return json_charsets._escape_halves(fault)
+
+    works = []
+    codecs.register_error("tests.halves", escaped)
+    monkeypatch.setattr(json_charsets, "_HALVES", "tests.halves")
+    for count in (1000, 4000):
+        looked_at = 0
+        json_charsets.recoded(b"\0\0\0{" + unit * count)
+        works.append(looked_at)
+    assert works[1] < 5 * works[0]

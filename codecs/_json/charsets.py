@@ -98,12 +98,15 @@ def recoded(message: bytes) -> tuple[bytes, bool]:
     return text.encode("utf-8", _HALVES), malformed
 
 
-def _escape_half(fault: UnicodeError) -> tuple[str, int]:
+def _escape_halves(fault: UnicodeError) -> tuple[str, int]:
     assert isinstance(fault, UnicodeEncodeError)
-    before = fault.object[: fault.start]
-    if (len(before) - len(before.rstrip("\\"))) % 2:
-        return "?", fault.start + 1  # a backslash before it makes it an escape that there is not
-    return f"\\u{ord(fault.object[fault.start]):04x}", fault.start + 1
+    escapes = [f"\\u{ord(half):04x}" for half in fault.object[fault.start : fault.end]]
+    at = fault.start
+    while at and fault.object[at - 1] == "\\":
+        at -= 1
+    if (fault.start - at) % 2:
+        escapes[0] = "?"  # a backslash before it makes it an escape that there is not
+    return "".join(escapes), fault.end
 
 
-codecs.register_error(_HALVES, _escape_half)
+codecs.register_error(_HALVES, _escape_halves)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs._avro import Decoded, Rules, decode, decode_mixed, encode
+from kvformat.codecs._avro.resolve import _Resolver
 from tests.avro_cases import MANY, array, error, read, record, schema_of
 from tests.avro_mutation import shown
 from tests.avro_random import Maker, written
@@ -166,6 +167,95 @@ def test_resolution(writer: Any, reader: Any, message: str, value: Any) -> None:
 )
 def test_what_does_not_resolve_is_an_error_of_its_messages(writer: Any, reader: Any, message: str, reason: str) -> None:
     assert reason in error(message, writer, reader)
+
+
+# --- names -----------------------------------------------------------------------------------------------
+
+
+def _named(name: str, **more: Any) -> dict[str, Any]:
+    return {"type": "enum", "name": name, "symbols": ["A", "B"], **more}
+
+
+def _fixed(name: str, size: int = 1) -> dict[str, Any]:
+    return {"type": "fixed", "name": name, "size": size}
+
+
+def _rec(name: str, *types: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": f"f{i}", "type": t} for i, t in enumerate(types)]}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "message", "value"),
+    [  # without its namespace, where the reader has no union
+        (_named("a.E"), _named("b.E"), "02", "B"),
+        (_fixed("a.F"), _fixed("F"), "61", b"a"),
+        (["null", _named("a.E")], _named("b.E"), "0202", "B"),
+        (_rec("R", _fixed("a.F")), _rec("S", _fixed("b.F")), "61", {"f0": b"a"}),
+        # and where both have unions that are the same but for namespaces: branch by branch
+        (["null", _named("a.E")], ["null", _named("b.E")], "0202", "B"),
+        ([_named("a.E"), "null"], [_named("b.E", default="A"), "null"], "0002", "B"),
+        (["null", _fixed("a.F")], ["null", _fixed("b.F")], "0261", b"a"),
+        (
+            [_fixed("a.F"), _fixed("b.F")],
+            [_fixed("c.F"), _fixed("d.F")],
+            "0261",
+            {"c.F": None, "d.F": b"a"},
+        ),
+        (
+            ["null", _rec("a.R", _named("a.E")), _rec("b.R", _named("b.E"))],
+            ["null", _rec("c.R", _named("c.E")), _rec("d.R", _named("d.E"))],
+            "0402",
+            {"c.R": None, "d.R": {"f0": "B"}},
+        ),
+        (
+            _rec("a.R", ["null", {"type": "map", "values": ["null", _fixed("a.F")]}]),
+            _rec("b.R", ["null", {"type": "map", "values": ["null", _fixed("b.F")]}]),
+            "0202026b026100",
+            {"f0": [("k", b"a")]},
+        ),
+        (
+            ["null", _rec("a.R", "int", _named("a.E"))],
+            ["null", _rec("b.R", "int", _named("b.E"))],
+            "020602",
+            {"f0": 3, "f1": "B"},
+        ),
+        # by the full name, or one of the reader's aliases, into any other union
+        (_named("a.E"), ["null", _named("a.E")], "02", "B"),
+        (_named("a.E"), ["null", _named("b.F", aliases=["a.E"])], "02", "B"),
+        (["null", _named("a.E"), "int"], ["null", _named("a.E")], "0202", "B"),
+    ],
+)
+def test_names_of_enums_and_fixed(writer: Any, reader: Any, message: str, value: Any) -> None:
+    assert read(message, writer, reader) == value
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "message"),
+    [
+        (_named("a.E"), _named("a.F"), "02"),
+        (_named("a.E"), ["null", _named("b.E")], "02"),
+        (_fixed("a.F"), ["null", _fixed("b.F")], "61"),
+        (["null", _named("a.E")], [_named("b.E"), "null"], "0202"),
+        (["null", _named("a.E"), "int"], ["null", _named("b.E")], "0202"),
+        (["null", _named("a.E"), "int"], ["null", _named("b.E"), "long"], "0202"),
+        (["null", _named("a.E")], ["null", _named("b.E", symbols=["A", "B", "C"])], "0202"),
+        (["null", _fixed("a.F", 1)], ["null", _fixed("b.F", 2)], "0261"),
+        (["null", _rec("R", "int"), _fixed("a.F")], ["null", _rec("R", "long"), _fixed("b.F")], "0461"),
+    ],
+)
+def test_names_of_enums_and_fixed_that_are_others(writer: Any, reader: Any, message: str) -> None:
+    assert "Found" in error(message, writer, reader)
+
+
+def test_unions_in_records_that_hold_themselves_pair_off() -> None:
+    def tree(space: str) -> Any:
+        leaf = {"type": "enum", "name": f"{space}.E", "symbols": ["A", "B"]}
+        own = {"type": "array", "items": ["null", f"{space}.R"]}
+        return _rec(f"{space}.R", ["null", leaf], own)
+
+    w, r = schema_of(tree("a")), schema_of(tree("b"))
+    assert _Resolver(w, r, Rules())._equivalent(w, r, {})
+    assert not _Resolver(w, r, Rules())._equivalent(w, schema_of(_rec("b.R", ["null", "int"])), {})
 
 
 def test_what_does_not_resolve_harms_only_who_has_it() -> None:

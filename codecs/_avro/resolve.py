@@ -2,12 +2,13 @@
 
 Rules: "Schema Resolution" of the Avro specification as Java's library has it (`org.apache.avro.Resolver`): a part
 that does not match is an error only for the messages that have it. A record's name never counts, that of an enum or
-a fixed does, without its namespace; a record finds its branch in a reader's union by name, then by its fields.
+a fixed does, without its namespace. Two unions that are the same but for namespaces pair off, branch by branch; into
+any other union of the reader an enum or a fixed finds its branch by its full name, a record by that or by its fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -182,6 +183,9 @@ class _Resolver:
         return self._known[key]
 
     def _resolve(self, w: Schema, r: Schema) -> Action:
+        if w.type == "union" and self._equivalent(w, r, {}):
+            pairs = zip(w.branches, r.branches, strict=True)
+            return Branches(tuple(self._into(r, mine, self.resolve(theirs, mine)) for theirs, mine in pairs))
         if w.type == "union":
             return Branches(tuple(self.resolve(branch, r) for branch in w.branches))
         if r.type == "union":
@@ -239,6 +243,11 @@ class _Resolver:
         """The name without its namespace, which is all that counts for an enum or a fixed outside of a union."""
         return self._name(w).rpartition(".")[2]
 
+    def _field_names(self, w: Schema) -> list[str]:
+        """The names of a record's fields, by the reader's aliases."""
+        renamed = self._fields.get(self._name(w), {}) if w.fields else {}
+        return [renamed.get(f.name, f.name) for f in w.fields]
+
     # --- kinds ------------------------------------------------------------------------------------------
 
     def _number(self, w: Schema, r: Schema) -> Action:
@@ -264,8 +273,7 @@ class _Resolver:
         return Symbol(tuple(symbol if symbol in r.symbols else r.default for symbol in w.symbols), w.symbols)
 
     def _record(self, w: Schema, r: Schema) -> Action:
-        renamed = self._fields.get(self._name(w), {}) if w.fields else {}
-        named = [(renamed.get(f.name, f.name), f) for f in w.fields]
+        named = list(zip(self._field_names(w), w.fields, strict=True))
         written = {name for name, _ in named}
         if len(written) < len(named):
             return self._mismatch(w, r, ", an alias of which gives two fields one name")
@@ -291,9 +299,33 @@ class _Resolver:
         branch = self._same_branch(w, r) or self._promoted_branch(w, r)
         if branch is None:
             return self._mismatch(w, r)
-        action = self.resolve(w, branch)
+        return self._into(r, branch, self.resolve(w, branch))
+
+    def _into(self, r: Schema, branch: Schema, action: Action) -> Action:
+        """What becomes a value of a branch, as what becomes one of the union."""
         plain = branch.type == "null" or r.optional is not None or len(r.branches) == 1
         return action if plain or isinstance(action, Fail) else Into(branch.full_name, action)
+
+    def _equivalent(self, w: Schema, r: Schema, seen: dict[tuple[int, int], bool]) -> bool:
+        """Whether schemas are the same but for namespaces, aliases, defaults and logical types (`unionEquiv`)."""
+        if w.type != r.type or (w.type in NAMED and self._short_name(w) != r.name):
+            return False
+        if w.type == "record":
+            key = id(w), id(r)
+            if key not in seen:
+                seen[key] = True  # what a record has of itself in it speaks for it
+                seen[key] = self._field_names(w) == [f.name for f in r.fields] and self._all_equivalent(
+                    [f.schema for f in w.fields], [f.schema for f in r.fields], seen
+                )
+            return seen[key]
+        return (
+            w.size == r.size
+            and w.symbols == r.symbols
+            and self._all_equivalent(list(w.children), list(r.children), seen)
+        )
+
+    def _all_equivalent(self, ws: Sequence[Schema], rs: Sequence[Schema], seen: dict[tuple[int, int], bool]) -> bool:
+        return len(ws) == len(rs) and all(self._equivalent(w, r, seen) for w, r in zip(ws, rs, strict=True))
 
     def _same_branch(self, w: Schema, r: Schema) -> Schema | None:
         alike = [branch for branch in r.branches if branch.type == w.type]

@@ -356,7 +356,8 @@ def _converted(
 
 def _begins(data: _Numbers) -> _Numbers:
     """Which bytes of UTF-8 begin a character."""
-    return (data & 0xC0) != 0x80
+    begins: _Numbers = (data & 0xC0) != 0x80
+    return begins
 
 
 def _characters(data: _Numbers) -> Iterator[tuple[int, int]]:

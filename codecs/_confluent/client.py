@@ -207,15 +207,15 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
     except OptionError:
         raise
     except Exception as caught:
-        cause = caught
+        failure = caught
     else:
         return client, Schema, ClientError
-    reason = shortened(settings.scrubbed(str(cause)))
+    reason = shortened(settings.scrubbed(str(failure)))
     raise OptionError(
         f"format '{FORMAT}': no client can be made for the schema registry at {settings.shown_url}: {reason}",
         format=FORMAT,
         reason=reason,
-    ) from shown_cause(settings, cause)
+    ) from shown_cause(settings, failure)
 
 
 def _limit(session: Any, seconds: float) -> None:

@@ -133,11 +133,28 @@ def is_client_property(key: str) -> bool:
     return key.startswith(_PROPERTIES)
 
 
+def is_secret(name: str) -> bool:
+    """Whether an option of this name holds a secret."""
+    return _SECRET.search(name.lower()) is not None
+
+
 def masked(key: str, value: Any, spec: Option | None = None) -> Any:
     """The value of an option as it may be shown."""
-    if _SECRET.search(key.lower()) or (spec is not None and spec.sensitive):
+    if is_secret(key) or (spec is not None and spec.sensitive):
         return _MASK
     return without_userinfo(value) if isinstance(value, str) else value
+
+
+_NAME_OF_OPTION = re.compile(
+    r"(?:connector|topic|format|(?:properties|key|value|scan|sink|ingestion|raw|json|csv|avro|avro-confluent|debezium-json|"
+    r"canal-json|maxwell-json|ogg-json)[.-][a-z0-9.-]+)",
+    re.IGNORECASE,
+)
+
+
+def shown_option(key: str) -> str:
+    """The name of an option as a broken text may show it: where a quote is missing, a value stands where names do."""
+    return f"option '{key}'" if len(key) < 80 and _NAME_OF_OPTION.fullmatch(key) else "an option"
 
 
 def parse(connector: str, key: str, given: Mapping[str, str]) -> Any:

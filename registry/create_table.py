@@ -22,27 +22,21 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal
 
-from kvformat.registry.ddl import Reader
+from kvformat.registry.connector_options import is_secret, shown_option
+from kvformat.registry.expressions import ExpressionReader
+from kvformat.registry.reserved_words import RESERVED_WORDS
 from kvformat.registry.types import FlinkField, FlinkType, quoted
 
-_OPERATOR = r"<>|!=|<=|>=|\|\||\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+|[<>(),:;=.+\-*/%\[\]{}?]"
-# What Flink and Spark spell alike but mean otherwise, or what exists in Flink only.
-_FLINK_ONLY = {
-    "PROCTIME": "processing time has no counterpart in a row; use current_timestamp() in a query",
-    "CURRENT_WATERMARK": "Spark SQL has no such function",
-    "TO_TIMESTAMP_LTZ": "Spark has it only for a number with precision 0 or 3, TO_TIMESTAMP_LTZ(n, 3)",
-}
-_RENAMED = {"TO_TIMESTAMP": "to_timestamp_ntz"}  # in Flink it gives a TIMESTAMP without time zone
-_EPOCHS = {"0": "timestamp_seconds", "3": "timestamp_millis"}  # TO_TIMESTAMP_LTZ by precision
-_DEPTH = {"(": 1, "[": 1, ")": -1, "]": -1}
-_SPARK_NAMES = {
-    "CHAR": "STRING",
-    "VARCHAR": "STRING",
-    "BINARY": "BINARY",
-    "VARBINARY": "BINARY",
-    "TIMESTAMP": "TIMESTAMP_NTZ",
-    "TIMESTAMP_LTZ": "TIMESTAMP_LTZ",
-}
+_OPERATOR = (
+    r"<>|!=|<=|>=|\|\||\d+[eE][+-]?\d+|\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[<>(),:;=.+\-*/%\[\]{}?]"
+)
+# Where options may begin in a text that is perhaps broken: at WITH, at a name in quotes before `=`, or where a double
+# quote follows `=`, as in JAAS.
+_OPTIONS = re.compile(
+    r"\bWITH\b(?!\s++(?:LOCAL|TIME)\b)|(?:'|(?<![\w.-]))(?P<name>[\w.-]++)'?+(?=\s*+=)|=\s*+\\?\"", re.IGNORECASE
+)
+_BARE_NAMES = ("connector", "format", "topic")
+_MOST_MILLIS = 2**63 - 1
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 
 ColumnKind = Literal["physical", "metadata", "computed"]
@@ -63,7 +57,7 @@ class Column:
     virtual: bool = False
     source: str = ""
     expression: str = ""
-    refused: str = ""
+    refused: str = field(default="", compare=False)  # it names a place in the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,28 +94,46 @@ def parse_create_table(text: str) -> TableDefinition:
     return _Statement(text).table()
 
 
-class _Statement(Reader):
+class _Statement(ExpressionReader):
     what = "CREATE TABLE"
-    token = re.compile(f"{_OPERATOR}|{Reader.token.pattern}")
+    token = re.compile(f"{_OPERATOR}|{ExpressionReader.token.pattern}")
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        for i, (token, following) in enumerate(zip(self.tokens, self.tokens[1:], strict=False)):
-            if token == "/" and following == "*" and self.places[i + 1] == self.places[i] + 1:
-                raise self.error("the comment is not closed", self.places[i])
-        self._columns: list[Column] = []
-        self._key: tuple[tuple[str, int], ...] | None = None
+    def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
+        self._options_at = _options_place(text, start, len(text) if end is None else end)
+        self._lines = [match.end() for match in re.finditer("\n", text)]
+        super().__init__(text, start, end)
+        self._columns: dict[str, Column] = {}
+        self._computed: dict[str, int] = {}  # by name, where the expression begins
+        self._metadata: dict[str, str] = {}  # by metadata key, the column
+        self._key: dict[str, int] | None = None
         self._watermark: tuple[Watermark, int] | None = None
 
     def where(self, place: int) -> str:
         """Line and column, both from 1."""
-        line = self.text.count("\n", 0, place) + 1
-        return f"line {line}, column {place - self.text.rfind(chr(10), 0, place)}"
+        line = bisect.bisect(self._lines, place)
+        return f"line {line + 1}, column {place - (self._lines[line - 1] if line else 0) + 1}"
 
     def near(self, place: int) -> str:
-        """Nothing of the options is shown: there are passwords among them."""
-        in_options = any(token.upper() == "WITH" for token in self.tokens[: bisect.bisect(self.places, place)])
-        return "" if in_options else super().near(place)
+        """The text around a place, but nothing of the options: there are passwords among them."""
+        if place >= self._options_at:
+            return ""
+        before, behind = self.text[max(self.start, place - 30) : place], min(place + 30, self.end, self._options_at)
+        return f": {f'{before} ⟨here⟩ {self.text[place:behind]}'.strip()}"
+
+    def shown(self) -> str:
+        """The next token, if it is none of the options."""
+        return "something else" if self.peek() and self.place() >= self._options_at else super().shown()
+
+    def unreadable(self, place: int) -> str:
+        """Why there is no token, without what is there."""
+        hidden = place >= self._options_at and self.text[place] not in "'`"
+        return "unexpected character" if hidden else super().unreadable(place)
+
+    def name(self) -> str:
+        """A name; what Flink reserves must stand in backticks."""
+        if self.word() in RESERVED_WORDS:
+            raise self.error(f"{self.shown()} is a reserved word: as a name it needs backticks")
+        return super().name()
 
     def table(self) -> TableDefinition:
         self.need("CREATE")
@@ -138,19 +150,20 @@ class _Statement(Reader):
             if not self.skip(","):
                 break
         self.need(")")
+        self._read_expressions()
         if self.skip("COMMENT"):
-            self._string("a comment")
+            self.quoted_text("a comment")
         partition_keys = self._names() if self.skip("PARTITIONED", "BY") else ()
         options = self._options() if self.skip("WITH") else {}
         if self.word() in ("AS", "LIKE"):
             raise self.error(f"CREATE TABLE ... {self.word()} needs a catalog; write the columns out")
         self.skip(";")
         if self.peek():
-            raise self.error(f"expected the end, found {self.peek()!r} (one statement at a time)")
+            raise self.error(f"expected the end, found {self.shown()} (one statement at a time)")
         return self._checked(
             TableDefinition(
                 ".".join(name),
-                tuple(self._columns),
+                tuple(self._columns.values()),
                 options,
                 partition_keys=tuple(name for name, _ in partition_keys),
             ),
@@ -165,7 +178,7 @@ class _Statement(Reader):
     def _checked(self, table: TableDefinition, partition_keys: tuple[tuple[str, int], ...]) -> TableDefinition:
         """The table with its key and watermark, whose columns must exist."""
         kinds = {column.name: column.kind for column in table.columns}
-        for name, place in self._key or ():
+        for name, place in (self._key or {}).items():
             if kinds.get(name) != "physical":
                 what = "does not exist" if name not in kinds else "is not a physical column"
                 raise self.error(f"column '{name}' of the PRIMARY KEY {what}", place)
@@ -174,7 +187,7 @@ class _Statement(Reader):
                 raise self.error(f"column '{name}' of PARTITIONED BY does not exist", place)
         if self._watermark is not None:
             self._check_watermark(table, *self._watermark)
-        key = None if self._key is None else tuple(name for name, _ in self._key)
+        key = None if self._key is None else tuple(self._key)
         return replace(with_primary_key(table, key), watermark=None if self._watermark is None else self._watermark[0])
 
     def _check_watermark(self, table: TableDefinition, watermark: Watermark, place: int) -> None:
@@ -218,24 +231,29 @@ class _Statement(Reader):
             raise self.error("there is a PRIMARY KEY already", place)
         if not self.skip("NOT", "ENFORCED"):
             raise self.error("Flink doesn't own the data, so that a PRIMARY KEY must be NOT ENFORCED")
-        for i, (name, at) in enumerate(names):
-            if any(name == other for other, _ in names[:i]):
+        self._key = {}
+        for name, at in names:
+            if name in self._key:
                 raise self.error(f"column '{name}' is in the PRIMARY KEY twice", at)
-        self._key = names
+            self._key[name] = at
 
     def _read_column(self) -> None:
         place = self.place()
         name = self.name()
-        if any(column.name == name for column in self._columns):
+        if name in self._columns:
             raise self.error(f"column {name!r} is there twice", place)
         if self.skip("AS"):
-            column = self._computed(name)
+            column, start = Column(name, "computed"), self.at
+            self._computed[name] = start
+            self.skip_expression()
+            if self.at == start:
+                raise self.error(f"expected the expression of column {name!r}")
         else:
             column = Column(name, "physical", self.type(0))
             if self.skip("METADATA"):
-                key = self._string("a metadata key") if self.skip("FROM") else name
-                before = next((c.name for c in self._columns if c.kind == "metadata" and c.key == key), None)
-                if before is not None:
+                key = self.quoted_text("a metadata key") if self.skip("FROM") else name
+                before = self._metadata.setdefault(key, name)
+                if before != name:
                     raise self.error(f"columns '{before}' and '{name}' are both from the metadata key '{key}'", place)
                 column = Column(name, "metadata", column.type, key, virtual=self.skip("VIRTUAL"))
             elif self.word() in ("CONSTRAINT", "PRIMARY"):
@@ -245,13 +263,13 @@ class _Statement(Reader):
                 self.need("PRIMARY", "KEY")
                 self._set_key(((name, place),), at)
         if self.skip("COMMENT"):
-            self._string("a comment")
-        self._columns.append(column)
+            self.quoted_text("a comment")
+        self._columns[name] = column
 
-    def _string(self, what: str) -> str:
+    def quoted_text(self, what: str) -> str:
         token = self.peek()
         if not token.startswith("'"):
-            raise self.error(f"expected {what} in single quotes, found {token or 'the end'!r}")
+            raise self.error(f"expected {what} in single quotes, found {self.shown()}")
         self.at += 1
         return token[1:-1].replace("''", "'")
 
@@ -260,77 +278,29 @@ class _Statement(Reader):
         found = {}
         self.need("(")
         while True:
-            key = self._string("an option")
+            key = self.quoted_text("an option")
             if not self.skip("="):
-                raise self.error(f"expected '=' after option '{key}'")
-            found[key] = self._string("the value of an option")
+                raise self.error(f"expected '=' after {shown_option(key)}")
+            found[key] = self.quoted_text("the value of an option")
             if not self.skip(","):
                 break
         if not self.skip(")"):
-            raise self.error(f"expected ',' or ')' after the value of option '{key}'")
+            raise self.error(f"expected ',' or ')' after the value of {shown_option(key)}")
         return found
 
     # --- expressions -----------------------------------------------------------------------------------------
 
-    def _computed(self, name: str) -> Column:
-        pieces, written, refused, depth, start = [], [], "", 0, self.place()
-        left_out: set[int] = set()
-        while self.peek() and not (depth == 0 and (self.peek() in (",", ")") or self.word() == "COMMENT")):
-            token, word = self.peek(), self.word()
-            depth += _DEPTH.get(token, 0)
-            if word == "AS" and depth:  # CAST(x AS TIMESTAMP(3)), in Spark's spelling
-                self.at += 1
-                cast_to = self.type(0)
-                pieces += ["AS", _spark_name(cast_to)]
-                written += ["AS", str(cast_to)]
-                continue
-            function, comma = self._epoch() if word == "TO_TIMESTAMP_LTZ" else ("", 0)
-            if function:
-                left_out |= {comma, comma + 1}
-            else:
-                refused = refused or self._refused(word, written[-1] if written else "")
-            written.append(token)
-            if token.startswith("'"):
-                token = "'" + token[1:-1].replace("''", "'").replace("\\", "\\\\").replace("'", "\\'") + "'"
-            if self.at not in left_out:
-                pieces.append(function or (_RENAMED.get(word, token) if self.peek(1) == "(" else token))
-            self.at += 1
-        if not pieces:
-            raise self.error(f"expected the expression of column {name!r}", start)
-        return Column(name, "computed", source=_glued(written), expression=_glued(pieces), refused=refused)
-
-    def _epoch(self) -> tuple[str, int]:
-        """Spark's function for `TO_TIMESTAMP_LTZ(number, 0 or 3)` and where its comma is; "" for other arguments."""
-        depth, commas = 0, []
-        for i in range(self.at + 1, len(self.tokens)):
-            depth += _DEPTH.get(self.tokens[i], 0)
-            if depth == 1 and self.tokens[i] == ",":
-                commas.append(i)
-            if depth == 0:
-                only = commas == [i - 2]
-                return (_EPOCHS.get(self.tokens[i - 1], ""), commas[0]) if only else ("", 0)
-        return "", 0
-
-    def _refused(self, word: str, before: str) -> str:
-        """Why Spark would not evaluate the next token as Flink does, if it wouldn't."""
-        if word in _FLINK_ONLY:
-            return f"{word}: {_FLINK_ONLY[word]}"
-        following = self.peek(1)
-        if word == "[" and before.upper() in ("ARRAY", "MAP"):
-            return f"{before}[...]: Spark SQL has no such constructor; it writes {before.lower()}(...)"
-        if word == "[" and not following.startswith("'"):
-            return "[...]: Flink counts the elements of an ARRAY from 1, Spark from 0; use element_at in a query"
-        in_path = self.peek(2) == "." or self.peek(-2) == "."
-        if word == "/" and (in_path or not (self._is_fraction(before) or self._is_fraction(following))):
-            return "/: Flink cuts the quotient of two whole numbers, Spark doesn't; divide in a query, or by 2.0"
-        return ""
-
-    def _is_fraction(self, token: str) -> bool:
-        """Whether a token is a number with a point, or a column of such numbers."""
-        types = (column.type for column in self._columns if column.name == token.strip("`"))
-        return bool(re.fullmatch(r"\d*\.\d*.*", token)) or any(
-            t is not None and t.root in ("FLOAT", "DOUBLE", "DECIMAL") for t in types
-        )
+    def _read_expressions(self) -> None:
+        """The computed columns, once the columns that they may name are known."""
+        row = {column.name: column.type for column in self._columns.values() if column.type is not None}
+        behind = self.at
+        for name, at in self._computed.items():
+            self.at = at
+            found = self.expression(row)
+            self._columns[name] = Column(
+                name, "computed", source=found.source, expression=found.spark, refused=found.refused
+            )
+        self.at = behind
 
     def _read_watermark(self) -> None:
         start = self.place()
@@ -359,25 +329,38 @@ class _Statement(Reader):
 
     def _milliseconds(self) -> int:
         """`'5' SECOND`, `'1:30' MINUTE TO SECOND`, in milliseconds."""
-        place, text, units = self.place(), self._string("the length of an interval"), list(_MILLIS)
+        place, text, units = self.place(), self.quoted_text("the length of an interval"), list(_MILLIS)
         first = last = self._unit(units)
         if self.skip("TO"):
             last = self._unit(units[units.index(first) + 1 :])
         units = units[units.index(first) : units.index(last) + 1]
         numbers = re.split(r"[ :]", text.strip())
-        if len(numbers) != len(units) or not all(re.fullmatch(r"\d+(\.\d+)?", number) for number in numbers):
-            what = first if first == last else f"{first} TO {last}"
-            raise self.error(f"'{text}' is no interval of {what}", place)
-        return int(sum(Decimal(number) * _MILLIS[unit] for number, unit in zip(numbers, units, strict=True)))
+        what = first if first == last else f"{first} TO {last}"
+        if len(numbers) != len(units) or not all(re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) for number in numbers):
+            raise self.error(f"'{text:.60}' is no interval of {what}", place)
+        found = sum(Decimal(number) * _MILLIS[unit] for number, unit in zip(numbers, units, strict=True))
+        if found > _MOST_MILLIS:
+            raise self.error(f"'{text:.60}' {what} is longer than an interval may be, {_MOST_MILLIS} ms", place)
+        return int(found)
 
     def _unit(self, allowed: list[str]) -> str:
         word = self.word()
         unit = word[:-1] if word.endswith("S") else word
         if unit not in allowed:
-            raise self.error(f"expected one of {', '.join(allowed)}, found {self.peek() or 'the end'!r}")
+            raise self.error(f"expected one of {', '.join(allowed)}, found {self.shown()}")
         self.at += 1
         self.numbers(2)
         return unit
+
+
+def _options_place(text: str, start: int, end: int) -> int:
+    """Where the options begin, which no error may quote; the end where there are none."""
+    for match in _OPTIONS.finditer(text, start, end):
+        name = match["name"]
+        of_option = name is not None and ("." in name or is_secret(name) or name.lower() in _BARE_NAMES)
+        if name is None or (of_option and "'" in match[0]):
+            return match.start()
+    return end
 
 
 def with_primary_key(table: TableDefinition, names: tuple[str, ...] | None) -> TableDefinition:
@@ -389,29 +372,6 @@ def with_primary_key(table: TableDefinition, names: tuple[str, ...] | None) -> T
         for column in table.columns
     )
     return replace(table, columns=columns, primary_key=names)
-
-
-def _spark_name(t: FlinkType) -> str:
-    """A type in Spark SQL's spelling."""
-    members = [_spark_name(member.type) for member in t.fields]
-    if t.root == "ROW":
-        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {m}' for f, m in zip(t.fields, members, strict=True))}>"
-    if t.root in ("ARRAY", "MAP"):
-        return f"{t.root}<{', '.join(members)}>"
-    if t.root == "MULTISET":
-        return f"MAP<{members[0]}, INT>"
-    if t.root == "TIME":
-        return f"TIME({min(t.precision or 0, 6)})"
-    return t.summary() if t.root == "DECIMAL" else _SPARK_NAMES.get(t.root, t.root)
-
-
-def _glued(tokens: list[str]) -> str:
-    """Tokens as text again: a blank between two words, none where it could change a name or a call."""
-    text = ""
-    for before, token in zip(["", *tokens], tokens, strict=False):
-        tight = not before or token in ("(", ")", ",", ".", "[", "]") or before in ("(", ".", "[")
-        text += token if tight else f" {token}"
-    return text
 
 
 def show(table: TableDefinition, options: Mapping[str, str]) -> str:

@@ -18,9 +18,11 @@ from dataclasses import replace
 from kvformat.registry.errors import SchemaError, did_you_mean
 from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
 
-_BLANK = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_TOKEN = r"`(?:[^`]|``)*`|'(?:[^']|'')*'|[^\W\d][\w$]*|\d[\w$]*"
-_MAX_DEPTH = 200
+_BLANK = re.compile(r"\s+|--[^\n]*|//[^\n]*")
+_TOKEN = r"`[^`]*(?:``[^`]*)*`|'[^']*(?:''[^']*)*'|[^\W\d][\w$]*|\d[\w$]*"
+_MAX_DEPTH = 100  # nested types; each takes up to five frames of Python's stack of 1,000
+_MOST_DIGITS = 10  # of a precision or length, which is at most 2147483647
+_SHOWN = 60  # so many characters of a token are shown in an error
 
 _WORDS: dict[str, tuple[str, dict[str, int]]] = {
     "BOOLEAN": ("BOOLEAN", {}),
@@ -80,7 +82,7 @@ def _parse(text: str, what: str) -> FlinkType:
     else:
         found = FlinkType("ROW", nullable=False, fields=reader.columns("", 0))
     if reader.peek():
-        raise reader.error(f"expected the end, found {reader.peek()!r}")
+        raise reader.error(f"expected the end, found {reader.shown()}")
     return found
 
 
@@ -90,37 +92,60 @@ class Reader:
     what = "schema"
     token = re.compile(_TOKEN + "|[<>(),:]")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         self.text, self.at = text, 0
+        self.start, self.end = start, len(text) if end is None else end
         self.tokens: list[str] = []
         self.places: list[int] = []
-        place = self._skip_blank(0)
-        while place < len(text):
-            match = self.token.match(text, place)
+        place = self._skip_blank(start)
+        while place < self.end:
+            match = self.token.match(text, place, self.end)
             if not match:
-                raise self.error(f"unexpected character {text[place]!r}", place)
+                raise self.error(self.unreadable(place), place)
             self.tokens.append(match.group())
             self.places.append(place)
             place = self._skip_blank(match.end())
 
     def _skip_blank(self, place: int) -> int:
-        match = _BLANK.match(self.text, place)
-        assert match  # the pattern matches the empty text too
-        return match.end()
+        while place < self.end:
+            if self.text.startswith("/*+", place):
+                raise self.error("a hint has no place here, and Flink takes what begins with /*+ for one", place)
+            if self.text.startswith("/*", place):
+                close = self.text.find("*/", place + 2, self.end)
+                if close < 0:
+                    raise self.error("the comment is not closed", place)
+                place = close + 2
+                continue
+            match = _BLANK.match(self.text, place, self.end)
+            if not match:
+                break
+            place = match.end()
+        return place
+
+    def unreadable(self, place: int) -> str:
+        """Why there is no token."""
+        character = self.text[place]
+        return "the quote is not closed" if character in "'`" else f"unexpected character {character!r}"
 
     def place(self) -> int:
         """Where the next token begins."""
-        return self.places[self.at] if self.at < len(self.places) else len(self.text)
+        return self.places[self.at] if self.at < len(self.places) else self.end
 
     def error(self, why: str, place: int | None = None) -> SchemaError:
-        """The error of something that can't be read here, or at a place."""
+        """The error of something that can't be read here, or at a place; its `reason` has no introduction."""
         place = self.place() if place is None else place
-        return SchemaError(f"cannot read the {self.what}: {why}, at {self.where(place)}{self.near(place)}")
+        reason = f"{why}, at {self.where(place)}{self.near(place)}"
+        return SchemaError(f"cannot read the {self.what}: {reason}", reason=reason)
 
     def near(self, place: int) -> str:
         """The text around a place, to be shown in an error."""
-        around = self.text[max(0, place - 30) : place] + " ⟨here⟩ " + self.text[place : place + 30]
-        return f": {around.strip()}"
+        before = self.text[max(self.start, place - 30) : place]
+        return f": {f'{before} ⟨here⟩ {self.text[place : min(place + 30, self.end)]}'.strip()}"
+
+    def shown(self) -> str:
+        """The next token as it may be shown in an error."""
+        token = self.peek() or "the end"
+        return repr(token if len(token) <= _SHOWN else f"{token[:_SHOWN]}...")
 
     def where(self, place: int) -> str:
         """A place in words."""
@@ -145,11 +170,12 @@ class Reader:
         """Step over these words, which must come next."""
         for word in words:
             if not self.skip(word):
-                raise self.error(f"expected {word!r}, found {self.peek() or 'the end'!r}")
+                raise self.error(f"expected {word!r}, found {self.shown()}")
 
     def columns(self, close: str, depth: int) -> tuple[FlinkField, ...]:
         """The members of a ROW, up to a closing bracket."""
         fields: list[FlinkField] = []
+        names: set[str] = set()
         while self.peek() != close:
             name = self.name()
             self.skip(":")
@@ -158,9 +184,10 @@ class Reader:
             self.skip("COMMENT")
             if self.peek().startswith("'"):
                 self.at += 1
-            if any(field.name == name for field in fields[:-1]):
+            if name in names:
                 self.at = place - 1
                 raise self.error(f"column {name!r} is there twice")
+            names.add(name)
             if self.peek() != close:
                 self.need(",")
                 if self.peek() == close:
@@ -175,7 +202,7 @@ class Reader:
         elif token and (token[0].isalnum() or token[0] == "_"):
             name = token
         else:
-            raise self.error(f"expected a column name, found {token or 'the end'!r}")
+            raise self.error(f"expected a column name, found {self.shown()}")
         if not name.strip():
             raise self.error("a column name must have a character other than a blank")
         self.at += 1
@@ -186,9 +213,12 @@ class Reader:
         found: list[int] = []
         if self.skip("("):
             while True:
-                if not self.peek().isdecimal():
-                    raise self.error(f"expected a number, found {self.peek() or 'the end'!r}")
-                found.append(int(self.peek()))
+                if not (self.peek().isascii() and self.peek().isdecimal()):
+                    raise self.error(f"expected a number, found {self.shown()}")
+                digits = self.peek().lstrip("0")
+                if len(digits) > _MOST_DIGITS:
+                    raise self.error(f"a number of {len(digits)} digits is too large, at most {_MOST_DIGITS} are read")
+                found.append(int(digits or "0"))
                 self.at += 1
                 if len(found) == most or not self.skip(","):
                     break
@@ -215,7 +245,7 @@ class Reader:
     def _plain_type(self, depth: int) -> FlinkType:
         start, word = self.at, self.word()
         if not word or not (word[0].isalpha() or word[0] == "_"):
-            raise self.error(f"expected a type, found {self.peek() or 'the end'!r}")
+            raise self.error(f"expected a type, found {self.shown()}")
         self.at += 1
         if word in _NESTED:
             return self._nested(word, depth)
@@ -227,9 +257,7 @@ class Reader:
         if word not in _WORDS:
             self.at = start
             known = [*_WORDS, *_NESTED, "INTERVAL"]
-            raise self.error(
-                f"unknown type {self.peek()!r}.{did_you_mean(word, known)} Known types: {', '.join(known)}"
-            )
+            raise self.error(f"unknown type {self.shown()}.{did_you_mean(word, known)} Known types: {', '.join(known)}")
         root, defaults = _WORDS[word]
         if word == "DOUBLE":
             self.skip("PRECISION")
@@ -298,7 +326,7 @@ class Reader:
 
     def _interval_unit(self, units: tuple[str, ...], after: int) -> int:
         if self.word() not in units[after + 1 :]:
-            raise self.error(f"expected one of {', '.join(units[after + 1 :])}, found {self.peek() or 'the end'!r}")
+            raise self.error(f"expected one of {', '.join(units[after + 1 :])}, found {self.shown()}")
         self.at += 1
         self.numbers(1)
         return units.index(self.word(-1)) if self.word(-1) in units else after + 1

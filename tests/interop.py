@@ -71,6 +71,12 @@ def plans() -> list[Case]:
         return [json.loads(line) for line in lines]
 
 
+@functools.cache
+def expressions() -> list[Case]:
+    """Expressions and what Flink prints for them."""
+    return [json.loads(line) for line in (_FOLDER / "expressions.jsonl").read_text(encoding="ascii").splitlines()]
+
+
 def ddl(case: Case, folder: Path) -> str:
     """The table's DDL; a folder stands for its schema registry."""
     for schema_id, schema in case.get("schemas", {}).items():

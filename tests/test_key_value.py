@@ -153,7 +153,6 @@ _OTHERWISE = {
     "'topic-pattern' = '*'": "Java's patterns are left to Java",
     "avro-confluent.ssl.": "looked at when the registry's client is made",
     "avro-confluent.basic-auth.credentials-source' = 'USER_INFO'": "looked at when the registry's client is made",
-    " offset BIGINT METADATA": "reserved words need no backticks",
     "'format' = 'json', 'value.format' = 'avro-confluent')": "Flink adds an option that it then does not know",
 }
 

@@ -150,7 +150,7 @@ def test_flinks_meaning(text: str, meaning: str) -> None:
         ("a STRING(5)", "expected ',', found '('"),
         ("a § INT", "unexpected character '§', at character 3"),
         ("` ` INT", "a character other than a blank"),
-        ("a " + "ARRAY<" * 300 + "INT" + ">" * 300, "nested more than 200 deep"),
+        ("a " + "ARRAY<" * 300 + "INT" + ">" * 300, "nested more than 100 deep"),
     ],
 )
 def test_unreadable_schemas_say_where(text: str, why: str) -> None:

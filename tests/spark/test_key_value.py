@@ -497,6 +497,49 @@ def test_computed_columns(spark: Any) -> None:
     assert _dicts(records) == [{"value": b'{"id":1,"price":2,"amount":3,"ts":null}'}]
 
 
+def test_expressions_mean_what_they_mean_in_flink(spark: Any) -> None:
+    columns = "ar2 ARRAY<INT>, ar3 ARRAY<INT>, ar1 ARRAY<INT>, ar23 ARRAY<INT>, sab ARRAY<STRING>, sa ARRAY<STRING>, "
+    columns += "i1 ARRAY<INT>, mp MAP<STRING, INT>"
+    computed = "".join(f", x{i} AS {case['expression']}" for i, case in enumerate(interop.expressions()))
+    kv = KeyValueFormat.from_ddl(
+        f"CREATE TABLE t ({columns}{computed}) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
+        "'properties.bootstrap.servers' = 'b', 'properties.group.id' = 'g')"
+    )
+    value = '{"ar2":[1,2],"ar3":[1,2,1],"ar1":[2],"ar23":[2,3],"sab":["a","b"],"sa":["a"],"i1":[1],"mp":{"a":1}}'
+    decoded = kv.decode(_frame(spark, (None, value)))
+    (row,) = _dicts(decoded.select([F.col(f"x{i}") for i in range(len(interop.expressions()))]))
+    got = {case["expression"]: _as_flink_prints(row[f"x{i}"]) for i, case in enumerate(interop.expressions())}
+    assert got == {case["expression"]: case["flink"] for case in interop.expressions()}
+
+
+def _as_flink_prints(value: Any) -> str:
+    """A value of Spark as Flink prints it in a row."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, bytes):
+        return str([byte - 256 if byte > 127 else byte for byte in value])
+    if isinstance(value, dt.datetime):
+        text = value.replace(tzinfo=None).isoformat(timespec="auto").removesuffix("000").removesuffix(":00")
+        return text + ("Z" if value.tzinfo else "")
+    if isinstance(value, dt.timedelta):
+        return f"PT{value.total_seconds() / 3600:g}H"
+    if isinstance(value, dict):
+        return f"+I[{', '.join(map(_as_flink_prints, value.values()))}]"
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return f"{{{', '.join(f'{k}={_as_flink_prints(v)}' for k, v in value)}}}"
+    return f"[{', '.join(map(_as_flink_prints, value))}]" if isinstance(value, list) else str(value)
+
+
+@pytest.mark.parametrize(
+    "expression", ["reflect('java.lang.System', 'getProperty', 'user.home')", "(SELECT 1)", "id IN (FROM range(9))"]
+)
+def test_a_table_of_somebody_else_calls_no_java_and_reads_no_other_table(expression: str, spark: Any) -> None:
+    frame = _frame(spark, (None, '{"id":1}'))
+    refused = KeyValueFormat.from_ddl(_EVENTS.replace("price * amount", expression))
+    with pytest.raises(ConfigurationError, match=r"computed column 'total' can't be evaluated.*line 3, column"):
+        refused.decode(frame)
+
+
 # --- streams ----------------------------------------------------------------------------------------------------
 
 

@@ -8,8 +8,9 @@ Ververica's Kafka connector.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kvformat.registry.errors import ConfigurationError, OptionError, did_you_mean
@@ -24,7 +25,11 @@ _SECRET = re.compile(
     r"password|passwd|secret|token|credential|jaas|api-?key|basic-auth|user-info|auth-params|keystore\.key|\.key\.pem|"
     r"truststore\.certificates|service-key|account\.key|http-headers"
 )
-_OFFSETS = re.compile(r"partition:(\+?\d+),offset:([+-]?\d+)")
+_ASSIGNED = re.compile(r"(?<![\w.-])[\w.-]++(?=\s*+=)")  # names in a value, as in JAAS: password="..."
+_LIKE_A_NAME = re.compile(r"[A-Z]?[a-z]+(?:[._-][a-z]+)*")
+_NEAR = 0.85  # of 1: so alike are a name and its misspelling
+_MOST_UNKNOWN = 20  # so many are listed
+_OFFSETS = re.compile(r"partition:\+?0*(\d{1,10}),offset:([+-]?)0*(\d{1,19})")
 _GUARANTEES = ("exactly-once", "at-least-once", "none")
 _ALIGNMENT = (
     "scan.watermark.alignment.group",
@@ -119,9 +124,9 @@ UPSERT_KAFKA_OPTIONS = (
 def options_of(connector: str) -> tuple[Option, ...]:
     """The declared options of a connector; raises `OptionError` for one that is unknown."""
     if connector not in (KAFKA, UPSERT_KAFKA):
-        known = (KAFKA, UPSERT_KAFKA)
+        known, shown = (KAFKA, UPSERT_KAFKA), masked("connector", connector)
         raise OptionError(
-            f"option 'connector': there is no connector {connector!r}.{did_you_mean(connector, known)} "
+            f"option 'connector': there is no connector {shown!r}.{did_you_mean(connector, known)} "
             f"Supported connectors: {', '.join(known)}",
             option="connector",
         )
@@ -142,19 +147,21 @@ def masked(key: str, value: Any, spec: Option | None = None) -> Any:
     """The value of an option as it may be shown."""
     if is_secret(key) or (spec is not None and spec.sensitive):
         return _MASK
-    return without_userinfo(value) if isinstance(value, str) else value
-
-
-_NAME_OF_OPTION = re.compile(
-    r"(?:connector|topic|format|(?:properties|key|value|scan|sink|ingestion|raw|json|csv|avro|avro-confluent|debezium-json|"
-    r"canal-json|maxwell-json|ogg-json)[.-][a-z0-9.-]+)",
-    re.IGNORECASE,
-)
+    if not isinstance(value, str):
+        return value
+    return _MASK if any(map(is_secret, _ASSIGNED.findall(value))) else without_userinfo(value)
 
 
 def shown_option(key: str) -> str:
     """The name of an option as a broken text may show it: where a quote is missing, a value stands where names do."""
-    return f"option '{key}'" if len(key) < 80 and _NAME_OF_OPTION.fullmatch(key) else "an option"
+    known = any(spec.name == key for spec in (*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS))
+    return f"option '{key}'" if known else "an option"
+
+
+def _shown_name(key: str, known: Iterable[str]) -> str:
+    """The name of an option that nobody knows: a slip of the pen, or a value that a missing quote put there."""
+    near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
+    return key if near or _LIKE_A_NAME.fullmatch(key) else "(a name like no option has; is a quote missing?)"
 
 
 def parse(connector: str, key: str, given: Mapping[str, str]) -> Any:
@@ -201,11 +208,11 @@ def check_offsets(values: Mapping[str, Any], side: str) -> None:
 def parse_offsets(key: str, text: str) -> dict[int, int]:
     """`partition:0,offset:42;partition:1,offset:300` by partition; of equal partitions the last counts."""
     entries = [_OFFSETS.fullmatch(entry) for entry in text.rstrip(";").split(";")]
-    found = {int(entry[1]): int(entry[2]) for entry in entries if entry}
+    found = {int(entry[1]): int(entry[2] + entry[3]) for entry in entries if entry}
     if not all(entries) or any(not 0 <= p < 2**31 or not -(2**63) <= o < 2**63 for p, o in found.items()):
         raise OptionError(
             f"Invalid properties '{key}' should follow the format 'partition:0,offset:42;partition:1,offset:300', "
-            f"but is '{text}'.",
+            f"but is '{masked(key, text)}'.",
             option=key,
         )
     return found
@@ -306,12 +313,15 @@ def check_unknown(connector: str, given: Mapping[str, str], known: set[str]) -> 
     unknown = sorted(key for key in given if key not in known and not is_client_property(key))
     if unknown:
         supported = sorted(known)
-        hint = "".join(did_you_mean(key, supported) for key in unknown)
-        lines = "\n".join(unknown), "\n".join(supported)
+        names = [_shown_name(key, supported) for key in unknown[:_MOST_UNKNOWN]]
+        hint = "".join(did_you_mean(key, supported) for key in names)
+        if len(unknown) > len(names):
+            names.append(f"... and {len(unknown) - len(names)} more")
+        lines = "\n".join(names), "\n".join(supported)
         raise OptionError(
             f"Unsupported options found for '{connector}'.\n\nUnsupported options:\n\n{lines[0]}\n\n"
             f"{hint.strip()}{chr(10) * 2 if hint else ''}Supported options:\n\n{lines[1]}",
-            option=unknown[0],
+            option=names[0],
         )
 
 

@@ -365,9 +365,10 @@ def _options_place(text: str, start: int, end: int) -> int:
 
 def with_primary_key(table: TableDefinition, names: tuple[str, ...] | None) -> TableDefinition:
     """The table with this primary key, whose columns become NOT NULL."""
+    keys = frozenset(names or ())
     columns = tuple(
         replace(column, type=replace(column.type, nullable=False))
-        if names and column.name in names and column.type is not None
+        if column.name in keys and column.type is not None
         else column
         for column in table.columns
     )

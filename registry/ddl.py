@@ -231,6 +231,9 @@ class Reader:
             raise self.error(f"types are nested more than {_MAX_DEPTH} deep")
         found = self._nullability(self._plain_type(depth))
         while self.word() in ("ARRAY", "MULTISET") and self.peek(1) != "<":  # `INT ARRAY`, SQL's postfix form
+            depth += 1
+            if depth > _MAX_DEPTH:
+                raise self.error(f"types are nested more than {_MAX_DEPTH} deep")
             root = self.word()
             self.at += 1
             found = self._nullability(FlinkType(root, fields=(FlinkField("element", found),)))

@@ -71,8 +71,9 @@ class KeyValueFormat:
         row = row_type(resolve_schema(schema))
         columns = tuple(Column(field.name, "physical", field.type) for field in row.fields)
         key = tuple([primary_key] if isinstance(primary_key, str) else primary_key)
+        names = {column.name for column in columns}
         for name in key:
-            if name not in [column.name for column in columns]:
+            if name not in names:
                 raise SchemaError(f"column '{name}' of the PRIMARY KEY does not exist", field=name)
         table = TableDefinition("table", columns, {str(k): _text(str(k), v) for k, v in options.items()})
         self._set(with_primary_key(table, key or None), strict=False)
@@ -345,6 +346,10 @@ class _Planner:
         if option not in self.given:
             raise OptionError(f"Could not find required {purpose} format '{option}'.", option=option)
         identifier = self.given[option]
+        if (
+            connectors.masked(option, identifier) != identifier
+        ):  # a quote is missing, so that other options are a part of it
+            raise OptionError(f"option '{option}': there is no format of such a name", option=option)
         try:
             cls = format_class(identifier)
         except ConfigurationError as error:

@@ -28,7 +28,7 @@ def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *
             "A key format 'key.format' requires the declaration of one or more of key fields using 'key.fields'.",
             option="key.fields",
         )
-    names = [field.name for field in physical.fields]
+    names = {field.name: i for i, field in enumerate(physical.fields)}
     for name in fields or ():
         if name not in names:
             raise OptionError(
@@ -43,7 +43,7 @@ def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *
                 f"but field '{name}' is not prefixed.",
                 option="key.fields-prefix",
             )
-    return tuple(names.index(name) for name in fields or ())
+    return tuple(names[name] for name in fields or ())
 
 
 def value_places(
@@ -56,7 +56,8 @@ def value_places(
             "instead to avoid field overlaps. ('key.fields-prefix')",
             option="key.fields-prefix",
         )
-    places = tuple(i for i in range(len(physical.fields)) if include == "ALL" or i not in key)
+    left_out = frozenset() if include == "ALL" else frozenset(key)
+    places = tuple(i for i in range(len(physical.fields)) if i not in left_out)
     if not value_prefix:
         return places
     if key_prefix and (key_prefix.startswith(value_prefix) or value_prefix.startswith(key_prefix)):

@@ -9,6 +9,7 @@ a time, with an open last row held back, so that pairs are found across the batc
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from kvformat.registry.conform import conform
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import (
     EncodeError,
+    KafkaSinkWarning,
     MissingExtraError,
     SchemaError,
     did_you_mean,
@@ -68,6 +70,7 @@ def encode(
         check_split(df)
     columns = _columns(plan, df)
     beside = [_written(plan, column, df) for column in (*plan.metadata, *extra)]
+    _warn(plan, [column.key for column in (*plan.metadata, *extra)])
     kinds = _kinds(plan, df, changelog_mode)
     if not codec.upsert or kinds is None or not kinds.contains(RowKind.UPDATE_BEFORE):
         return df.select(*_key(codec, columns), _value(codec, columns, kinds), *beside)
@@ -77,6 +80,26 @@ def encode(
     for field in rows.schema.fields[len(wired) + 1 :]:
         result.add(field.name, field.dataType)
     return rows.mapInArrow(_Work(codec.for_encoding()).mapped(), result)
+
+
+def _warn(plan: _Plan, metadata: Sequence[str]) -> None:
+    """What Spark's Kafka sink will not do with the records; shown once for each place that calls `encode`."""
+    several = plan.topic_pattern is not None or len(plan.topics or ()) > 1
+    if several and "topic" not in metadata:
+        told = f"topics {', '.join(plan.topics)}" if plan.topics else f"the topics of '{plan.topic_pattern}'"
+        warnings.warn(
+            f"table '{plan.table.name}' has {told}, but no metadata column says which of them a row is for, where "
+            "Flink fails: encode(df, metadata={'<column>': 'topic'}), or write to one by the writer's option 'topic'",
+            KafkaSinkWarning,
+            stacklevel=4,
+        )
+    if "timestamp" in metadata:
+        warnings.warn(
+            f"table '{plan.table.name}' writes the metadata 'timestamp', a column that Spark's Kafka sink does not "
+            "look at: the records get the time at which they are written, in Flink this column's",
+            KafkaSinkWarning,
+            stacklevel=4,
+        )
 
 
 # --- what goes in ------------------------------------------------------------------------------------------

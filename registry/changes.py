@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kvformat.registry.changelog import RowKind
 from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import ConfigurationError, SchemaError, listed
+from kvformat.registry.errors import ConfigurationError, SchemaError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.types import DataType, StructType
+
+    from kvformat.registry.key_value import KeyValueFormat
 
     Columns: TypeAlias = Sequence[str | Column] | str | Column
 
@@ -121,19 +123,23 @@ def observe_records(df: DataFrame, observation: Observation | str) -> DataFrame:
     return df.observe(observation, *(F.count_if(where).alias(name) for name, where in counts.items()))
 
 
-def latest_by_key(df: DataFrame, keys: Columns, order_by: Columns | None = None, *, deletes: bool = False) -> DataFrame:
+def latest_by_key(
+    df: DataFrame, keys: Columns | KeyValueFormat, order_by: Columns | None = None, *, deletes: bool = False
+) -> DataFrame:
     """A batch changelog as its current table: the last row of each key, unless that row deletes the key.
 
     The last is the one with the greatest `order_by` (ascending, NULL first), ties broken by `row_index` where there
     is one, then a row wins over a delete; what is equal in all of it may win by chance. Without `order_by` it is
     Kafka's order, the columns `partition` and `offset`. `-D` and `-U` delete, which a later row of the same key
-    undoes: so an update may change its key. Keys may be NULL, structs, or fields of structs ("customer.id").
+    undoes: so an update may change its key. Keys may be NULL, structs, or fields of structs ("customer.id"); a
+    `KeyValueFormat` stands for its `key_columns`.
 
     The result has the columns of `df` without `row_kind` and `row_index`. With `deletes=True` it has a line for every
     key, with `row_kind` '+U' for a row to be written and '-D' for a key to be removed: what a MERGE needs.
 
     Spark SQL functions only, one shuffle, no Python. Raises `ConfigurationError` for streams (call it in
-    `foreachBatch`) and for DataFrames that still hold bad records; a row of an unknown kind fails the job.
+    `foreachBatch`) and for DataFrames that still hold bad records, `SchemaError` for a column that is not there; a row
+    of an unknown kind fails the job.
     """
     from pyspark.sql import functions as F
 
@@ -153,7 +159,7 @@ def latest_by_key(df: DataFrame, keys: Columns, order_by: Columns | None = None,
 
 def normalize_changes(
     df: DataFrame,
-    keys: Columns,
+    keys: Columns | KeyValueFormat,
     order_by: Columns | None = None,
     *,
     columns: Sequence[str] | None = None,
@@ -170,7 +176,8 @@ def normalize_changes(
     Within a micro-batch rows are put in `order_by` (ties by `row_index`, then deletes before rows; without `order_by`
     in Kafka's order, the columns `partition` and `offset`); batches follow each other as they arrive. `columns` are
     the table's, which are compared and come out, followed by `row_kind`: by default all of `df` but those in
-    `order_by`, `row_kind` and `row_index`. Keys may be NULL, structs, or fields of structs.
+    `order_by`, `row_kind` and `row_index`. Keys may be NULL, structs, or fields of structs; a `KeyValueFormat` stands
+    for its `key_columns`.
 
     For streams in output mode append (and for batches). It needs `spark.sql.streaming.stateStore.providerClass` set to
     RocksDB's, and protobuf where Python runs (`kvformat[state]`): both are checked here, before a query starts.
@@ -216,9 +223,31 @@ def column(df: DataFrame, name: str | Column) -> Column:
     return quoted(name) if name in df.columns else F.col(name)  # "*" is all of them
 
 
-def key_columns(df: DataFrame, keys: Columns) -> list[Column]:
+def _existing(df: DataFrame, name: str | Column, what: str) -> Column:
+    """The same, which must be there; `what` says what it is for."""
+    from pyspark.errors import AnalysisException
+
+    found = column(df, name)
+    if isinstance(name, str) and name not in df.columns:
+        try:
+            df.select(found).schema  # noqa: B018 - makes Spark Connect analyse it now
+        except AnalysisException as cause:
+            near = did_you_mean(name, df.columns)
+            raise SchemaError(
+                f"no column {name!r} {what}.{near} The columns: {listed(df.columns)}", field=name
+            ) from cause
+    return found
+
+
+def key_columns(df: DataFrame, keys: Columns | KeyValueFormat) -> list[Column]:
     """The columns of the key; at least one."""
-    columns = [column(df, key) for key in _list(keys)]
+    from kvformat.registry.key_value import KeyValueFormat
+
+    if isinstance(keys, KeyValueFormat):
+        if not keys.key_columns:
+            raise ConfigurationError("the table has neither a PRIMARY KEY nor 'key.fields': name the key columns")
+        keys = keys.key_columns
+    columns = [_existing(df, key, "to be a key") for key in _list(keys)]
     if not columns:
         raise ConfigurationError("name at least one key column")
     return columns
@@ -234,7 +263,7 @@ def order_columns(df: DataFrame, order_by: Columns | None) -> list[Column]:
                 f"or name others, order_by=[...]. The columns: {listed(df.columns)}"
             )
         order_by = _KAFKA_ORDER
-    columns = [column(df, name) for name in _list(order_by)]
+    columns = [_existing(df, name, "to put the changes in order") for name in _list(order_by)]
     if not columns:
         raise ConfigurationError("name at least one column to put the changes in order, order_by=[...]")
     return [*columns, quoted(ROW_INDEX)] if ROW_INDEX in df.columns else columns

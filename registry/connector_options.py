@@ -30,6 +30,14 @@ _LIKE_A_NAME = re.compile(r"[A-Z]?[a-z]+(?:[._-][a-z]+)*")
 _NEAR = 0.85  # of 1: so alike are a name and its misspelling
 _MOST_UNKNOWN = 20  # so many are listed
 _OFFSETS = re.compile(r"partition:\+?0*(\d{1,10}),offset:([+-]?)0*(\d{1,19})")
+# What tables of `kafka` have and those of `upsert-kafka` don't, and why.
+_NOT_OF_UPSERT = {
+    "format": "name the value's format by 'value.format'",
+    "key.fields": "the key is the PRIMARY KEY of the table, leave the option out",
+    "scan.startup.": "an upsert table is always read from the earliest offset, leave the option out",
+    "sink.partitioner": "Kafka's own partitioner is used, so that the records of a key stay together",
+    "sink.semantic": "use 'sink.delivery-guarantee'",
+}
 _GUARANTEES = ("exactly-once", "at-least-once", "none")
 _ALIGNMENT = (
     "scan.watermark.alignment.group",
@@ -314,7 +322,7 @@ def check_unknown(connector: str, given: Mapping[str, str], known: set[str]) -> 
     if unknown:
         supported = sorted(known)
         names = [_shown_name(key, supported) for key in unknown[:_MOST_UNKNOWN]]
-        hint = "".join(did_you_mean(key, supported) for key in names)
+        hint = "".join(_hint(connector, key, supported) for key in names)
         if len(unknown) > len(names):
             names.append(f"... and {len(unknown) - len(names)} more")
         lines = "\n".join(names), "\n".join(supported)
@@ -323,6 +331,15 @@ def check_unknown(connector: str, given: Mapping[str, str], known: set[str]) -> 
             f"{hint.strip()}{chr(10) * 2 if hint else ''}Supported options:\n\n{lines[1]}",
             option=names[0],
         )
+
+
+def _hint(connector: str, key: str, supported: list[str]) -> str:
+    """What to do about an option that is not supported, or "" where nobody knows."""
+    if connector == UPSERT_KAFKA:
+        for begin, why in _NOT_OF_UPSERT.items():
+            if key == begin or (begin.endswith(".") and key.startswith(begin)):
+                return f" '{key}' is no option of '{connector}': {why}."
+    return did_you_mean(key, supported)
 
 
 def check_case(given: Mapping[str, str]) -> None:

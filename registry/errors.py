@@ -1,4 +1,4 @@
-"""Every error of the library, and its one warning.
+"""Every error of the library, and its warnings.
 
     KvFormatError
     ├── ConfigurationError (ValueError)      found before any record is read
@@ -18,6 +18,7 @@
         └── EncodeError                          a row can't be written
 
     UncompiledKernelWarning (RuntimeWarning) much JSON is read without the compiled kernel
+    KafkaSinkWarning (UserWarning)           Spark's Kafka sink will not write records as the table says
 
 A message says what was wrong, where, what is allowed and what to do next; the parts are attributes too.
 Kernels never raise a `DataError`: they report text per message, and the caller's policy turns it into an
@@ -145,6 +146,10 @@ class EncodeError(DataError):
 
 class UncompiledKernelWarning(RuntimeWarning):
     """Much JSON is read by the kernel's Python source, where a compiled kernel would be many times as fast."""
+
+
+class KafkaSinkWarning(UserWarning):
+    """Spark's own Kafka sink does not write all that `encode` gives, or not where the table says."""
 
 
 def listed(names: Iterable[str]) -> str:

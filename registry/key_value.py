@@ -86,6 +86,8 @@ class KeyValueFormat:
         `withWatermark`, computed columns that Spark SQL can evaluate are evaluated.
         Raises `SchemaError` with line and column for what can't be read.
         """
+        if not isinstance(ddl, str):
+            raise SchemaError(f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}")
         return cls._of(parse_create_table(ddl), True)
 
     @classmethod
@@ -120,6 +122,16 @@ class KeyValueFormat:
         """The columns of the key, in the order of `key.fields` and without their prefix; None without a key."""
         schema = self._any_plan().codec.key_schema
         return None if schema is None else spark_schema(row_type(schema))
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The table's columns that make a key: the PRIMARY KEY, else `key.fields`; empty where there is neither.
+
+        Under the table's names, with `key.fields-prefix`. `latest_by_key` and `normalize_changes` take them when they
+        are given the table itself.
+        """
+        codec = self._any_plan().codec
+        return self._table.primary_key or tuple(codec.physical.fields[i].name for i in codec.key_places)
 
     @property
     def value_schema(self) -> StructType:

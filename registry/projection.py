@@ -31,10 +31,13 @@ def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *
     names = {field.name: i for i, field in enumerate(physical.fields)}
     for name in fields or ():
         if name not in names:
+            parts = [part.strip() for part in name.split(",")]
+            several = len(parts) > 1 and all(part in names for part in parts)
+            hint = f" Write ';' between columns: '{';'.join(parts)}'." if several else did_you_mean(name, names)
             raise OptionError(
                 f"Could not find the field '{name}' in the table schema for usage in the key format. A key field must "
-                f"be a regular, physical column.{did_you_mean(name, names)} The following columns can be selected in "
-                f"the 'key.fields' option: [{', '.join(names)}]",
+                f"be a regular, physical column.{hint} The following columns can be selected in the 'key.fields' "
+                f"option: [{', '.join(names)}]",
                 option="key.fields",
             )
         if not name.startswith(prefix):

@@ -182,6 +182,37 @@ def test_the_texts_name_something_in_nearly_all_refusals() -> None:
     assert set(silent) <= {"avro_confluent_no_url", "avro_confluent_schema_unparsable"}
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({**_UPSERT, "key.fields": "id"}, "'key.fields' is no option of 'upsert-kafka': the key is the PRIMARY KEY"),
+        ({**_UPSERT, "scan.startup.mode": "latest-offset"}, "'scan.startup.mode' is no option .* the earliest offset"),
+        ({**_UPSERT, "scan.startup.timestamp-millis": "1"}, "'scan.startup.timestamp-millis' .* the earliest offset"),
+        ({**_UPSERT, "format": "json"}, "'format' is no option of .* by 'value.format'"),
+        (
+            {**_UPSERT, "sink.partitioner": "fixed"},
+            "'sink.partitioner' is no option of .* records of a key stay together",
+        ),
+    ],
+)
+def test_options_that_an_upsert_table_has_otherwise(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=f"(?s)Unsupported options found.*{message}"):
+        KeyValueFormat("id INT, v STRING", options, primary_key=["id"])
+
+
+def test_key_fields_with_commas_between() -> None:
+    with pytest.raises(OptionError, match=r"field 'id, v' in the table.* Write ';' between columns: 'id;v'"):
+        KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id, v"})
+    with pytest.raises(OptionError, match="Did you mean 'id'"):
+        KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id,"})
+
+
+@pytest.mark.parametrize("ddl", [None, b"CREATE TABLE", 1, Path("orders.sql")])
+def test_a_ddl_is_a_text(ddl: Any) -> None:
+    with pytest.raises(SchemaError, match=f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}"):
+        KeyValueFormat.from_ddl(ddl)
+
+
 # --- keys and values put together ---------------------------------------------------------------------------
 
 

@@ -204,6 +204,22 @@ def test_keys_and_order_of_every_kind(spark: Any) -> None:
     assert numbers([F.col("s.m")[0], "k.x"]) == [1, 3, 5]
 
 
+def test_a_table_stands_for_its_key(spark: Any) -> None:
+    changes = spark.createDataFrame(_random_changes(3, 40), _CHANGES)
+    wanted = sorted(latest_by_key(changes, "id").collect())
+    upsert = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
+    kafka = {"key.format": "json", "key.fields": "id", "value.format": "debezium-json"}
+    for table in (
+        KeyValueFormat("id INT, v STRING", upsert, primary_key=["id"]),
+        KeyValueFormat("id INT, v STRING", kafka),
+        KeyValueFormat("id INT, v STRING", {"format": "debezium-json"}, primary_key=["id"]),
+    ):
+        assert table.key_columns == ("id",)
+        assert sorted(latest_by_key(changes, table).collect()) == wanted
+    with pytest.raises(ConfigurationError, match=r"neither a PRIMARY KEY nor 'key.fields': name the key columns"):
+        latest_by_key(changes, KeyValueFormat("id INT, v STRING", {"format": "debezium-json"}))
+
+
 def test_folding_is_one_shuffle_without_python(spark: Any, classic: None) -> None:
     changes = spark.range(9).selectExpr("id % 3 AS id", "id AS n", "'+I' AS row_kind")
     plan = _plan(latest_by_key(changes, "id", "n"))
@@ -217,6 +233,11 @@ def test_what_cannot_be_folded(spark: Any) -> None:
         latest_by_key(changes.drop("partition"), "id")
     with pytest.raises(ConfigurationError, match="at least one key"):
         latest_by_key(changes, [])
+    for keys, name in (("idd", "idd"), (["id", "id.nope"], "id.nope")):
+        with pytest.raises(SchemaError, match=rf"no column '{name}' to be a key\..* The columns: id, "):
+            latest_by_key(changes, keys)
+    with pytest.raises(SchemaError, match="no column 'nope' to put the changes in order"):
+        latest_by_key(changes, "id", ["partition", "nope"])
     captured = ProbeFormat().decode_rows("value", "v STRING", errors="capture")
     with pytest.raises(ConfigurationError, match=r"holds bad records too.*split_errors"):
         latest_by_key(explode_changes(_messages(spark), captured, keep="n"), "v", "n")

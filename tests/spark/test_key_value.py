@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kvformat.registry import ChangelogMode, KeyValueFormat, latest_by_key, split_errors
-from kvformat.registry.errors import ConfigurationError, DataError, SchemaError
+from kvformat.registry.errors import ConfigurationError, DataError, KafkaSinkWarning, SchemaError
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
 from tests import interop, vectors
 
@@ -94,6 +94,7 @@ def _plan(request: pytest.FixtureRequest, frame: Any) -> str:
 
 
 @pytest.mark.parametrize("name", sorted({*_META, *_OTHERS} - set(interop.OTHER_RECORDS)))
+@pytest.mark.filterwarnings("ignore::kvformat.registry.errors.KafkaSinkWarning")
 def test_records_of_flink(name: str, spark: Any, tmp_path: Path) -> None:
     case = interop.cases()[name]
     kv = KeyValueFormat.from_ddl(interop.ddl(case, tmp_path))
@@ -166,16 +167,17 @@ def test_metadata_of_the_connector(spark: Any, time_zone: str) -> None:
     assert [row["place"] for row in _dicts(renamed)] == [7, 8, 8]
 
 
+@pytest.mark.filterwarnings("ignore::kvformat.registry.errors.KafkaSinkWarning")
 def test_metadata_columns_of_a_table_are_cast(spark: Any, time_zone: str) -> None:
     kv = KeyValueFormat.from_ddl(
         "CREATE TABLE t (p BIGINT METADATA FROM 'partition' VIRTUAL, v STRING, `offset` STRING METADATA VIRTUAL, "
-        "local TIMESTAMP(3) METADATA FROM 'timestamp') WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
+        "here TIMESTAMP(3) METADATA FROM 'timestamp') WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
         "'properties.bootstrap.servers' = 'b', 'scan.startup.mode' = 'earliest-offset')"
     )
     moment = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     frame = spark.createDataFrame([(None, b'{"v":"a"}', "t", 3, 7, moment, 1, None)], _KAFKA_SCHEMA)
     local = moment.astimezone(ZoneInfo(time_zone)).replace(tzinfo=None)
-    assert _dicts(kv.decode(frame)) == [{"p": 3, "v": "a", "offset": "7", "local": local}]
+    assert _dicts(kv.decode(frame)) == [{"p": 3, "v": "a", "offset": "7", "here": local}]
     (written,) = _dicts(kv.encode(kv.decode(frame)))
     assert written["timestamp"].timestamp() == moment.timestamp()
     with pytest.raises(SchemaError, match="needs the column 'partition'"):
@@ -190,7 +192,11 @@ def test_written_metadata(spark: Any) -> None:
         "v STRING, tp STRING, h MAP<STRING, BINARY>, ts TIMESTAMP",
     ).coalesce(1)
     metadata = {"tp": "topic", "h": "headers", "ts": "timestamp"}
-    first, second = _dicts(kv.encode(rows, metadata=metadata))
+    with pytest.warns(KafkaSinkWarning, match="metadata 'timestamp', a column that Spark's Kafka sink") as warned:
+        records = kv.encode(rows, metadata=metadata)
+    assert [Path(warning.filename) for warning in warned] == [Path(__file__)]
+    first, second = _dicts(records)
+    metadata = {"tp": "topic", "h": "headers"}
     assert (first["value"], first["topic"]) == (b'{"v":"x"}', "a")
     assert first["headers"] == [{"key": "k", "value": b"1"}]
     assert first["timestamp"].microsecond == 123000
@@ -207,6 +213,16 @@ def test_written_metadata(spark: Any) -> None:
         kv.encode(rows, metadata={"h": "headers", "l": "header-list"})
     with pytest.raises(ConfigurationError, match="Invalid metadata key 'topic'"):
         KeyValueFormat("v STRING", {"format": "json", "topic": "t"}).encode(rows, metadata={"tp": "topic"})
+
+
+def test_topics_that_no_row_chooses(spark: Any) -> None:
+    rows = spark.createDataFrame([("x", "a")], "v STRING, tp STRING")
+    for options, told in (({"topic": "a;b"}, "topics a, b"), ({"topic-pattern": "[ab]"}, r"topics of '\[ab\]'")):
+        kv = KeyValueFormat("v STRING", {"format": "json", **options})
+        with pytest.warns(KafkaSinkWarning, match=f"table 'table' has .*{told}, but no metadata column says which"):
+            kv.encode(rows)
+        kv.encode(rows, metadata={"tp": "topic"})  # warnings are errors here
+    KeyValueFormat("v STRING", {"format": "json", "topic": "a"}).encode(rows)
 
 
 # --- one stage ----------------------------------------------------------------------------------------------

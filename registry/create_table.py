@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal
@@ -25,6 +25,7 @@ from typing import Literal
 from kvformat.registry.connector_options import is_secret, shown_option
 from kvformat.registry.expressions import ExpressionReader
 from kvformat.registry.reserved_words import RESERVED_WORDS
+from kvformat.registry.table_like import FEATURES, STRATEGIES, Strategy, merged
 from kvformat.registry.types import FlinkField, FlinkType, quoted
 
 _OPERATOR = (
@@ -35,6 +36,7 @@ _OPERATOR = (
 _OPTIONS = re.compile(
     r"\bWITH\b(?!\s++(?:LOCAL|TIME)\b)|(?:'|(?<![\w.-]))(?P<name>[\w.-]++)'?+(?=\s*+=)|=\s*+\\?\"", re.IGNORECASE
 )
+_BEHIND_COLUMNS = ("COMMENT", "PARTITIONED", "WITH", "LIKE", "AS")
 _BARE_NAMES = ("connector", "format", "topic")
 _MOST_MILLIS = 2**63 - 1
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
@@ -89,9 +91,18 @@ class TableDefinition:
         return tuple(column for column in self.columns if column.kind == "metadata")
 
 
-def parse_create_table(text: str) -> TableDefinition:
-    """The table of one CREATE TABLE statement; raises `SchemaError` with line and column."""
-    return _Statement(text).table()
+def parse_create_table(
+    text: str,
+    start: int = 0,
+    end: int | None = None,
+    base: Callable[[tuple[str, ...]], TableDefinition] | None = None,
+) -> TableDefinition:
+    """The table of one CREATE TABLE statement, which may be a part of a text.
+
+    `base` gives the table that LIKE names, or raises `LookupError` with what is wrong.
+    Raises `SchemaError` with line and column.
+    """
+    return _Statement(text, start, end).table(base)
 
 
 class _Statement(ExpressionReader):
@@ -135,40 +146,87 @@ class _Statement(ExpressionReader):
             raise self.error(f"{self.shown()} is a reserved word: as a name it needs backticks")
         return super().name()
 
-    def table(self) -> TableDefinition:
+    def table(self, find: Callable[[tuple[str, ...]], TableDefinition] | None) -> TableDefinition:
         self.need("CREATE")
         self.skip("OR", "REPLACE")
         self.skip("TEMPORARY")
         self.need("TABLE")
         self.skip("IF", "NOT", "EXISTS")
-        name = [self.name()]
-        while self.skip("."):
-            name.append(self.name())
-        self.need("(")
-        while True:
-            self._element()
-            if not self.skip(","):
-                break
-        self.need(")")
-        self._read_expressions()
+        name = self._path()
+        place = self.place()
+        if self.word() not in _BEHIND_COLUMNS:
+            self.need("(")
+            while True:
+                self._element()
+                if not self.skip(","):
+                    break
+            self.need(")")
         if self.skip("COMMENT"):
             self.quoted_text("a comment")
         partition_keys = self._names() if self.skip("PARTITIONED", "BY") else ()
         options = self._options() if self.skip("WITH") else {}
-        if self.word() in ("AS", "LIKE"):
-            raise self.error(f"CREATE TABLE ... {self.word()} needs a catalog; write the columns out")
+        if self.word() == "AS":
+            raise self.error("CREATE TABLE ... AS takes its columns from a query; write the columns out")
+        like, base, strategies = self.place(), None, {}
+        if self.skip("LIKE"):
+            base, strategies = self._base(find), self._strategies()
+        elif not self._columns:
+            raise self.error("the table has no columns", place)
         self.skip(";")
         if self.peek():
             raise self.error(f"expected the end, found {self.shown()} (one statement at a time)")
-        return self._checked(
-            TableDefinition(
-                ".".join(name),
-                tuple(self._columns.values()),
-                options,
-                partition_keys=tuple(name for name, _ in partition_keys),
-            ),
-            partition_keys,
+        self._read_expressions(() if base is None else base.columns)
+        table = TableDefinition(
+            ".".join(name),
+            tuple(self._columns.values()),
+            options,
+            None if self._key is None else tuple(self._key),
+            None if self._watermark is None else self._watermark[0],
+            tuple(name for name, _ in partition_keys),
         )
+        if base is not None:
+            try:
+                table = merged(base, table, strategies)
+            except ValueError as cause:
+                raise self.error(f"LIKE: {cause}", like) from None
+        return self._checked(table, partition_keys)
+
+    def _path(self) -> tuple[str, ...]:
+        """A name, with those of catalog and database before it."""
+        name = [self.name()]
+        while self.skip("."):
+            name.append(self.name())
+        return tuple(name)
+
+    def _base(self, find: Callable[[tuple[str, ...]], TableDefinition] | None) -> TableDefinition:
+        """The table that LIKE names."""
+        place = self.place()
+        name = self._path()
+        if find is None:
+            raise self.error("LIKE needs the CREATE TABLE of its base in the same text, before it", place)
+        try:
+            return find(name)
+        except LookupError as cause:
+            raise self.error(f"LIKE: {cause.args[0]}", place) from None
+
+    def _strategies(self) -> dict[str, Strategy]:
+        """`(EXCLUDING ALL INCLUDING GENERATED)`, by feature."""
+        found: dict[str, Strategy] = {}
+        if self.skip("("):
+            while True:
+                strategy = next((one for one in STRATEGIES if self.skip(one)), None)
+                if strategy is None:
+                    raise self.error(f"expected one of {', '.join(STRATEGIES)}, found {self.shown()}")
+                feature = self.word()
+                if feature not in FEATURES:
+                    raise self.error(f"expected one of {', '.join(FEATURES)}, found {self.shown()}")
+                if feature in found:
+                    raise self.error(f"{feature} is there twice")
+                self.at += 1
+                found[feature] = strategy
+                if self.skip(")"):
+                    break
+        return found
 
     def _plain_type(self, depth: int) -> FlinkType:
         """A type; TIME has milliseconds at most, as Flink plans it whatever the DDL says."""
@@ -187,8 +245,7 @@ class _Statement(ExpressionReader):
                 raise self.error(f"column '{name}' of PARTITIONED BY does not exist", place)
         if self._watermark is not None:
             self._check_watermark(table, *self._watermark)
-        key = None if self._key is None else tuple(self._key)
-        return replace(with_primary_key(table, key), watermark=None if self._watermark is None else self._watermark[0])
+        return with_primary_key(table, table.primary_key)
 
     def _check_watermark(self, table: TableDefinition, watermark: Watermark, place: int) -> None:
         column = next((column for column in table.columns if column.name == watermark.column), None)
@@ -290,9 +347,10 @@ class _Statement(ExpressionReader):
 
     # --- expressions -----------------------------------------------------------------------------------------
 
-    def _read_expressions(self) -> None:
-        """The computed columns, once the columns that they may name are known."""
-        row = {column.name: column.type for column in self._columns.values() if column.type is not None}
+    def _read_expressions(self, base: tuple[Column, ...]) -> None:
+        """The computed columns, once the columns that they may name are known: also the base's physical ones."""
+        known = [*(column for column in base if column.kind == "physical"), *self._columns.values()]
+        row = {column.name: column.type for column in known if column.type is not None}
         behind = self.at
         for name, at in self._computed.items():
             self.at = at

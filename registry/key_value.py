@@ -23,13 +23,14 @@ from kvformat.registry import connector_options as connectors
 from kvformat.registry._records import DecodedRecords, EncodedRecords, RecordCodec
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import binary_messages, conform
-from kvformat.registry.create_table import Column, TableDefinition, parse_create_table, show, with_primary_key
+from kvformat.registry.create_table import Column, TableDefinition, show, with_primary_key
 from kvformat.registry.discovery import format_class
 from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError
 from kvformat.registry.format import Errors, Format, Part
 from kvformat.registry.metadata import MetadataColumn, readable, writable
 from kvformat.registry.options import Direction, OptionValues, owner
 from kvformat.registry.projection import key_places, projected, value_places
+from kvformat.registry.statements import Statement, find_table, statements
 from kvformat.registry.types import (
     arrow_schema,
     arrow_type,
@@ -79,16 +80,30 @@ class KeyValueFormat:
         self._set(with_primary_key(table, key or None), strict=False)
 
     @classmethod
-    def from_ddl(cls, ddl: str) -> KeyValueFormat:
+    def from_ddl(cls, ddl: str, *, table: str | None = None) -> KeyValueFormat:
         """A table from Flink's CREATE TABLE; `connector`, a topic and `properties.bootstrap.servers` are required.
+
+        `ddl` may hold further statements, as a file for Flink's SQL client does: they are skipped, see `statements`.
+        Where it creates several tables, `table` names one, with catalog and database before it where needed.
+        CREATE TABLE ... LIKE takes what it takes in Flink from a table that the text creates before.
 
         Metadata columns are read and written under the names the DDL gives them, a WATERMARK becomes
         `withWatermark`, computed columns that Spark SQL can evaluate are evaluated.
-        Raises `SchemaError` with line and column for what can't be read.
+        Raises `SchemaError` with line and column for what can't be read, and with the tables that there are where
+        none or several fit.
         """
         if not isinstance(ddl, str):
             raise SchemaError(f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}")
-        return cls._of(parse_create_table(ddl), True)
+        return cls._of(find_table(ddl, table), True)
+
+    @staticmethod
+    def statements(ddl: str) -> tuple[Statement, ...]:
+        """The statements of a text, each with its kind ('CREATE TABLE', 'SET'), the name it is about, and its line.
+
+        Of them `from_ddl` reads one CREATE TABLE, and those that it is LIKE; the others are skipped.
+        Raises `SchemaError` for a text that has no such parts.
+        """
+        return statements(ddl)
 
     @classmethod
     def _of(cls, table: TableDefinition, strict: bool) -> KeyValueFormat:

@@ -77,6 +77,13 @@ def expressions() -> list[Case]:
     return [json.loads(line) for line in (_FOLDER / "expressions.jsonl").read_text(encoding="ascii").splitlines()]
 
 
+@functools.cache
+def likes() -> list[Case]:
+    """Tables LIKE another one, and what Flink makes of them; `bases` has the statements of the others."""
+    first, *cases = map(json.loads, (_FOLDER / "likes.jsonl").read_text(encoding="ascii").splitlines())
+    return [{**case, "bases": "; ".join(first["bases"])} for case in cases]
+
+
 def ddl(case: Case, folder: Path) -> str:
     """The table's DDL; a folder stands for its schema registry."""
     for schema_id, schema in case.get("schemas", {}).items():

@@ -97,7 +97,7 @@ def lengths(frame: DataFrame, column: str) -> tuple[DataFrame, DataFrame]:
 
 
 def ready_made(frame: DataFrame, column: str, rows: pa.RecordBatch, of: int, schema: Any) -> DataFrame:
-    """Rows that a table in Python has ready for its messages: what `KeyValueFormat.decode` costs with a kernel of no cost.
+    """Rows that a table in Python has ready for its messages: `KeyValueFormat.decode` with a kernel of no cost.
 
     `rows` are those of `of` messages; each batch gets as many of them as belong to its messages on average.
     """

@@ -131,9 +131,9 @@ def impossible_values(rows: pa.StructArray, row: FlinkType) -> dict[int, str]:
     if not _has_time(row):
         return reasons
     for places, path in _outside(rows, row):
-        why = ErrorCode.OUT_OF_RANGE.marked(f"field '{path}': a TIME is from 00:00:00 to before 24:00:00; the value is not")
+        why = f"field '{path}': a TIME is from 00:00:00 to before 24:00:00, and the value is not"
         for place in np.unique(places).tolist():
-            reasons.setdefault(place, why)
+            reasons.setdefault(place, ErrorCode.OUT_OF_RANGE.marked(why))
     return reasons
 
 

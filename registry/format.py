@@ -8,7 +8,7 @@ the caller's policy. Options or a schema that the format can't serve do raise, a
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, final
@@ -179,16 +179,26 @@ class Format(abc.ABC):
         """
         resolved, keys = self.prepare("decode", schema, metadata), tuple(metadata)
         stored = _stored_rows(resolved, self, keys)
-        slices = [part for array in wide_messages(messages) for part in message_slices(array)]
-        return _with_codes(joined_rows([self._decode_slice(part, resolved, keys, stored) for part in slices]))
-
-    def _decode_slice(
-        self, messages: pa.BinaryArray | str, schema: pa.Schema, metadata: tuple[str, ...], stored: pa.DataType
-    ) -> DecodedBatch:
-        """The rows of a slice of a batch; of a text, which is the error of one message, that error."""
 
         def failed(count: int, reason: str) -> DecodedBatch:
             return DecodedBatch(*failed_rows(count, self._without_secrets(reason), stored))
+
+        slices = [part for array in wide_messages(messages) for part in message_slices(array)]
+        parts = [
+            failed(1, part) if isinstance(part, str) else self._decode_slice(part, resolved, keys, stored, failed)
+            for part in slices
+        ]
+        return _with_codes(joined_rows(parts))
+
+    def _decode_slice(
+        self,
+        messages: pa.BinaryArray,
+        schema: pa.Schema,
+        metadata: tuple[str, ...],
+        stored: pa.DataType,
+        failed: Callable[[int, str], DecodedBatch],
+    ) -> DecodedBatch:
+        """The rows of a slice of a batch; `failed` gives those of so many messages that all have an error."""
 
         def run(start: int, count: int) -> DecodedBatch:
             some = messages.slice(start, count) if count < len(messages) else messages
@@ -197,8 +207,6 @@ class Format(abc.ABC):
             reasons = impossible_values(batch.rows.values, row_type(schema))
             return with_reasons(batch, reasons) if reasons else batch
 
-        if isinstance(messages, str):
-            return failed(1, messages)
         what = f"the decoder of format '{self.identifier}'"
         return alone(run, len(messages), failed=failed, joined=joined_rows, what=what)
 

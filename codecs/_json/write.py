@@ -19,6 +19,7 @@ import binascii
 import functools
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -445,7 +446,7 @@ def _far_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between:
     )
 
 
-def _far_text(value: int, unit: str, between: str) -> str:
+def _far_text(value: int, unit: Any, between: str) -> str:
     days, rest = divmod(value, _PER_DAY[unit])  # apart, because numpy takes the lowest number for no time at all
     day = str(np.datetime64(days, "D"))
     time = "" if unit == "D" else str(np.datetime64(rest, unit)).partition("T")[2]

@@ -92,7 +92,7 @@ cdef class ChangeBatch(Batch):
     cdef Py_ssize_t not_a(self, Py_ssize_t at, object column) except -1
     @cython.locals(place=cython.Py_ssize_t)
     cdef bint is_wanted(self, int number, object pattern, object member) except -1
-    @cython.locals(r=Reader, place=cython.Py_ssize_t, start=cython.Py_ssize_t, i=cython.int)
+    @cython.locals(r=Reader, place=cython.Py_ssize_t, start=cython.Py_ssize_t, i=cython.int, program=Program, unusual=Program)
     cdef Program program(self, Py_ssize_t at)
     cdef bint has_payload(self, Py_ssize_t at) except -1
     @cython.locals(found=cython.Py_ssize_t)

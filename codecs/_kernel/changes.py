@@ -55,7 +55,7 @@ class Program:
 
 
 def _numbers(numbers: list[int]) -> memoryview[int]:
-    view: memoryview[int] = memoryview(np.array([*numbers, -1], np.int32)).cast("B").cast("i")
+    view: memoryview[int] = memoryview(np.array([*numbers, -1], np.int32).tobytes()).cast("i")
     return view
 
 
@@ -94,7 +94,7 @@ class ChangeBatch(Batch):
         self.run(messages)
         described = [column.finish() for column, _, _, _ in self.metadata]
         if self.rows != self.described:  # for each row the metadata of its message
-            counts = np.diff(np.frombuffer(memoryview(self.offsets), np.int32))
+            counts: Any = np.diff(np.frombuffer(memoryview(self.offsets), np.int32))
             owners = pa.array(np.repeat(np.arange(self.described, dtype=np.int32), counts[counts > 0]))
             described = [array.take(owners) for array in described]
         kinds = np.frombuffer(memoryview(self.kinds.view), np.uint8, self.rows)
@@ -413,9 +413,11 @@ class ChangeBatch(Batch):
             for i in range(len(self.starts) - 2):
                 start = self.starts[i]
                 if matches(r.data, place, r.end, self.operations, start, self.starts[i + 1] - start):
-                    return cython.cast(Program, self.programs[i])
+                    program: Program = cython.cast(Program, self.programs[i])
+                    return program
         node = self.nodes.read(r, place) if place >= 0 else None
-        return self.plan.program(node, node is None and self.has_payload(at))
+        unusual: Program = self.plan.program(node, node is None and self.has_payload(at))
+        return unusual
 
     def has_payload(self, at: int) -> bool:
         """Whether a message that is not wrapped looks as if it were, which an error then says."""

@@ -48,8 +48,8 @@ class Words(Protocol):
 class Batch:
     """Reads batches of messages: `run` for each, then the arrays.
 
-    `offsets` say which rows are those of each message, `present` is 0 for a null message and one with an error, `errors` the texts
-    of these by the number of the message, `rows` how many rows there are so far.
+    `offsets` say which rows are those of each message, `present` is 0 for a null message and one with an error,
+    `errors` the texts of these by the number of the message, `rows` how many rows there are so far.
     """
 
     def __init__(self, reader: Reader, words: Words) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry.changelog import RowKind
+from kvformat.registry.error_codes import rejoined
 from kvformat.registry.errors import BatchSizeError
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def joined_rows(batches: Sequence[DecodedBatch]) -> DecodedBatch:
     kinds = None
     if any(batch.row_kinds is not None for batch in batches):
         kinds = _concatenated([_kinds_in_lists(batch) for batch in batches])
-    return replace(first, rows=rows, row_kinds=kinds, errors=_errors([(b.errors, len(b.rows)) for b in batches]))
+    errors = _errors([(_marked(batch), len(batch.rows)) for batch in batches])
+    return replace(first, rows=rows, row_kinds=kinds, errors=errors, codes=None)
 
 
 def _kinds_in_lists(batch: DecodedBatch) -> pa.StringArray:
@@ -39,8 +41,17 @@ def _kinds_in_lists(batch: DecodedBatch) -> pa.StringArray:
 
 def joined_messages(batches: Sequence[EncodedBatch]) -> EncodedBatch:
     """The results of one or more runs of rows, in their order, as one."""
+    if len(batches) == 1:
+        return batches[0]
     messages = _concatenated([batch.messages for batch in batches])
-    return replace(batches[0], messages=messages, errors=_errors([(b.errors, len(b.messages)) for b in batches]))
+    errors = _errors([(_marked(batch), len(batch.messages)) for batch in batches])
+    return replace(batches[0], messages=messages, errors=errors, codes=None)
+
+
+def _marked(batch: DecodedBatch | EncodedBatch) -> pa.StringArray | None:
+    """The texts of a kernel's errors, which begin with their codes, also where it gave them apart."""
+    codes = getattr(batch, "codes", None)
+    return batch.errors if codes is None else rejoined(batch.errors, codes)
 
 
 def _errors(parts: Sequence[tuple[pa.StringArray | None, int]]) -> pa.StringArray | None:
@@ -78,7 +89,8 @@ def with_reasons(batch: DecodedBatch, reasons: Mapping[int, str]) -> DecodedBatc
     rows = batch.rows
     offsets = rows.offsets.to_numpy()
     owners = np.searchsorted(offsets, np.array(list(reasons)), side="right") - 1
-    texts: list[str | None] = [None] * len(rows) if batch.errors is None else batch.errors.to_pylist()
+    marked = _marked(batch)
+    texts: list[str | None] = [None] * len(rows) if marked is None else marked.to_pylist()
     for owner, reason in zip(owners.tolist(), reasons.values(), strict=True):
         if 0 <= owner < len(rows) and rows[owner].is_valid:
             texts[owner] = texts[owner] or reason
@@ -88,13 +100,14 @@ def with_reasons(batch: DecodedBatch, reasons: Mapping[int, str]) -> DecodedBatc
     if kinds is not None:
         kept = np.repeat(good, np.diff(offsets))
         kinds = _kinds_in_lists(batch).filter(pa.array(kept))
-    return replace(batch, rows=rows.take(pa.array(np.arange(len(rows)), mask=~good)), row_kinds=kinds, errors=errors)
+    return replace(batch, rows=rows.take(pa.array(np.arange(len(rows)), mask=~good)), row_kinds=kinds, errors=errors, codes=None)
 
 
 def scattered(batch: EncodedBatch, good: pa.BooleanArray, reasons: Mapping[int, str]) -> EncodedBatch:
     """The result of the good rows among all, of which the others, by index, have these errors."""
     is_good = good.to_numpy(zero_copy_only=False)
     places = pa.array(np.cumsum(is_good) - 1, mask=~is_good)
-    found = pa.nulls(len(good), pa.string()) if batch.errors is None else batch.errors.take(places)
+    marked = _marked(batch)
+    found = pa.nulls(len(good), pa.string()) if marked is None else marked.take(places)
     why = pa.array([reasons.get(row) for row in range(len(good))], pa.string())
-    return replace(batch, messages=batch.messages.take(places), errors=pc.coalesce(why, found))
+    return replace(batch, messages=batch.messages.take(places), errors=pc.coalesce(why, found), codes=None)

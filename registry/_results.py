@@ -38,7 +38,7 @@ class Checker:
 
     def decoded(self, batch: Any, messages: pa.Array, stored: pa.DataType) -> None:
         """Check a `DecodedBatch` of these messages, whose rows are to have this type. Raises `ContractError`."""
-        for name in ("rows", "row_kinds", "errors"):
+        for name in ("rows", "row_kinds", "errors", "codes"):
             if not hasattr(batch, name):
                 raise self._broken(f"returns a DecodedBatch, not {type(batch).__name__}")
         rows, count = batch.rows, len(messages)
@@ -50,8 +50,8 @@ class Checker:
             raise self._broken(f"rows are structs of the schema and the metadata, {stored}, not {rows.type.value_type}")
         if batch.row_kinds is not None:
             self._kinds(batch.row_kinds, len(rows.values))
-        failed = self._errors(batch.errors, count, "message")
-        if failed and pc.any(pc.and_(batch.errors.is_valid(), rows.is_valid())).as_py():
+        failed = self._errors(batch.errors, batch.codes, count, "message")
+        if failed and _are_both_valid(batch.errors, rows):
             raise self._broken("a message with an error has a null list")
         if rows.null_count > messages.null_count + failed:
             raise self._broken(
@@ -61,7 +61,7 @@ class Checker:
 
     def encoded(self, batch: Any, count: int) -> None:
         """Check an `EncodedBatch` of so many rows. Raises `ContractError`."""
-        for name in ("messages", "errors"):
+        for name in ("messages", "errors", "codes"):
             if not hasattr(batch, name):
                 raise self._broken(f"returns an EncodedBatch, not {type(batch).__name__}")
         messages = batch.messages
@@ -69,11 +69,11 @@ class Checker:
             raise self._broken(f"messages are a pyarrow BinaryArray, not {_kind_of(messages)}")
         if len(messages) != count:
             raise self._broken(f"there is one message per row: {count} rows, but {len(messages)} messages")
-        failed = self._errors(batch.errors, count, "row")
-        if failed and pc.any(pc.and_(batch.errors.is_valid(), messages.is_valid())).as_py():
+        failed = self._errors(batch.errors, batch.codes, count, "row")
+        if failed and _are_both_valid(batch.errors, messages):
             raise self._broken("a row with an error has a null message")
 
-    def _errors(self, errors: Any, count: int, what: str) -> int:
+    def _errors(self, errors: Any, codes: Any, count: int, what: str) -> int:
         """How many errors there are."""
         if errors is None:
             return 0
@@ -81,6 +81,11 @@ class Checker:
             raise self._broken(f"errors are a pyarrow StringArray or None, not {_kind_of(errors)}")
         if len(errors) != count:
             raise self._broken(f"errors have one place per {what}: {count} of them, but {len(errors)} places")
+        if codes is not None:
+            if not isinstance(codes, pa.StringArray) or len(codes) != count:
+                raise self._broken(f"codes are None, or a pyarrow StringArray with one place per {what}")
+            if codes.null_count != errors.null_count or not _are_both_valid(errors, codes, everywhere=True):
+                raise self._broken("there is a code beside each error, and nowhere else")
         return count - int(errors.null_count)
 
     def _kinds(self, kinds: Any, count: int) -> None:
@@ -104,6 +109,20 @@ class Checker:
 
 def _kind_of(value: Any) -> str:
     return f"an array of {value.type}" if isinstance(value, pa.Array) else type(value).__name__
+
+
+def _are_both_valid(a: pa.Array, b: pa.Array, *, everywhere: bool = False) -> bool:
+    """Whether two arrays of one length have values at the same place; `everywhere`: wherever the first one has any."""
+    bits = []
+    for array in (a, b):
+        buffer = array.buffers()[0]
+        if buffer is None or array.offset:
+            buffer = pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
+        bits.append(np.frombuffer(buffer, np.uint8, (len(a) + 7) // 8))
+    found = bits[0] & ~bits[1] if everywhere else bits[0] & bits[1]
+    if len(a) % 8 and len(found):
+        found[-1] &= (1 << len(a) % 8) - 1  # behind the last value may be anything
+    return not found.any() if everywhere else bool(found.any())
 
 
 def _are_known(kinds: pa.StringArray) -> bool:

@@ -7,6 +7,7 @@ A kernel writes the code into the text, so that both take one way through it and
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -50,6 +51,8 @@ class ErrorCode(StrEnum):
         return self.mark + reason
 
 
+_FEW = 512
+"""Up to so many texts are parted one by one."""
 _KNOWN = frozenset(code.value for code in ErrorCode)
 _MARKS = pa.array([f"[{code}" for code in ErrorCode])
 _CODES = pa.array([code.value for code in ErrorCode])
@@ -76,17 +79,47 @@ def parted(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, pa.Str
             texts, codes = pc.if_else(which.is_valid(), texts, marked), codes.fill_null(ErrorCode.BAD_RECORD.value)
     if len(marked) == len(errors):
         return texts, codes
-    valid = np.asarray(errors.is_valid())
-    return _spread(texts, valid), _spread(codes, valid)
+    spread = _Spread(np.flatnonzero(np.asarray(errors.is_valid())), len(errors))
+    return spread.array(texts), spread.array(codes)
 
 
-def _spread(texts: pa.StringArray, valid: npt.NDArray[np.bool_]) -> pa.StringArray:
-    """An array with the texts at the places that are valid, null elsewhere."""
-    _, ends, data = texts.buffers()
-    gaps = np.diff(np.flatnonzero(valid), prepend=-1, append=len(valid))
-    offsets = np.repeat(np.frombuffer(ends, np.int32, len(texts) + 1), gaps)
-    buffers = [np.packbits(valid, bitorder="little"), offsets, data or b""]
-    return pa.Array.from_buffers(pa.string(), len(valid), list(map(pa.py_buffer, buffers)))
+def errors_at(texts: Mapping[int, str], count: int) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+    """The same for texts given by their places among so many, in rising order. Of few it takes less time."""
+    if not texts:
+        return None, None
+    spread = _Spread(np.fromiter(texts, np.int64, len(texts)), count)
+    pieces = [text.partition("] ") for text in texts.values()] if len(texts) <= _FEW else [("", "", "")]
+    if any(not mark or code[1:] not in _KNOWN for code, mark, _ in pieces):
+        return parted(spread.texts([text.encode() for text in texts.values()]))
+    return spread.texts([text.encode() for _, _, text in pieces]), spread.texts([c[1:].encode() for c, _, _ in pieces])
+
+
+class _Spread:
+    """Arrays that have texts at some places among so many, and null elsewhere."""
+
+    def __init__(self, places: npt.NDArray[np.int64], count: int) -> None:
+        self._count = count
+        self._gaps = np.empty(len(places) + 1, np.int64)  # how many offsets are where each text begins
+        self._gaps[0], self._gaps[-1] = places[0] + 1, count - places[-1]
+        np.subtract(places[1:], places[:-1], out=self._gaps[1:-1])
+        valid = np.zeros(count, np.bool_)
+        valid[places] = True
+        self._bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+    def texts(self, texts: Sequence[bytes]) -> pa.StringArray:
+        """The array of these texts, as many as there are places."""
+        ends = np.zeros(len(texts) + 1, np.int32)
+        np.cumsum([len(text) for text in texts], out=ends[1:])
+        return self._of(ends, b"".join(texts))
+
+    def array(self, texts: pa.StringArray) -> pa.StringArray:
+        """The same of an array that begins at its first text."""
+        _, ends, data = texts.buffers()
+        return self._of(np.frombuffer(ends, np.int32, len(texts) + 1), data or b"")
+
+    def _of(self, ends: npt.NDArray[np.int32], data: pa.Buffer | bytes) -> pa.StringArray:
+        buffers = [self._bitmap, pa.py_buffer(np.repeat(ends, self._gaps)), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.string(), self._count, buffers)
 
 
 def rejoined(errors: pa.StringArray | None, codes: pa.StringArray) -> pa.StringArray | None:

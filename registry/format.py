@@ -30,7 +30,7 @@ from kvformat.registry._results import Checker, impossible_values
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import conform, wide_messages
 from kvformat.registry.ddl import parse_type
-from kvformat.registry.error_codes import parted, rejoined
+from kvformat.registry.error_codes import parted
 from kvformat.registry.errors import (
     ConfigurationError,
     DirectionError,
@@ -59,8 +59,8 @@ class DecodedBatch:
         list is a null message or one with an error, an empty list a message that the format skips.
     row_kinds: string array aligned with `rows.values` ('+I', '-U', '+U', '-D'), or None when all are '+I'.
     errors: string array, one per message, null where all is well, or None when there are none at all.
-    codes: string array, the `ErrorCode` of each error, None when there are none. A kernel leaves it out: the text of an
-        error begins with its code (`ErrorCode.marked`), which `decode_batch` takes from it.
+    codes: string array, the `ErrorCode` of each error, None when there are none. A kernel may leave it out: then the
+        text of an error begins with its code (`ErrorCode.marked`), which `decode_batch` takes from it.
     """
 
     rows: pa.ListArray
@@ -86,16 +86,9 @@ class EncodedBatch:
 _Batch = TypeVar("_Batch", DecodedBatch, EncodedBatch)
 
 
-def _with_marks(batch: _Batch) -> _Batch:
-    """A kernel's batch in which the texts of errors begin with their codes, also where another format gave it."""
-    if getattr(batch, "codes", None) is None:
-        return batch
-    return replace(batch, errors=rejoined(batch.errors, batch.codes), codes=None)
-
-
 def _with_codes(batch: _Batch) -> _Batch:
     """A kernel's batch with the codes of its errors beside their texts."""
-    if batch.errors is None:
+    if batch.errors is None or batch.codes is not None:
         return batch
     errors, codes = parted(batch.errors)
     return replace(batch, errors=errors, codes=codes)
@@ -202,7 +195,7 @@ class Format(abc.ABC):
 
         def run(start: int, count: int) -> DecodedBatch:
             some = messages.slice(start, count) if count < len(messages) else messages
-            batch = _with_marks(self.decode_arrow(some, schema, metadata=metadata))
+            batch = self.decode_arrow(some, schema, metadata=metadata)
             Checker(self.identifier, "decode_arrow").decoded(batch, some, stored)
             reasons = impossible_values(batch.rows.values, row_type(schema))
             return with_reasons(batch, reasons) if reasons else batch
@@ -244,7 +237,7 @@ class Format(abc.ABC):
     def _encode_possible(
         self, rows: pa.StructArray, schema: pa.Schema, row_kinds: pa.StringArray | None
     ) -> EncodedBatch:
-        batch = _with_marks(self.encode_arrow(rows, schema, row_kinds=row_kinds))
+        batch = self.encode_arrow(rows, schema, row_kinds=row_kinds)
         Checker(self.identifier, "encode_arrow").encoded(batch, len(rows))
         return batch
 

@@ -77,6 +77,7 @@ def _encoding(kernel: Callable[[pa.StructArray], Any]) -> Format:
 
 _TWO = pa.array([b"x", b"y"])
 _GOOD = _rows_of(_TWO).rows
+_LOST = pa.array([None, [{"a": "y"}]], _LISTS)
 _ROWS = pa.array([{"a": "x"}, {"a": "y"}], _ROW)
 _WRONG_ROWS: dict[str, tuple[Any, str]] = {
     "no batch": ([1, 2], "returns a DecodedBatch, not list"),
@@ -100,8 +101,20 @@ _WRONG_ROWS: dict[str, tuple[Any, str]] = {
         DecodedBatch(_GOOD, errors=pa.array(["bad", None])),
         "a message with an error has a null list",
     ),
+    "codes of another type": (
+        DecodedBatch(_LOST, None, pa.array(["bad", None]), pa.array([1, None])),
+        "codes are None, or a pyarrow StringArray with one place per message",
+    ),
+    "a code too few": (
+        DecodedBatch(_LOST, None, pa.array(["bad", None]), pa.array(["WRONG_TYPE"])),
+        "codes are None, or a pyarrow StringArray with one place per message",
+    ),
+    "a code elsewhere": (
+        DecodedBatch(_LOST, None, pa.array(["bad", None]), pa.array([None, "WRONG_TYPE"])),
+        "there is a code beside each error, and nowhere else",
+    ),
     "lost without an error": (
-        DecodedBatch(pa.array([None, [{"a": "y"}]], _LISTS)),
+        DecodedBatch(_LOST),
         "1 lists are null, 0 messages are, and 0 have an error",
     ),
 }
@@ -139,7 +152,8 @@ def test_messages_that_break_the_contract_name_format_and_rule(name: str) -> Non
 def test_what_keeps_the_contract_is_handed_on_as_it_is() -> None:
     kinds = pa.array(["+I", "-U", "+U", "-D"]).slice(1)
     rows = pa.array([[{"a": "x"}, {"a": None}, None], None, [], None], _LISTS)
-    batch = DecodedBatch(rows, kinds, pa.array([None, "bad", None, None], pa.string()))
+    errors, codes = (pa.array([None, text, None, None]) for text in ("bad", "MALFORMED"))
+    batch = DecodedBatch(rows, kinds, errors, codes)
     messages = pa.array([b"x", b"y", b"z", None])
     assert _decoding(lambda some: batch if len(some) else _rows_of(some)).decode_batch(messages, "a STRING") is batch
 

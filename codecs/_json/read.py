@@ -29,5 +29,6 @@ class JsonReader:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
         note(len(messages))
         with self._lock:  # the columns grow in place
-            rows, errors = self._batch.read(messages)
-        return DecodedBatch(rows, errors=errors)
+            rows = self._batch.read(messages)
+            errors, codes = self._batch.faults()
+        return DecodedBatch(rows, None, errors, codes)

@@ -103,7 +103,7 @@ def path_of(steps: list[str | int]) -> str:
 
 def misfit(value: Node, name: str) -> ErrorCode:
     """The code of a value that is no value of the type with that name: a whole number is none for its size alone."""
-    if name not in _INTEGERS or not isinstance(value, str):
+    if name not in _INTEGERS or not isinstance(value, str) or "A" <= value[:1] <= "z":
         return _WRONG_TYPE
     cut = type(value) is Fraction and name in _CUT
     return _OUT_OF_RANGE if cut or is_whole(value) else _WRONG_TYPE

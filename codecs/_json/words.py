@@ -31,6 +31,7 @@ _CODES = {
     codes.BAD_EXPONENT: ErrorCode.TOO_LARGE,
 }
 _WRONG_TYPE = ErrorCode.WRONG_TYPE.mark
+_NOT_UTF8 = ErrorCode.WRONG_CHARSET.marked("not JSON: bytes that are not UTF-8")
 _LONGEST_CONSTANT = 9  # -Infinity
 
 
@@ -48,7 +49,7 @@ class JsonWords:
     @staticmethod
     def fault(reader: Reader, *, malformed: bool) -> str:
         if malformed:
-            return ErrorCode.WRONG_CHARSET.marked("not JSON: bytes that are not UTF-8")
+            return _NOT_UTF8
         return fault_code(reader.code).marked(f"not JSON: {fault_text(reader)}")
 
     @staticmethod

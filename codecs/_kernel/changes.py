@@ -55,7 +55,7 @@ class Program:
 
 
 def _numbers(numbers: list[int]) -> memoryview[int]:
-    view: memoryview[int] = memoryview(np.array([*numbers, -1], np.int32).tobytes()).cast("i")
+    view: memoryview[int] = memoryview(bytearray(np.array([*numbers, -1], np.int32).tobytes())).cast("i")
     return view
 
 

@@ -16,6 +16,7 @@ from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Tree
+from kvformat.registry.error_codes import errors_at
 
 if TYPE_CHECKING:
     import cython
@@ -189,18 +190,9 @@ class Batch:
         kind = pa.list_(pa.field("element", rows.type))
         return pa.Array.from_buffers(kind, count, [validity, filled(self.offsets, count + 1)], children=[rows])
 
-    def error_texts(self) -> pa.StringArray | None:
-        """The errors, one place per message; None without any."""
-        if not self.errors:
-            return None
-        texts = [text.encode() for text in self.errors.values()]
-        places = np.fromiter(self.errors, np.int64, len(texts))
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-        offsets = np.repeat(ends, np.diff(places, prepend=-1, append=self.count))
-        valid = np.zeros(self.count, np.bool_)
-        valid[places] = True
-        buffers = [np.packbits(valid, bitorder="little"), offsets, b"".join(texts)]
-        return pa.Array.from_buffers(pa.string(), self.count, list(map(pa.py_buffer, buffers)))
+    def faults(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+        """The errors and their codes, one place per message; None without any."""
+        return errors_at(self.errors, self.count)
 
 
 def is_utf8(messages: pa.BinaryArray) -> bool:
@@ -222,11 +214,11 @@ class JsonBatch(Batch):
         super().__init__(reader, words)
         self.root, self.out_of_step = root, out_of_step
 
-    def read(self, messages: pa.BinaryArray) -> tuple[pa.ListArray, pa.StringArray | None]:
-        """The rows of each message, and the errors if there are any."""
+    def read(self, messages: pa.BinaryArray) -> pa.ListArray:
+        """The rows of each message."""
         self.root.start(self.capacity(len(messages)))
         self.run(messages)
-        return self.lists(self.root.finish()), self.error_texts()
+        return self.lists(self.root.finish())
 
     def undo(self, rows: int) -> int:
         return self.root.truncate(rows)

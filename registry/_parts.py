@@ -100,7 +100,8 @@ def with_reasons(batch: DecodedBatch, reasons: Mapping[int, str]) -> DecodedBatc
     if kinds is not None:
         kept = np.repeat(good, np.diff(offsets))
         kinds = _kinds_in_lists(batch).filter(pa.array(kept))
-    return replace(batch, rows=rows.take(pa.array(np.arange(len(rows)), mask=~good)), row_kinds=kinds, errors=errors, codes=None)
+    rows = rows.take(pa.array(np.arange(len(rows)), mask=~good))
+    return replace(batch, rows=rows, row_kinds=kinds, errors=errors, codes=None)
 
 
 def scattered(batch: EncodedBatch, good: pa.BooleanArray, reasons: Mapping[int, str]) -> EncodedBatch:

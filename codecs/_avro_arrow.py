@@ -197,10 +197,10 @@ def _valid(values: pa.Array) -> _Mask | None:
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.integer]:
     """The memory of an array of fixed width as integers, null or not."""
+    if not len(values):
+        return np.zeros(0, np.int64)  # its buffer, if there is one, may have any length
     width = values.type.bit_width // 8
-    data = np.frombuffer(values.buffers()[1] or b"", f"<i{width}")
-    numbers: npt.NDArray[np.int64] = data[values.offset : values.offset + len(values)].astype(np.int64)
-    return numbers
+    return np.frombuffer(values.buffers()[1], f"<i{width}", len(values), values.offset * width).astype(np.int64)
 
 
 def _retyped(numbers: npt.NDArray[np.integer], target: pa.DataType, like: pa.Array) -> pa.Array:

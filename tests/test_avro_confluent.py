@@ -634,3 +634,24 @@ def test_a_real_registry(apicurio: services.SchemaRegistry) -> None:
         _decoded(fmt(**quick), *first)  # another client, which knows nothing
     apicurio.start()
     assert _decoded(fmt(**quick), *first) == [(1, "y")]
+
+
+def test_short_messages_are_refused_alike_alone_and_together(tmp_path: Path) -> None:
+    fmt = _format(f"file:{tmp_path}")
+    messages = [b"", b"\x03", b"\x01\x00", b"\x00\x00", b"\x00\x00\x00\x00\x09\x00"]
+    together = fmt.decode_batch(pa.array(messages, pa.binary()), _SCHEMA).errors.to_pylist()
+    alone = [fmt.decode_batch(pa.array([message], pa.binary()), _SCHEMA).errors[0].as_py() for message in messages]
+    assert together == alone
+    assert "03, not 00" in alone[1]
+    assert "fewer than the 5" in alone[3]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_batch_of_bad_messages_alone_is_a_batch_of_errors(tmp_path: Path, count: int) -> None:
+    """Also where columns that are empty are converted."""
+    messages = pa.array([b"\x03"] * count, pa.binary())
+    for schema in ("t TIMESTAMP(3)", "l ARRAY<TIMESTAMP(3)>", "m MAP<STRING, ARRAY<TIME(3)>>", "l ARRAY<TINYINT>"):
+        batch = _format(f"file:{tmp_path}").decode_batch(messages, schema)
+        batch.rows.validate(full=True)
+        assert batch.rows.to_pylist() == [None] * count
+        assert batch.errors.null_count == 0

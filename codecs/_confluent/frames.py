@@ -62,7 +62,7 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
     offsets = np.frombuffer(offsets_buffer, np.int32)[messages.offset : messages.offset + count + 1].astype(np.int64)
     data = np.frombuffer(data_buffer or b"", np.uint8)
     if len(data) < PREFIX:
-        data = np.zeros(PREFIX, np.uint8)  # nothing is long enough, but the gathers below want bytes
+        data = np.pad(data, (0, PREFIX - len(data)))  # nothing is long enough, but the gathers below want bytes
     starts, lengths, long = offsets[:-1], np.diff(offsets), present
     if not present.all() or lengths.min() < PREFIX:
         lengths = np.where(present, lengths, 0)

@@ -209,6 +209,26 @@ def test_decimals_that_arrow_divides_wrongly() -> None:
         assert found == [read(text) for text in ["1e0", *texts]]
 
 
+@pytest.mark.parametrize(
+    "schema", ["DECIMAL(38, 0)", "DECIMAL(38, 9)", "DECIMAL(10, 2)", "DECIMAL(38, 38)", "ARRAY<DECIMAL(38, 18)>"]
+)
+def test_decimals_of_more_digits_than_arrow_casts(schema: str) -> None:
+    """Alone and in a batch: what has no room is NULL, never another number."""
+    texts = ["9" * count for count in range(1, 140)] + ["-" + "1" * count for count in range(1, 140)]
+    texts += ["0" * count + "1" for count in (30, 36, 37, 38, 39, 90, 300)]
+    texts += ["1." + "3" * count for count in range(1, 60)]
+    texts += ["12345678." + "3" * count for count in range(1, 60)]
+    format, (field,) = get_format("csv"), parse_schema(f"a {schema}").fields
+    t = field.type.fields[0].type if field.type.root == "ARRAY" else field.type
+    wanted = [scalar_converter(t)(text) for text in texts]
+    together = format.decode_batch(pa.array([text.encode() for text in texts]), f"a {schema}")
+    for text, value, row in zip(texts, wanted, together.rows.to_pylist(), strict=True):
+        (alone,) = format.decode_batch(pa.array([text.encode()]), f"a {schema}").rows.to_pylist()
+        found = alone[0]["a"]
+        assert (found[0] if field.type.root == "ARRAY" else found) == value, text
+        assert row == alone, text
+
+
 def test_a_batch_of_nulls_and_texts() -> None:
     batch = [b"NULL,NULL", b"null,NUL", b",", b'"NULL",x', b"NULLE,1"]
     for literal, rows in (

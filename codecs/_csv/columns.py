@@ -24,6 +24,7 @@ from kvformat.codecs._csv.split import text_bytes, text_offsets
 from kvformat.registry.types import FlinkType, arrow_type, nullable
 
 _LAST = ord(":")  # the last of the characters of numbers and times without letters
+_MOST_DIGITS = 38  # of a decimal128
 
 Read = tuple[pa.Array, Mask | None]
 """The values, null where there was nothing to read, and which texts are refused (None: none)."""
@@ -250,7 +251,15 @@ class _Decimal(_Cast):
         super().__init__(t)
         scale, self._whole = t.scale or 0, (t.precision or 0) - (t.scale or 0)
         self._digits = min(scale, self._most_behind)
+        # Arrow's cast fills a number up to the scale; with more digits than a decimal has it gives another number.
+        self._longest = _MOST_DIGITS - scale
         self._parts = rf"^-?(?P<kept>[0-9]*(?:\.[0-9]{{0,{self._digits}}})?)(?P<next>[0-9]?)"
+
+    def _at_once(self, texts: pa.StringArray) -> pa.Array | None:
+        offsets = text_offsets(texts)
+        if (offsets[1:] - offsets[:-1] > self._longest).any():
+            return None
+        return super()._at_once(texts)
 
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)

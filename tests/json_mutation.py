@@ -516,7 +516,9 @@ def _many(rng: random.Random, message: bytes) -> bytes:
 
 
 def _in_an_array(rng: random.Random, message: bytes) -> bytes:
-    return rng.choice([b"[%s]", b"[%s,%s]" % (b"%s", message), b"[%s,null]", b"[1,%s]", b"[%s", b"[%s,]"]) % message
+    ends = [(b"", b"]"), (b"", b"," + message + b"]"), (b"", b",null]"), (b"1,", b"]"), (b"", b""), (b"", b",]")]
+    before, after = rng.choice(ends)
+    return b"[" + before + message + after
 
 
 _MUTATIONS: tuple[Callable[[random.Random, bytes], bytes], ...] = (

@@ -1,0 +1,252 @@
+"""Inputs made to eat time or memory, each in a process of its own that may have only so much of both.
+
+python -m tests.fuzz.bombs NAME    reads one here, and writes what it took
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from kvformat.registry import KeyValueFormat, KvFormatError, get_format
+
+SECONDS = 10
+"""CPU time of a bomb, starting Python not counted; the slowest takes half a second on a machine that is free."""
+ADDRESSES = 4 << 30
+"""Bytes of addresses that the process may ask for: Arrow and numpy take one and a half gigabyte for themselves."""
+MEGABYTES = 600
+"""Memory beyond that of a process that has read an empty message."""
+_NEIGHBOURS = 2
+
+
+@dataclass(frozen=True)
+class Bomb:
+    """A message of a format, or the text of a statement.
+
+    A message stands between two good ones, so its neighbours' rows are looked for too.
+    """
+
+    name: str
+    format: str
+    make: Callable[[], bytes | str]
+    schema: str = "a STRING, b INT"
+    options: dict[str, str] = field(default_factory=dict)
+    good: bytes = b'{"b":1}'
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a bomb took; `failure` says what is wrong with that."""
+
+    name: str
+    size: int = 0
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    answer: str = ""
+    failure: str | None = None
+
+
+def _many(head: str, item: str, tail: str, count: int = 200_000) -> Callable[[], bytes]:
+    return lambda: (head + ",".join(item.replace("%", str(n)) for n in range(count)) + tail).encode()
+
+
+def _long(number: int) -> bytes:
+    """A number as Avro writes it."""
+    number, out = (number << 1) ^ (number >> 63), bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def _nulls() -> bytes:
+    return b"\x02" + _long(_A_MILLION) + b"\x00" * _A_MILLION + b"\x00\x02\x02"
+
+
+_A_MILLION = 10**6
+_FAR = "1e999999999"
+_ROWS = "a STRING, b INT"
+_LIST = "a ARRAY<STRING>, b INT"
+_CSV = b"1,1"
+_AVRO = b"\x02\x02x\x02\x02"
+_AVRO_LIST = b"\x02\x02\x02\x02x\x00\x02\x02"
+_NOTHING = b"\x02\x00\x02\x02"  # an empty list, and b
+_CANAL = '{"type":"UPDATE","data":['
+_AVRO_JSON = b'{"a":{"string":"x"},"b":{"int":1}}'
+_DEEP_TYPE = "ROW<a " * 100 + "INT" + ">" * 100
+
+
+def _json(name: str, make: Callable[[], bytes | str], schema: str = _ROWS, **options: str) -> Bomb:
+    return Bomb(name, "json", make, schema, {key.replace("_", "-"): value for key, value in options.items()})
+
+
+def _csv(name: str, make: Callable[[], bytes], schema: str = _ROWS, **options: str) -> Bomb:
+    return Bomb(name, "csv", make, schema, {key.replace("_", "-"): value for key, value in options.items()}, _CSV)
+
+
+def _avro(name: str, make: Callable[[], bytes], schema: str = _LIST, good: bytes = _AVRO_LIST) -> Bomb:
+    return Bomb(name, "avro", make, schema, {}, good)
+
+
+def _change(name: str, format: str, make: Callable[[], bytes], good: bytes, **options: str) -> Bomb:
+    return Bomb(name, format, make, _ROWS, {key.replace("_", "-"): value for key, value in options.items()}, good)
+
+
+def _raw(name: str, charset: str, make: Callable[[], bytes]) -> Bomb:
+    return Bomb(
+        name, "raw", make, "a STRING", {"charset": charset}, "x".encode("utf-16-le") if "16" in charset else b"x"
+    )
+
+
+def _text(name: str, make: Callable[[], str]) -> Bomb:
+    return Bomb(name, "ddl", make)
+
+
+_TABLE = (
+    "CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b', "
+    "'format' = 'json')"
+)
+_TREE = {"decode.json-parser.enabled": "false"}
+_DECIMAL = "a DECIMAL(38, 9), b INT"
+_CANAL_GOOD = b'{"type":"INSERT","data":[{"a":"x","b":1}]}'
+_DEBEZIUM_GOOD = b'{"before":null,"after":{"a":"x","b":1},"op":"c"}'
+BOMBS = (
+    _json("a million open arrays", lambda: b'{"a":' + b"[" * _A_MILLION),
+    _json("a million open objects", lambda: b'{"a":' * _A_MILLION),
+    _json("nesting in a skipped member", lambda: b'{"x":' + b"[" * _A_MILLION + b"]" * _A_MILLION + b"}"),
+    _json("a number of a million digits", lambda: b'{"b":' + b"9" * _A_MILLION + b"}"),
+    _json("a decimal of a million digits in quotes", lambda: b'{"a":"' + b"9" * _A_MILLION + b'"}', _DECIMAL),
+    _json("a huge exponent", lambda: f'{{"a":{_FAR},"b":1}}', _DECIMAL),
+    _json("a huge exponent in quotes", lambda: f'{{"a":"{_FAR}","b":1}}', _DECIMAL),
+    Bomb("a huge exponent by the tree reader", "json", lambda: f'{{"a":{_FAR},"b":1}}', "a BIGINT, b INT", _TREE),
+    _json("huge exponents in a text", _many('{"a":[', _FAR, "]}"), "a STRING, b INT"),
+    _json("a key of ten megabytes", lambda: b'{"' + b"k" * 10**7 + b'":1,"b":2}'),
+    _json("one key again and again", _many("{", '"a":"%"', "}")),
+    _json("other keys", _many("{", '"k%":%', "}")),
+    _json("other keys in a text", _many('{"a":{', '"k%":%', "}}")),
+    _json("one key in a map", _many('{"a":{', '"k":%', "}}"), "a MAP<STRING, INT>, b INT"),
+    _json("rows of nothing", _many("[", "{}", "]"), ", ".join(f"c{n} INT" for n in range(40)) + ", a STRING, b INT"),
+    _json("lists of nothing", _many('{"a":[', "[]", "]}"), "a ARRAY<ARRAY<ROW<x INT, y STRING>>>, b INT"),
+    _json("escapes", lambda: b'{"a":"' + b"\\u0041" * _A_MILLION + b'"}'),
+    _json("open escapes", lambda: b'{"a":"' + b"\\" * _A_MILLION),
+    _json("blanks", lambda: b" " * 10**7 + b'{"a":"x"}'),
+    _json("a typed depth of a hundred", lambda: b'{"a":' * 101 + b"1" + b"}" * 101, f"a {_DEEP_TYPE}, b INT"),
+    _csv("a million delimiters", lambda: b"," * _A_MILLION),
+    _csv("a million quotes", lambda: b'"' * _A_MILLION),
+    _csv("an odd million of quotes", lambda: b'"' * (_A_MILLION + 1)),
+    _csv("a million elements", lambda: b";" * _A_MILLION + b",1", _LIST),
+    _csv("a million comments", lambda: b"#\n" * _A_MILLION + b"x,1", allow_comments="true"),
+    _csv("a million blanks", lambda: b" " * _A_MILLION + b",1", trim_spaces="true"),
+    _csv("a million escapes", lambda: b"\\" * _A_MILLION + b",1", escape_character="\\"),
+    _csv("a decimal of a million digits", lambda: b"9" * _A_MILLION + b",1", _DECIMAL),
+    _csv("a huge exponent", lambda: f"{_FAR},1".encode(), _DECIMAL),
+    _avro("a text of an exabyte", lambda: b"\x02" + _long(2**60), _ROWS, _AVRO),
+    _avro("a text of negative length", lambda: b"\x02" + _long(-(2**40)) + b"x", _ROWS, _AVRO),
+    _avro("a block of 2^60 items", lambda: b"\x02" + _long(2**60)),
+    _avro("a block of -2^63 items", lambda: b"\x02" + _long(-(2**63)) + _long(2**62)),
+    _avro("a million blocks", lambda: b"\x02" + (_long(1) + b"\x02\x02x") * 200_000 + b"\x00\x02\x02"),
+    _avro("items of no bytes", lambda: b"\x02" + _long(2**40) + b"\x00", "a ARRAY<ROW<>>, b INT", _NOTHING),
+    _avro("nulls of one byte", _nulls, "a ARRAY<ROW<x INT, y STRING, z DOUBLE>>, b INT", _NOTHING),
+    Bomb("nested JSON", "avro", lambda: b'{"a":{"string":' * _A_MILLION, _ROWS, {"encoding": "json"}, _AVRO_JSON),
+    _change("many rows", "canal-json", _many('{"type":"INSERT","data":[', '{"a":"%"}', "]}"), _CANAL_GOOD),
+    _change("many old rows", "canal-json", _many(_CANAL + '{"a":"x"}],"old":[', '{"a":"%"}', "]}"), _CANAL_GOOD),
+    _change("rows of nothing", "canal-json", _many('{"type":"INSERT","data":[', "{}", "]}"), _CANAL_GOOD),
+    _change("a million open objects", "debezium-json", lambda: b'{"after":' * _A_MILLION, _DEBEZIUM_GOOD),
+    _change("one envelope in many", "debezium-json", _many("{", '"after":{"a":"%"}', ',"op":"c"}'), _DEBEZIUM_GOOD),
+    _raw("no UTF-16", "UTF-16LE", lambda: b"\x00\xd8" * _A_MILLION),
+    _raw("no GB18030", "GB18030", lambda: b"\x81" * 200_000),
+    _raw("no Shift_JIS", "Shift_JIS", lambda: b"\x81" * _A_MILLION),
+    _text("a comment that is not closed", lambda: _TABLE + "/*" * 100_000),
+    _text("a hundred thousand brackets", lambda: _TABLE.replace("INT", "ARRAY<" * 100_000)),
+    _text("ten thousand columns", lambda: _TABLE.replace("a INT", ", ".join(f"c{n} INT" for n in range(10_000)))),
+    _text("a precision of a million digits", lambda: _TABLE.replace("INT", f"DECIMAL({'9' * _A_MILLION}, 1)")),
+    _text("a hundred thousand quotes", lambda: _TABLE + "'" * 100_001),
+)  # fmt: skip
+QUICK = BOMBS[::7]
+"""What a test runs."""
+
+
+def run(bomb: Bomb) -> Result:
+    """Read a bomb in another process."""
+    command = [sys.executable, "-m", "tests.fuzz.bombs", f"{bomb.format}/{bomb.name}"]
+    limits = [(resource.RLIMIT_AS, ADDRESSES), (resource.RLIMIT_CPU, SECONDS + 20)]
+
+    def limit() -> None:
+        for kind, most in limits:
+            resource.setrlimit(kind, (most, most))
+
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
+    name = f"{bomb.format}: {bomb.name}"
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        return Result(name, failure=f"ended with {done.returncode}: {last[:300]}")
+    told = json.loads(done.stdout)
+    failure = None
+    if told["seconds"] > SECONDS:
+        failure = f"took {told['seconds']:.1f} s"
+    elif told["megabytes"] > MEGABYTES:
+        failure = f"took {told['megabytes']:.0f} MB"
+    elif told["neighbours"] != _NEIGHBOURS:
+        failure = "its neighbours lost their rows"
+    return Result(name, told["size"], told["seconds"], told["megabytes"], told["answer"], failure)
+
+
+def table(results: list[Result]) -> str:
+    """A line for each bomb."""
+    lines = [f"{'bomb':55} {'bytes':>10} {'CPU s':>6} {'MB':>5}  answer"]
+    for result in results:
+        told = result.failure and f"FAILED: {result.failure}"
+        lines.append(
+            f"{result.name:55} {result.size:10,} {result.seconds:6.2f} {result.megabytes:5.0f}  {told or result.answer}"
+        )
+    return "\n".join(lines)
+
+
+def _peak() -> float:
+    """The most memory this process ever had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _read(bomb: Bomb, message: bytes) -> tuple[int, str]:
+    """How many of the neighbours have their rows, and what comes of the bomb."""
+    batch = get_format(bomb.format, bomb.options).decode_batch(
+        pa.array([bomb.good, message, bomb.good], pa.binary()), bomb.schema
+    )
+    counts = batch.rows.value_lengths().to_pylist()
+    errors: list[Any] = [None] * 3 if batch.errors is None else batch.errors.to_pylist()
+    answer = f"{counts[1]} rows" if errors[1] is None else errors[1]
+    return sum(errors[at] is None and counts[at] == 1 for at in (0, 2)), answer
+
+
+def _parse(text: str) -> str:
+    try:
+        return f"{len(KeyValueFormat.from_ddl(text).options)} options"
+    except KvFormatError as error:
+        return str(error)
+
+
+def main(name: str) -> None:
+    """Read a bomb here, and write what it took."""
+    (bomb,) = (bomb for bomb in BOMBS if f"{bomb.format}/{bomb.name}" == name)
+    made = bomb.make()
+    message = made.encode() if isinstance(made, str) else made
+    if bomb.format == "ddl":
+        _parse(_TABLE)
+    else:
+        _read(bomb, bomb.good)  # what is loaded and cached on first use is not the bomb's
+    before, started = _peak(), time.process_time()
+    neighbours, answer = (_NEIGHBOURS, _parse(message.decode())) if bomb.format == "ddl" else _read(bomb, message)
+    took = {"seconds": time.process_time() - started, "megabytes": _peak() - before, "neighbours": neighbours}
+    print(json.dumps({**took, "size": len(message), "answer": answer[:60]}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,342 @@
+"""What is fuzzed: formats with options and a schema, tables of key and value, each with messages of its own.
+
+A case has a name that says all of it, so that another process makes the same one, and a failure can be repeated:
+
+    json/vectors/12    schema, options and messages of a case of fixtures/flink-2.3
+    json/rows/7        a random schema, random options and random rows, written by the format itself (7: the seed)
+    json/known/3       a case of tests/json_mutation.py
+    key-value/interop/5   a table of fixtures/interop, with the records that Flink wrote
+"""
+
+from __future__ import annotations
+
+import abc
+import atexit
+import base64
+import functools
+import json
+import lzma
+import random
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kvformat.registry import ConfigurationError, DecodedBatch, Format, KeyValueFormat, Option, get_format
+from kvformat.registry.ddl import parse_schema
+from kvformat.registry.types import FlinkType
+from tests import json_mutation, vectors
+from tests.fuzz import mutation, rows
+
+FORMATS = (
+    *("csv", "json", "avro", "avro-confluent", "raw"),
+    *("debezium-json", "canal-json", "maxwell-json", "ogg-json"),
+)
+TABLES = "key-value"
+Message = tuple[bytes | None, ...]
+"""The parts of a record: its value, or key and value."""
+
+_KNOWN = 40  # messages that a case keeps to begin with
+_TRIES = 60
+
+
+class Case(abc.ABC):
+    """What reads and writes messages, and messages for it."""
+
+    def __init__(self, name: str, reader: object, known: Sequence[Message]) -> None:
+        self.name, self.reader = name, reader
+        self.known = list(known)
+
+    @abc.abstractmethod
+    def decode(self, parts: Sequence[pa.Array]) -> DecodedBatch:
+        """`decode_batch` of the parts of messages."""
+
+    @abc.abstractmethod
+    def encode(
+        self, rows: pa.StructArray, kinds: pa.StringArray | None
+    ) -> tuple[Sequence[pa.Array], pa.StringArray | None]:
+        """The parts of the messages of rows, and the errors; raises `ConfigurationError` if the case only reads."""
+
+    @property
+    @abc.abstractmethod
+    def formats(self) -> Sequence[str]:
+        """The format of each part."""
+
+    @property
+    def says_all(self) -> bool:
+        """Whether rows that were written are read again as they were.
+
+        csv writes NULL and an empty text alike, raw `?` for what a charset doesn't have, a filter leaves out what has
+        no metadata.
+        """
+        return not {"csv", "raw"} & set(self.formats) and ".include'" not in repr(self.reader)
+
+    def message(self, rng: random.Random) -> Message:
+        """A message as it should be."""
+        return rng.choice(self.known)
+
+    def changed(self, rng: random.Random, message: Message) -> Message:
+        """The message, one of its parts changed, or null."""
+        at = rng.randrange(len(message))
+        others = [part for known in self.known[:10] if (part := known[at]) is not None] or [b""]
+        part = message[at]
+        new = None if rng.random() < 0.02 else mutation.changed(rng, self.formats[at], part or b"", others)
+        return (*message[:at], new, *message[at + 1 :])
+
+    def arrays(self, messages: Sequence[Message]) -> list[pa.Array]:
+        """The parts of messages as arrays."""
+        return [pa.array([message[i] for message in messages], pa.binary()) for i in range(len(self.formats))]
+
+    def __repr__(self) -> str:
+        return f"case({self.name!r})"
+
+
+class FormatCase(Case):
+    """A format with options."""
+
+    def __init__(
+        self, name: str, format: Format, schema: str, known: Sequence[bytes | None], metadata: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(name, format, [(message,) for message in known])
+        self.format, self.schema, self.metadata = format, schema, metadata
+
+    @property
+    def formats(self) -> Sequence[str]:
+        return [self.format.identifier]
+
+    def decode(self, parts: Sequence[pa.Array]) -> DecodedBatch:
+        (messages,) = parts
+        return self.format.decode_batch(messages, self.schema, metadata=self.metadata)
+
+    def encode(
+        self, rows: pa.StructArray, kinds: pa.StringArray | None
+    ) -> tuple[Sequence[pa.Array], pa.StringArray | None]:
+        batch = self.format.encode_batch(rows, self.schema, row_kinds=kinds)
+        return [batch.messages], batch.errors
+
+
+class TableCase(Case):
+    """A table of key and value."""
+
+    def __init__(self, name: str, table: KeyValueFormat, known: Sequence[Message]) -> None:
+        super().__init__(name, table, known)
+        self.table = table
+
+    @property
+    def formats(self) -> Sequence[str]:
+        given = self.table.options
+        value = given.get("value.format") or given["format"]
+        return [given.get("key.format", "raw"), value]
+
+    def decode(self, parts: Sequence[pa.Array]) -> DecodedBatch:
+        keys, values = parts
+        return self.table.decode_batch(keys, values)
+
+    def encode(
+        self, rows: pa.StructArray, kinds: pa.StringArray | None
+    ) -> tuple[Sequence[pa.Array], pa.StringArray | None]:
+        batch = self.table.encode_batch(rows, row_kinds=kinds)
+        keys = pa.nulls(len(rows), pa.binary()) if batch.keys is None else batch.keys
+        return [keys, batch.values], batch.errors
+
+
+@functools.cache
+def case(name: str) -> Case:
+    """The case of a name."""
+    format, kind, number = name.split("/")
+    made: Case = _MAKERS[kind](name, format, int(number))
+    return made
+
+
+def names(format: str, rng: random.Random) -> str:
+    """The name of a random case of a format, or of the tables."""
+    counts = {"rows": 10**6}
+    if format == TABLES:
+        counts["interop"] = len(_interop())
+    else:
+        counts["vectors"] = len(_recorded(format))
+        counts["known"] = len(_generated(format))
+    kind = rng.choice([kind for kind, count in counts.items() if count])
+    return f"{format}/{kind}/{rng.randrange(counts[kind])}"
+
+
+# --- what was recorded ----------------------------------------------------------------------------------
+
+
+@functools.cache
+def _recorded(format: str) -> list[vectors.Case]:
+    """Cases of the vectors that decode; the messages of others are of no use here."""
+    found = []
+    for recorded in vectors.cases(format):
+        if recorded["direction"] == "decode" and "factory_error" not in recorded and recorded["messages"]:
+            found.append(recorded)
+    return found
+
+
+def _of_vectors(name: str, format: str, number: int) -> Case:
+    recorded = _recorded(format)[number]
+    url = _registry(name, {int(id): text for id, text in recorded.get("registry", {}).items()})
+    options = {key: value.replace("{registry}", url).split(",file:")[0] for key, value in recorded["options"].items()}
+    messages = [vectors.message_bytes(message["in"]) for message in recorded["messages"]]
+    made = get_format(format, options)
+    return FormatCase(name, made, vectors.columns(recorded), messages, tuple(recorded.get("metadata", ())))
+
+
+@functools.cache
+def _generated(format: str) -> list[json_mutation.Case]:
+    return [known for known in json_mutation.CASES if known.format == format]
+
+
+def _of_mutation(name: str, format: str, number: int) -> Case:
+    known, rng = _generated(format)[number], random.Random(number)
+    messages = [known.whole(rng) for _ in range(_KNOWN)]
+    return FormatCase(name, known.made(), known.schema, messages, known.metadata)
+
+
+@functools.cache
+def _interop() -> list[dict[str, Any]]:
+    path = vectors.FIXTURES / "interop" / "cases.jsonl.xz"
+    with lzma.open(path, "rt", encoding="ascii") as lines:
+        return [recorded for recorded in map(json.loads, lines) if recorded["records"]]
+
+
+def _of_interop(name: str, format: str, number: int) -> Case:
+    recorded = _interop()[number]
+    url = _registry(name, {int(id): json.dumps(schema) for id, schema in recorded["schemas"].items()})
+    ddl = recorded["ddl"].replace("{registry}", url).replace("{bootstrap}", "127.0.0.1:1")
+    known = [tuple(_decoded64(record[part]) for part in ("key", "value")) for record in recorded["records"]]
+    return TableCase(name, KeyValueFormat.from_ddl(ddl), known)
+
+
+def _decoded64(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+# --- what is made up ------------------------------------------------------------------------------------
+
+_CHARACTERS = (",", ";", "|", "\t", "#", "'", '"', "\\", "é", "\u4e16")
+_TEXTS_OF = {
+    "field-delimiter": (",", ";", "|", "\\t", "\\u0001", "é"),
+    "quote-character": _CHARACTERS,
+    "array-element-delimiter": _CHARACTERS,
+    "escape-character": _CHARACTERS,
+    "null-literal": ("", "n/a", "null", "NULL", ","),
+    "map-null-key.literal": ("null", "", "é"),
+    "database.include": (".*", "shop", "(a|b)+"),
+    "table.include": (".*", "orders.*"),
+    "charset": (
+        "UTF-8",
+        "UTF-16",
+        "UTF-16LE",
+        "ISO-8859-1",
+        "US-ASCII",
+        "windows-1252",
+        "GB18030",
+        "Shift_JIS",
+        "Big5",
+    ),
+}
+
+
+def _option(rng: random.Random, option: Option) -> str | None:
+    """A value that the option may have; None for those that are set otherwise."""
+    if option.type == "boolean":
+        return rng.choice(["true", "false"])
+    values = option.allowed or _TEXTS_OF.get(option.name)
+    return rng.choice(values) if values else None
+
+
+def _options(rng: random.Random, name: str, format: str) -> dict[str, str]:
+    found = {"url": _registry(name, {})} if format == "avro-confluent" else {}
+    for option in type(get_format(format, found)).option_specs:
+        value = _option(rng, option) if rng.random() < 0.25 else None
+        if value is not None:
+            found[option.name] = value
+    return found | ({"subject": "s"} if format == "avro-confluent" else {})
+
+
+def _of_rows(name: str, format: str, number: int) -> Case:
+    rng = random.Random(name)
+    for attempt in range(_TRIES):
+        # the later the plainer: most formats refuse some types, some options go together with nothing
+        options = _options(rng, name, format) if attempt < _TRIES // 2 else _plain(name, format)
+        columns = 1 if format == "raw" else None
+        text = rows.schema(rng, columns=columns, depth=0 if attempt > _TRIES // 3 else 2)
+        try:
+            made = FormatCase(name, get_format(format, options), text, [])
+            made.decode(made.arrays([]))
+            made.known = _written(made, parse_schema(text), rng)
+        except ConfigurationError:
+            continue
+        return made
+    raise AssertionError(f"no schema for {name}")
+
+
+def _plain(name: str, format: str) -> dict[str, str]:
+    return {"url": _registry(name, {}), "subject": "s"} if format == "avro-confluent" else {}
+
+
+def _written(made: Case, row: FlinkType, rng: random.Random) -> list[Message]:
+    """Messages of random rows; those that can't be written are left out."""
+    values = rows.rows(rng, row, _KNOWN)
+    kinds = pa.array(rng.choices(["+I", "-U", "+U", "-D"], k=_KNOWN), pa.string())
+    try:
+        parts, errors = made.encode(values, kinds)
+    except ConfigurationError:  # a case that only reads begins with what another one would write
+        return [(b"{}",) * len(made.formats)]
+    messages = zip(*(part.to_pylist() for part in parts), strict=True)
+    bad = [False] * _KNOWN if errors is None else errors.is_valid().to_pylist()
+    found = [message for message, failed in zip(messages, bad, strict=True) if not failed]
+    return found or [(b"",) * len(made.formats)]
+
+
+def _of_table(name: str, format: str, number: int) -> Case:
+    rng = random.Random(name)
+    for attempt in range(_TRIES):
+        key, value = rng.choice(FORMATS[:5]), rng.choice(FORMATS)
+        text = rows.schema(rng, columns=rng.randint(2, 5), depth=0 if key == "csv" or attempt > 9 else 1)
+        count = 1 if key == "raw" else rng.randint(1, text.count(" c") or 1)
+        fields = [f"c{i}" for i in range(count)]
+        upsert = rng.random() < 0.4
+        options = {"connector": "upsert-kafka" if upsert else "kafka", "key.format": key, "value.format": value}
+        options |= {} if upsert else {"key.fields": ";".join(fields)}
+        if rng.random() < 0.6:
+            options["value.fields-include"] = "EXCEPT_KEY"
+        for part, of in (("key", key), ("value", value)):
+            chosen = _options(rng, f"{name}/{part}", of) if rng.random() < 0.5 else _plain(f"{name}/{part}", of)
+            options |= {f"{part}.{of}.{option}": text for option, text in chosen.items()}
+        try:
+            made = TableCase(name, KeyValueFormat(text, options, primary_key=fields if upsert else ()), [])
+            made.decode(made.arrays([]))
+            made.known = _written(made, parse_schema(text), rng)
+        except ConfigurationError:
+            continue
+        return made
+    raise AssertionError(f"no table for {name}")
+
+
+_MAKERS: dict[str, Any] = {
+    "vectors": _of_vectors,
+    "known": _of_mutation,
+    "interop": _of_interop,
+    "rows": lambda name, format, number: (_of_table if format == TABLES else _of_rows)(name, format, number),
+}
+
+
+@functools.cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="kvformat-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _registry(name: str, known: dict[int, str]) -> str:
+    """The url of a schema registry in a folder of the case's own."""
+    folder = _folder() / name.replace("/", "-")
+    folder.mkdir(exist_ok=True)
+    for schema_id, text in known.items():
+        (folder / f"{schema_id}.avsc").write_text(text, encoding="utf-8")
+    return f"file:{folder}"

@@ -1,0 +1,106 @@
+"""Messages changed at random: in ways that any bytes can be changed, and in those that hurt one format most."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from tests import avro_mutation, json_mutation
+
+Mutation = Callable[[random.Random, bytes], bytes]
+
+_CSV_PARTS = (
+    *(b",", b";", b"|", b"\t", b'"', b'""', b"'", b"\\", b"\n", b"\r\n", b"#", b"\n#", b" ", b",,", b'",', b',"'),
+    *(b'"\n"', b"\\\\", b'\\"', b"null", b"\x01", b"\xe4\xb8", b"\xff", b"\x00", b",\xef\xbb\xbf", b"n/a", b"1e400"),
+)
+_NUMBERS = (b"", b"-", b"+", b"0x1", b"1" * 40, b"9" * 1001, b"1e999999999", b"-0", b" 1 ", b"NaN", b"1.", b".5")
+_LONGS = (  # zigzag numbers as Avro has them: -1, the least, the largest, one of too many bytes, 2^31, 2^40
+    *(b"\x01", b"\xff" * 9 + b"\x01", b"\xfe" + b"\xff" * 8 + b"\x01", b"\xff" * 11, b"\x80\x80\x80\x80\x10"),
+    *(b"\x80\x80\x80\x80\x80\x80\x01", b"\x00", b"\x02", b"\x03\x10", b"\x03\xff\xff\xff\xff\x0f"),
+)
+_ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig", "latin-1", "gb18030", "utf-7")
+
+
+def changed(rng: random.Random, format: str, message: bytes, others: list[bytes]) -> bytes:
+    """The message of a format, changed; `others` are messages to take parts from."""
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
+        if rng.random() < 0.3:
+            message = rng.choice(_ANY)(rng, message)
+        elif rng.random() < 0.1:
+            message = _spliced(rng, message, rng.choice(others))
+        else:
+            message = _OF_FORMAT.get(format, json_mutation.mutated)(rng, message)
+    return message
+
+
+def _place(rng: random.Random, message: bytes) -> int:
+    return rng.randrange(len(message) + 1)
+
+
+def _part(rng: random.Random, message: bytes) -> tuple[int, int]:
+    start, stop = sorted((_place(rng, message), _place(rng, message)))
+    return start, stop
+
+
+def _spliced(rng: random.Random, message: bytes, other: bytes) -> bytes:
+    """The beginning of one and the end of another."""
+    return message[: _place(rng, message)] + other[_place(rng, other) :]
+
+
+def _doubled(rng: random.Random, message: bytes) -> bytes:
+    start, stop = _part(rng, message)
+    return message[:stop] + message[start:stop] * rng.choice([1, 1, 2, 30]) + message[stop:]
+
+
+def _noise(rng: random.Random, message: bytes) -> bytes:
+    start, stop = _part(rng, message)
+    return message[:start] + rng.randbytes(stop - start) + message[stop:]
+
+
+def _run(rng: random.Random, message: bytes) -> bytes:
+    """One byte many times."""
+    at = _place(rng, message)
+    return message[:at] + bytes([rng.randrange(256)]) * rng.choice([2, 9, 64, 2000]) + message[at:]
+
+
+def _encoded(rng: random.Random, message: bytes) -> bytes:
+    return message.decode(errors="replace").encode(rng.choice(_ENCODINGS), errors="replace")
+
+
+_ANY: tuple[Mutation, ...] = (
+    *(_doubled, _noise, _run, _encoded),
+    lambda rng, message: message[: _place(rng, message)],
+    lambda rng, message: message[_place(rng, message) :],
+    lambda rng, message: message[::-1],
+    lambda rng, message: rng.choice([b"", b"\x00", b" ", b"\n", b"\xff\xfe", b"\xef\xbb\xbf", b"null", b"{}", b"[]"]),
+)
+
+
+def _csv(rng: random.Random, message: bytes) -> bytes:
+    if rng.random() < 0.3:
+        fields = message.split(b",")
+        fields[rng.randrange(len(fields))] = rng.choice([*_NUMBERS, *fields, b",".join(fields)])
+        return b",".join(fields)
+    at = _place(rng, message)
+    return message[:at] + rng.choice(_CSV_PARTS) * rng.choice([1, 1, 1, 3]) + message[at + rng.choice([0, 0, 1]) :]
+
+
+def _avro(rng: random.Random, message: bytes) -> bytes:
+    """Either any change, or another number in the place of a length, a count or a branch."""
+    if rng.random() < 0.5:
+        return avro_mutation.mutated(rng, message)
+    at = _place(rng, message)
+    return message[:at] + rng.choice(_LONGS) + message[at + rng.choice([0, 1, 1, 2]) :]
+
+
+def _confluent(rng: random.Random, message: bytes) -> bytes:
+    if rng.random() < 0.1:
+        return rng.choice([b"\x00", b"\x01", b""]) + rng.choice([b"\0\0\0\x02", rng.randbytes(4)]) + message[5:]
+    return message[:5] + _avro(rng, message[5:])
+
+
+def _raw(rng: random.Random, message: bytes) -> bytes:
+    return rng.choice([message + b"\0", message[1:], rng.randbytes(rng.choice([0, 1, 2, 4, 8])), message + message])
+
+
+_OF_FORMAT: dict[str, Mutation] = {"csv": _csv, "avro": _avro, "avro-confluent": _confluent, "raw": _raw}

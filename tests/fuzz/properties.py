@@ -1,0 +1,236 @@
+"""What must hold for any batch of messages, whatever is in them.
+
+Each property is a function of a `Batch` that raises an `AssertionError` where it does not hold; any other exception is
+a finding too. It follows from the messages alone, without chance, so that a failing batch can be made smaller.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.registry import ConfigurationError, DecodedBatch
+from tests.decoding import Answer, answers
+from tests.fuzz.cases import Case, FormatCase, Message
+
+ROOM = 1 << 16
+"""Bytes that the rows of a batch may have whatever its messages."""
+PER_BYTE = 16
+"""Bytes of rows for a byte of a message, beside the width of a row: its shortest form on the wire is a byte or two."""
+
+
+class Batch:
+    """Messages of a case, and what comes of them."""
+
+    def __init__(self, case: Case, messages: Sequence[Message]) -> None:
+        self.case, self.messages = case, list(messages)
+
+    @cached_property
+    def decoded(self) -> DecodedBatch:
+        """All messages in one batch."""
+        return self.case.decode(self.case.arrays(self.messages))
+
+    @cached_property
+    def answers(self) -> list[Answer]:
+        """What comes of each message."""
+        return _answers(self.case, self.decoded)
+
+    def answers_of(self, places: Sequence[int]) -> list[Answer]:
+        """What comes of some of the messages, in this order, in a batch of their own."""
+        return Batch(self.case, [self.messages[at] for at in places]).answers
+
+    def lot(self, at: int) -> int:
+        """A number by which messages are chosen: it depends on the message and its place among equal ones."""
+        return zlib.crc32(repr((self.messages[at], self.messages[:at].count(self.messages[at]))).encode())
+
+
+def contract(batch: Batch) -> None:
+    """A batch is proper Arrow data, with a place for each message, a kind for each row, and no rows for an error."""
+    found, count = batch.decoded, len(batch.messages)
+    legible = _legible(found) if "raw" in batch.case.formats else found
+    legible.rows.validate(full=True)
+    assert pa.types.is_list(found.rows.type), found.rows.type
+    assert len(found.rows) == count
+    if isinstance(batch.case, FormatCase):
+        format, schema = batch.case.format, batch.case.format.prepare("decode", batch.case.schema)
+        wanted = format.result_type(schema, batch.case.metadata)
+        assert found.rows.type.value_type.names == [field.name for field in wanted.fields]
+    if found.row_kinds is not None:
+        found.row_kinds.validate(full=True)
+        assert len(found.row_kinds) == len(found.rows.values)
+        assert set(found.row_kinds.to_pylist()) <= {"+I", "-U", "+U", "-D"}
+    errors: list[str | None] = [None] * count
+    if found.errors is not None:
+        found.errors.validate(full=True)
+        assert len(found.errors) == count
+        errors = found.errors.to_pylist()
+    for message, null, error in zip(batch.messages, found.rows.is_null().to_pylist(), errors, strict=True):
+        assert error is None or (error.strip() and null), (message, error)
+        assert not null or error is not None or message[-1] is None, message
+
+
+def neighbours(batch: Batch) -> None:
+    """Messages answer as they do without some of their neighbours."""
+    places = [at for at in range(len(batch.messages)) if batch.lot(at) & 1]
+    assert batch.answers_of(places) == [batch.answers[at] for at in places]
+
+
+def permutation(batch: Batch) -> None:
+    """Messages in another order give the same in that order."""
+    places = sorted(range(len(batch.messages)), key=batch.lot)
+    assert batch.answers_of(places) == [batch.answers[at] for at in places]
+
+
+def alone(batch: Batch) -> None:
+    """A message alone gives what it gives in a batch; some of the messages are tried."""
+    for at in sorted(range(len(batch.messages)), key=batch.lot)[:6]:
+        assert batch.answers_of([at]) == [batch.answers[at]], batch.messages[at]
+
+
+def layouts(batch: Batch) -> None:
+    """The same messages in another kind of Arrow array give the same."""
+    arrays = batch.case.arrays(batch.messages)
+    for name, layout in LAYOUTS.items():
+        found = _answers(batch.case, batch.case.decode([layout(array) for array in arrays]))
+        assert found == batch.answers, name
+    count = len(batch.messages)
+    for start, stop in ((1, count), (0, count // 2), (count // 3, count // 3 + 1)):
+        found = _answers(batch.case, batch.case.decode([array[start:stop] for array in arrays]))
+        assert found == batch.answers[start:stop], f"slice {start}:{stop}"
+
+
+def bounded(batch: Batch) -> None:
+    """Rows take no more room than a multiple of their messages' bytes."""
+    rows = batch.decoded.rows
+    sizes = [sum(len(part or b"") for part in message) for message in batch.messages]
+    counts = np.diff(np.asarray(rows.offsets))
+    most = ROOM + (PER_BYTE + _width(rows.type.value_type)) * (sum(sizes) + len(sizes))
+    if not isinstance(batch.case, FormatCase) or batch.case.metadata:  # the key, or metadata, is repeated for each row
+        most += PER_BYTE * sum(size * int(count) for size, count in zip(sizes, counts, strict=True))
+    assert rows.nbytes <= most, f"{rows.nbytes} bytes of rows, {sum(sizes)} of messages"
+
+
+def written(batch: Batch) -> None:
+    """Rows that were read can be written, or have an error, each as it is alone; and are read again as they were.
+
+    The last only where the case says all: see `Case.says_all`.
+    """
+    case, kinds = batch.case, batch.decoded.row_kinds
+    rows = _own_columns(case, batch.decoded)
+    try:
+        case.encode(rows[:0], None)
+    except ConfigurationError:  # it only reads
+        return
+    parts, errors = case.encode(rows, kinds)
+    failed = [None] * len(rows) if errors is None else errors.to_pylist()
+    for part in parts:
+        part.validate(full=True)
+        assert len(part) == len(failed) == len(rows)
+    for place in range(0, len(rows), max(len(rows) // 3, 1)):
+        one = slice(place, place + 1)
+        some, why = case.encode(rows[one], None if kinds is None else kinds[one])
+        assert [part.to_pylist() for part in some] == [part[one].to_pylist() for part in parts], rows[place]
+        assert (None if why is None else why[0].as_py()) == failed[place], rows[place]
+    if not case.says_all:
+        return
+    texts = _texts(case, rows)
+    # some write what is no number as a text, and don't read that
+    kept = [at for at, error in enumerate(failed) if error is None and not re.search(r"\b(inf|nan)\b", texts[at])]
+    again = case.decode([part.take(pa.array(kept, pa.int64())) for part in parts])
+    assert again.errors is None or again.errors.null_count == len(kept), again.errors.drop_null()[0]
+    assert _texts(case, _own_columns(case, again)) == [texts[at] for at in kept]
+
+
+def _own_columns(case: Case, batch: DecodedBatch) -> pa.StructArray:
+    """All rows of a batch, without metadata."""
+    rows = batch.rows.flatten()
+    if not isinstance(case, FormatCase) or not case.metadata:
+        return rows
+    count = rows.type.num_fields - len(case.metadata)
+    return pa.StructArray.from_arrays([rows.field(i) for i in range(count)], fields=list(rows.type)[:count])
+
+
+def _texts(case: Case, rows: pa.StructArray) -> list[str]:
+    """Each row as a text; -0.0 is written as 0 here and there."""
+    one_each = pa.ListArray.from_arrays(pa.array(range(len(rows) + 1), pa.int32()), rows)
+    return [re.sub(r"-0\.0\b", "0.0", answer.rows or "") for answer in _answers(case, DecodedBatch(one_each))]
+
+
+def _answers(case: Case, batch: DecodedBatch) -> list[Answer]:
+    return answers(_legible(batch) if "raw" in case.formats else batch)
+
+
+def _width(t: pa.DataType) -> int:
+    """Bytes that a value of nothing but NULLs takes: the room of its numbers and offsets, at all levels."""
+    inner = sum(_width(t.field(i).type) for i in range(t.num_fields))
+    if t.num_fields:
+        return inner + 5
+    return (t.bit_width + 7) // 8 + 1 if pa.types.is_primitive(t) or pa.types.is_decimal(t) else 5
+
+
+def _legible(batch: DecodedBatch) -> DecodedBatch:
+    """The batch with columns of text as bytes: `raw` takes over what is no UTF-8 as it is."""
+    fields = [
+        field.with_type(pa.binary()) if pa.types.is_string(field.type) else field
+        for field in batch.rows.type.value_type
+    ]
+    if batch.row_kinds is None:  # an error of raw has a row, under its null
+        batch = replace(batch, rows=batch.rows.take(pa.array(range(len(batch.rows)), pa.int64())))
+    rows, values = batch.rows, batch.rows.values
+    columns = [
+        values.field(i).view(field.type) if field.type == pa.binary() else values.field(i)
+        for i, field in enumerate(fields)
+    ]
+    mask = values.is_null() if values.null_count else None
+    struct = pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
+    return replace(
+        batch,
+        rows=pa.Array.from_buffers(
+            pa.list_(struct.type), len(rows), rows.buffers()[:2], offset=rows.offset, children=[struct]
+        ),
+    )
+
+
+# --- kinds of arrays ------------------------------------------------------------------------------------
+
+
+def _within(array: pa.Array) -> pa.Array:
+    junk = pa.array([b'{"', None, b"\x00\x01"], pa.binary())
+    return pa.concat_arrays([junk, array, junk]).slice(3, len(array))
+
+
+def _in_chunks(array: pa.Array) -> pa.ChunkedArray:
+    cut = len(array) // 3
+    return pa.chunked_array([array[:cut], array[cut:cut], array[cut:]], pa.binary())
+
+
+def _with_bytes_under_nulls(array: pa.Array) -> pa.Array:
+    values = pa.array([b'{"a":1}' if value is None else value for value in array.to_pylist()], pa.binary())
+    validity = pa.array(array.is_valid().to_pylist(), pa.bool_()).buffers()[1] if array.null_count else None
+    return pa.Array.from_buffers(pa.binary(), len(array), [validity, *values.buffers()[1:]])
+
+
+LAYOUTS: dict[str, Callable[[pa.Array], pa.Array | pa.ChunkedArray]] = {
+    "within a larger array": _within,
+    "chunks": _in_chunks,
+    "bytes under nulls": _with_bytes_under_nulls,
+    "large_binary": lambda array: array.cast(pa.large_binary()),
+    "binary_view": lambda array: pa.array(array.to_pylist(), pa.binary_view()),
+    "dictionary": lambda array: array.dictionary_encode(),
+}
+
+PROPERTIES: dict[str, Callable[[Batch], None]] = {
+    "contract": contract,
+    "neighbours": neighbours,
+    "permutation": permutation,
+    "alone": alone,
+    "layouts": layouts,
+    "bounded": bounded,
+    "written": written,
+}

@@ -1,0 +1,70 @@
+"""A process that reads with the source of the kernel what this one reads with the compiled one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from kvformat.codecs import KERNEL
+from tests.fuzz.cases import case
+from tests.fuzz.properties import Batch
+
+EVERY = 8
+"""The source is many times slower: so many batches are made for one that it reads too."""
+
+
+class Source:
+    """The other process. It makes a case by its name, as this one did."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def __call__(self, batch: Batch) -> None:
+        """Messages answer as they do with the compiled kernel."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        pickle.dump((batch.case.name, batch.messages), self._process.stdin)
+        self._process.stdin.flush()
+        assert pickle.load(self._process.stdout) == batch.answers
+
+
+@contextlib.contextmanager
+def source() -> Iterator[Source | None]:
+    """The property that the kernel's source gives the same; None where the kernel isn't compiled anyway."""
+    if KERNEL != "compiled":
+        yield None
+        return
+    command = [sys.executable, "-m", "tests.fuzz.source"]
+    environment = {**os.environ, "KVFORMAT_KERNEL": "python"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        try:
+            yield Source(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+def main() -> None:
+    """Answer until there are no more questions."""
+    assert KERNEL == "python"
+    while True:
+        try:
+            name, messages = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        answer: Any
+        try:
+            answer = Batch(case(name), messages).answers
+        except Exception as error:
+            answer = repr(error)
+        pickle.dump(answer, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""Statements, schemas and options changed at random: each is refused with an error of ours, or understood."""
+
+from __future__ import annotations
+
+import functools
+import json
+import lzma
+import pickle
+import random
+import re
+import time
+from typing import Any
+
+import pyarrow as pa
+
+from kvformat.registry import KeyValueFormat, KvFormatError, get_format
+from kvformat.registry.ddl import parse_type
+from tests import vectors
+from tests.fuzz.cases import FORMATS
+
+SECONDS = 5.0
+"""CPU time for one text; the slowest takes a hundredth of it."""
+
+_TOKEN = re.compile(r"\w+|'[^']*'|`[^`]*`|\s+|.", re.DOTALL)
+_PIECES = (
+    *(
+        "'",
+        "''",
+        '"',
+        "`",
+        "``",
+        "(",
+        ")",
+        "<",
+        ">",
+        ",",
+        ";",
+        ".",
+        "=",
+        "-",
+        "--",
+        "/*",
+        "*/",
+        "//",
+        "\n",
+        "\x00",
+        "[",
+        "]",
+    ),
+    *("NOT NULL", "NULL", "PRIMARY KEY", "METADATA FROM", "VIRTUAL", "AS", "WATERMARK FOR", "COMMENT", "CONSTRAINT"),
+    *("ROW<", "ARRAY<", "MAP<STRING, ", "MULTISET<", "DECIMAL(38, 39)", "TIMESTAMP(10)", "TIME WITHOUT TIME ZONE"),
+    *("INTERVAL '1' SECOND", "INTERVAL YEAR(9) TO MONTH", "ENFORCED", "PARTITIONED BY (", "LIKE x", "WITH ()", "RAW"),
+    *(
+        "é",
+        "世",
+        "😀",
+        "\ud800",
+        "\u2028",
+        "²",
+        "٣",
+        "1e9",
+        "-1",
+        "0",
+        "99999999999999999999",
+        "9" * 4400,
+        "0x1F",
+        "1.5",
+    ),
+)
+_VALUES = (
+    *("", " ", "true", "TRUE", "false", "yes", "0", "-1", "1", "99999999999999999999", "9" * 5000, "1e400", "NaN"),
+    *(
+        "10 s",
+        "PT10S",
+        "PT99999999999999999999S",
+        "-5 min",
+        "1 fortnight",
+        "64 mb",
+        "a;b",
+        "'a;b';c",
+        "a:b,c:d",
+        "a",
+        ",",
+    ),
+    *(
+        "\\t",
+        "\\u0001",
+        "\\u12",
+        "\\",
+        "\\777",
+        '"',
+        "'",
+        "\n",
+        "\x00",
+        "é",
+        "😀",
+        "\ud800",
+        "(",
+        "(a+)+b",
+        "[",
+        "*",
+        "a{99999}",
+    ),
+    *(
+        "(?<=a*)b",
+        "\\p{IsGreek}",
+        "UTF-16",
+        "utf8",
+        "no-such-charset",
+        "SQL",
+        "iso-8601",
+        "LITERAL",
+        "{}",
+        "[]",
+        "null",
+    ),
+    *(
+        '{"type":"record","name":"r","fields":[]}',
+        '"string"',
+        '{"type":"array","items":"int"}',
+        "file:/no/such",
+        "mock://x",
+    ),
+    *(
+        "http://",
+        "http://user:pw@127.0.0.1:1",
+        "ftp://x",
+        "file:",
+        "[[[[",
+        '{"type":' * 3000,
+        1,
+        1.5,
+        True,
+        None,
+        b"x",
+        (),
+    ),
+)
+
+
+@functools.cache
+def _statements() -> list[str]:
+    """CREATE TABLE statements that Flink planned or refused."""
+    found = []
+    for name in ("cases", "errors", "plans"):
+        with lzma.open(vectors.FIXTURES / "interop" / f"{name}.jsonl.xz", "rt", encoding="ascii") as lines:
+            found += [json.loads(line)["ddl"] for line in lines]
+    return found
+
+
+@functools.cache
+def _types() -> list[str]:
+    return sorted({case["schema"] for format in vectors.formats() for case in vectors.cases(format)})
+
+
+def changed(rng: random.Random, text: str, others: list[str]) -> str:
+    """A text with tokens left out, doubled, exchanged, or put in from elsewhere."""
+    tokens = _TOKEN.findall(text)
+    for _ in range(rng.choice([1, 1, 2, 3, 6])):
+        at = rng.randrange(len(tokens) + 1)
+        match rng.randrange(8):
+            case 0:
+                del tokens[at : at + rng.choice([1, 1, 3, 20])]
+            case 1:
+                tokens[at:at] = [rng.choice(_PIECES)] * rng.choice([1, 1, 1, 2, 300])
+            case 2:
+                tokens[at : at + 1] = [rng.choice(_PIECES)]
+            case 3:
+                tokens[at:at] = tokens[at : at + rng.choice([1, 5, 30])]
+            case 4:
+                other = _TOKEN.findall(rng.choice(others))
+                start = rng.randrange(len(other) + 1)
+                tokens[at : at + rng.choice([0, 1, 5])] = other[start : start + rng.choice([1, 5, 30])]
+            case 5:
+                tokens = tokens[:at]
+            case 6:
+                rng.shuffle(tokens[at : at + 6])
+            case _:
+                tokens[at : at + 1] = [
+                    rng.choice([token.upper(), token.lower(), token[::-1], token[:1]]) for token in tokens[at : at + 1]
+                ]
+    return "".join(tokens)
+
+
+def statement(rng: random.Random) -> str:
+    """A changed CREATE TABLE."""
+    return changed(rng, rng.choice(_statements()), _statements()[:200])
+
+
+def type_text(rng: random.Random) -> str:
+    """A changed type."""
+    return changed(rng, rng.choice(_types()), _types())
+
+
+def parse_statement(text: str) -> None:
+    """A statement is a table or an error of ours, in time."""
+    started = time.process_time()
+    try:
+        table = KeyValueFormat.from_ddl(text)
+    except KvFormatError as error:
+        _check(error)
+    else:
+        assert repr(table).startswith("KeyValueFormat")
+        assert pickle.loads(pickle.dumps(table)) == table
+    assert time.process_time() - started < SECONDS
+
+
+def parse_type_text(text: str) -> None:
+    """A type is an error of ours, or one whose own text says the same."""
+    started = time.process_time()
+    try:
+        found = parse_type(text)
+    except KvFormatError as error:
+        _check(error)
+    else:
+        assert parse_type(str(found)) == found
+    assert time.process_time() - started < SECONDS
+
+
+def _check(error: KvFormatError) -> None:
+    assert str(error).strip(), repr(error)
+
+
+Given = tuple[str, dict[str, Any]]
+
+
+def options(rng: random.Random) -> Given:
+    """A format and changed options for it."""
+    format = rng.choice(FORMATS)
+    base = {"url": "mock://fuzz", "subject": "s"} if format == "avro-confluent" else {}
+    specs = type(get_format(format, base)).option_specs
+    found: dict[str, Any] = {key: value for key, value in base.items() if rng.random() < 0.9}
+    for spec in rng.sample(specs, min(len(specs), rng.choice([1, 1, 2, 4]))):
+        value = rng.choice([*_VALUES, *(spec.allowed or ())])
+        name = (
+            spec.name if rng.random() < 0.9 else rng.choice([spec.name.upper(), f"{spec.name}.x", f" {spec.name}", ""])
+        )
+        found[name] = changed(rng, value, ["true", "a;b"]) if isinstance(value, str) and rng.random() < 0.2 else value
+    return format, found
+
+
+def use_options(given: Given) -> None:
+    """Options are refused with an error of ours, or a message and a row are read and written with them."""
+    name, options = given
+    started = time.process_time()
+    schema = "a STRING" if name == "raw" else "a STRING, b INT, c ARRAY<STRING>"
+    try:
+        format = get_format(name, options)
+        assert pickle.loads(pickle.dumps(format)) == format
+        assert repr(format)
+        for read in (True, False):
+            try:
+                if read:
+                    format.decode_batch(pa.array([b"", b"a,1,b", b'{"a":"x"}', b"\0\0\0\0\1x"], pa.binary()), schema)
+                else:
+                    row = {"a": "x"} if name == "raw" else {"a": "x", "b": 1, "c": ["y"]}
+                    format.encode_batch(pa.array([row]), schema)
+            except KvFormatError as error:
+                _check(error)
+    except KvFormatError as error:
+        _check(error)
+    assert time.process_time() - started < SECONDS

@@ -1,0 +1,182 @@
+"""The short form of the fuzzer (docs/robustness.md), and that it finds what is wrong."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+
+from kvformat.registry import DecodedBatch, EncodedBatch, Format
+from tests.fuzz import bombs, cases, texts
+from tests.fuzz.cases import FormatCase, Message, case
+from tests.fuzz.minimise import Minimiser
+from tests.fuzz.properties import PROPERTIES, Batch
+from tests.fuzz.run import SUBJECTS, TEXTS, Finding, Fuzzer
+
+TURNS = 12
+"""Of each subject; `scripts/fuzz` goes on for as long as it is told."""
+
+
+def test_nothing_is_found_in_a_short_time() -> None:
+    told: list[Finding] = []
+    report = Fuzzer(1, told=told.append).run(600, turns=TURNS)
+    assert not told, "\n".join(map(str, told))
+    assert {subject for subject, _ in report.tried} == set(SUBJECTS)
+    batches = (len(SUBJECTS) - len(TEXTS)) * TURNS
+    assert sum(report.tried.values()) >= batches * len(PROPERTIES)
+
+
+@pytest.mark.parametrize("bomb", bombs.QUICK, ids=lambda bomb: f"{bomb.format}-{bomb.name}")
+def test_a_bomb_takes_little(bomb: bombs.Bomb) -> None:
+    result = bombs.run(bomb)
+    assert result.failure is None
+
+
+# --- what is wrong is found -------------------------------------------------------------------------------
+
+
+class Upper(Format):
+    """A format of one text, right in every way; those below have a fault each, where a message holds `!`."""
+
+    identifier: ClassVar[str] = "upper"
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        return self.of([[text] for text in self.texts(messages)])
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        return EncodedBatch(rows.field(0).cast(pa.binary()))
+
+    @staticmethod
+    def texts(messages: pa.BinaryArray) -> list[str]:
+        return [(data or b"").decode(errors="replace") for data in messages.to_pylist()]
+
+    @staticmethod
+    def of(rows: list[list[str]]) -> DecodedBatch:
+        structs = [[{"a": text} for text in texts] for texts in rows]
+        return DecodedBatch(pa.array(structs, pa.list_(pa.struct([("a", pa.string())]))))
+
+
+class Raises(Upper):
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        if any("!" in text for text in self.texts(messages)):
+            raise IndexError("planted")
+        return super().decode_arrow(messages, schema)
+
+
+class LosesOne(Upper):
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        return self.of([[text] for text in self.texts(messages) if "!" not in text])
+
+
+class HarmsTheNext(Upper):
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        texts = self.texts(messages)
+        return self.of([["!" if "!" in before else text] for before, text in zip(["", *texts], texts, strict=False)])
+
+
+class SeesTheBuffer(Upper):
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        before = messages.offset > 0
+        return self.of([[f"{text}{before}" if "!" in text else text] for text in self.texts(messages)])
+
+
+class Grows(Upper):
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        return self.of([[text[:-1]] * 5_000 if "!" in text else [text] for text in self.texts(messages)])
+
+
+class WritesOtherwise(Upper):
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        texts = [text.replace("!", "?") for text in rows.field(0).to_pylist()]
+        return EncodedBatch(pa.array([text.encode() for text in texts], pa.binary()))
+
+
+MESSAGES: list[Message] = [(f"message {n}{'!' if n % 4 == 1 else ''}".encode(),) for n in range(24)]
+
+
+@pytest.mark.parametrize(
+    ("format", "found"),
+    [
+        (Upper, set()),
+        (Raises, set(PROPERTIES)),
+        (LosesOne, {"contract"}),
+        (HarmsTheNext, {"neighbours", "permutation", "alone"}),
+        (SeesTheBuffer, {"layouts"}),
+        (Grows, {"bounded"}),
+        (WritesOtherwise, {"written"}),
+    ],
+)
+def test_what_does_not_hold_is_found(format: type[Format], found: set[str]) -> None:
+    broken = []
+    for name, holds in PROPERTIES.items():
+        try:
+            holds(Batch(FormatCase("a case", format(), "a STRING", []), MESSAGES))
+        except Exception:
+            broken.append(name)
+    assert found <= set(broken)
+    assert bool(found) == bool(broken)
+
+
+def _fails_with(format: type[Format]) -> Callable[[list[Message]], bool]:
+    def fails(messages: list[Message]) -> bool:
+        try:
+            FormatCase("a case", format(), "a STRING", []).decode(
+                [pa.array([data for (data,) in messages], pa.binary())]
+            )
+        except IndexError:
+            return True
+        return False
+
+    return fails
+
+
+def test_a_failing_batch_is_made_small() -> None:
+    assert Minimiser(_fails_with(Raises)).messages(MESSAGES) == [(b"!",)]
+    assert Minimiser(lambda text: "(" in text and "`" in text).cut("CREATE TABLE t (`a` INT)") in ("(`", "(``")
+
+
+def test_a_bomb_that_takes_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = bombs.QUICK[0]
+    monkeypatch.setattr(bombs, "SECONDS", -1)
+    assert "took" in str(bombs.run(bomb).failure)
+    monkeypatch.setattr(bombs, "ADDRESSES", 1 << 26)
+    monkeypatch.setattr(bombs, "SECONDS", 10)
+    assert "ended with" in str(bombs.run(bomb).failure)
+
+
+# --- a failure can be repeated ----------------------------------------------------------------------------
+
+
+def test_a_case_follows_from_its_name() -> None:
+    for name in ("json/vectors/12", "csv/rows/7", "avro/rows/8", "canal-json/known/1", "key-value/rows/9"):
+        made = case.__wrapped__(name)
+        assert (made.name, repr(made)) == (name, f"case({name!r})")
+        assert made.known == case.__wrapped__(name).known
+
+
+def test_a_run_follows_from_its_seed() -> None:
+    for subject in (*cases.FORMATS, cases.TABLES):
+        one, other = (cases.names(subject, random.Random(f"3/{subject}")) for _ in range(2))
+        assert one == other
+    for make, _ in TEXTS.values():
+        assert make(random.Random(3)) == make(random.Random(3))
+    assert texts.statement(random.Random(3)) != texts.statement(random.Random(4))

@@ -45,7 +45,15 @@ def install() -> None:
     def __getattr__(name: str) -> object:
         if name in NAMES:
             # __import__ of a dotted name returns its root; sys.modules has the module itself.
-            __import__("kvformat.codecs")
+            try:
+                __import__("kvformat.codecs")
+            except ModuleNotFoundError as cause:
+                if cause.name not in ("kvformat", "kvformat.codecs"):
+                    raise
+                # The package is gone, and only what starts it is left: then codecs has no such name.
+                raise AttributeError(
+                    f"module 'codecs' has no attribute {name!r}: kvformat is no longer installed", name=name, obj=codecs
+                ) from cause
             return getattr(sys.modules["kvformat.codecs"], name)
         if earlier is not None:
             return earlier(name)

@@ -28,6 +28,11 @@ import kernel_build  # noqa: E402  # builds don't run with the checkout on the p
 FOLDERS = ("registry", "codecs")
 PTH = "kvformat.pth"
 START_UP = "import _kvformat_alias; _kvformat_alias.install()\n"
+NAMESPACE = os.path.join("kvformat", "NAMESPACE.txt")
+ABOUT_NAMESPACE = """\
+kvformat is a namespace: other distributions may have packages in this folder. pip looks only at folders that hold
+files of their own, so without this file it would leave an empty kvformat behind, which can still be imported.
+"""
 
 
 def packages() -> list[str]:
@@ -84,7 +89,7 @@ def kernel() -> dict[str, Path]:
 
 
 class BuildPy(build_py):
-    """Adds the .pth to the wheel's root, and the kernel's extension modules."""
+    """Adds the .pth to the wheel's root, a file to the namespace, and the kernel's extension modules."""
 
     def run(self) -> None:
         if not self.editable_mode:
@@ -93,6 +98,7 @@ class BuildPy(build_py):
         super().run()
         if not self.editable_mode:
             Path(self.build_lib, PTH).write_text(START_UP, encoding="utf-8")
+            Path(self.build_lib, NAMESPACE).write_text(ABOUT_NAMESPACE, encoding="utf-8")
             for file, target in self.extensions().items():
                 shutil.copyfile(file, target)
 
@@ -102,8 +108,14 @@ class BuildPy(build_py):
         return {file: os.path.join(folder, name + kernel_build.SUFFIX) for name, file in kernel().items()}
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:
-        ours = [] if self.editable_mode else [os.path.join(self.build_lib, PTH), *self.extensions().values()]
-        return [*super().get_outputs(include_bytecode), *ours]
+        outputs: list[str] = super().get_outputs(include_bytecode)
+        if self.editable_mode:
+            return outputs
+        return [
+            *outputs,
+            *(os.path.join(self.build_lib, name) for name in (PTH, NAMESPACE)),
+            *self.extensions().values(),
+        ]
 
 
 class BdistWheel(bdist_wheel):

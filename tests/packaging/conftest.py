@@ -47,8 +47,9 @@ class Environment:
         return self.folder / "bin" / "python"
 
     def files(self) -> set[Path]:
-        """What is installed; folders don't count, pip leaves the empty one of a namespace behind."""
-        return {path for path in self.folder.glob("lib/python*/site-packages/**/*") if not path.is_dir()}
+        """What is installed: files and folders, those of bytecode left out, which pip leaves in site-packages."""
+        found = self.folder.glob("lib/python*/site-packages/**/*")
+        return {path for path in found if not path.is_dir() or path.name != "__pycache__"}
 
     def python(self, *arguments: str, **extra: str) -> str:
         """Run Python in the environment's own folder, away from the checkout."""

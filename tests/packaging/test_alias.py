@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +94,22 @@ except ImportError as error:
     print(json.dumps(str(error)))
 """
     assert "pyarrow" in json.loads(with_wheel.python("-c", script))
+
+
+def test_without_the_package_there_are_no_names(new_environment, wheel: Path) -> None:
+    """A folder that was deleted by hand: the start-up file is still there."""
+    environment = new_environment("without_package")
+    environment.install(wheel)
+    (package,) = environment.folder.glob("lib/python*/site-packages/kvformat")
+    shutil.rmtree(package)
+    script = """
+import codecs
+print(hasattr(codecs, "get_format"), hasattr(codecs, "KERNEL"), codecs.lookup("utf-8").name)
+try:
+    from codecs import get_format
+except ImportError as error:
+    print(error)
+"""
+    first, second = environment.python("-c", script).splitlines()
+    assert first == "False False utf-8"
+    assert second.startswith("cannot import name 'get_format' from 'codecs'")

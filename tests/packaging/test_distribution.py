@@ -35,7 +35,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str])
     }
     packed = {name for name in contents if ".dist-info/" not in name}
     typed = {"kvformat/registry/py.typed", "kvformat/codecs/py.typed"}
-    assert packed == modules | typed | {"_kvformat_alias.py", "kvformat.pth"}
+    assert packed == modules | typed | {"_kvformat_alias.py", "kvformat.pth", "kvformat/NAMESPACE.txt"}
     assert "kvformat/__init__.py" not in packed, "a namespace has no __init__, so that more packages can join it"
 
 
@@ -83,13 +83,35 @@ def test_an_editable_install_shows_the_checkout(with_editable, source: Path) -> 
     assert Path(with_editable.python("-c", script).strip()) == (source / "codecs" / "__init__.py").resolve()
 
 
-def test_uninstalling_leaves_no_file(new_environment, wheel: Path) -> None:
-    environment = new_environment("uninstalled")
+MISSING = """
+import codecs
+try:
+    import kvformat
+except ModuleNotFoundError as error:
+    print(error.name, hasattr(codecs, "get_format"))
+"""
+
+
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_uninstalling_leaves_nothing(kind: str, new_environment, wheel: Path, source: Path) -> None:
+    environment = new_environment(f"uninstalled_{kind}")
     before = environment.files()
-    environment.install(wheel)
+    environment.install(*([wheel] if kind == "wheel" else ["-e", source]))
     assert environment.files() > before
+    environment.python("-c", "from codecs import get_format; get_format('json')")  # leaves bytecode behind
     environment.uninstall()
     assert environment.files() == before
+    assert environment.python("-c", MISSING).strip() == "kvformat False"
+
+
+def test_uninstalling_leaves_the_packages_of_others(new_environment, wheel: Path) -> None:
+    environment = new_environment("shared")
+    environment.install(wheel)
+    (packages,) = environment.folder.glob("lib/python*/site-packages")
+    (packages / "kvformat" / "theirs").mkdir()
+    (packages / "kvformat" / "theirs" / "__init__.py").write_text("")
+    environment.uninstall()
+    assert environment.python("-c", "import kvformat.theirs; print('there')").strip() == "there"
 
 
 def test_import_loads_neither_pyspark_nor_any_format_library(with_wheel) -> None:

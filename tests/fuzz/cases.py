@@ -60,6 +60,10 @@ class Case(abc.ABC):
     ) -> tuple[Sequence[pa.Array], pa.StringArray | None]:
         """The parts of the messages of rows, and the errors; raises `ConfigurationError` if the case only reads."""
 
+    def rows(self, batch: DecodedBatch) -> pa.StructArray:
+        """All rows of a batch, as they can be written."""
+        return batch.rows.flatten()
+
     @property
     @abc.abstractmethod
     def formats(self) -> Sequence[str]:
@@ -110,6 +114,14 @@ class FormatCase(Case):
     def decode(self, parts: Sequence[pa.Array]) -> DecodedBatch:
         (messages,) = parts
         return self.format.decode_batch(messages, self.schema, metadata=self.metadata)
+
+    def rows(self, batch: DecodedBatch) -> pa.StructArray:
+        """Without metadata."""
+        rows = batch.rows.flatten()
+        count = rows.type.num_fields - len(self.metadata)
+        if not self.metadata:
+            return rows
+        return pa.StructArray.from_arrays([rows.field(i) for i in range(count)], fields=list(rows.type)[:count])
 
     def encode(
         self, rows: pa.StructArray, kinds: pa.StringArray | None

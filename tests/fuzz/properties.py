@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.registry import ConfigurationError, DecodedBatch
+from kvformat.registry.conform import conform
 from tests.decoding import Answer, answers
 from tests.fuzz.cases import Case, FormatCase, Message
 
@@ -75,6 +76,21 @@ def contract(batch: Batch) -> None:
         assert not null or error is not None or message[-1] is None, message
 
 
+def kernel(batch: Batch) -> None:
+    """The format's own kernels raise nothing, also where their caller would make an error of it."""
+    if not isinstance(batch.case, FormatCase):
+        return
+    case, format = batch.case, batch.case.format
+    (messages,) = case.arrays(batch.messages)
+    found = format.decode_arrow(messages, format.prepare("decode", case.schema), metadata=case.metadata)
+    try:
+        schema = format.prepare("encode", case.schema)
+        format.encode_arrow(conform(case.rows(found)[:0], schema), schema)
+    except ConfigurationError:  # it only reads
+        return
+    format.encode_arrow(conform(case.rows(batch.decoded), schema), schema, row_kinds=batch.decoded.row_kinds)
+
+
 def neighbours(batch: Batch) -> None:
     """Messages answer as they do without some of their neighbours."""
     places = [at for at in range(len(batch.messages)) if batch.lot(at) & 1]
@@ -122,7 +138,7 @@ def written(batch: Batch) -> None:
     The last only where the case says all: see `Case.says_all`.
     """
     case, kinds = batch.case, batch.decoded.row_kinds
-    rows = _own_columns(case, batch.decoded)
+    rows = case.rows(batch.decoded)
     try:
         case.encode(rows[:0], None)
     except ConfigurationError:  # it only reads
@@ -144,16 +160,7 @@ def written(batch: Batch) -> None:
     kept = [at for at, error in enumerate(failed) if error is None and not re.search(r"\b(inf|nan)\b", texts[at])]
     again = case.decode([part.take(pa.array(kept, pa.int64())) for part in parts])
     assert again.errors is None or again.errors.null_count == len(kept), again.errors.drop_null()[0]
-    assert _texts(case, _own_columns(case, again)) == [texts[at] for at in kept]
-
-
-def _own_columns(case: Case, batch: DecodedBatch) -> pa.StructArray:
-    """All rows of a batch, without metadata."""
-    rows = batch.rows.flatten()
-    if not isinstance(case, FormatCase) or not case.metadata:
-        return rows
-    count = rows.type.num_fields - len(case.metadata)
-    return pa.StructArray.from_arrays([rows.field(i) for i in range(count)], fields=list(rows.type)[:count])
+    assert _texts(case, case.rows(again)) == [texts[at] for at in kept]
 
 
 def _texts(case: Case, rows: pa.StructArray) -> list[str]:
@@ -227,6 +234,7 @@ LAYOUTS: dict[str, Callable[[pa.Array], pa.Array | pa.ChunkedArray]] = {
 
 PROPERTIES: dict[str, Callable[[Batch], None]] = {
     "contract": contract,
+    "kernel": kernel,
     "neighbours": neighbours,
     "permutation": permutation,
     "alone": alone,

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from kvformat.registry import discovery
+from tests.fuzz.properties import PROPERTIES
+from tests.fuzz.run import ANSWERED, SOURCE
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -60,3 +62,19 @@ def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_promises_and_bounds_are_held_where_the_page_says() -> None:
+    page = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
+    tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("test_*.py"))
+    named = re.findall(r"`(test_\w+)`", page)
+    assert len(named) > 10
+    for name in named:
+        assert f"def {name}(" in tests, name
+    (promises,) = re.findall(r"## What is promised\n(.*?)\n## ", page, re.DOTALL)
+    assert {*PROPERTIES, SOURCE, ANSWERED} <= set(re.findall(r"`(\w+)`", promises))
+    bounds = re.findall(r"`((?:codecs|registry)/[\w/]+\.py)`: ((?:`\w+`(?:, )?)+)", page)
+    assert len(bounds) > 5
+    for file, constants in bounds:
+        for constant in re.findall(r"`(\w+)`", constants):
+            assert re.search(rf"\b{constant}\b.*= ", (ROOT / file).read_text(encoding="utf-8")), (file, constant)

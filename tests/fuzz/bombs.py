@@ -19,7 +19,7 @@ import pyarrow as pa
 from kvformat.registry import KeyValueFormat, KvFormatError, get_format
 
 SECONDS = 10
-"""CPU time of a bomb, starting Python not counted; the slowest takes half a second on a machine that is free."""
+"""CPU time of a bomb, starting Python not counted; the slowest takes less than two seconds."""
 ADDRESSES = 4 << 30
 """Bytes of addresses that the process may ask for: Arrow and numpy take one and a half gigabyte for themselves."""
 MEGABYTES = 600

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from kvformat.registry import ConfigurationError, DecodedBatch
+from kvformat.registry import ConfigurationError, DecodedBatch, ErrorCode
 from kvformat.registry.conform import conform
 from tests.decoding import Answer, answers
 from tests.fuzz.cases import Case, FormatCase, Message
@@ -71,6 +71,9 @@ def contract(batch: Batch) -> None:
         found.errors.validate(full=True)
         assert len(found.errors) == count
         errors = found.errors.to_pylist()
+        assert found.codes is not None
+        assert [code is None for code in found.codes.to_pylist()] == [error is None for error in errors]
+        assert set(found.codes.drop_null().to_pylist()) <= set(ErrorCode), found.codes
     for message, null, error in zip(batch.messages, found.rows.is_null().to_pylist(), errors, strict=True):
         assert error is None or (error.strip() and null), (message, error)
         assert not null or error is not None or message[-1] is None, message

@@ -44,8 +44,8 @@ ROW_KIND, ROW_INDEX, ERROR = "row_kind", "row_index", "error"
 #: metadata of `row_kind`: the kinds that a DataFrame can hold, with commas between
 KINDS_KEY = "kvformat.kinds"
 _ERROR_EXTRAS = ("topic", "partition", "offset", "timestamp", "headers")
-#: metadata that says where a record is
-_PLACE = ("topic", "partition", "offset")
+#: what says where a record is, with its type in Spark's Kafka source
+_PLACE = {"topic": T.StringType(), "partition": T.IntegerType(), "offset": T.LongType()}
 _HEAD = 100  # so many bytes of a bad record are quoted in an error
 
 
@@ -73,6 +73,8 @@ class _Stage:
         self.of_value = [column for column in self.metadata if column.of_value is not None]
         self.of_kafka = [column for column in self.metadata if column.of_value is None]
         self.extras = [name for name in _ERROR_EXTRAS if self.capture and name in self.given]
+        if self.policy == "raise":
+            self.extras = self._place()
         self.last = [ROW_KIND] * self.codec.has_kinds + [ROW_INDEX] * row_index + [ERROR] * self.capture
         self._check_names([*(column.name for column in extra)])
         if "value" not in self.given:
@@ -82,6 +84,13 @@ class _Stage:
                 f"the DataFrame has no column 'key', which key format '{self.codec.key_format.identifier}' reads",
                 field="key",
             )
+
+    def _place(self) -> list[str]:
+        """The columns that are sent only for an error to say where its record is: not what is known without them."""
+        known = [column.key for column in self.of_kafka]
+        if self.plan.topics is not None and len(self.plan.topics) == 1:
+            known.append("topic")
+        return [name for name, t in _PLACE.items() if name not in known and self.given.get(name) == t]
 
     def _check_names(self, extra: Sequence[str]) -> None:
         names = [*(column.name for column in self.plan.table.columns), *extra, *self.last]
@@ -125,7 +134,9 @@ class _Stage:
             records.columns[0] == "k",
             tuple(wire.names),
             self.row_index,
-            tuple((column.key, i) for i, column in enumerate(self.of_kafka) if column.key in _PLACE),
+            tuple((column.key, i) for i, column in enumerate(self.of_kafka) if column.key in _PLACE)
+            + tuple((name, len(self.of_kafka) + i) for i, name in enumerate(self.extras)),
+            self.plan.topics[0] if self.plan.topics is not None and len(self.plan.topics) == 1 else None,
         )
         decoded = records.mapInArrow(work.mapped(), wire)
         return decoded.select(self._output(dict(zip([name for _, name in fields], names, strict=True))))
@@ -196,8 +207,10 @@ class _Work:
     has_key: bool
     names: tuple[str, ...]
     row_index: bool = False
-    #: the columns of metadata that say where a record is: others are not sent for an error that hardly ever is
+    #: the columns beside the record that say where it is
     places: tuple[tuple[str, int], ...] = ()
+    #: the topic, where the table has one
+    topic: str | None = None
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """The function for `mapInArrow`, under the name that plans show."""
@@ -271,13 +284,14 @@ class _Work:
         format = formats.get(part)
         task = TaskContext.get()
         where = "" if task is None else f"number {before + at + 1} of Spark's partition {task.partitionId()}, "
-        where += "".join(f"{name} {beside[i][at].as_py()}, " for name, i in self.places)
+        place = {} if self.topic is None else {"topic": self.topic}
+        place |= {name: beside[i][at].as_py() for name, i in self.places}
+        where += "".join(f"{name} {place[name]}, " for name in _PLACE if name in place)
         quotes = f"key {_head(key[at].as_py())}, " if key is not None else ""
         message = (key if part == "key" else value)[at].as_py()  # type: ignore[index]
         return DecodeError(
             f"cannot decode the {part} of a record: {reason}. The record: {where}{quotes}value "
-            f"{_head(value[at].as_py())}. To keep bad records as data, with topic, partition and offset, use "
-            "errors='capture'",
+            f"{_head(value[at].as_py())}. To keep bad records as data, use errors='capture'",
             format=None if format is None else format.identifier,
             reason=reason,
             head=None if message is None else message[:_HEAD],

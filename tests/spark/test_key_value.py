@@ -306,11 +306,17 @@ def test_a_raised_error_says_where_the_record_is(spark: Any) -> None:
     records = [("t", 3, n, b'{"id":1}', b'{"v":"a"}' if n != 2007 else b"{") for n in range(2100)]
     frame = spark.createDataFrame(records, "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY")
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
-    text = r"\[MALFORMED\] cannot decode the value .* The record: number 2008 of Spark's partition 0, key"
-    with pytest.raises(Exception, match=text):
+    text = r"\[MALFORMED\] cannot decode the value .* The record: number 2008 of Spark's partition 0, "
+    place = r"topic t, partition 3, offset 2007, key b'\{\"id\":1\}', value"
+    with pytest.raises(Exception, match=text + place):
         kv.decode(frame.coalesce(1)).collect()
-    with pytest.raises(Exception, match=r"Spark's partition 0, offset 2007, topic t, key b'\{\"id\":1\}', value"):
+    with pytest.raises(Exception, match=text + place):
         kv.decode(frame.coalesce(1), metadata=["offset", "topic"]).collect()
+    of_one_topic = KeyValueFormat("id INT, v STRING", {**_KAFKA, "topic": "orders"})
+    with pytest.raises(Exception, match=text + "topic orders, partition 3, key"):
+        of_one_topic.decode(frame.coalesce(1).withColumn("offset", F.col("offset").cast("string"))).collect()
+    with pytest.raises(Exception, match=text + "key"):
+        kv.decode(frame.select("key", "value").coalesce(1)).collect()
 
 
 def test_rows_know_their_place_in_their_record(spark: Any) -> None:

@@ -12,13 +12,12 @@ Rules: Flink's "Canal Format" page, its `CanalJsonDeserializationSchema` and `Ca
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
-from kvformat.codecs._changes.java_regex import RegexError, compile_java
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain, map_of
+from kvformat.codecs._java_regex import JavaPattern, RegexError, compile_java
 from kvformat.registry.errors import OptionError
 from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import FlinkType
@@ -70,11 +69,11 @@ class CanalJsonFormat(ChangeFormat):
         if direction == "decode":
             self.filters()
 
-    def filters(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    def filters(self) -> tuple[tuple[str, JavaPattern], ...]:
         given = ((member, self.options[f"{member}.include"]) for member in _FILTERED)
         return tuple((member, self._pattern(member, text)) for member, text in given if text is not None)
 
-    def _pattern(self, member: str, text: str) -> re.Pattern[str]:
+    def _pattern(self, member: str, text: str) -> JavaPattern:
         option = f"{member}.include"
         try:
             return compile_java(text)

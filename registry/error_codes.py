@@ -40,7 +40,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_SCHEMA = "UNKNOWN_SCHEMA", "The schema registry does not know the schema, refuses it, or it can't be read."
     INCOMPATIBLE_SCHEMA = "INCOMPATIBLE_SCHEMA", "What was written by one schema can't be read by the other one."
     TOO_DEEP = "TOO_DEEP", "A value is nested more deeply than is read."
-    TOO_LARGE = "TOO_LARGE", "A number, a text, or what a message would become is larger than is read."
+    TOO_LARGE = "TOO_LARGE", "A number, a text, or what a message becomes is larger, or takes longer, than is read."
     SEVERAL_ROWS = "SEVERAL_ROWS", "A message of several rows, where `decode` gives one: use `decode_rows`."
     SKIPPED = "SKIPPED", "The format passes over the message, and `KeyValueFormat` keeps what it skipped."
     KERNEL_FAILED = "KERNEL_FAILED", "The format's own code failed at the record; the text has its exception."

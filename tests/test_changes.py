@@ -14,6 +14,7 @@ import pytest
 
 from kvformat.codecs._changes.envelope import KINDS
 from kvformat.codecs._changes.write import ChangeWriter
+from kvformat.codecs._java_regex import compile_java
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
@@ -439,6 +440,26 @@ def test_filters_match_whole_names_before_anything_else_is_looked_at() -> None:
     nameless = {"data": [{"id": 1}], "type": "INSERT"}
     assert "field 'table': is missing" in _decoded("canal-json", nameless, **{"table.include": "x"})
     assert _decoded("canal-json", {**nameless, "table": None}, **{"table.include": "null"}) == [("+I", (1, None))]
+
+
+@pytest.mark.parametrize("lenient", ["false", "true"])
+def test_a_name_that_a_filter_takes_too_long_for_is_the_error_of_its_message_alone(lenient: str) -> None:
+    compile_java.cache_clear()  # a pattern keeps how much time is left
+    long, short = "a" * 10_000, "aab"
+    options = {"table.include": "(a|aa)+b", "ignore-parse-errors": lenient}
+    messages = [
+        json.dumps({"data": [{"id": 1}], "type": "INSERT", "table": table}).encode()
+        for table in (short, long, "other", long + "a", short)
+    ]
+    batch = get_format("canal-json", options).decode_batch(pa.array(messages), "id INT")
+    assert batch.errors is not None
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [None, "TOO_LARGE", None, "TOO_LARGE", None]
+    assert batch.rows.to_pylist() == [[{"id": 1}], None, [], None, [{"id": 1}]]
+    told = batch.errors[1].as_py()
+    assert "field 'table': whether 'table.include' matches \"aaa" in told
+    assert "(10000 characters) was not known after 1 s; write the pattern" in told
+    assert "known after 0.5 s" in batch.errors[3].as_py()
 
 
 @pytest.mark.parametrize("option", ["database.include", "table.include"])

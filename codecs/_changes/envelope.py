@@ -9,12 +9,12 @@ columns that were another value. Canal sends several rows at once, in arrays (`m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kvformat.codecs._changes.metadata import Metadata
+from kvformat.codecs._java_regex import JavaPattern
 from kvformat.registry.changelog import RowKind
 
 KINDS = tuple(str(kind) for kind in RowKind)
@@ -77,4 +77,4 @@ class ChangeSettings:
     lenient: bool = False
     iso: bool = False
     wrapped: bool = False
-    filters: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    filters: tuple[tuple[str, JavaPattern], ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pyarrow as pa
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
+from kvformat.codecs._java_regex import JavaPattern
 from kvformat.codecs.json import TIMESTAMP_OPTION, WRITE_OPTIONS, write_settings
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.changelog import ChangelogMode
@@ -55,7 +55,7 @@ class ChangeFormat(Format):
         text = encode_native(row, schema, write_settings(self))
         return None if text is None else native_frames(text, row_kind, self._frames())
 
-    def filters(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    def filters(self) -> tuple[tuple[str, JavaPattern], ...]:
         """Members whose text must match a pattern."""
         return ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from typing import Any, NoReturn
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowOf
 from kvformat.codecs._changes.metadata import TEXT, Metadata
+from kvformat.codecs._java_regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.settings import ReadSettings
@@ -142,10 +142,18 @@ class Plan:
 
     # --- errors, and what is rare ----------------------------------------------------------------------
 
-    def matches(self, pattern: re.Pattern[str], node: Any) -> bool:
+    def matches(self, pattern: JavaPattern, member: str, node: Any) -> bool:
         """Whether the text of a member matches a filter as a whole."""
         text = "null" if node is None else "" if isinstance(node, dict | list) else self._text(node)
-        return pattern.fullmatch(text) is not None
+        try:
+            return pattern.matches(text)
+        except SlowMatchError as slow:
+            reason = (
+                f"whether '{member}.include' matches {shown(text)} ({len(text)} characters) was not known after "
+                f"{slow.seconds:g} s; write the pattern without repeats in repeats, such as (a+)+, or with possessive "
+                "ones, such as (a+)++"
+            )
+            raise _at(BadValue(reason, ErrorCode.TOO_LARGE), member) from None
 
     def program(self, node: Any, has_payload: bool) -> Program:
         """What an operation gives that is not written as usual."""

@@ -116,7 +116,7 @@ class ChangeBatch(Batch):
                 r.careful = True
                 found = self.message(at, loose)
         except self.plan.error as fault:
-            if r.lenient:  # the rows that were complete before stay, as in Flink
+            if r.lenient and fault.code != "TOO_LARGE":  # the rows that were complete before stay, as in Flink
                 return self.settle(rows)
             self.failure = str(fault)
             return 0
@@ -403,7 +403,7 @@ class ChangeBatch(Batch):
         place = self.members.places[number]
         if place < 0:
             raise self.plan.no_filtered(member)
-        return bool(self.plan.matches(pattern, self.nodes.read(self.reader, place)))
+        return bool(self.plan.matches(pattern, member, self.nodes.read(self.reader, place)))
 
     def program(self, at: int) -> Program:
         """What the message's operation gives, no rows for one that is passed over."""

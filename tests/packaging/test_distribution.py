@@ -45,7 +45,7 @@ def test_the_metadata_says_what_users_rely_on(contents: dict[str, str]) -> None:
     assert about["License-Expression"] == "Apache-2.0"
     assert about["Requires-Python"] == ">=3.11"
     plain = [line for line in about.get_all("Requires-Dist", []) if "extra ==" not in line]
-    assert sorted(re.split(r"[<>=~!]", line)[0] for line in plain) == ["numpy", "pyarrow"]
+    assert sorted(re.split(r"[<>=~!]", line)[0] for line in plain) == ["numpy", "pyarrow", "regex"]
     assert any(re.match(r"pyspark\b.*extra == .spark.", line) for line in about.get_all("Requires-Dist", []))
     (licence,) = (text for name, text in contents.items() if name.endswith("/LICENSE"))
     assert "Apache License" in licence

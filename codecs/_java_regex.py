@@ -1,17 +1,21 @@
-r"""Regular expressions of Java (`java.util.regex.Pattern`, Java 17) as patterns of Python's `re`.
+r"""Regular expressions of Java (`java.util.regex.Pattern`, Java 17) for Python, with a bound on the time of a match.
 
 A pattern is read by Java's grammar and written anew, piece by piece, because the two differ where it does not show:
 
 | in Java | written as |
 | --- | --- |
-| `\d \w \s`, `(?i)` | ASCII only, unless `(?U)`, `(?u)` |
+| `\d \w \s` | classes of ASCII, unless `(?U)` |
 | `.`, `^`, `$`, `\Z` | know `\r\n`, `\u0085`, `\u2028` and `\u2029` as ends of lines |
 | `[a-z&&[^aeiou]]`, `[a[bc]]` | intersection as a lookahead, union as an alternative |
-| `(?i)` in the middle | a flag of each piece behind it, until its group ends |
+| `(?i)` | both cases of ASCII letters in a class; with `(?u)` a flag of each piece behind it, until its group ends |
 | `\Q...\E`, `\h`, `\R`, `\p{Lu}`, `\x{1F600}`, `a{2}{3}` | what they mean |
 
 What is no pattern in Java is a `RegexError`; so is what Python can't do: lookbehind of changing length, names of
-scripts and blocks, grapheme clusters (`\X`).
+scripts and blocks, grapheme clusters (`\X`), a reference to a group in `(?i)` without `(?u)`, more than five repeats in
+one another.
+
+Python's `re` says whether what comes out is a pattern. The package `regex`, which reads it alike, does the matching, as
+it can be stopped: both try one way after the other, as Java does, and `(a+)+b` has 2^n of them in n letters.
 """
 
 from __future__ import annotations
@@ -21,19 +25,84 @@ import re
 import sys
 import unicodedata
 from dataclasses import dataclass, replace
+from typing import Any
+
+from kvformat.registry.errors import MissingExtraError
+
+_LONGEST_MATCH = 1.0
+"""Seconds of processor time for a text: a usual pattern needs a millionth of it, a hostile one never ends."""
+_SHORTEST_MATCH = 0.001
+"""Seconds for each of the texts behind many that took too long: of 10,000 such texts they make 10 s, not hours."""
+_MOST_REMEMBERED = 10_000
+"""Answers that a pattern remembers, as names of tables repeat; a match that can be stopped takes 3 microseconds."""
+_LONGEST_REMEMBERED = 250
+"""Characters of a text whose answer is remembered: with 4 bytes for each, 10 MB in all. Longer names are rare."""
+_MOST_NESTED = 5
+"""Repeats in repeats, such as the two of `(a+)+`: `regex` takes twice the memory for each one more, 2 GB for 20."""
 
 
 class RegexError(ValueError):
     """A text is no pattern; `str()` says why and where."""
 
 
+class SlowMatchError(Exception):
+    """Whether a text matches was not known in time; `seconds` is the time that it had."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class JavaPattern:
+    """A Java regular expression. Threads may share it.
+
+    A text has `_LONGEST_MATCH` seconds at first. Each one that takes longer leaves half of them to those behind it, so
+    that all of them together delay their readers by about twice that time.
+    """
+
+    def __init__(self, pattern: Any) -> None:
+        self._pattern = pattern
+        self._seconds = _LONGEST_MATCH
+        self._remembered = functools.lru_cache(_MOST_REMEMBERED)(self._answer)
+
+    def matches(self, text: str) -> bool:
+        """Java's `matches()`: whether the pattern matches the text from end to end.
+
+        Raises `SlowMatchError` if that takes too long.
+        """
+        answer = self._remembered(text) if len(text) <= _LONGEST_REMEMBERED else self._answer(text)
+        if isinstance(answer, float):
+            raise SlowMatchError(answer)
+        return answer
+
+    def _answer(self, text: str) -> bool | float:
+        """Whether the text matches; the seconds that it had if they were too few."""
+        seconds = self._seconds
+        try:
+            return self._pattern.fullmatch(text, timeout=seconds) is not None
+        except TimeoutError:
+            self._seconds = max(seconds / 2, _SHORTEST_MATCH)
+            return seconds
+
+
 @functools.lru_cache(maxsize=64)
-def compile_java(text: str) -> re.Pattern[str]:
-    """The pattern of a Java regular expression, to be used with `fullmatch`, Java's `matches()`."""
-    translated = _Translator(_without_quotes(text)).whole()
+def compile_java(text: str) -> JavaPattern:
+    """The pattern of a Java regular expression.
+
+    Raises `RegexError` for a text that is none, and `MissingExtraError` where the package `regex` is not installed.
+    """
     try:
-        return re.compile(translated, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as cause:
+        import regex
+    except ImportError as cause:
+        raise MissingExtraError(
+            "Java's regular expressions need the Python package regex, here and on the workers: pip install regex"
+        ) from cause
+    try:
+        translated = _Translator(_without_quotes(text)).whole()
+        re.compile(translated)
+        # a second way, which never fits, keeps regex from judging by the first character: `(?i:é)?[^s]` misses "ſ"
+        return JavaPattern(regex.compile(f"(?:{translated}|(?!))", regex.VERSION0, cache_pattern=False))
+    except (re.error, regex.error, OverflowError, RecursionError) as cause:
         raise RegexError(f"Python can't do this pattern ({cause})") from None
 
 
@@ -51,6 +120,7 @@ class _Flags:
 
 
 _LINE_ENDS = r"[\n\r\u0085\u2028\u2029]"
+_ASCII = {"d": "[0-9]", "w": "[A-Za-z0-9_]", "s": r"[ \t\n\x0b\f\r]"}
 _HORIZONTAL = r"[ \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000]"
 _VERTICAL = r"[\n\x0b\f\r\x85\u2028\u2029]"
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
@@ -126,6 +196,7 @@ class _Translator:
         self._text, self._at = text, 0
         self._flags = _Flags()
         self._groups, self._names = 0, set[str]()
+        self._nested = 0  # how many repeats there are in one another, in the piece that is being read
 
     def whole(self) -> str:
         translated = self._alternatives()
@@ -183,8 +254,10 @@ class _Translator:
     def _branch(self) -> str:
         pieces = []
         while self._peek() not in ("", "|", ")"):
+            beside, self._nested = self._nested, 0
             atom, repeats = self._atom()
             pieces.append(self._repeated(atom) if repeats else atom)
+            self._nested = max(beside, self._nested)
         return "".join(pieces)
 
     def _repeated(self, atom: str) -> str:
@@ -202,6 +275,9 @@ class _Translator:
             quantifier = found[0]
         else:
             quantifier = self._next()
+        self._nested += 1
+        if self._nested > _MOST_NESTED:
+            raise self._error(f"more than {_MOST_NESTED} repeats in one another are not supported")
         after = self._peek()
         if after in ("?", "+") and after:
             quantifier += self._next()
@@ -245,13 +321,20 @@ class _Translator:
         return rf"(?:(?={last}?\Z){between})"
 
     def _literal(self, character: str) -> str:
-        written = re.escape(character)
-        return self._in_any_case(written) if character.lower() != character.upper() else written
+        return self._in_any_case(re.escape(character), ord(character), ord(character))
 
-    def _in_any_case(self, written: str) -> str:
-        if not self._flags.i:
+    def _in_any_case(self, written: str, first: int, last: int) -> str:
+        """What a character, or a range of them, is written as where case may not count."""
+        if not self._flags.i or (first == last and chr(first).lower() == chr(first).upper()):
             return written
-        return f"(?iu:{written})" if self._flags.u or self._flags.U else f"(?i:{written})"
+        if self._flags.u or self._flags.U:
+            return f"(?i:{written})"
+        others = ""
+        for a, z in ("AZ", "az"):
+            least, most = max(first, ord(a)), min(last, ord(z))
+            if least <= most:
+                others += f"{chr(least).swapcase()}-{chr(most).swapcase()}"
+        return f"[{_character(first)}-{_character(last)}{others}]" if others else written
 
     # --- groups ----------------------------------------------------------------------------------------
 
@@ -308,7 +391,7 @@ class _Translator:
         if character == "X" or (character == "b" and self._take("{g}")):
             raise self._error("grapheme clusters are not supported")
         if character in "bB":
-            return rf"(?u:\{character})"  # in Java 17 the letters of a word are Unicode's
+            return rf"\{character}"  # in Java 17 the letters of a word are Unicode's
         if character in "AG":
             return r"\A"
         if character == "z":
@@ -324,7 +407,7 @@ class _Translator:
             found = self._match(r"<([A-Za-z][A-Za-z0-9]*)>")
             if not found or found[1] not in self._names:
                 raise self._error("\\k needs the name of a group before it")
-            return self._in_any_case(f"(?P={found[1]})")
+            return self._reference(f"(?P={found[1]})")
         return self._back_reference(character)
 
     def _back_reference(self, digits: str) -> str:
@@ -336,7 +419,12 @@ class _Translator:
             digits += self._next()
         if int(digits) > self._groups:
             return r"(?!)"  # in Java a group that is not there matches nothing
-        return self._in_any_case(rf"(?:\{digits})")
+        return self._reference(rf"(?:\{digits})")
+
+    def _reference(self, written: str) -> str:
+        if self._flags.i and not (self._flags.u or self._flags.U):
+            raise self._error("a reference to a group in (?i) without (?u) is not supported")
+        return f"(?i:{written})" if self._flags.i else written
 
     def _predefined(self) -> str | None:
         r"""`\d`, `\p{...}` and the like, inside and outside of a class; None if something else follows."""
@@ -345,7 +433,10 @@ class _Translator:
             return None
         self._at += 1
         if character in "dDwWsS":
-            return rf"(?u:\{character})" if self._flags.U else rf"\{character}"
+            if self._flags.U:
+                return f"\\{character}"
+            positive = _ASCII[character.lower()]
+            return f"[^{positive[1:]}" if character in "DWS" else positive
         if character in "hHvV":
             positive = _HORIZONTAL if character in "hH" else _VERTICAL
             return f"[^{positive[1:]}" if character in "HV" else positive
@@ -367,7 +458,9 @@ class _Translator:
     def _family(self, name: str) -> str:
         if name in _POSIX:
             positive = _POSIX[name]
-            return self._in_any_case(positive) if name in ("Lower", "Upper") else positive
+            if name in ("Lower", "Upper"):
+                return self._in_any_case(positive, ord(positive[1]), ord(positive[3]))
+            return positive
         key, equals, value = name.partition("=")
         if equals:
             if key.lower() not in ("gc", "general_category"):
@@ -474,4 +567,4 @@ class _Translator:
             last = self._next()
         if ord(last) < ord(first):
             raise self._error("illegal character range")
-        return self._in_any_case(f"[{_character(ord(first))}-{_character(ord(last))}]")
+        return self._in_any_case(f"[{_character(ord(first))}-{_character(ord(last))}]", ord(first), ord(last))

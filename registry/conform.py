@@ -39,7 +39,7 @@ def binary_messages(messages: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
     is_bytes = pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or pa.types.is_binary_view(t)
     if is_text or is_bytes or pa.types.is_null(t):
         return messages.cast(pa.binary())
-    raise SchemaError(f"messages must be a binary (or string) column, not {t}")
+    raise SchemaError(f"messages are read from a binary or string column, not from {t}: name the column that has them")
 
 
 def wide_messages(messages: pa.Array | pa.ChunkedArray) -> list[pa.BinaryArray | pa.LargeBinaryArray]:

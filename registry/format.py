@@ -172,11 +172,15 @@ class Format(abc.ABC):
         """
         resolved, keys = self.prepare("decode", schema, metadata), tuple(metadata)
         stored = _stored_rows(resolved, self, keys)
+        try:
+            arrays = wide_messages(messages)
+        except SchemaError as error:
+            raise SchemaError(f"format '{self.identifier}': {error}", format=self.identifier) from None
 
         def failed(count: int, reason: str) -> DecodedBatch:
             return DecodedBatch(*failed_rows(count, self._without_secrets(reason), stored))
 
-        slices = [part for array in wide_messages(messages) for part in message_slices(array)]
+        slices = [part for array in arrays for part in message_slices(array)]
         parts = [
             failed(1, part) if isinstance(part, str) else self._decode_slice(part, resolved, keys, stored, failed)
             for part in slices

@@ -345,6 +345,14 @@ def test_rows_that_do_not_fit_one_array_say_so() -> None:
         get_format("raw").decode_batch(messages, "a BYTES")
 
 
+@pytest.mark.parametrize("of", [pa.int64(), pa.list_(pa.binary()), pa.dictionary(pa.int8(), pa.int32())])
+def test_messages_of_another_type_are_refused(of: pa.DataType) -> None:
+    told = "format 'json': messages are read from a binary or string column, not from .*: name the column that has them"
+    with pytest.raises(SchemaError, match=told) as caught:
+        get_format("json").decode_batch(pa.array([None], of), "a INT")
+    assert caught.value.format == "json"
+
+
 def test_wide_messages_of_nothing() -> None:
     assert [len(part) for part in wide_messages(pa.chunked_array([], pa.binary()))] == [0]
     assert len(get_format("json").decode_batch(pa.chunked_array([], pa.large_binary()), "a INT").rows) == 0

@@ -51,7 +51,7 @@ class ErrorCode(StrEnum):
         return self.mark + reason
 
 
-_FEW = 512
+_FEW = 64
 """Up to so many texts are parted one by one."""
 _KNOWN = frozenset(code.value for code in ErrorCode)
 _MARKS = pa.array([f"[{code}" for code in ErrorCode])
@@ -90,8 +90,8 @@ def errors_at(texts: Mapping[int, str], count: int) -> tuple[pa.StringArray | No
     spread = _Spread(np.fromiter(texts, np.int64, len(texts)), count)
     pieces = [text.partition("] ") for text in texts.values()] if len(texts) <= _FEW else [("", "", "")]
     if any(not mark or code[1:] not in _KNOWN for code, mark, _ in pieces):
-        return parted(spread.texts([text.encode() for text in texts.values()]))
-    return spread.texts([text.encode() for _, _, text in pieces]), spread.texts([c[1:].encode() for c, _, _ in pieces])
+        return parted(spread.texts(list(texts.values())))
+    return spread.texts([text for _, _, text in pieces]), spread.texts([code[1:] for code, _, _ in pieces])
 
 
 class _Spread:
@@ -106,11 +106,14 @@ class _Spread:
         valid[places] = True
         self._bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
 
-    def texts(self, texts: Sequence[bytes]) -> pa.StringArray:
+    def texts(self, texts: Sequence[str]) -> pa.StringArray:
         """The array of these texts, as many as there are places."""
+        data = "".join(texts).encode()
         ends = np.zeros(len(texts) + 1, np.int32)
-        np.cumsum([len(text) for text in texts], out=ends[1:])
-        return self._of(ends, b"".join(texts))
+        np.cumsum(list(map(len, texts)), out=ends[1:])
+        if ends[-1] != len(data):
+            np.cumsum([len(text.encode()) for text in texts], out=ends[1:])
+        return self._of(ends, data)
 
     def array(self, texts: pa.StringArray) -> pa.StringArray:
         """The same of an array that begins at its first text."""

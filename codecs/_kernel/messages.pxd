@@ -38,7 +38,7 @@ cdef class Batch:
     cdef object only_value(self, Py_ssize_t at, bint loose)
     @cython.locals(r=Reader)
     cdef object fault(self, bint loose)
-    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, utf8=cython.bint, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
+    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, is_ascii=cython.bint, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
     cpdef int run(self, object messages) except -1
     @cython.locals(found=cython.int, data="const unsigned char[::1]")
     cdef int unusual(self, object message) except -9

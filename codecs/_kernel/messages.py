@@ -90,7 +90,7 @@ class Batch:
         r = self.reader
         r.open(memoryview(data if data is not None else b"").cast("B"))
         stop = offsets[shift + count]
-        utf8 = ascii_end(r.data, offsets[shift], stop) == stop or is_utf8(messages)
+        is_ascii = ascii_end(r.data, offsets[shift], stop) == stop
         for i in range(count):
             self.offsets[i + 1] = self.rows
             place = i + shift
@@ -109,7 +109,7 @@ class Batch:
             first = byte(r.data, begin, end)
             second = byte(r.data, begin + 1, end)
             plain = 0 < first < 128 and (second != 0 or begin + 1 == end)
-            stop = end if utf8 or not plain else r.utf8_end(begin, end)
+            stop = end if is_ascii or not plain else r.utf8_end(begin, end)
             if plain and stop == end:
                 found = self.one(begin, end, False)
             elif plain and not r.is_loose(stop, end):
@@ -193,15 +193,6 @@ class Batch:
     def faults(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
         """The errors and their codes, one place per message; None without any."""
         return errors_at(self.errors, self.count)
-
-
-def is_utf8(messages: pa.BinaryArray) -> bool:
-    """Whether all of the messages are proper UTF-8."""
-    try:
-        messages.cast(pa.string())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 class JsonBatch(Batch):

@@ -339,10 +339,7 @@ class _Join:
     def rows(self, fault_rows: bool) -> Rows:
         reasons, parts, codes = self._faults()
         if reasons is None and self.key is None and self._are_all():
-            counts = self.value.counts
-            records = None if bool(np.all(counts == 1)) else np.repeat(np.arange(self.length), counts)
-            columns = self._columns([], self.value.columns(None), self.tombstone)
-            return Rows(columns, self._kinds(None, self.tombstone, self.tombstone), counts, records, None, None, None)
+            return self._as_they_are()
         bad = np.zeros(self.length, np.bool_) if reasons is None else np.asarray(reasons.is_valid())
         ones = np.ones(self.length, np.int64)
         key_counts = np.where(self.no_key, ones, self.key.counts) if self.key is not None else ones
@@ -369,6 +366,12 @@ class _Join:
         """Whether the rows of the value are those of the table, in their order: the usual case without a key."""
         total = len(self.value.batch.rows.values)
         return not self.codec.upsert and int(self.value.counts.sum()) == total
+
+    def _as_they_are(self) -> Rows:
+        counts = self.value.counts
+        records = None if bool(np.all(counts == 1)) else np.repeat(np.arange(self.length), counts)
+        columns = self._columns([], self.value.columns(None), self.tombstone)
+        return Rows(columns, self._kinds(None, self.tombstone, self.tombstone), counts, records, None, None, None)
 
     def _columns(self, keys: list[pa.Array], values: list[pa.Array], dead: _Bools) -> list[pa.Array]:
         """The table's columns: the value's copy wins over the key's, except where there is no value."""

@@ -7,6 +7,7 @@ A kernel writes the code into the text, so that both take one way through it and
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
@@ -54,8 +55,12 @@ class ErrorCode(StrEnum):
 _FEW = 64
 """Up to so many texts are parted one by one."""
 _KNOWN = frozenset(code.value for code in ErrorCode)
-_MARKS = pa.array([f"[{code}" for code in ErrorCode])
-_CODES = pa.array([code.value for code in ErrorCode])
+
+
+@functools.cache
+def _marks() -> tuple[pa.StringArray, pa.StringArray]:
+    """What stands before `] `, and the codes; not made on import, for Arrow then looks whether pandas is there."""
+    return pa.array([f"[{code}" for code in ErrorCode]), pa.array([code.value for code in ErrorCode])
 
 
 def parted(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, pa.StringArray | None]:
@@ -73,8 +78,9 @@ def parted(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, pa.Str
     else:
         pieces = pc.split_pattern(marked, "] ", max_splits=1)
         flat, offsets = pieces.flatten(), pieces.offsets
-        which = pc.index_in(flat.take(offsets[:-1]), _MARKS)
-        texts, codes = flat.take(pc.subtract(offsets[1:], 1)), _CODES.take(which)
+        marks, known = _marks()
+        which = pc.index_in(flat.take(offsets[:-1]), marks)
+        texts, codes = flat.take(pc.subtract(offsets[1:], 1)), known.take(which)
         if which.null_count:
             texts, codes = pc.if_else(which.is_valid(), texts, marked), codes.fill_null(ErrorCode.BAD_RECORD.value)
     if len(marked) == len(errors):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -183,6 +184,22 @@ def test_mistakes_are_found_before_a_job(spark: Any) -> None:
         with pytest.raises(error) as caught:
             call()
         assert isinstance(caught.value, KvFormatError)
+
+
+def test_a_message_of_another_type_is_refused_before_a_job(spark: Any) -> None:
+    frame = spark.createDataFrame([(b'{"i":1}', '{"i":2}', 3, [4])], "b BINARY, s STRING, n INT, a ARRAY<INT>")
+    json, canal = get_format("json"), get_format("canal-json")
+    for name in ("n", "a"):
+        columns = json.decode(name, "i INT"), json.decode_rows(F.col(name), "i INT"), canal.decode_rows(name, "i INT")
+        for column in columns:
+            with pytest.raises(AnalysisException, match="json' decodes a column of BINARY or STRING"):
+                frame.select(column).schema  # noqa: B018 - Spark analyses it here
+    decoded = frame.select(json.decode("b", "i INT"), json.decode(F.col("s"), "i INT", errors="capture"))
+    assert decoded.columns == ["json_decode(b)", "json_decode(s)"]
+    assert frame.select(json.decode(F.lit(None), "i INT").isNull()).first()[0]
+    assert [row.asDict(recursive=True) for row in decoded.collect()] == [
+        {"json_decode(b)": {"i": 1}, "json_decode(s)": {"row": {"i": 2}, "error": None}}
+    ]
 
 
 def test_a_filter_does_not_decode_twice(spark: Any, request: pytest.FixtureRequest) -> None:

@@ -368,6 +368,7 @@ class _Join:
         return not self.codec.upsert and int(self.value.counts.sum()) == total
 
     def _as_they_are(self) -> Rows:
+        """The rows of the value, whose columns are handed on without being touched."""
         counts = self.value.counts
         records = None if bool(np.all(counts == 1)) else np.repeat(np.arange(self.length), counts)
         columns = self._columns([], self.value.columns(None), self.tombstone)

@@ -59,9 +59,8 @@ def _missing_in(session: SparkSession) -> str:
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
-    probe = F.udf(
-        lambda _: __import__("kvformat.registry").__name__, "string"
-    )  # pickled by value: needs nothing of ours
+    # a lambda is pickled by value, and needs nothing of ours
+    probe = F.udf(lambda _: __import__("kvformat.registry").__name__, "string")
     try:
         session.range(1).select(probe("id")).collect()
     except PySparkException as error:

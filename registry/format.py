@@ -39,7 +39,7 @@ from kvformat.registry.errors import (
     did_you_mean,
     listed,
 )
-from kvformat.registry.options import Direction, Option, OptionValues, owner, parse_options, without_userinfo
+from kvformat.registry.options import Direction, Option, OptionValues, owner, parse_options, without_userinfo_in
 from kvformat.registry.types import FlinkType, resolve_schema, result_arrow_type, row_type, spark_type
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class Format(abc.ABC):
             spec = owner(self.option_specs, name)
             if spec is not None and spec.sensitive and str(value):
                 text = text.replace(str(value), str(spec.masked(value)))
-        return without_userinfo(text)
+        return without_userinfo_in(text)
 
     def prepare(
         self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()

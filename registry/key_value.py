@@ -373,9 +373,7 @@ class _Planner:
         if option not in self.given:
             raise OptionError(f"Could not find required {purpose} format '{option}'.", option=option)
         identifier = self.given[option]
-        if (
-            connectors.masked(option, identifier) != identifier
-        ):  # a quote is missing, so that other options are a part of it
+        if connectors.masked(option, identifier) != identifier:  # a quote is missing: other options are a part of it
             raise OptionError(f"option '{option}': there is no format of such a name", option=option)
         try:
             cls = format_class(identifier)

@@ -18,6 +18,7 @@ Direction = Literal["decode", "encode"]
 _MASK = "******"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _USERINFO = re.compile(r"://(?:(?!,\s*[A-Za-z][A-Za-z0-9+.-]{0,30}://).)*@", re.DOTALL)  # up to the next url of a list
+_WORD = re.compile(r"[^\s,\"']+")
 OptionType = Literal["string", "boolean", "int", "long", "double", "enum", "duration", "memory", "list", "map"]
 
 
@@ -150,6 +151,17 @@ def owner(specs: Sequence[Option], key: str) -> Option | None:
 def without_userinfo(text: str) -> str:
     """A value, one URL or several with commas between, in which none names a user or a password."""
     return _USERINFO.sub(f"://{_MASK}@", text)
+
+
+def without_userinfo_in(text: str) -> str:
+    """Words of any kind, such as an error's, in which no URL names a user or a password."""
+    return _WORD.sub(_word_without_userinfo, text)
+
+
+def _word_without_userinfo(word: re.Match[str]) -> str:
+    head, mark, rest = word[0].partition("://")
+    _, at, host = rest.rpartition("@")
+    return f"{head}{mark}{_MASK}{at}{host}" if at else word[0]
 
 
 def _map_of(spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> dict[str, str]:

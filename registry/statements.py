@@ -28,25 +28,9 @@ _WORD = re.compile(r"`[^`]*(?:``[^`]*)*`|[^\W\d][\w$]*|\.")
 _MOST_WORDS = 16  # CREATE OR REPLACE TEMPORARY TABLE IF NOT EXISTS catalog . database . table
 _MOST_BASES = 50
 _DEFAULTS = ("default_catalog", "default_database")
-_BEGINNINGS = frozenset(
-    [
-        *(
-            "ADD",
-            "ALTER",
-            "ANALYZE",
-            "BEGIN",
-            "CALL",
-            "CLEAR",
-            "COMPILE",
-            "CREATE",
-            "DELETE",
-            "DESC",
-            "DESCRIBE",
-            "DROP",
-        ),
-        *("END", "EXECUTE", "EXIT", "EXPLAIN", "HELP", "INSERT", "LOAD", "QUIT", "REMOVE", "RESET", "SELECT", "SET"),
-        *("SHOW", "STOP", "TRUNCATE", "UNLOAD", "UPDATE", "USE", "VALUES", "WITH"),
-    ]
+_BEGINNING = re.compile(
+    "ADD|ALTER|ANALYZE|BEGIN|CALL|CLEAR|COMPILE|CREATE|DELETE|DESC|DESCRIBE|DROP|END|EXECUTE|EXIT|EXPLAIN|HELP|INSERT|"
+    "LOAD|QUIT|REMOVE|RESET|SELECT|SET|SHOW|STOP|TRUNCATE|UNLOAD|UPDATE|USE|VALUES|WITH"
 )
 _NO_PART_OF_KIND = ("OR", "REPLACE", "ALTER", "TEMPORARY", "SYSTEM", "IF", "NOT", "EXISTS")
 _OBJECTS = ("CATALOG", "CONNECTION", "DATABASE", "FUNCTION", "MATERIALIZED", "MODEL", "TABLE", "VIEW")
@@ -205,7 +189,7 @@ def _statement(text: str, start: int, end: int) -> Statement | None:
         words.append(match.group())
         place = _behind_blank(text, match.end(), end)
     upper = [word.upper() for word in words]
-    if upper[:1] == [] or upper[0] not in _BEGINNINGS:
+    if upper[:1] == [] or not _BEGINNING.fullmatch(upper[0]):
         raise SchemaError(
             f"cannot read the Flink SQL: no statement begins as the one at {_where(text, begin)} does; is a quote or "
             "a ; missing before it?"

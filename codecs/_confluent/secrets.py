@@ -9,10 +9,11 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Iterator
 
+from kvformat.registry.options import without_userinfo_in
+
 _MASK = "******"
 _SHORT = 4  # a secret of fewer characters is only looked for as a word, or it would blank out parts of others
 _AGAIN = 2  # how many times over an answer may be quoted: a header in JSON in the repr of bytes
-_WORD = re.compile(r"[^\s,\"']+")
 _AUTHORIZATION = re.compile(r"\b(Basic|Bearer)(\s+|%20|\+)(?=\S{0,99}[\d=._-])[\w.~+/=%-]{8,}", re.IGNORECASE)
 
 
@@ -23,7 +24,7 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
         longest_first = sorted(forms, key=len, reverse=True)
         text = re.sub("|".join(map(_pattern, longest_first)), _MASK, text, flags=re.IGNORECASE)
     text = _AUTHORIZATION.sub(rf"\1\2{_MASK}", text)
-    return _WORD.sub(_without_userinfo, text)
+    return without_userinfo_in(text)
 
 
 def _forms(secret: str) -> set[str]:
@@ -50,9 +51,3 @@ def _quoted(text: str) -> Iterator[str]:
 
 def _pattern(form: str) -> str:
     return re.escape(form) if len(form) >= _SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
-
-
-def _without_userinfo(word: re.Match[str]) -> str:
-    head, mark, rest = word[0].partition("://")
-    _, at, host = rest.rpartition("@")
-    return f"{head}{mark}{_MASK}{at}{host}" if at else word[0]

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.registry import KeyValueFormat, discovery
+from kvformat.registry import DecodedBatch, KeyValueFormat, discovery
 from kvformat.registry._records import held_back
 from kvformat.registry.create_table import parse_create_table
 from kvformat.registry.errors import ConfigurationError, OptionError, SchemaError
@@ -507,6 +507,24 @@ def test_a_list_of_key_fields_has_no_gaps() -> None:
     kv = KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id;"})
     assert kv.key_schema is not None
     assert kv.key_schema.names == ["id"]
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_rows_that_a_format_leaves_between_its_lists_are_no_rows(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Leaves(ProbeFormat):
+        def decode_arrow(
+            self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+        ) -> DecodedBatch:
+            count = len(messages)
+            values = pa.array([{"v": str(n)} for n in range(2 * count + 1)], pa.struct({"v": pa.string()}))
+            lists = pa.ListArray.from_arrays(pa.array(range(start, count + start + 1), pa.int32()), values)
+            return DecodedBatch(lists, pa.array(["+I"] * len(values)))
+
+    monkeypatch.setitem(discovery._registered, "probe", Leaves)
+    batch = KeyValueFormat("v STRING", {"format": "probe"}).decode_batch(None, pa.array([b"a", None, b"c"]))
+    assert batch.rows.to_pylist() == [[{"v": str(n + start)}] for n in range(3)]
+    assert batch.row_kinds is not None
+    assert batch.row_kinds.to_pylist() == ["+I"] * 3
 
 
 def test_formats_of_others_work_as_ours(monkeypatch: pytest.MonkeyPatch) -> None:

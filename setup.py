@@ -25,7 +25,7 @@ sys.path.append(str(ROOT))
 
 import kernel_build  # noqa: E402  # builds don't run with the checkout on the path
 
-FOLDERS = ("registry", "codecs")
+FOLDERS = ("registry", "codecs", "connectors")
 PTH = "kvformat.pth"
 START_UP = "import _kvformat_alias; _kvformat_alias.install()\n"
 NAMESPACE = os.path.join("kvformat", "NAMESPACE.txt")

@@ -13,7 +13,7 @@ Rules: `KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`, `FactoryUti
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -164,6 +164,36 @@ class KeyValueFormat:
         """The options as given; its `repr` shows no secret, `options[name]` does."""
         return OptionValues(self._table.options, self._shown())
 
+    @property
+    def name(self) -> str:
+        """The table's name in its DDL, "table" where there is none."""
+        return self._table.name
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns of the PRIMARY KEY, empty where there is none."""
+        return self._table.primary_key or ()
+
+    def connector_options(self, direction: Direction) -> Mapping[str, Any]:
+        """The connector's options for reading ("decode") or writing ("encode"), parsed, with their defaults.
+
+        Raises what is wrong with the table in this direction.
+        """
+        return self._plan(direction).values
+
+    def with_options(self, options: Mapping[str, Any]) -> KeyValueFormat:
+        """The same table with these options instead of its own; None takes an option away.
+
+        What Flink's hint `/*+ OPTIONS(...) */` does for one query. Raises as the constructor does.
+        """
+        given = {**self._table.options, **{k: None if v is None else _text(k, v) for k, v in options.items()}}
+        table = replace(self._table, options={key: value for key, value in given.items() if value is not None})
+        return KeyValueFormat._of(table, self._strict)
+
+    def planned(self) -> KeyValueFormat:
+        """The same table, checked as Flink plans it: connector, topic and bootstrap servers are required."""
+        return KeyValueFormat._of(self._table, True)
+
     def _any_plan(self) -> _Plan:
         return next(plan for plan in self._plans.values() if isinstance(plan, _Plan))
 
@@ -301,6 +331,8 @@ class _Plan:
     topic_pattern: str | None
     ignore_errors: bool
     most_errors: int
+    #: the connector's options, parsed
+    values: Mapping[str, Any]
 
 
 class _Planner:
@@ -349,6 +381,7 @@ class _Planner:
             self.values["topic-pattern"],
             self.values["ingestion.ignore-errors"],
             self.values["ingestion.error-tolerance.max-count"],
+            dict(self.values),
         )
 
     # --- formats -------------------------------------------------------------------------------------------

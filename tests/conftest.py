@@ -45,7 +45,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     }
     if any(item.get_closest_marker("services") for item in request.session.items):
-        settings["spark.jars"] = services.jars("spark-avro")
+        settings["spark.jars"] = f"{services.jars('spark-avro')},{services.jars('spark-kafka')}"
     for name, value in settings.items():
         builder = builder.config(name, value)
     connect = request.config.getoption("--spark-mode") == "connect"
@@ -64,3 +64,14 @@ def time_zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
     spark.conf.set("spark.sql.session.timeZone", request.param)
     yield request.param
     spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Kafka broker for all tests; each makes topics of its own."""
+    from tests import services
+
+    running = services.KafkaBroker(tmp_path_factory.mktemp("broker"))
+    running.start()
+    yield running
+    running.kill()

@@ -7,6 +7,7 @@ port of 127.0.0.1 and ends with the test session.
 from __future__ import annotations
 
 import atexit
+import base64
 import contextlib
 import fcntl
 import os
@@ -18,7 +19,9 @@ import tarfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 _HERE = Path(__file__).parent
 _CACHE = Path(os.environ.get("KVFORMAT_TEST_SERVICES", _HERE.parent / "build" / "services"))
@@ -61,6 +64,145 @@ def free_port() -> int:
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
             return port
+
+
+class KafkaBroker:
+    """A Kafka broker of one node at `bootstrap`; what it knows stays in a folder when it is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        port, controller = free_port(), free_port()
+        self.bootstrap = f"127.0.0.1:{port}"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": folder / "data",
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "auto.create.topics.enable": "false",
+            "num.network.threads": 2,
+            "num.io.threads": 2,
+            "log.cleaner.backoff.ms": 200,
+            "log.cleaner.dedupe.buffer.size": 2097152,
+            "log.cleaner.io.buffer.size": 65536,
+            "log.retention.check.interval.ms": 1000,
+            "log.segment.delete.delay.ms": 1000,
+            # After a kill the broker waits until its old session is over.
+            "broker.session.timeout.ms": 1500,
+            "broker.heartbeat.interval.ms": 300,
+        }
+        self._config = folder / "server.properties"
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        identifier = base64.urlsafe_b64encode(b"\x00" + os.urandom(15)).decode().rstrip("=")  # no leading dash
+        command = self._java("kafka.tools.StorageTool", "format", "-t", identifier, "-c", str(self._config))
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=_LONGEST_START)
+        atexit.register(self.kill)
+
+    def _java(self, *arguments: str) -> list[str]:
+        options = ["-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        return ["java", *options, "-cp", f"{fetched('broker')}/*", *arguments]
+
+    def start(self) -> None:
+        """Start it, on the same port each time, and wait until it answers."""
+        with open(self._folder / "broker.log", "ab") as log:
+            self._process = subprocess.Popen(
+                self._java("kafka.Kafka", str(self._config)), stdout=log, stderr=subprocess.STDOUT
+            )
+        deadline = time.monotonic() + _LONGEST_START
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError((self._folder / "broker.log").read_text(errors="replace")[-4000:])
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def create(self, topic: str, partitions: int = 1, **config: str) -> str:
+        """Make a topic, the records of which stay however old their timestamps are; returns its name.
+
+        Settings are given with `_` for `.`: `cleanup_policy="compact"`.
+        """
+        from confluent_kafka.admin import NewTopic
+
+        settings = {"retention.ms": "-1"} | {name.replace("_", "."): value for name, value in config.items()}
+        admin = self.admin()  # its futures end with it
+        admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
+        return topic
+
+    def admin(self) -> Any:
+        """A client for topics, groups and offsets."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def send(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], **more: Any) -> None:
+        """Write records of key and value, as Java's client would place them; `more` is as for `Producer.produce`."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
+        for key, value in records:
+            while True:
+                try:
+                    producer.produce(topic, value, key, **more)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(60) == 0
+
+    def records(self, topic: str, *, committed_only: bool = True) -> list[Any]:
+        """All records of a topic as confluent-kafka's messages, by partition and offset."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        settings = {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": "kvformat-tests-reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+            "log_level": 0,
+        }
+        consumer, found = Consumer(settings), []
+        try:
+            partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+            ended: set[int] = set()
+            deadline = time.monotonic() + _LONGEST_START
+            while len(ended) < len(partitions):
+                message = consumer.poll(1.0)
+                if message is None:
+                    assert time.monotonic() < deadline, f"topic {topic} has no end"
+                elif message.error():
+                    ended.add(message.partition())
+                else:
+                    found.append(message)
+        finally:
+            consumer.close()
+        return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+    def _answers(self) -> bool:
+        from confluent_kafka import KafkaException
+
+        try:
+            return bool(self.admin().list_topics(timeout=1).brokers)
+        except KafkaException:
+            return False
 
 
 class SchemaRegistry:

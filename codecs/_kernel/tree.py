@@ -27,7 +27,6 @@ if not cython.compiled:
 Node: TypeAlias = "bool | str | list[Node] | dict[str, Node] | None"
 
 
-
 class Integer(str):
     """The text of a number without fraction and exponent."""
 

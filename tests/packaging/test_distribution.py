@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+_FOLDERS = ("registry", "codecs", "connectors")
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +31,9 @@ def test_a_wheel_without_extension_modules_is_for_all(pure_wheel: tuple[Path, st
 
 
 def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str]) -> None:
-    modules = {
-        f"kvformat/{path.relative_to(ROOT)}" for top in ("registry", "codecs") for path in (ROOT / top).rglob("*.py")
-    }
+    modules = {f"kvformat/{path.relative_to(ROOT)}" for top in _FOLDERS for path in (ROOT / top).rglob("*.py")}
     packed = {name for name in contents if ".dist-info/" not in name}
-    typed = {"kvformat/registry/py.typed", "kvformat/codecs/py.typed"}
+    typed = {f"kvformat/{top}/py.typed" for top in _FOLDERS}
     assert packed == modules | typed | {"_kvformat_alias.py", "kvformat.pth", "kvformat/NAMESPACE.txt"}
     assert "kvformat/__init__.py" not in packed, "a namespace has no __init__, so that more packages can join it"
 

@@ -1,0 +1,7 @@
+"""Flink's tables on Kafka, read and written by Spark's own Kafka source and sink; `registry` and `codecs` know none."""
+
+from __future__ import annotations
+
+from kvformat.connectors.kafka import KafkaTable
+
+__all__ = ["KafkaTable"]

@@ -3,7 +3,7 @@
 | Avro, in the kernel | table |
 | --- | --- |
 | int: int32 | int8, int16, int32 |
-| time-millis: time32[ms] | time64[ns] |
+| time-millis: time32[ms], time-micros: time64[us] | time64[ns] |
 | timestamp-*: timestamp[ms or us], with UTC or without | timestamp[us], with UTC or without |
 | fixed: fixed_size_binary | binary |
 | what is not null | nullable, when read |
@@ -31,7 +31,7 @@ _RowsOf = Callable[[_Ints], _Ints]
 """From places in a nested array to the top-level rows that hold them, -1 for what lies under a null, and for -1."""
 
 _COUNT = FlinkType("INT")
-_NANOS = 1_000_000  # of a millisecond
+_NANOS = {"ms": 1_000_000, "us": 1000}  # of a unit
 _MICROS = 1000  # of a millisecond
 _FARTHEST = (2**63 - 1) // _MICROS
 
@@ -45,13 +45,19 @@ def read_table(
     with an error gives a null list and the datum null an empty one. Numbers that a column has no room for become
     errors too.
     """
+    rows, errors = read_values(values, errors, row, micros_as_millis=micros_as_millis)
+    good = present if errors is None else present & errors.is_null().to_numpy(zero_copy_only=False)
+    return DecodedBatch(_lists(rows, good), None, errors)
+
+
+def read_values(
+    values: pa.Array, errors: pa.Array | None, row: FlinkType, *, micros_as_millis: bool
+) -> tuple[pa.StructArray, pa.Array | None]:
+    """What the kernel read of records that stand for `row`, and the errors with those of numbers that do not fit."""
     rows, reasons = _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(
         values, arrow_type(nullable(row)), row
     )
-    if reasons:
-        errors = _with_reasons(errors, reasons, len(rows))
-    good = present if errors is None else present & errors.is_null().to_numpy(zero_copy_only=False)
-    return DecodedBatch(_lists(rows, good), None, errors)
+    return rows, _with_reasons(errors, reasons, len(rows)) if reasons else errors
 
 
 def write_table(
@@ -104,7 +110,8 @@ class _Conversion:
         if t.root in ("TINYINT", "SMALLINT"):
             return self._integers(values, target, t, path, rows_of)
         if t.root == "TIME":
-            return _retyped(_numbers(values) * _NANOS if self._reading else _numbers(values) // _NANOS, target, values)
+            nanos = _NANOS[(values.type if self._reading else target).unit]
+            return _retyped(_numbers(values) * nanos if self._reading else _numbers(values) // nanos, target, values)
         return self._bytes(values, target, path, rows_of)
 
     # --- containers ------------------------------------------------------------------------------------

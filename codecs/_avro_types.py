@@ -26,7 +26,7 @@ import json
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from kvformat.codecs._avro.parse import check_name
+from kvformat.codecs._avro.parse import check_name, parse_schema
 from kvformat.codecs._avro.schema import Schema
 from kvformat.registry.errors import SchemaError
 from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
@@ -57,12 +57,14 @@ _PRIMITIVES: dict[str, str] = {
 
 
 @functools.lru_cache(maxsize=256)
-def schema_text(row: FlinkType, *, legacy: bool) -> str:
-    """The schema of a table's rows, as Flink derives and registers it.
+def schema_text(row: FlinkType, *, legacy: bool, optional: bool = False) -> str:
+    """The schema of a table's rows, as Flink derives and registers it; an `optional` one is a union with null.
 
     Raises `SchemaError`, with the path of the field, for types and names that Avro or Flink's mapping don't have.
     """
-    return json.dumps(_with_references(_record(row, _ROOT, "", legacy), {}), ensure_ascii=False, separators=(",", ":"))
+    record = _record(row, _ROOT, "", legacy)
+    schema = _with_references(["null", record] if optional else record, {})
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 
 def _nullable(t: FlinkType, name: str, path: str, legacy: bool) -> Node:
@@ -221,6 +223,14 @@ def _type_not_null(schema: Schema) -> FlinkType:
     if schema.type == "fixed":
         return FlinkType("VARBINARY", length=schema.size)
     return _FROM_PRIMITIVE[schema.type]
+
+
+def provided_schema(text: str) -> Schema:
+    """The schema that a user gave; raises `SchemaError`."""
+    try:
+        return parse_schema(text)
+    except SchemaError as cause:
+        raise SchemaError(f"Could not parse Avro schema string. {cause}", field=cause.field) from cause
 
 
 def check_provided(schema: Schema, row: FlinkType, format: str) -> None:

@@ -10,188 +10,43 @@ Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, an
 
 from __future__ import annotations
 
-import datetime as dt
-import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kvformat.codecs import _avro
-from kvformat.codecs._avro import Schema, parse_schema
+from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._avro_arrow import read_table
-from kvformat.codecs._avro_types import check_provided, schema_text
-from kvformat.codecs._confluent import (
-    PREFIX,
-    Refused,
-    RegistrySettings,
-    id_of_schema,
-    latest_schema,
-    prefix,
-    read_frames,
-    schemas_by_id,
-)
-from kvformat.codecs.avro import READING, encode_rows
+from kvformat.codecs._avro_types import check_provided, provided_schema, schema_text
+from kvformat.codecs._confluent import prefix
+from kvformat.codecs._confluent.format import RegistryFormat, Table
 from kvformat.registry._cache import cached_by_identity
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import OptionError, SchemaError, SchemaRegistryError
-from kvformat.registry.format import DecodedBatch, EncodedBatch, Format, Part
-from kvformat.registry.options import Direction, Option
+from kvformat.registry.format import DecodedBatch, EncodedBatch
 from kvformat.registry.types import FlinkType, row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_Mask = npt.NDArray[np.bool_]
 
-_PROPERTIES = {  # options of Flink's and what they are called in Confluent's client
-    "ssl.keystore.location": "schema.registry.ssl.keystore.location",
-    "ssl.keystore.password": "schema.registry.ssl.keystore.password",
-    "ssl.truststore.location": "schema.registry.ssl.truststore.location",
-    "ssl.truststore.password": "schema.registry.ssl.truststore.password",
-    "basic-auth.credentials-source": "basic.auth.credentials.source",
-    "basic-auth.user-info": "basic.auth.user.info",
-    "bearer-auth.credentials-source": "bearer.auth.credentials.source",
-    "bearer-auth.token": "bearer.auth.token",
-}
-
-
-class AvroConfluentFormat(Format):
+class AvroConfluentFormat(RegistryFormat):
     """The `avro-confluent` format."""
 
     identifier: ClassVar[str] = "avro-confluent"
-    encode_needs_schema: ClassVar[bool] = True
-    option_specs: ClassVar[tuple[Option, ...]] = (
-        Option(
-            name="url",
-            required=True,
-            fallback=("schema-registry.url",),
-            doc="Where the schema registry is, several with commas between; also `mock://<scope>` (in memory) and "
-            "`file:<folder>` (`<id>.avsc` files).",
-        ),
-        Option(
-            name="subject",
-            fallback=("schema-registry.subject",),
-            doc="Under what the schema is registered when writing; required there.",
-        ),
-        Option(
-            name="schema",
-            fallback=("schema-registry.schema",),
-            doc="The Avro schema to read and write with, instead of the one that follows from the table; it must stand "
-            "for the table's types.",
-        ),
-        Option(name="ssl.keystore.location", doc="A PEM file with the client's certificate and key."),
-        Option(name="ssl.keystore.password", sensitive=True, doc="The password of that key."),
-        Option(name="ssl.truststore.location", doc="A PEM file with the certificates to trust."),
-        Option(name="ssl.truststore.password", sensitive=True, doc="Not needed for a PEM file."),
-        Option(name="basic-auth.credentials-source", doc="`USER_INFO` or `URL`."),
-        Option(name="basic-auth.user-info", sensitive=True, doc="`<user>:<password>`."),
-        Option(name="bearer-auth.credentials-source", doc="`STATIC_TOKEN` or `OAUTHBEARER`."),
-        Option(name="bearer-auth.token", sensitive=True, doc="The token of `STATIC_TOKEN`."),
-        Option(
-            name="properties",
-            type="map",
-            sensitive=True,
-            doc="Further settings of the registry's client, by Confluent's names: `properties.<name>`, or one text.",
-        ),
-        Option(
-            name="auto-register-schemas",
-            type="boolean",
-            default=True,
-            doc="Ours. Whether writing registers the schema; else it must be registered under the subject.",
-        ),
-        Option(
-            name="use-latest-version",
-            type="boolean",
-            default=False,
-            doc="Ours. Whether writing takes the latest schema of the subject, which must stand for the table's types.",
-        ),
-        Option(
-            name="schema-id",
-            type="int",
-            doc="Ours. The id to write, known beforehand: the registry is then not asked.",
-        ),
-        Option(
-            name="register-in-executors",
-            type="boolean",
-            default=False,
-            doc="Ours. Whether Spark's executors ask for the id to write, where the process that plans the job can't "
-            "reach the registry.",
-        ),
-        Option(
-            name="registry-timeout",
-            type="duration",
-            default=dt.timedelta(seconds=30),
-            doc="Ours. How long one question to the registry may take, all attempts included.",
-        ),
-        Option(name="registry-retries", type="int", default=3, doc="Ours. Attempts after the first one."),
-        Option(
-            name="registry-backoff",
-            type="duration",
-            default=dt.timedelta(seconds=0.5),
-            doc="Ours. The wait before the second attempt; each further wait is twice as long, up to 20 s.",
-        ),
-    )
 
-    @classmethod
-    def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
-        given = "subject" in options or "schema-registry.subject" in options
-        return options if given else {**options, "subject": f"{topic}-{part}"}
-
-    def validate(self, direction: Direction) -> None:
-        if direction == "decode":
-            self._settings.check_authentication()
-        elif self.options["subject"] is None:
-            raise OptionError(
-                f"Option {self.identifier}.subject is required for serialization",
-                format=self.identifier,
-                option="subject",
-            )
-
-    def for_encoding(self, schema: pa.Schema) -> Format:
-        """With the id to write, which is asked for here, once for all executors, unless they are to ask themselves."""
-        if self.options["register-in-executors"] or self.options["schema-id"] is not None:
-            return self
-        table = self._table(schema)
-        try:
-            found = self._writer(table)
-        except SchemaRegistryError as error:
-            error.add_note(
-                "encode asks for the schema's id in the process that plans the job. If only the executors can reach "
-                "the registry, set the option 'register-in-executors' = 'true'"
-            )
-            raise
-        if isinstance(found, Refused):
-            raise SchemaError(f"format '{self.identifier}': {found.reason}", format=self.identifier)
-        schema_id, written = found
-        known = {**self._given, "schema-id": str(schema_id)}
-        return type(self)(known if written is table.schema else {**known, "schema": written.text})
+    def table(self, schema: pa.Schema) -> Table:
+        return _table(schema, self.options["schema"])
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        table = self._table(schema)
+        table = self.table(schema)
         present = messages.is_valid().to_numpy(zero_copy_only=False)
-        values, errors = self._decode(messages, table.schema, present)
+        values, errors = self.decode_datums(messages, table.schema, present)
         return read_table(values, errors, present, table.row, micros_as_millis=False)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        table = self._table(schema)
-        if rows.null_count == len(rows):
-            return EncodedBatch(pa.nulls(len(rows), pa.binary()))
-        found = self._writer(table)
-        if isinstance(found, Refused):
-            error = ErrorCode.UNKNOWN_SCHEMA.marked(found.reason)
-            errors = pc.if_else(rows.is_valid(), pa.scalar(error), pa.scalar(None, pa.string()))
-            return EncodedBatch(pa.nulls(len(rows), pa.binary()), errors)
-        schema_id, written = found
-        return encode_rows(rows, written, table.row, prefix=prefix(schema_id))
+        return self.encode_datums(rows, self.table(schema))
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=True))
@@ -201,119 +56,13 @@ class AvroConfluentFormat(Format):
 
         return encode_native(row, derived, schema, prefix(schema_id))
 
-    def _table(self, schema: pa.Schema) -> Table:
-        return _table(schema, self.options["schema"])
-
-    @functools.cached_property
-    def _settings(self) -> RegistrySettings:
-        options = self.options
-        named = {name: options[option] for option, name in _PROPERTIES.items() if options[option] is not None}
-        return RegistrySettings(
-            url=options["url"],
-            properties=tuple(sorted(({**(options["properties"] or {}), **named}).items())),
-            timeout=options["registry-timeout"].total_seconds(),
-            retries=max(options["registry-retries"], 0),
-            backoff=options["registry-backoff"].total_seconds(),
-        )
-
-    # --- writing -----------------------------------------------------------------------------------------
-
-    def _writer(self, table: Table) -> tuple[int, Schema] | Refused:
-        """The id to write and its schema, or why there is none."""
-        options, subject = self.options, self.options["subject"]
-        if options["schema-id"] is not None:
-            return options["schema-id"], table.schema
-        if not subject:
-            return Refused("the option 'subject' is empty")
-        if options["use-latest-version"]:
-            latest = latest_schema(self._settings, subject)
-            if isinstance(latest, Refused):
-                return Refused(f"subject {subject!r} has no latest schema: {latest.reason}")
-            try:
-                schema = parse_schema(latest[1], check_defaults=False)
-                if schema != table.schema:
-                    check_provided(schema, table.row, self.identifier)
-            except SchemaError as bad:  # it quotes what the registry answered
-                raise SchemaError(self._settings.scrubbed(str(bad)), format=self.identifier, field=bad.field) from None
-            return latest[0], table.schema if schema == table.schema else schema
-        register = options["auto-register-schemas"]
-        found = id_of_schema(self._settings, subject, table.schema.text, register=register)
-        if isinstance(found, Refused):
-            refused = "the schema registry refuses the schema" if register else "the schema is not registered"
-            how = "" if register else ". Register it, or set 'auto-register-schemas' = 'true'"
-            return Refused(f"{refused} for subject {subject!r}: {found.reason}{how}. The schema: {table.schema.text}")
-        return found, table.schema
-
-    # --- reading -----------------------------------------------------------------------------------------
-
-    def _decode(self, messages: pa.BinaryArray, reader: Schema, present: _Mask) -> tuple[pa.Array, pa.Array | None]:
-        """What the messages hold, each by the schema of its id, and what is wrong with some."""
-        frames = read_frames(messages, present)
-        ids = frames.ids[frames.good]
-        if len(ids) == len(messages) and len(ids) and (ids == ids[0]).all():
-            return self._decode_by(int(ids[0]), messages, reader)
-        errors, where = frames.errors(), np.flatnonzero(frames.good)
-        which = np.full(len(messages), -1, np.int64)
-        found, kind, counts = np.unique(ids, return_inverse=True, return_counts=True)
-        schemas = self._schemas_of(found[np.argsort(-counts, kind="stable")].tolist())
-        writers = {i: schema for i, schema in schemas.items() if isinstance(schema, Schema)}
-        places = {schema_id: place for place, schema_id in enumerate(writers)}
-        which[where] = np.array([places.get(schema_id, -1) for schema_id in found.tolist()], np.int64)[kind]
-        reasons = [None if schema_id in writers else schemas[schema_id] for schema_id in found.tolist()]
-        errors[where] = np.array(reasons, object)[kind]
-        decoded = _avro.decode_mixed(messages, list(writers.values()), which, reader, start=PREFIX, rules=READING)
-        if decoded.errors is not None:
-            bad = np.flatnonzero(decoded.errors.is_valid())
-            errors[bad] = decoded.errors.take(pa.array(bad)).to_pylist()
-        elif ((which >= 0) | ~present).all():
-            return decoded.values, None
-        return decoded.values, pa.array(errors, pa.string())
-
-    def _decode_by(self, schema_id: int, messages: pa.Array, reader: Schema) -> tuple[pa.Array, pa.Array | None]:
-        """Messages of one id."""
-        writer = self._schemas_of([schema_id])[schema_id]
-        if isinstance(writer, Schema):
-            decoded = _avro.decode(messages, writer, reader, start=PREFIX, rules=READING)
-            return decoded.values, decoded.errors
-        return pa.nulls(len(messages), reader.arrow_type), pa.repeat(pa.scalar(writer), len(messages))
-
-    def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:
-        """The schemas of ids, or what is wrong with the messages that have them; the first ids are asked for first."""
-        texts = schemas_by_id(self._settings, ids)
-        return {schema_id: self._schema(schema_id, text) for schema_id, text in texts.items()}
-
-    def _schema(self, schema_id: int, text: str | Refused) -> Schema | str:
-        registry = f"the schema registry at {self._settings.shown_url}"
-        if isinstance(text, Refused):
-            return ErrorCode.UNKNOWN_SCHEMA.marked(
-                f"Could not find schema with id {schema_id} in {registry}: {text.reason}"
-            )
-        try:
-            return parse_schema(text, check_defaults=False)
-        except SchemaError as bad:
-            reason = self._settings.scrubbed(str(bad))
-            return ErrorCode.UNKNOWN_SCHEMA.marked(
-                f"the schema with id {schema_id} in {registry} can't be read: {reason}"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table's type, and the schema that was given for it or follows from it."""
-
-    row: FlinkType
-    schema: Schema
-
 
 @cached_by_identity
 def _table(schema: pa.Schema, provided: str | None) -> Table:
     row = row_type(schema)
-    derived = schema_text(row, legacy=True)
+    derived = parse_schema(schema_text(row, legacy=True))
     if provided is None:
-        return Table(row, parse_schema(derived))
-    try:
-        given = parse_schema(provided)
-    except SchemaError as cause:
-        raise SchemaError(f"Could not parse Avro schema string. {cause}", field=cause.field) from cause
+        return Table(row, derived)
+    given = provided_schema(provided)
     check_provided(given, row, AvroConfluentFormat.identifier)
     return Table(row, given)

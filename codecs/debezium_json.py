@@ -19,6 +19,12 @@ from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, Plain, map
 from kvformat.registry.errors import OptionError
 from kvformat.registry.options import Direction, Option
 
+NO_BEFORE = (
+    ". A table of Postgres must be told to send it: ALTER TABLE ... REPLICA IDENTITY FULL; "
+    "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)"
+)
+"""What to do about a message without the row before a change."""
+
 
 class DebeziumJsonFormat(ChangeFormat):
     """The `debezium-json` format."""
@@ -54,10 +60,7 @@ class DebeziumJsonFormat(ChangeFormat):
             "source.table": Plain("source", key="table"),
             "source.properties": Plain("source", map_of(TEXT)),
         },
-        remedy=(
-            ". A table of Postgres must be told to send it: ALTER TABLE ... REPLICA IDENTITY FULL; "
-            "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)"
-        ),
+        remedy=NO_BEFORE,
         array=True,
         wrappable=True,
     )

@@ -25,6 +25,7 @@ FORMATS: dict[str, tuple[str, dict[str, str]]] = {
     "avro": ("avro", {"timestamp_mapping.legacy": "false"}),
     "avro json": ("avro", {"timestamp_mapping.legacy": "false", "encoding": "json"}),
     "confluent": ("avro-confluent", {"url": "file:", "subject": "edges"}),
+    "debezium avro": ("debezium-avro-confluent", {"url": "file:", "subject": "edges-of-changes"}),
     "debezium": ("debezium-json", {}),
     "canal": ("canal-json", {}),
     "maxwell": ("maxwell-json", {}),
@@ -166,7 +167,7 @@ _WIDER = {"TINYINT": ("SMALLINT", 8), "SMALLINT": ("INT", 16), "INT": ("BIGINT",
         (name, narrow)
         for name, (identifier, _) in FORMATS.items()
         # Avro has other bytes for wider types, but for those that are all its int
-        for narrow in (("TINYINT", "SMALLINT") if identifier.startswith("avro") else _WIDER)
+        for narrow in (("TINYINT", "SMALLINT") if "avro" in identifier else _WIDER)
         if name != "raw"
     ],
 )

@@ -271,6 +271,7 @@ BAD_MESSAGES = {
     "avro-confluent": 726,
     "canal-json": 367,
     "csv": 1652,
+    "debezium-avro-confluent": 1347,
     "debezium-json": 510,
     "json": 2113,
     "maxwell-json": 316,

@@ -26,6 +26,8 @@ COMPARED = {
     ("canal-json", "encode"): 253,
     ("csv", "decode"): 5119,
     ("csv", "encode"): 2668,
+    ("debezium-avro-confluent", "decode"): 3828,
+    ("debezium-avro-confluent", "encode"): 979,
     ("debezium-json", "decode"): 2069,
     ("debezium-json", "encode"): 263,
     ("json", "decode"): 7935,

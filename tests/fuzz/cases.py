@@ -33,7 +33,7 @@ from tests.fuzz import mutation, rows
 
 FORMATS = (
     *("csv", "json", "avro", "avro-confluent", "raw"),
-    *("debezium-json", "canal-json", "maxwell-json", "ogg-json"),
+    *("debezium-json", "canal-json", "maxwell-json", "ogg-json", "debezium-avro-confluent"),
 )
 TABLES = "key-value"
 Message = tuple[bytes | None, ...]
@@ -264,12 +264,12 @@ def _option(rng: random.Random, option: Option) -> str | None:
 
 
 def _options(rng: random.Random, name: str, format: str) -> dict[str, str]:
-    found = {"url": _registry(name, {})} if format == "avro-confluent" else {}
+    found = {"url": _registry(name, {})} if format.endswith("avro-confluent") else {}
     for option in type(get_format(format, found)).option_specs:
         value = _option(rng, option) if rng.random() < 0.25 else None
         if value is not None:
             found[option.name] = value
-    return found | ({"subject": "s"} if format == "avro-confluent" else {})
+    return found | ({"subject": "s"} if format.endswith("avro-confluent") else {})
 
 
 def _of_rows(name: str, format: str, number: int) -> Case:
@@ -290,7 +290,7 @@ def _of_rows(name: str, format: str, number: int) -> Case:
 
 
 def _plain(name: str, format: str) -> dict[str, str]:
-    return {"url": _registry(name, {}), "subject": "s"} if format == "avro-confluent" else {}
+    return {"url": _registry(name, {}), "subject": "s"} if format.endswith("avro-confluent") else {}
 
 
 def _written(made: Case, row: FlinkType, rng: random.Random) -> list[Message]:

@@ -103,4 +103,10 @@ def _raw(rng: random.Random, message: bytes) -> bytes:
     return rng.choice([message + b"\0", message[1:], rng.randbytes(rng.choice([0, 1, 2, 4, 8])), message + message])
 
 
-_OF_FORMAT: dict[str, Mutation] = {"csv": _csv, "avro": _avro, "avro-confluent": _confluent, "raw": _raw}
+_OF_FORMAT: dict[str, Mutation] = {
+    "csv": _csv,
+    "avro": _avro,
+    "avro-confluent": _confluent,
+    "debezium-avro-confluent": _confluent,
+    "raw": _raw,
+}

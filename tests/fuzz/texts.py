@@ -227,7 +227,7 @@ Given = tuple[str, dict[str, Any]]
 def options(rng: random.Random) -> Given:
     """A format and changed options for it."""
     format = rng.choice(FORMATS)
-    base = {"url": "mock://fuzz", "subject": "s"} if format == "avro-confluent" else {}
+    base = {"url": "mock://fuzz", "subject": "s"} if format.endswith("avro-confluent") else {}
     specs = type(get_format(format, base)).option_specs
     found: dict[str, Any] = {key: value for key, value in base.items() if rng.random() < 0.9}
     for spec in rng.sample(specs, min(len(specs), rng.choice([1, 1, 2, 4]))):

@@ -1,0 +1,179 @@
+"""`debezium-avro-confluent`: one change of a row per message, in Avro whose schema is in a schema registry.
+
+    00  00 00 00 01  02  00  02 02 0e  02 02 63      `00`, the schema's id, and the datum, a record in a union with
+                                                     null: before (null), after ({"id": 7}), op ("c")
+
+    c, r  +I(after)     u  -U(before), +U(after)     d  -D(before)     a null or empty message  nothing
+
+The datum is read and written as `avro-confluent` does a row of `before`, `after` and `op`: all of it is read, whatever
+`op` says. What else a connector writes (`source`, `ts_ms`) is passed over. Written are only the three, an update as a
+deletion and a creation.
+Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` and `DebeziumAvroSerializationSchema`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._avro import Schema, parse_schema
+from kvformat.codecs._avro_arrow import read_values
+from kvformat.codecs._avro_types import provided_schema, row_of_schema, schema_text
+from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
+from kvformat.codecs._columnar import validity
+from kvformat.codecs._confluent.format import RegistryFormat, Table
+from kvformat.codecs.debezium_json import NO_BEFORE
+from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.changelog import ChangelogMode
+from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.errors import SchemaError
+from kvformat.registry.format import DecodedBatch, EncodedBatch
+from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType, row_type
+
+_Mask = npt.NDArray[np.bool_]
+
+_ROWS = {
+    "c": (("after", INSERT),),
+    "r": (("after", INSERT),),
+    "u": (("before", UPDATE_BEFORE), ("after", UPDATE_AFTER)),
+    "d": (("before", DELETE),),
+}
+"""The rows of each operation: the image that a row is in, and its kind."""
+_IMAGES = ("before", "after")
+_NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
+
+
+class DebeziumAvroConfluentFormat(RegistryFormat):
+    """The `debezium-avro-confluent` format."""
+
+    identifier: ClassVar[str] = "debezium-avro-confluent"
+    changelog_mode = ChangelogMode.ALL
+
+    def table(self, schema: pa.Schema) -> Table:
+        return _table(schema, self.options["schema"])
+
+    def check(self, provided: Schema, row: FlinkType) -> None:
+        _check(provided, row)
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        table = self.table(schema)
+        there = np.asarray(messages.is_valid())
+        filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
+        if not filled.all():
+            messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
+        values, errors = self.decode_datums(messages, table.schema, filled)
+        envelopes, errors = read_values(values, errors, table.row, micros_as_millis=False)
+        return _Changes(envelopes, errors, there, filled).decoded()
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        table = self.table(schema)
+        deleted = pa.repeat(pa.scalar(False), len(rows))
+        if row_kinds is not None:
+            deleted = pc.is_in(row_kinds, pa.array([KINDS[UPDATE_BEFORE], KINDS[DELETE]]))
+        nothing = pa.scalar(None, rows.type)
+        before, after = pc.if_else(deleted, rows, nothing), pc.if_else(deleted, nothing, rows)
+        op = pc.if_else(deleted, pa.scalar("d"), pa.scalar("c"))
+        envelopes = pa.StructArray.from_arrays(
+            [before, after, op], names=[field.name for field in table.row.fields], mask=rows.is_null()
+        )
+        return self.encode_datums(envelopes, table)
+
+
+class _Changes:
+    """One batch of envelopes on its way to rows."""
+
+    def __init__(self, envelopes: pa.StructArray, errors: pa.Array | None, there: _Mask, filled: _Mask) -> None:
+        self._there, self._filled, self._errors = there, filled, errors
+        before, after, op = envelopes.flatten()
+        self._images = dict(zip(_IMAGES, (before, after), strict=True))
+        self._has = {name: np.asarray(image.is_valid()) for name, image in self._images.items()}
+        self._envelope = np.asarray(envelopes.is_valid())
+        self._op = op
+        self._which = np.asarray(pc.fill_null(pc.index_in(op, pa.array(list(_ROWS))), -1))
+
+    def decoded(self) -> DecodedBatch:
+        errors = self._all_errors()
+        good = self._filled if errors is None else self._filled & np.asarray(errors.is_null())
+        counts = np.zeros(len(good), np.int64)
+        first = np.zeros(len(good), np.int64)  # of the row that a message begins with, among the images of all
+        kinds = np.zeros(len(good), np.int64)
+        for which, rows in enumerate(_ROWS.values()):
+            of = good & (self._which == which)
+            counts[of], kinds[of] = len(rows), rows[0][1]
+            first[of] = np.flatnonzero(of) + _IMAGES.index(rows[0][0]) * len(good)
+        offsets = np.zeros(len(good) + 1, np.int32)
+        np.cumsum(counts, out=offsets[1:])
+        at = np.repeat(first, counts)
+        kind = np.repeat(kinds, counts)
+        second = offsets[1:][counts == 2] - 1
+        at[second] += len(good)
+        kind[second] = UPDATE_AFTER
+        rows_of_all = pa.concat_arrays(list(self._images.values())).take(pa.array(at))
+        values = pa.field("item", rows_of_all.type)
+        buffers = [validity(self._there if errors is None else self._there & np.asarray(errors.is_null()))]
+        buffers.append(pa.py_buffer(offsets))
+        lists = pa.Array.from_buffers(pa.list_(values), len(good), buffers, children=[rows_of_all])
+        return DecodedBatch(lists, pa.array(KINDS).take(pa.array(kind)), errors)
+
+    def _all_errors(self) -> pa.StringArray | None:
+        """The errors of reading, and those of envelopes that say no change."""
+        read = self._filled if self._errors is None else self._filled & np.asarray(self._errors.is_null())
+        complete = np.zeros(len(read), np.bool_)
+        for which, rows in enumerate(_ROWS.values()):
+            complete |= (self._which == which) & np.logical_and.reduce([self._has[image] for image, _ in rows])
+        bad = np.flatnonzero(read & ~complete)
+        if not len(bad):
+            return self._errors
+        texts = [None] * len(read) if self._errors is None else self._errors.to_pylist()
+        for row in bad.tolist():
+            texts[row] = self._fault(row)
+        return pa.array(texts, pa.string())
+
+    def _fault(self, row: int) -> str:
+        """What is wrong with an envelope that was read."""
+        known = ", ".join(f'"{known}"' for known in _ROWS)
+        if not self._envelope[row]:
+            return ErrorCode.MISSING_FIELD.marked("the message is null in place of a record of before, after and op")
+        op = self._op[row].as_py()
+        if op is None:
+            return ErrorCode.MISSING_FIELD.marked(f"'op': is missing or null; it must be one of {known}")
+        if op not in _ROWS:
+            return ErrorCode.UNKNOWN_OPERATION.marked(
+                f"'op': unknown value {op!r:.40}; known are {known}, in this spelling"
+            )
+        image = next(image for image, _ in _ROWS[op] if not self._has[image][row])
+        remedy = NO_BEFORE if image == "before" else ""
+        return ErrorCode.MISSING_FIELD.marked(f"'{image}': is missing or null, but {_NEEDED_BY[op]} needs it{remedy}")
+
+
+@cached_by_identity
+def _table(schema: pa.Schema, provided: str | None) -> Table:
+    image = replace(row_type(schema), nullable=True)
+    op = FlinkType("VARCHAR", length=MAX_LENGTH)
+    row = FlinkType("ROW", fields=(*(FlinkField(name, image) for name in _IMAGES), FlinkField("op", op)))
+    if provided is None:
+        return Table(row, parse_schema(schema_text(row, legacy=True, optional=True)))
+    given = provided_schema(provided)
+    _check(given, row)
+    return Table(row, given)
+
+
+def _check(provided: Schema, row: FlinkType) -> None:
+    """Raise `SchemaError` for a schema that was given, but is not exactly that of the envelope."""
+    found = row_of_schema(provided)
+    if found != row:
+        raise SchemaError(
+            "Schema provided for 'debezium-avro-confluent' format must be a nullable record type with fields 'before', "
+            f"'after', 'op' and schema of fields 'before' and 'after' must match the table schema: {provided.text}. It "
+            f"stands for {found.summary()}, the table has {row.summary()}",
+            format=DebeziumAvroConfluentFormat.identifier,
+        )

@@ -13,13 +13,12 @@ All else is the same memory under another type. A number that the other side has
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import RowsOf, numbers_of, owners, relisted, retyped, valid_of
 from kvformat.codecs._columnar import validity
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch
@@ -27,9 +26,6 @@ from kvformat.registry.types import FlinkType, arrow_type, nullable
 
 _Ints = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
-_RowsOf = Callable[[_Ints], _Ints]
-"""From places in a nested array to the top-level rows that hold them, -1 for what lies under a null, and for -1."""
-
 _COUNT = FlinkType("INT")
 _NANOS = {"ms": 1_000_000, "us": 1000}  # of a unit
 _MICROS = 1000  # of a millisecond
@@ -69,7 +65,7 @@ def write_table(
 
 def _lists(rows: pa.StructArray, good: _Mask) -> pa.ListArray:
     count = len(rows)
-    filled = good & rows.is_valid().to_numpy(zero_copy_only=False) if rows.null_count else good
+    filled = good & rows.isvalid_of().to_numpy(zero_copy_only=False) if rows.null_count else good
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(filled, out=offsets[1:])
     values = rows if filled.all() else rows.filter(pa.array(filled))
@@ -96,7 +92,7 @@ class _Conversion:
         """The rows in another type, and why some of them can't be in it."""
         return self._value(rows, target, row, "", lambda places: places), self._reasons
 
-    def _value(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
+    def _value(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
         if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
             return self._timestamps(values, target, t, path, rows_of)
         if values.type == target and not (self._micros_as_millis and t.fields):
@@ -111,13 +107,13 @@ class _Conversion:
             return self._integers(values, target, t, path, rows_of)
         if t.root == "TIME":
             nanos = _NANOS[(values.type if self._reading else target).unit]
-            return _retyped(_numbers(values) * nanos if self._reading else _numbers(values) // nanos, target, values)
+            return retyped(numbers_of(values) * nanos if self._reading else numbers_of(values) // nanos, target, values)
         return self._bytes(values, target, path, rows_of)
 
     # --- containers ------------------------------------------------------------------------------------
 
-    def _row(self, values: pa.StructArray, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
-        valid = _valid(values)
+    def _row(self, values: pa.StructArray, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
+        valid = valid_of(values)
 
         def above(places: _Ints) -> _Ints:
             return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
@@ -129,41 +125,41 @@ class _Conversion:
         bitmap = None if valid is None else validity(valid)
         return pa.Array.from_buffers(target, len(values), [bitmap], children=children)
 
-    def _array(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
-        above = _owners(values, rows_of)
+    def _array(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
+        above = owners(values, rows_of)
         items = self._value(values.values, target.value_type, t.fields[0].type, f"{path}.element", above)
-        return _relisted(values, target, items)
+        return relisted(values, target, items)
 
-    def _map(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
-        above = _owners(values, rows_of)
+    def _map(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
+        above = owners(values, rows_of)
         value_type = t.fields[1].type if t.root == "MAP" else _COUNT
         items = self._value(values.items, target.item_type, value_type, f"{path}.value", above)
         entries = pa.StructArray.from_arrays([values.keys, items], fields=[target.key_field, target.item_field])
-        return _relisted(values, target, entries)
+        return relisted(values, target, entries)
 
     # --- scalars ---------------------------------------------------------------------------------------
 
-    def _integers(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
+    def _integers(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
         if self._reading:
             bound = 2 ** (target.bit_width - 1)
-            numbers = _numbers(values)
+            numbers = numbers_of(values)
             self._check(
                 (numbers >= -bound) & (numbers < bound), values, numbers, f"does not fit {t.root}", path, rows_of
             )
         return values.cast(target, safe=False)
 
-    def _timestamps(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: _RowsOf) -> pa.Array:
+    def _timestamps(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
         unit = values.type.unit if self._reading else target.unit
         if unit == "us" and not self._micros_as_millis:
             return values if values.type == target else values.view(target)
-        numbers = _numbers(values)
+        numbers = numbers_of(values)
         if not self._reading:
-            return _retyped(numbers // _MICROS, target, values)
+            return retyped(numbers // _MICROS, target, values)
         near = (numbers <= _FARTHEST) & (numbers >= -_FARTHEST)
         self._check(near, values, numbers, f"milliseconds are too far from 1970 for a {t.root}", path, rows_of)
-        return _retyped(numbers * _MICROS, target, values)
+        return retyped(numbers * _MICROS, target, values)
 
-    def _bytes(self, values: pa.Array, target: pa.DataType, path: str, rows_of: _RowsOf) -> pa.Array:
+    def _bytes(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
         if not pa.types.is_fixed_size_binary(target):
             return values.cast(target)
         lengths = pc.fill_null(pc.binary_length(values), target.byte_width).to_numpy()
@@ -181,55 +177,14 @@ class _Conversion:
         numbers: npt.NDArray[np.integer],
         why: str,
         path: str,
-        rows_of: _RowsOf,
+        rows_of: RowsOf,
         code: ErrorCode = ErrorCode.OUT_OF_RANGE,
     ) -> None:
         """Keep the reason for the rows of numbers that don't fit and are not null."""
         if fits.all():
             return
-        places = np.flatnonzero(~fits & values.is_valid().to_numpy(zero_copy_only=False))
+        places = np.flatnonzero(~fits & values.isvalid_of().to_numpy(zero_copy_only=False))
         rows, first = np.unique(rows_of(places), return_index=True)
         for row, number in zip(rows.tolist(), numbers[places[first]].tolist(), strict=True):
             if row >= 0:
                 self._reasons.setdefault(row, code.marked(f"field '{path}': {number} {why}"))
-
-
-def _valid(values: pa.Array) -> _Mask | None:
-    """Which values are not null; None for all."""
-    if not values.null_count:
-        return None
-    valid: _Mask = values.is_valid().to_numpy(zero_copy_only=False)
-    return valid
-
-
-def _numbers(values: pa.Array) -> npt.NDArray[np.integer]:
-    """The memory of an array of fixed width as integers, null or not."""
-    if not len(values):
-        return np.zeros(0, np.int64)  # its buffer, if there is one, may have any length
-    width = values.type.bit_width // 8
-    return np.frombuffer(values.buffers()[1], f"<i{width}", len(values), values.offset * width).astype(np.int64)
-
-
-def _retyped(numbers: npt.NDArray[np.integer], target: pa.DataType, like: pa.Array) -> pa.Array:
-    """Integers as an array of a type of fixed width, null where another array is."""
-    data = np.ascontiguousarray(numbers.astype(f"<i{target.bit_width // 8}", copy=False))
-    valid = _valid(like)
-    bitmap = None if valid is None else validity(valid)
-    return pa.Array.from_buffers(target, len(like), [bitmap, pa.py_buffer(data)])
-
-
-def _owners(values: pa.Array, rows_of: _RowsOf) -> _RowsOf:
-    """From places among the elements of lists or maps to the rows that hold them; elements of null lists have none."""
-
-    def above(places: _Ints) -> _Ints:
-        lists = np.searchsorted(values.offsets.to_numpy(), places, side="right") - 1
-        inside = (places >= 0) & (lists >= 0) & (lists < len(values))
-        valid = np.append(values.is_valid().to_numpy(zero_copy_only=False), False)
-        return rows_of(np.where(inside & valid[np.where(inside, lists, -1)], lists, -1))
-
-    return above
-
-
-def _relisted(values: pa.Array, target: pa.DataType, elements: pa.Array) -> pa.Array:
-    """The same lists of other elements, of which there are as many."""
-    return pa.Array.from_buffers(target, len(values), values.buffers()[:2], offset=values.offset, children=[elements])

@@ -14,7 +14,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` a
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,18 @@ from kvformat.codecs._avro_types import provided_schema, row_of_schema, schema_t
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
 from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent.format import RegistryFormat, Table
+from kvformat.codecs._debezium.connect import Connect, image_of_avro
+from kvformat.codecs._debezium.convert import Faults
+from kvformat.codecs._debezium.options import AVRO_TYPE_OPTIONS, DEBEZIUM, check_types, modes_of
+from kvformat.codecs._debezium.read import RowPlan, joined
+from kvformat.codecs._debezium.types import Modes
 from kvformat.codecs.debezium_json import NO_BEFORE
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import SchemaError
+from kvformat.registry.errors import OptionError, SchemaError
 from kvformat.registry.format import DecodedBatch, EncodedBatch
+from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType, row_type
 
 _Mask = npt.NDArray[np.bool_]
@@ -53,6 +59,18 @@ class DebeziumAvroConfluentFormat(RegistryFormat):
 
     identifier: ClassVar[str] = "debezium-avro-confluent"
     changelog_mode = ChangelogMode.ALL
+    option_specs: ClassVar[tuple[Option, ...]] = (*RegistryFormat.option_specs, *AVRO_TYPE_OPTIONS)
+
+    def validate(self, direction: Direction) -> None:
+        super().validate(direction)
+        check_types(self.identifier, self.options, direction)
+        if self.options["types"] == DEBEZIUM and self.options["schema"] is not None:
+            raise OptionError(
+                "with 'types' = 'debezium' values are read by the schema that they were written by: leave the option "
+                "'schema' out",
+                format=self.identifier,
+                option="schema",
+            )
 
     def table(self, schema: pa.Schema) -> Table:
         return _table(schema, self.options["schema"])
@@ -63,14 +81,35 @@ class DebeziumAvroConfluentFormat(RegistryFormat):
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        table = self.table(schema)
         there = np.asarray(messages.is_valid())
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
+        if self.options["types"] == DEBEZIUM:
+            return self._decode_typed(messages, row_type(schema), there, filled)
+        return self._decoded(messages, self.table(schema), there, filled)
+
+    def _decoded(self, messages: pa.BinaryArray, table: Table, there: _Mask, filled: _Mask) -> DecodedBatch:
         values, errors = self.decode_datums(messages, table.schema, filled)
         envelopes, errors = read_values(values, errors, table.row, micros_as_millis=False)
         return _Changes(envelopes, errors, there, filled).decoded()
+
+    def _decode_typed(self, messages: pa.BinaryArray, row: FlinkType, there: _Mask, filled: _Mask) -> DecodedBatch:
+        """By Debezium's types: together the messages whose schemas say the same of the columns."""
+        ids, writers = self.writers(messages, filled)
+        found: dict[str, _Typed] = {}
+        which = np.zeros(len(ids), np.int64)  # those without a schema go with any others
+        for schema_id, writer in writers.items():
+            typed = _typed(row, writer, modes_of(self.options))
+            found.setdefault(str(typed.plan), typed)
+            which[ids == schema_id] = list(found).index(str(typed.plan))
+        parts = []
+        for number, typed in enumerate(found.values() or [_typed(row, None, modes_of(self.options))]):
+            at = np.flatnonzero(which == number)
+            some = messages if len(at) == len(ids) else messages.take(pa.array(at))
+            batch = self._decoded(some, typed.table, there[at], filled[at])
+            parts.append((at, typed.plan.applied(batch, Faults())))
+        return parts[0][1] if len(parts) == 1 else joined(parts)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
@@ -155,16 +194,35 @@ class _Changes:
         return ErrorCode.MISSING_FIELD.marked(f"'{image}': is missing or null, but {_NEEDED_BY[op]} needs it{remedy}")
 
 
+def _envelope(row: FlinkType) -> FlinkType:
+    """The row of the rows before and after a change, and of what was done."""
+    image, op = replace(row, nullable=True), FlinkType("VARCHAR", length=MAX_LENGTH)
+    return FlinkType("ROW", fields=(*(FlinkField(name, image) for name in _IMAGES), FlinkField("op", op)))
+
+
 @cached_by_identity
 def _table(schema: pa.Schema, provided: str | None) -> Table:
-    image = replace(row_type(schema), nullable=True)
-    op = FlinkType("VARCHAR", length=MAX_LENGTH)
-    row = FlinkType("ROW", fields=(*(FlinkField(name, image) for name in _IMAGES), FlinkField("op", op)))
+    row = _envelope(row_type(schema))
     if provided is None:
         return Table(row, parse_schema(schema_text(row, legacy=True, optional=True)))
     given = provided_schema(provided)
     _check(given, row)
     return Table(row, given)
+
+
+class _Typed(NamedTuple):
+    """How the messages of a writer's schema are read by Debezium's types: first as a table of the wire's values."""
+
+    plan: RowPlan
+    table: Table
+
+
+@cached_by_identity
+def _typed(row: FlinkType, writer: Schema | None, modes: Modes) -> _Typed:
+    image = None if writer is None else image_of_avro(writer)
+    plan = RowPlan.of(row, image or Connect("struct"), modes, "avro")
+    envelope = _envelope(plan.wire)
+    return _Typed(plan, Table(envelope, parse_schema(schema_text(envelope, legacy=True, optional=True))))
 
 
 def _check(provided: Schema, row: FlinkType) -> None:

@@ -13,11 +13,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, RowOf
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat, Reads
 from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, Plain, map_of
+from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._debezium.options import DEBEZIUM, TYPE_OPTIONS, check_types, modes_of
+from kvformat.codecs._debezium.read import HintingReader, TypedReader
 from kvformat.registry.errors import OptionError
 from kvformat.registry.options import Direction, Option
+from kvformat.registry.types import FlinkType
 
 NO_BEFORE = (
     ". A table of Postgres must be told to send it: ALTER TABLE ... REPLICA IDENTITY FULL; "
@@ -38,6 +42,7 @@ class DebeziumJsonFormat(ChangeFormat):
             doc="Whether messages come in `schema` and `payload` (the connector's `schemas.enable`). For reading only.",
         ),
         *CHANGE_OPTIONS,
+        *TYPE_OPTIONS,
     )
     envelope: ClassVar[Envelope] = Envelope(
         operation="op",
@@ -66,7 +71,13 @@ class DebeziumJsonFormat(ChangeFormat):
     )
     metadata_types = envelope.metadata_types
 
+    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
+        if self.options["types"] != DEBEZIUM:
+            return HintingReader(ChangeReader(row, self.envelope, settings, metadata), wrapped=settings.wrapped)
+        return TypedReader(row, self.envelope, settings, metadata, modes_of(self.options))
+
     def validate(self, direction: Direction) -> None:
+        check_types(self.identifier, self.options, direction)
         if direction == "encode" and self.options["schema-include"]:
             raise OptionError(
                 "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -32,6 +32,13 @@ CHANGE_OPTIONS = (
 )
 
 
+class Reads(Protocol):
+    """Reads batches of change messages."""
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message."""
+
+
 class ChangeFormat(Format):
     """A format of change data in JSON. Values are read by the rules of json's tree reader, as in Flink."""
 
@@ -43,6 +50,10 @@ class ChangeFormat(Format):
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         return _reader(row_type(schema), self, metadata).read(messages)
+
+    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
+        """What reads batches of messages; it is kept."""
+        return ChangeReader(row, self.envelope, settings, metadata)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
@@ -65,14 +76,14 @@ class ChangeFormat(Format):
 
 
 @cached_by_identity
-def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> ChangeReader:
+def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> Reads:
     settings = ChangeSettings(
         lenient=format.options["ignore-parse-errors"],
         iso=format.options["timestamp-format.standard"] == "ISO-8601",
         wrapped=format.options.get("schema-include", False),
         filters=format.filters(),
     )
-    return ChangeReader(row, format.envelope, settings, metadata)
+    return format.reader(row, settings, metadata)
 
 
 @cached_by_identity

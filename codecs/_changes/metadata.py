@@ -11,7 +11,7 @@ from typing import Any
 
 from kvformat.codecs._json.scalars import BadValue, Rules, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema
-from kvformat.codecs._kernel.columns import Column, Integers
+from kvformat.codecs._kernel.columns import Column, Integers, Repeats
 from kvformat.codecs._kernel.times import Timestamps
 from kvformat.codecs._scalars import MICROS_OF_A_DAY
 from kvformat.registry.error_codes import ErrorCode
@@ -20,6 +20,7 @@ from kvformat.registry.types import FlinkField, FlinkType, arrow_type
 TEXT = FlinkType("VARCHAR", length=2**31 - 1)
 TEXTS = FlinkType("ARRAY", fields=(FlinkField("element", TEXT),))
 BIGINT = FlinkType("BIGINT")
+_INT = FlinkType("INT")
 _INSTANT = FlinkType("TIMESTAMP_LTZ", precision=3)
 _OGG_INSTANT = FlinkType("TIMESTAMP_LTZ", precision=6)
 _MOST = 2**63
@@ -128,6 +129,25 @@ class OggTime(Metadata):
         return Timestamps(
             TEXT, stored, lambda node: read(text_of(node)), iso=not self.strict, zoned=False, unit=1000, width=width
         )
+
+
+class SchemaNumber(Metadata):
+    """Not a column of anybody's: which of the different schemas of a batch stands beside the payload."""
+
+    reads: Repeats
+
+    @property
+    def type(self) -> FlinkType:
+        return _INT
+
+    @property
+    def texts(self) -> list[bytes]:
+        """The schemas of the last batch, by number."""
+        return self.reads.texts
+
+    def column(self, schema: JsonSchema) -> Column:
+        object.__setattr__(self, "reads", Repeats(_INT, arrow_type(_INT)))
+        return self.reads
 
 
 def _instants(member: FlinkType, read: Callable[[Any], int], micros: int, *, cuts: bool) -> Column:

@@ -260,6 +260,13 @@ class RegistryFormat(Format):
             return decoded.values, None
         return decoded.values, pa.array(errors, pa.string())
 
+    def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int32], dict[int, Schema]]:
+        """The id of each message, -1 where there is none, and the schemas of those that can be read."""
+        frames = read_frames(messages, present)
+        ids = np.where(frames.good, frames.ids, -1)
+        known = self._schemas_of(np.unique(ids[frames.good]).tolist())
+        return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
+
     def _decode_by(self, schema_id: int, messages: pa.Array, reader: Schema) -> tuple[pa.Array, pa.Array | None]:
         """Messages of one id."""
         writer = self._schemas_of([schema_id])[schema_id]

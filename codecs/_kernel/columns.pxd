@@ -1,6 +1,6 @@
 # The C types of columns.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport Bytes, append, bits_of, byte, single, special, word
+from kvformat.codecs._kernel.memory cimport Bytes, append, bits_of, byte, matches, part, single, special, word
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 
@@ -21,6 +21,7 @@ cdef unsigned long long LARGEST
 cdef unsigned long long MOST_BYTES
 cdef const unsigned long long[::1] TENS
 cdef const double[::1] POWERS
+cdef const unsigned long long[::1] SEXTETS
 
 
 cdef class Column:
@@ -72,6 +73,16 @@ cdef class Integers(Words):
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
 
 
+cdef class Repeats(Words):
+    cdef readonly list texts
+    cdef const unsigned char[::1] last
+    cdef Py_ssize_t size
+
+    cpdef int start(self, Py_ssize_t capacity) except -1
+    @cython.locals(end=cython.Py_ssize_t)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+
+
 cdef class Doubles(Column):
     cdef double[::1] values
     cdef bint short
@@ -108,5 +119,7 @@ cdef class Texts(Column):
 
 
 cdef class Binaries(Texts):
-    @cython.locals(c=cython.int)
+    @cython.locals(end=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    @cython.locals(bits=cython.ulonglong, i=cython.int, padded=cython.int)
+    cdef bint decoded(self, Reader r, Py_ssize_t at, Py_ssize_t end) except -1

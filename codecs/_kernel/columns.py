@@ -25,7 +25,7 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append, bits_of, byte, single, special, word
+    from kvformat.codecs._kernel.memory import append, bits_of, byte, matches, part, single, special, word
 
 EXACT_DOUBLE = 2**53
 LOW_BITS, HALF_WAY = 0x1FFFFFFF, 0x10000000
@@ -36,8 +36,15 @@ QUOTED_FALSE = int.from_bytes(b'false"', "little")
 LARGEST = 2**63 - 1
 MOST_BYTES = 2**31 - 1
 """What the offsets of an Arrow string array reach."""
+_BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 TENS: memoryview[int] = memoryview(np.array([10**i for i in range(20)], np.uint64).tobytes()).cast("Q")
 POWERS: memoryview[float] = memoryview(np.array([float(f"1e{i}") for i in range(23)]).tobytes()).cast("d")
+
+
+SEXTETS: memoryview[int] = memoryview(
+    np.array([_BASE64.find(chr(c)) if chr(c) in _BASE64 else 1 << 24 for c in range(256)], np.uint64).tobytes()
+).cast("Q")
+"""What each character of base64 stands for; others are too much for any place."""
 
 
 class Column:
@@ -301,6 +308,32 @@ class Integers(Words):
         return self.word(value * self.factor, end)
 
 
+class Repeats(Words):
+    """Large values, most of them like the one before: the number of each among those that differ, the `texts`."""
+
+    def __init__(self, type: Any, kind: pa.DataType) -> None:
+        super().__init__(type, kind, None, np.int32)
+        self.texts: list[bytes] = []
+        self.last, self.size = memoryview(bytes(8)), 0
+
+    def start(self, capacity: int) -> int:
+        self.texts = []
+        self.size = 0
+        return Column.start(self, capacity)
+
+    def read(self, r: Reader, at: int) -> int:
+        end = at + self.size
+        if not matches(r.data, at, r.end, self.last, 0, self.size):
+            end = r.skip(at)
+            if end < 0:
+                return end
+            text = part(r.data, at, end)
+            self.texts.append(text)
+            # equal bytes end alike, but a number may go on
+            self.last, self.size = memoryview(text + bytes(8)), end - at if text[-1:] in (b"}", b"]") else 0
+        return self.word(len(self.texts) - 1, end)
+
+
 class Doubles(Column):
     """DOUBLE, and FLOAT (`short`): rounded once from the text, but for FLOAT in the tree reader, as in Flink."""
 
@@ -560,8 +593,40 @@ class Binaries(Texts):
     """BYTES: base64."""
 
     def read(self, r: Reader, at: int) -> int:
-        c = byte(r.data, at, r.end)
-        return self.odd(r, at) if c == 34 else self.other(r, at)
+        if byte(r.data, at, r.end) != 34:
+            return self.other(r, at)
+        end = special(r.data, at + 1, r.end)
+        size = self.text.size
+        if byte(r.data, end, r.end) != 34 or not self.decoded(r, at + 1, end):
+            self.text.size = size
+            return self.odd(r, at)
+        return self.done(r, end + 1)
+
+    def decoded(self, r: Reader, at: int, end: int) -> bool:
+        """Take the bytes of whole units of base64, of which the last may be padded; says whether it is such."""
+        while at + 4 <= end:
+            bits = 0
+            for i in range(4):
+                bits = bits << 6 | SEXTETS[byte(r.data, at + i, end)]
+            at += 4
+            if bits < 1 << 24:
+                self.text.put(bits >> 16)
+                self.text.put(bits >> 8 & 255)
+                self.text.put(bits & 255)
+                continue
+            if at != end or byte(r.data, at - 1, end) != 61:
+                return False
+            padded = 2 if byte(r.data, at - 2, end) == 61 else 1
+            bits = 0
+            for i in range(4 - padded):
+                bits = bits << 6 | SEXTETS[byte(r.data, at - 4 + i, end)]
+            if bits >= 1 << 6 * (4 - padded):
+                return False
+            bits = bits << 6 * padded
+            self.text.put(bits >> 16)
+            if padded == 1:
+                self.text.put(bits >> 8 & 255)
+        return at == end
 
     def put(self, value: Any) -> int:
         self.text.add(value)

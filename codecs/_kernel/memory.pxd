@@ -96,6 +96,8 @@ cdef inline bint matches(
     with cython.boundscheck(False):
         if at < 0 or start < 0 or count <= 0 or end - at < count or end > data.shape[0] or texts.shape[0] - start < count + 8:
             return False
+        if count > 64:
+            return memcmp(&data[at], &texts[start], count) == 0
         if count < 8:
             if data.shape[0] - at < 8:
                 return memcmp(&data[at], &texts[start], count) == 0

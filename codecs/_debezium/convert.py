@@ -1,0 +1,417 @@
+"""Values as they are on the wire as those of a table's columns, array by array.
+
+    Units(1000, 1)         int64 of milliseconds -> timestamp[us]      Unscaled(2)   binary "01d4c0" -> 1200.00
+    Zoned()                "2025-03-03T09:30:00+02:00" -> an instant   Inside(...)   what is in rows, arrays and maps
+
+What can't be is the fault of its row; the value is then null.
+"""
+
+from __future__ import annotations
+
+import abc
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._arrays import RowsOf, numbers_of, owners, relisted, retyped, valid_of
+from kvformat.codecs._columnar import Ints, Mask, validity
+from kvformat.codecs._json.scalars import shown
+from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.types import FlinkType, arrow_type, nullable
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FARTHEST = 2**63 - 1
+_ZONE = r"(?:Z|([+-])(\d\d):?(\d\d)(?::?(\d\d))?)"
+_INSTANT = re.compile(rf"(\d{{4}}-\d\d-\d\dT\d\d:\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.ASCII)
+_CLOCK = re.compile(rf"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.ASCII)
+_DAY = re.compile(rf"\d{{4}}-\d\d-\d\d(?:{_ZONE})?", re.ASCII)
+_SHOWN = 100  # characters of a value that an error quotes
+_USUAL = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
+_MOST_BYTES, _MOST_SCALE = 64, 150
+"""Of a decimal that is looked at: more than any DECIMAL holds."""
+_WIDE = Context(prec=400)
+_NANOS_OF_A_DAY = 86_400 * 10**9
+
+
+class Faults:
+    """Why rows can't be read, by their places; the first reason of a row counts."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[int, str] = {}
+
+    def add(self, rows: Ints, reason: Callable[[int], str]) -> None:
+        """Rows with the reason for each of them, by its number among these; -1 is no row."""
+        for number, row in enumerate(rows.tolist()):
+            if row >= 0 and row not in self.reasons:
+                self.reasons[row] = reason(number)
+
+
+@dataclass(frozen=True)
+class Change(abc.ABC):
+    """From values on the wire to those of a type; `said` is what the wire's schema, or an option, calls them."""
+
+    type: FlinkType
+    said: str
+
+    @abc.abstractmethod
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        """The values, and which of those that are not null can't be; None for none."""
+
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, faults: Faults) -> pa.Array:
+        """The values; those that can't be are null and are noted."""
+        values, bad = self.values(wire)
+        if bad is None or not bad.any():
+            return values
+        places = np.flatnonzero(bad)
+        told = wire.take(pa.array(places)).to_pylist()
+        faults.add(rows_of(places), lambda number: self.fault(told[number], path))
+        return pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
+
+    def fault(self, value: Any, path: str) -> str:
+        """The reason for a value."""
+        text = value.hex() if isinstance(value, bytes) else value
+        told = shown(text) if isinstance(text, str) else str(text)[:_SHOWN]
+        code = ErrorCode.OUT_OF_RANGE if self.is_range else ErrorCode.WRONG_TYPE
+        return code.marked(f"field '{path}': cannot read {told} ({self.said}) as {self.type.summary()}")
+
+    is_range = True
+
+
+@dataclass(frozen=True)
+class Refused(Change):
+    """Values of a kind that the column can't hold: each is a fault, whatever it is. `hint` says what to do."""
+
+    hint: str = ""
+    is_range = False
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        there: Mask = np.asarray(wire.is_valid())
+        return pa.nulls(len(wire), arrow_type(nullable(self.type))), there
+
+    def fault(self, value: Any, path: str) -> str:
+        return f"{super().fault(value, path)}{self.hint}"
+
+
+@dataclass(frozen=True)
+class Units(Change):
+    """Counts of a unit as DATE, TIME, TIMESTAMP or an interval: `times` / `divisor` of what Arrow counts, cut down."""
+
+    times: int = 1
+    divisor: int = 1
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        target = arrow_type(nullable(self.type))
+        counts = numbers_of(wire)
+        bad = None
+        if self.times > 1:
+            bad = (np.abs(counts) > _FARTHEST // self.times) | (counts == -_FARTHEST - 1)
+            counts = np.where(bad, 0, counts) if bad.any() else counts
+            counts = counts * self.times
+        elif self.divisor > 1:
+            counts = counts // self.divisor
+        if self.type.root == "TIME":
+            outside = (counts < 0) | (counts >= _NANOS_OF_A_DAY)
+            bad = outside if bad is None else bad | outside
+        if bad is not None and wire.null_count:
+            bad &= np.asarray(wire.is_valid())
+        return retyped(counts, target, wire), bad
+
+
+@dataclass(frozen=True)
+class Flag(Change):
+    """0 and 1 as BOOLEAN."""
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        counts = numbers_of(wire)
+        bad = (counts != 0) & (counts != 1) & np.asarray(wire.is_valid())
+        return pa.array(counts == 1, mask=np.asarray(wire.is_null())), bad
+
+
+@dataclass(frozen=True)
+class Unscaled(Change):
+    """Two's complement, big-endian, as DECIMAL; `scale` is where the point stands."""
+
+    scale: int = 0
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        return _decimals(wire, self.type, np.full(len(wire), self.scale, np.int64))
+
+
+@dataclass(frozen=True)
+class VariableScale(Change):
+    """Rows of `scale` and unscaled `value` as DECIMAL."""
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        scale, value = wire.flatten()
+        return _decimals(value, self.type, numbers_of(scale.fill_null(0)).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Plain(Change):
+    """A decimal, as `inner` reads it, as its digits."""
+
+    inner: Change | None = None
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        if isinstance(self.inner, VariableScale):
+            pairs = [
+                None if row is None or row["value"] is None else (row["value"], row["scale"])
+                for row in wire.to_pylist()
+            ]
+        else:
+            scale = self.inner.scale if isinstance(self.inner, Unscaled) else 0
+            pairs = [None if data is None else (data, scale) for data in wire.to_pylist()]
+        found = [None if pair is None else _plain(*pair) for pair in pairs]
+        bad = np.fromiter(
+            (text is None and pair is not None for text, pair in zip(found, pairs, strict=True)), np.bool_, len(found)
+        )
+        return pa.array(found, pa.string()), bad
+
+
+@dataclass(frozen=True)
+class ByOne(Change):
+    """Each value by a function that raises `ValueError` for what it can't read: for what is rare."""
+
+    read: Callable[[Any], Any] = field(default=str)
+
+    is_range = False
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        found: list[Any] = []
+        bad = np.zeros(len(wire), np.bool_)
+        for place, value in enumerate(wire.to_pylist()):
+            try:
+                found.append(None if value is None else self.read(value))
+            except (ValueError, ArithmeticError):
+                found.append(None)
+                bad[place] = True
+        target = arrow_type(nullable(self.type))
+        if not pa.types.is_temporal(target):
+            return pa.array(found, target), bad
+        return pa.array(found, pa.int32() if target == pa.date32() else pa.int64()).cast(target), bad
+
+
+@dataclass(frozen=True)
+class Zoned(Change):
+    """Texts of ISO 8601 with an offset as instants, digits below a microsecond cut off."""
+
+    is_range = False
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        target = arrow_type(nullable(self.type))
+        usual = pc.match_substring_regex(wire, _USUAL)
+        if pc.all(usual, min_count=0).as_py():
+            try:
+                instants = wire.cast(pa.timestamp("us", "UTC"))
+                return instants.cast(pa.int64()).cast(target), None
+            except pa.ArrowInvalid:  # a 30th of February, an hour 25
+                pass
+        return ByOne(self.type, self.said, instant_of).values(wire)
+
+
+@dataclass(frozen=True)
+class Words(Change):
+    """Texts with commas between as ARRAY<STRING>; the empty text is no word."""
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        lists = [None if text is None else text.split(",") if text else [] for text in wire.to_pylist()]
+        return pa.array(lists, arrow_type(nullable(self.type))), None
+
+
+@dataclass(frozen=True)
+class Inside(Change):
+    """What is in a ROW, an ARRAY or a MAP: the change of each part, by its name in the type; others stay."""
+
+    parts: Mapping[str, Change] = field(default_factory=dict)
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        raise NotImplementedError("its parts are converted")
+
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, faults: Faults) -> pa.Array:
+        target = arrow_type(nullable(self.type))
+        if self.type.root == "ROW":
+            return self._row(wire, target, path, rows_of, faults)
+        above = owners(wire, rows_of)
+        if self.type.root == "ARRAY":
+            items = self._part("element", wire.values, f"{path}.element", above, faults)
+            return relisted(wire, target, items)
+        items = self._part("value", wire.items, f"{path}.value", above, faults)
+        entries = pa.StructArray.from_arrays([wire.keys, items], fields=[target.key_field, target.item_field])
+        return relisted(wire, target, entries)
+
+    def _part(self, name: str, wire: pa.Array, path: str, rows_of: RowsOf, faults: Faults) -> pa.Array:
+        change = self.parts.get(name)
+        return wire if change is None else change.convert(wire, path, rows_of, faults)
+
+    def _row(
+        self, wire: pa.StructArray, target: pa.DataType, path: str, rows_of: RowsOf, faults: Faults
+    ) -> pa.StructArray:
+        valid = valid_of(wire)
+
+        def above(places: Ints) -> Ints:
+            return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
+
+        children = [
+            self._part(f.name, wire.field(i), f"{path}.{f.name}" if path else f.name, above, faults)
+            for i, f in enumerate(self.type.fields)
+        ]
+        return pa.Array.from_buffers(target, len(wire), [None if valid is None else validity(valid)], children=children)
+
+
+# --- decimals ----------------------------------------------------------------------------------------------
+
+
+def _decimals(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.Array, Mask]:
+    """Unscaled numbers with their scales as DECIMAL: those of at most eight bytes at once, the others one by one."""
+    precision, scale = t.precision or 0, t.scale or 0
+    count = len(data)
+    there: Mask = np.asarray(data.is_valid())
+    offsets = (
+        np.frombuffer(data.buffers()[1], np.int32, count + 1, data.offset * 4).astype(np.int64)
+        if count
+        else np.zeros(1, np.int64)
+    )
+    lengths = np.where(there, np.diff(offsets), 0)
+    finer = scale - scales
+    short = there & (lengths > 0) & (lengths <= 8) & (finer >= 0) & (finer <= 18)
+    values = np.zeros(count, np.int64)
+    octets = np.frombuffer(data.buffers()[2] or b"", np.uint8) if count else np.zeros(0, np.uint8)
+    ends = offsets[1:]
+    for place in range(8):
+        has = short & (lengths > place)
+        if not has.any():
+            break
+        values[has] |= octets[ends[has] - 1 - place].astype(np.int64) << (8 * place)
+    width = 8 * lengths
+    narrow = short & (lengths < 8)
+    negative = narrow & ((values >> np.where(narrow, width - 1, 0)) & 1 == 1)
+    values[negative] -= np.int64(1) << width[negative]
+    powers = 10 ** np.where(short, finer, 0)
+    most = np.minimum(10 ** min(precision, 18) - 1 if precision <= 18 else _FARTHEST, _FARTHEST) // powers
+    fits = short & (values <= most) & (values >= -most)
+    values = np.where(fits, values * powers, 0)
+    words = np.empty((count, 2), np.int64)
+    words[:, 0], words[:, 1] = values, values >> 63
+    kind = arrow_type(nullable(t))
+    slow = np.flatnonzero(there & ~fits)
+    valid = there.copy()
+    valid[slow] = False
+    array = pa.Array.from_buffers(kind, count, [validity(valid), pa.py_buffer(words)])
+    bad = np.zeros(count, np.bool_)
+    if len(slow):
+        found = [
+            _decimal(value, of, precision, scale)
+            for value, of in zip(data.take(pa.array(slow)).to_pylist(), scales[slow].tolist(), strict=True)
+        ]
+        mask = np.zeros(count, np.bool_)
+        mask[slow] = True
+        array = pc.replace_with_mask(array, pa.array(mask), pa.array(found, kind))
+        bad[slow] = [number is None for number in found]
+    return array, bad
+
+
+def _number(data: bytes, scale: int) -> Decimal | None:
+    if not data or len(data) > _MOST_BYTES or abs(scale) > _MOST_SCALE:
+        return None
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _WIDE)
+
+
+def _decimal(data: bytes, written: int, precision: int, scale: int) -> Decimal | None:
+    """The number, None where digits of it would be lost."""
+    number = _number(data, written)
+    if number is None:
+        return None
+    exact = number.quantize(Decimal((0, (1,), -scale)), context=_WIDE)
+    return exact if exact == number and exact.copy_abs() < Decimal(10) ** (precision - scale) else None
+
+
+def _plain(data: bytes, scale: int) -> str | None:
+    number = _number(data, scale)
+    return None if number is None else f"{number:f}"
+
+
+def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
+    """Reads a text, or a double by its shortest text, as DECIMAL."""
+
+    def read(value: Any) -> Decimal:
+        number = Decimal(repr(value) if isinstance(value, float) else value)
+        if not number.is_finite():
+            raise ValueError(value)
+        exact = number.quantize(Decimal((0, (1,), -scale)), context=_WIDE)
+        if exact != number or exact.copy_abs() >= Decimal(10) ** (precision - scale):
+            raise ValueError(value)
+        return exact
+
+    return read
+
+
+# --- texts -------------------------------------------------------------------------------------------------
+
+
+def instant_of(text: str) -> int:
+    """Microseconds since 1970 of a text with an offset."""
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    minutes, seconds, fraction, *zone = found.groups()
+    moment = datetime.fromisoformat(f"{minutes}:{seconds or '00'}").replace(tzinfo=_zone(*zone))
+    return (moment - _EPOCH) // timedelta(microseconds=1) + int((fraction or "")[:6].ljust(6, "0"))
+
+
+def clock_of(text: str) -> int:
+    """Nanoseconds since midnight, in UTC, of a time of day with an offset."""
+    found = _CLOCK.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    hour, minute, second, fraction, *zone = found.groups()
+    if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
+        raise ValueError(text)
+    offset = _zone(*zone).utcoffset(None)
+    assert offset is not None
+    seconds = int(hour) * 3600 + int(minute) * 60 + int(second or 0) - int(offset.total_seconds())
+    return (seconds % 86_400) * 10**9 + int((fraction or "").ljust(9, "0"))
+
+
+def _zone(sign: str | None, hours: str | None, minutes: str | None, seconds: str | None) -> timezone:
+    if sign is None:
+        return UTC
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0), seconds=int(seconds or 0))
+    return timezone(-offset if sign == "-" else offset)
+
+
+def day_of(text: str) -> int:
+    """Days since 1970 of a date, which may end in an offset or `Z`."""
+    if not _DAY.fullmatch(text):
+        raise ValueError(text)
+    return datetime.fromisoformat(text[:10]).toordinal() - _EPOCH.toordinal()
+
+
+def hex_of(text: str) -> bytes:
+    """Bytes of pairs of hexadecimal digits."""
+    return binascii.a2b_hex(text)
+
+
+def url_safe_of(text: str) -> bytes:
+    """Bytes of base64 with `-` and `_`."""
+    return binascii.a2b_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), strict_mode=True)
+
+
+def base64_of(text: str) -> bytes:
+    """Bytes of base64."""
+    return binascii.a2b_base64(text, strict_mode=True)
+
+
+def bits_of(data: bytes) -> int:
+    """A number of bits, the lowest byte first."""
+    number = int.from_bytes(data, "little")
+    if number > _FARTHEST:
+        raise ValueError(data)
+    return number

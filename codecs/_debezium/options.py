@@ -1,0 +1,75 @@
+"""The options of Debezium's own types, which JSON and Avro share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kvformat.codecs._debezium.types import Modes
+from kvformat.registry.errors import OptionError
+from kvformat.registry.options import Direction, Option
+
+DEBEZIUM = "debezium"
+TYPE_OPTIONS = (
+    Option(
+        name="types",
+        type="enum",
+        default="flink",
+        allowed=("flink", DEBEZIUM),
+        doc="Ours. How values are read: as Flink does, or by Debezium's own types, as the message's schema says, or "
+        "the three options below. For reading only.",
+    ),
+    Option(
+        name="decimal.handling.mode",
+        type="enum",
+        allowed=("precise", "double", "string"),
+        doc="Ours. The connector's setting of this name, for DECIMAL columns of messages without a schema.",
+    ),
+    Option(
+        name="time.precision.mode",
+        type="enum",
+        allowed=(
+            "adaptive",
+            "adaptive_time_microseconds",
+            "connect",
+            "isostring",
+            "microseconds",
+            "nanoseconds",
+        ),
+        doc="Ours. The connector's setting of this name, for DATE, TIME and TIMESTAMP columns of messages without a "
+        "schema.",
+    ),
+    Option(
+        name="binary.handling.mode",
+        type="enum",
+        allowed=("bytes", "base64", "base64-url-safe", "hex"),
+        doc="Ours. The connector's setting of this name, for BYTES columns.",
+    ),
+)
+AVRO_TYPE_OPTIONS = (*(option for option in TYPE_OPTIONS if option.name in ("types", "binary.handling.mode")),)
+
+
+def modes_of(options: Mapping[str, Any]) -> Modes:
+    """The connector's settings."""
+    return Modes(
+        options.get("decimal.handling.mode"), options.get("time.precision.mode"), options["binary.handling.mode"]
+    )
+
+
+def check_types(format: str, options: Mapping[str, Any], direction: Direction) -> None:
+    """Raise `OptionError` where the options don't go together."""
+    if options["types"] == DEBEZIUM:
+        if direction == "encode":
+            raise OptionError(
+                f"format '{format}' writes no other types than Flink's: 'types' = '{DEBEZIUM}' is for reading only",
+                format=format,
+                option="types",
+            )
+        return
+    for option in TYPE_OPTIONS[1:]:
+        if options.get(option.name) is not None:
+            raise OptionError(
+                f"option '{option.name}' of format '{format}' counts with 'types' = '{DEBEZIUM}' only",
+                format=format,
+                option=option.name,
+            )

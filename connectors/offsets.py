@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -259,9 +259,8 @@ class _Brokers:
 
     @functools.cached_property
     def partitions(self) -> list[Partition]:
-        with brokers.asking(self._client, self.kv.options, "their topics"):
-            # All of them: to be asked for one that is not there, a broker may make it.
-            known = self._client.list_topics(timeout=brokers.TIMEOUT).topics
+        # All of them: to be asked for one that is not there, a broker may make it.
+        known = self._ask("their topics", lambda: self._client.list_topics(timeout=brokers.TIMEOUT).topics)
         topics = _topics(self.kv, known)
         missing = [topic for topic in topics if topic not in known]
         if missing:
@@ -304,10 +303,17 @@ class _Brokers:
 
         if not self.partitions:
             return {}
-        question = {TopicPartition(*at): spec for at in self.partitions}
-        with brokers.asking(self._client, self.kv.options, "offsets"):
+
+        def offsets() -> dict[Partition, int]:
+            question = {TopicPartition(*at): spec for at in self.partitions}
             answers = self._client.list_offsets(question, request_timeout=brokers.TIMEOUT)
             return {(at.topic, at.partition): answer.result(brokers.TIMEOUT).offset for at, answer in answers.items()}
+
+        answer: dict[Partition, int] = self._ask("offsets", offsets)
+        return answer
+
+    def _ask(self, what: str, question: Callable[[], Any]) -> Any:
+        return brokers.ask(self._client, self.kv.options, what, question)
 
     @functools.cached_property
     def committed(self) -> dict[Partition, int]:
@@ -316,14 +322,18 @@ class _Brokers:
 
         if not self.group or not self.partitions:
             return {}
-        question = ConsumerGroupTopicPartitions(self.group, [TopicPartition(*at) for at in self.partitions])
-        with brokers.asking(self._client, self.kv.options, f"what the group '{self.group}' has committed"):
-            futures = self._client.list_consumer_group_offsets([question], request_timeout=brokers.TIMEOUT)
-            answers = futures[self.group].result(brokers.TIMEOUT).topic_partitions
-            for answer in answers:
-                if answer.error is not None:
-                    raise KafkaException(answer.error)
-        return {(answer.topic, answer.partition): answer.offset for answer in answers if answer.offset >= 0}
+
+        def offsets() -> dict[Partition, int]:
+            question = ConsumerGroupTopicPartitions(self.group, [TopicPartition(*at) for at in self.partitions])
+            answers = self._client.list_consumer_group_offsets([question], request_timeout=brokers.TIMEOUT)
+            found = answers[self.group].result(brokers.TIMEOUT).topic_partitions
+            for one in found:
+                if one.error is not None:
+                    raise KafkaException(one.error)
+            return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+        answer: dict[Partition, int] = self._ask(f"what the group '{self.group}' has committed", offsets)
+        return answer
 
     def up_to(self, end: Mapping[Partition, int], option: str) -> _Bound:
         """The end of a batch: what is not written yet can't be waited for."""

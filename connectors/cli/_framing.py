@@ -61,7 +61,7 @@ def read(files: Iterable[IO[bytes]], framing: str) -> Iterator[Batch]:
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
     # what is there is taken at once, so that a slow pipe is read message by message
-    take: Callable[[int], bytes] = getattr(file, "read1", file.read)
+    take: Callable[[int], bytes] = getattr(file, "read1", None) or file.read
     while chunk := take(_CHUNK):
         yield chunk
 

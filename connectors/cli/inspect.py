@@ -13,7 +13,6 @@ from kvformat.connectors.cli._output import json_option, show, write_json
 from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of, reading
 from kvformat.connectors.cli.decode import files_argument, opened
-from kvformat.connectors.infer import sniff
 
 _MOST = 1000
 
@@ -66,6 +65,8 @@ def inspect_command(
             values, keys = _sample(topics.batches(most=most, until_end=True), most)
     else:
         values, keys = _sample(read(opened(files), framing), most)
+    from kvformat.connectors.infer import sniff
+
     stem = Path(files[0]).stem if files and files[0] != "-" else "topic"
     found = sniff(
         values,

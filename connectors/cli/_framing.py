@@ -152,8 +152,9 @@ def _record(line: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
         raise ValueError("it has 'key' and 'key_base64'")
     key = _bytes_of(key_names[0], found[key_names[0]]) if key_names else None
     about = {name: found[name] for name in ("topic", "partition", "offset") if name in found}
-    if isinstance(found.get("ts"), int):
-        about["timestamp"] = found["ts"]
+    millis = found.get("ts", found.get("timestamp"))
+    if isinstance(millis, int):
+        about["timestamp"] = millis
     if isinstance(found.get("tstype"), str):
         about["timestamp-type"] = _TIMESTAMP_TYPES.get(found["tstype"], found["tstype"])
     headers = found.get("headers")

@@ -106,9 +106,10 @@ def _declared(definition: TableDefinition) -> list[Column]:
 
 
 def read_text(file: Path) -> str:
-    """The text of a file of Flink SQL."""
+    """The text of a file of Flink SQL, `-` is stdin."""
     try:
-        return file.read_text(encoding="utf-8-sig")
+        with click.open_file(str(file), "rb") as opened:
+            return opened.read().decode("utf-8-sig")
     except UnicodeDecodeError as cause:
         raise SchemaError(f"cannot read {file} as UTF-8: {cause.reason} at byte {cause.start}") from None
 
@@ -126,7 +127,7 @@ def _pairs(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> d
     return found
 
 
-FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 BOOTSTRAP: Final = f"{PREFIX}bootstrap.servers"
 option_option: Final = click.option(
     "-o",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from kvformat.connectors.cli._output import json_option, show, write_json
 from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of, reading
 from kvformat.connectors.cli.decode import files_argument, opened
+
+if TYPE_CHECKING:
+    from kvformat.connectors.infer import Inspection
 
 _MOST = 1000
 
@@ -35,6 +38,7 @@ _MOST = 1000
     metavar="N",
     help=f"Messages to look at, from the beginning. Default: {_MOST}.",
 )
+@click.option("--sql", is_flag=True, help="Only the CREATE TABLE, for a file or for `explain -`.")
 @json_option("One JSON object with guesses, notes, counts and the DDL.")
 def inspect_command(
     files: tuple[str, ...],
@@ -45,6 +49,7 @@ def inspect_command(
     name: str | None,
     framing: str,
     most: int,
+    sql: bool,
     as_json: bool,
 ) -> None:
     """Guess what is in a file or a topic: formats with their reasons, and a CREATE TABLE to begin with.
@@ -76,7 +81,14 @@ def inspect_command(
         bootstrap=bootstrap,
         registry=registry,
     )
-    write_json([_as_json(found)]) if as_json else show(_in_words(found))
+    if sql and found.ddl is None:
+        raise click.ClickException("there is no table to propose; without --sql the reasons are shown")
+    if sql:
+        show(str(found.ddl))
+    elif as_json:
+        write_json([_as_json(found)])
+    else:
+        show(_in_words(found))
 
 
 def _sample(batches: Iterator[Batch], most: int) -> tuple[list[bytes | None], list[bytes | None]]:
@@ -91,15 +103,16 @@ def _sample(batches: Iterator[Batch], most: int) -> tuple[list[bytes | None], li
     return values[:most], keys[:most]
 
 
-def _in_words(found: Any) -> str:
+def _in_words(found: Inspection) -> str:
     counts = ", ".join(f"{count} {what}" for what, count in found.counts.items())
     lines = [counts] if counts else []
     for part in ("key", "value"):
         guesses = [guess for guess in found.guesses if guess.part == part]
-        for guess in sorted(guesses, key=lambda guess: -guess.confidence):
+        for guess in guesses:
             options = "".join(f", {name} = {value}" for name, value in guess.options.items())
             title = click.style(f"{part}: {guess.format}{options}", bold=True)
-            lines.append(f"{title} ({guess.confidence:.0%}): {guess.reason}")
+            unread = "" if guess.readable else ", which no format reads"
+            lines.append(f"{title} ({guess.confidence:.0%}{unread}): {guess.reason}")
     lines += [f"note: {text}" for text in found.notes]
     if not found.guesses:
         lines.append("nothing was recognised")
@@ -108,7 +121,7 @@ def _in_words(found: Any) -> str:
     return "\n".join(lines)
 
 
-def _as_json(found: Any) -> dict[str, Any]:
+def _as_json(found: Inspection) -> dict[str, Any]:
     return {
         "counts": dict(found.counts),
         "guesses": [
@@ -116,6 +129,7 @@ def _as_json(found: Any) -> dict[str, Any]:
                 "part": guess.part,
                 "format": guess.format,
                 "confidence": guess.confidence,
+                "readable": guess.readable,
                 "reason": guess.reason,
                 "options": dict(guess.options),
             }

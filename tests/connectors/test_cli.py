@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kvformat.connectors import KafkaTable, brokers, cli
-from kvformat.connectors.cli import _framing
+from kvformat.connectors.cli import _framing, _values
 from kvformat.registry import available_formats, get_format
 from kvformat.registry.connector_options import KAFKA_OPTIONS
 from tests import interop
@@ -483,6 +484,7 @@ def test_tables_are_explained(ddl: Callable[[str], Path], monkeypatch: pytest.Mo
     file = ddl(_TWO)
     assert run("explain", file).stdout == "this is users\n\nthis is plain\n"
     assert run("explain", file, "--table", "plain").stdout == "this is plain\n"
+    assert run("explain", "-", given=file.read_bytes()).stdout == run("explain", file).stdout
     assert lines(run("explain", file, "--json").stdout) == [
         {"table": "users", "explanation": "this is users"},
         {"table": "plain", "explanation": "this is plain"},
@@ -517,6 +519,7 @@ def sniffed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         guess = types.SimpleNamespace(
             part="value", format="json", confidence=0.98, reason="all are objects", options={"a": "b"}
         )
+        guess.readable = True
         return types.SimpleNamespace(
             guesses=(guess,), notes=("two were cut",), counts={"messages": len(values)}, ddl="CREATE TABLE x (...)"
         )
@@ -539,6 +542,7 @@ def test_guesses_are_shown_with_their_reasons(sniffed: list[Any], tmp_path: Path
         "CREATE TABLE x (...)",
     ]
     assert sniffed == [([b"{}"] * 3, None, {"name": "orders", "topic": None, "bootstrap": None, "registry": None})]
+    assert run("inspect", file, "--sql").stdout == "CREATE TABLE x (...)\n"
     found = json.loads(run("inspect", file, "--json").stdout)
     assert found["guesses"][0]["confidence"] == 0.98
     assert (found["counts"], found["ddl"]) == ({"messages": 5}, "CREATE TABLE x (...)")
@@ -611,3 +615,33 @@ def test_registries_are_asked_with_the_credentials_of_the_table(
         assert (found["registry"]["status"], status) == ("failed", 1)
         assert "401" in found["registry"]["text"]
         assert _SECRET not in json.dumps(found)
+
+
+# --- the page --------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_page_are_true(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "users.sql").write_text(table, encoding="utf-8")
+    examples = re.findall(
+        r"^\$ (.*)\n((?:[^$`\n].*\n)*)", "".join(re.findall(r"```console\n(.*?)```", page, re.DOTALL)), re.M
+    )
+    assert len(examples) > 4
+    for command, expected in examples:
+        script = f'kvformat() {{ "{sys.executable}" -m kvformat "$@"; }}; {command}'
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert done.stdout == expected, command
+
+
+def test_the_page_and_the_code_have_one_table_of_values() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    (rows,) = re.findall(r"((?:^\|.*\n)+)", str(_values.__doc__), re.MULTILINE)
+    assert rows in page

@@ -35,7 +35,7 @@ class Decoder:
     ) -> None:
         self._table, self._stop, self._shown, self._told = table, stop, shown, told
         self.counts = {"messages": 0, "rows": 0, "skipped": 0, "bad": 0}
-        self.has_bytes = False  # whether a bad message is no text
+        self.is_framed_otherwise = False  # perhaps: a bad message is no text, or no record
         self._of_value = [column for column in table.columns if column.key.startswith(VALUE_PREFIX)]
 
     def batch(self, batch: Batch) -> bool:
@@ -58,6 +58,7 @@ class Decoder:
             fault: dict[str, Any] | None = None
             if place in batch.faults:
                 fault = {"part": "record", "code": ErrorCode.MALFORMED.value, "reason": batch.faults[place]}
+                self.is_framed_otherwise = True
             elif place in reasons:
                 fault = {"part": parts[place], "code": codes[place], "reason": reasons[place]}
             if fault is not None:
@@ -86,7 +87,7 @@ class Decoder:
     ) -> None:
         self.counts["bad"] += 1
         message = key if fault["part"] == "key" else value
-        self.has_bytes = self.has_bytes or not _is_text(message)
+        self.is_framed_otherwise = self.is_framed_otherwise or not _is_text(message)
         place = {name: about[name] for name in ("topic", "partition", "offset") if name in about}
         self._told({"message": number, **place, **fault, "head": head(message)})
 

@@ -37,11 +37,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: what it means, its physical columns, those that are shown, those that only Spark can compute."""
+    """A table: what it means, its physical columns, those that are shown, and those that only Spark can compute.
+
+    `framing` is how its messages are parted if nothing else is said.
+    """
 
     kv: KeyValueFormat
     physical: tuple[FlinkField, ...]
     columns: tuple[Column, ...]
+    framing: str
     left_out: tuple[str, ...] = ()
 
     @property
@@ -65,7 +69,7 @@ def of_format(name: str, schema: str | None, options: Mapping[str, str], metadat
     known = {key: f"{VALUE_PREFIX}{key}" for key in format_class(name).metadata_types}
     known |= {key: key for key in READABLE}
     columns = [Column(field.name, place) for place, field in enumerate(fields)]
-    return Table(kv, fields, (*columns, *_extra(metadata, known)))
+    return Table(kv, fields, (*columns, *_extra(metadata, known)), "lines")
 
 
 def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> Table:
@@ -80,7 +84,7 @@ def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: 
     known = [*READABLE, *(f"{VALUE_PREFIX}{key}" for key in format_class(kv.options[option]).metadata_types)]
     extra = _extra(metadata, {key: key for key in known})
     computed = tuple(column.name for column in definition.columns if column.kind == "computed")
-    return Table(kv, definition.physical().fields, (*_declared(definition), *extra), computed)
+    return Table(kv, definition.physical().fields, (*_declared(definition), *extra), "records", computed)
 
 
 def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[Column]:
@@ -109,9 +113,10 @@ def read_text(file: Path) -> str:
     """The text of a file of Flink SQL, `-` is stdin."""
     try:
         with click.open_file(str(file), "rb") as opened:
-            return opened.read().decode("utf-8-sig")
+            text: str = opened.read().decode("utf-8-sig")
     except UnicodeDecodeError as cause:
         raise SchemaError(f"cannot read {file} as UTF-8: {cause.reason} at byte {cause.start}") from None
+    return text
 
 
 # --- arguments ---------------------------------------------------------------------------------------------
@@ -150,7 +155,7 @@ framing_option: Final = click.option(
     "--framing",
     type=click.Choice(FRAMINGS),
     help="How messages are parted: a line each; after four bytes of length; each file one; or records, JSON with key "
-    "and value, as `kcat -J` prints them. Default: lines, or records for a table with a key.",
+    "and value, as `kcat -J` prints them. Default: lines with --format, records with --ddl.",
 )
 
 

@@ -10,7 +10,7 @@ from typing import IO
 import click
 
 from kvformat.connectors.cli._decoding import Decoder
-from kvformat.connectors.cli._framing import read
+from kvformat.connectors.cli._framing import FRAMINGS, read
 from kvformat.connectors.cli._output import ClosedPipe, json_option, note, tell
 from kvformat.connectors.cli._table import chosen, framing_option, table_options
 
@@ -56,7 +56,7 @@ def decode_command(
     decoder = Decoder(found, stop=errors == "stop")
     if found.left_out:
         note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
-    how = framing or ("records" if found.has_key else "lines")
+    how = framing or found.framing
     with contextlib.suppress(ClosedPipe):
         all(map(decoder.batch, read(opened(files), how)))
     counts = decoder.counts
@@ -67,8 +67,8 @@ def decode_command(
             f"{counts['messages']} messages, {counts['rows']} rows, {counts['bad']} bad, "
             f"{counts['skipped']} without a row (null, or passed over by the format)"
         )
-    if decoder.has_bytes and framing is None and how == "lines":
-        note("messages were taken to be lines; if they are binary, say --framing length, whole or records")
+    if framing is None and decoder.is_framed_otherwise:
+        note(f"messages were taken to be {how}: is another --framing meant, one of {', '.join(FRAMINGS)}?")
     raise SystemExit(1 if counts["bad"] else 0)
 
 

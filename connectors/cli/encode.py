@@ -69,7 +69,7 @@ class _Encoder:
 
     def __init__(self, table: Table, framing: str | None, *, stop: bool) -> None:
         self._table, self._stop = table, stop
-        self._framing = framing or ("records" if table.has_key else "lines")
+        self._framing = framing or table.framing
         self._row = FlinkType("ROW", nullable=False, fields=table.physical)
         physical = {field.name for field in table.physical}
         self._passed_over = {c.name for c in table.columns if c.name not in physical} | set(table.left_out)

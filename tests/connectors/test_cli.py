@@ -103,9 +103,11 @@ def test_what_a_format_passes_over_is_counted() -> None:
     assert json.loads(result.stderr) == {"messages": 2, "rows": 1, "skipped": 1, "bad": 0}
 
 
-def test_a_hint_where_binary_messages_were_taken_for_lines() -> None:
+def test_a_hint_where_messages_seem_to_end_elsewhere(ddl: Callable[[str], Path]) -> None:
     result = run("decode", "-f", "avro", "-s", "id INT, name STRING", given=b"\x02\x02\xff\n\xff")
-    assert "--framing length" in result.stderr
+    assert "messages were taken to be lines: is another --framing meant" in result.stderr
+    result = run("decode", "--ddl", ddl(_KV), given=b'{"id": 1}')
+    assert "messages were taken to be records: is another --framing meant" in result.stderr
     assert "--framing" not in run("decode", "-f", "json", "-s", "id INT", given=b"{").stderr
 
 

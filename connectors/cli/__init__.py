@@ -105,7 +105,7 @@ class _Refused(click.ClickException):
         parts = {name: getattr(self._error, name, None) for name in ("format", "option", "field")}
         told = {"error": self.message, "type": type(self._error).__name__}
         told |= {name: part for name, part in parts.items() if part is not None}
-        click.echo(json.dumps(told, ensure_ascii=False), err=True)
+        click.echo(json.dumps(told), err=True)
         return None
 
 

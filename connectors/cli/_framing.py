@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
+from kvformat.connectors.cli._output import json_line
+
 FRAMINGS: Final = ("lines", "length", "whole", "records")
 _CHUNK: Final = 1 << 18
 """Bytes that are read at once, if they are there: the messages in them make a batch."""
@@ -187,7 +189,7 @@ def frame(key: bytes | None, value: bytes | None, framing: str, *, with_key: boo
     """A message with what marks its end; or, as a text, why it can't be written so."""
     if framing == "records":
         record = _member("key", key) if with_key else {}
-        return f"{json.dumps(record | _member('value', value), ensure_ascii=False)}\n".encode()
+        return f"{json_line(record | _member('value', value))}\n".encode()
     if framing == "length":
         return _NULL.to_bytes(4, "big") if value is None else len(value).to_bytes(4, "big") + value
     if value is None:

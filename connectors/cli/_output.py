@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ import click
 from kvformat.connectors.cli import JSON_ERRORS
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _HEAD = 100
 """Bytes of a bad message that are shown."""
 
@@ -49,11 +51,21 @@ def write(data: bytes) -> None:
         sys.stdout.buffer.flush()
 
 
+def json_line(value: Any) -> str:
+    """A value as a line of JSON, in which nothing can command a terminal."""
+    return printable(json.dumps(value, ensure_ascii=False))
+
+
+def printable(text: str) -> str:
+    r"""A text with its control characters written as JSON does: `\u001b`."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
 def write_json(values: Iterable[Any]) -> None:
     """Write a line of JSON for each value."""
-    lines = "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in values)
+    lines = "".join(f"{json_line(value)}\n" for value in values)
     if lines:
-        write(lines.encode("utf-8", "backslashreplace"))
+        write(lines.encode())
 
 
 def show(text: str) -> None:
@@ -64,7 +76,7 @@ def show(text: str) -> None:
 
 def tell(value: Any) -> None:
     """A line of JSON on stderr."""
-    click.echo(json.dumps(value, ensure_ascii=False), err=True)
+    click.echo(json_line(value), err=True)
 
 
 def note(text: str) -> None:

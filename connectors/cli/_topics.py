@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kvformat.connectors import brokers
@@ -57,12 +57,19 @@ class Topics:
     """The records of some partitions, from a place on, batch by batch.
 
     start: "earliest", "latest", or milliseconds since 1970, from which on the records of each partition are read.
+    say: what is done with words about brokers that can't be reached, after which they are asked again.
     """
 
-    def __init__(self, options: Mapping[str, str], partitions: Mapping[str, Sequence[int]], start: str | int) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        partitions: Mapping[str, Sequence[int]],
+        start: str | int,
+        say: Callable[[str], None],
+    ) -> None:
         from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
-        self._options, self._said = options, set[str]()
+        self._options, self._tell, self._said = options, say, set[int]()
         self._all = [(topic, partition) for topic, numbers in partitions.items() for partition in numbers]
         self._ended: set[tuple[str | None, int | None]] = set()
         self._count = 0
@@ -93,10 +100,10 @@ class Topics:
         return Consumer(settings)
 
     def _say(self, error: Any) -> None:
-        """Tell once what the client can't do; it goes on trying."""
-        if error.str() not in self._said:
-            self._said.add(error.str())
-            note(error.str())
+        """Tell once what the client can't do, until it can again; it goes on trying."""
+        if error.code() not in self._said:
+            self._said.add(error.code())
+            self._tell(error.str())
 
     @property
     def at_end(self) -> bool:
@@ -127,6 +134,7 @@ class Topics:
         error, place = message.error(), (message.topic(), message.partition())
         if error is None:
             self._ended.discard(place)
+            self._said.clear()
             return True
         if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
@@ -139,9 +147,14 @@ class Topics:
 
 
 @contextlib.contextmanager
-def reading(options: Mapping[str, str], partitions: Mapping[str, Sequence[int]], start: str | int) -> Iterator[Topics]:
+def reading(
+    options: Mapping[str, str],
+    partitions: Mapping[str, Sequence[int]],
+    start: str | int,
+    say: Callable[[str], None] = note,
+) -> Iterator[Topics]:
     """`Topics` that are closed at the end."""
-    topics = Topics(options, partitions, start)
+    topics = Topics(options, partitions, start, say)
     try:
         yield topics
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import click
 
 from kvformat.connectors.cli._decoding import Decoder
-from kvformat.connectors.cli._output import ClosedPipe, json_option, note, show, tell, write_json
+from kvformat.connectors.cli._output import ClosedPipe, json_line, json_option, note, printable, show, tell, write_json
 from kvformat.connectors.cli._table import FILE, bootstrap_option, of_ddl, option_option, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of, reading
 
@@ -75,7 +74,7 @@ def tail_command(
         note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
     partitions = partitions_of(found.kv.options, values["topic"], values["topic-pattern"])
     try:
-        with reading(found.kv.options, partitions, start) as topics:
+        with reading(found.kv.options, partitions, start, say=printer.note) as topics:
             for batch in topics.batches(most=most, until_end=until_end):
                 if batch.values:
                     printer.clear()
@@ -107,14 +106,19 @@ class _Printer:
                 kind, row = row["row_kind"], row["row"]
             place = click.style(_place(about), dim=True)
             kind = f" {click.style(kind, fg=_COLOURS[kind])}" if kind else ""
-            show(f"{place}{kind} {json.dumps(row, ensure_ascii=False)}")
+            show(f"{place}{kind} {json_line(row)}")
 
     def bad(self, fault: dict[str, Any]) -> None:
         if not self._faults_for_people:
             tell(fault)
             return
         mark = click.style(f"{fault['code']} ({fault['part']})", fg="red")
-        click.echo(f"{_place(fault)} {mark} {fault['reason']}: {fault['head']}", err=True)
+        click.echo(f"{_place(fault)} {mark} {printable(fault['reason'])}: {printable(str(fault['head']))}", err=True)
+
+    def note(self, text: str) -> None:
+        """What the client of the brokers says."""
+        self.clear()
+        note(text)
 
     def progress(self, counts: Mapping[str, int], *, waits: bool) -> None:
         """The line at the bottom of a terminal."""

@@ -103,6 +103,14 @@ def test_what_a_format_passes_over_is_counted() -> None:
     assert json.loads(result.stderr) == {"messages": 2, "rows": 1, "skipped": 1, "bad": 0}
 
 
+def test_no_message_commands_a_terminal() -> None:
+    hostile = "\x1b]0;x\x07\x9b31m\x7f"
+    result = run("decode", "-f", "json", "-s", "v STRING", given=json.dumps({"v": hostile}) + f'\n{{"v":{hostile}')
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", result.stdout + result.stderr)
+    assert lines(result.stdout) == [{"v": hostile}]
+    assert json.loads(result.stderr.splitlines()[0])["head"] == f'{{"v":{hostile}'
+
+
 def test_a_hint_where_messages_seem_to_end_elsewhere(ddl: Callable[[str], Path]) -> None:
     result = run("decode", "-f", "avro", "-s", "id INT, name STRING", given=b"\x02\x02\xff\n\xff")
     assert "messages were taken to be lines: is another --framing meant" in result.stderr

@@ -15,7 +15,8 @@ from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.metadata import VALUE_PREFIX
 from kvformat.registry.types import FlinkType, row_type
 
-_MILLIS, _INSTANT = pa.timestamp("ms", "UTC"), FlinkType("TIMESTAMP_LTZ", precision=3)
+_MICROS, _INSTANT = pa.timestamp("us", "UTC"), FlinkType("TIMESTAMP_LTZ", precision=3)
+_FAR = 2**63
 
 
 class Decoder:
@@ -126,7 +127,9 @@ def _metadata(key: str, about: Mapping[str, Any]) -> Any:
     if value is None:
         return None
     if key == "timestamp":
-        return json_values(pa.array([value], _MILLIS).cast(pa.timestamp("us", "UTC")), _INSTANT)[0]
+        micros = 1000 * value
+        # Kafka takes any number
+        return json_values(pa.array([micros], _MICROS), _INSTANT)[0] if -_FAR <= micros < _FAR else micros
     if key in ("headers", "header-list"):
         pairs = [(name, json_values(pa.array([data], pa.binary()), _BYTES)[0]) for name, data in value]
         return dict(pairs) if key == "headers" else [{"key": name, "value": data} for name, data in pairs]

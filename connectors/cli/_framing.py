@@ -153,17 +153,38 @@ def _record(line: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
     if len(key_names) > 1:
         raise ValueError("it has 'key' and 'key_base64'")
     key = _bytes_of(key_names[0], found[key_names[0]]) if key_names else None
-    about = {name: found[name] for name in ("topic", "partition", "offset") if name in found}
-    millis = found.get("ts", found.get("timestamp"))
-    if isinstance(millis, int):
-        about["timestamp"] = millis
-    if isinstance(found.get("tstype"), str):
-        about["timestamp-type"] = _TIMESTAMP_TYPES.get(found["tstype"], found["tstype"])
-    headers = found.get("headers")
-    if isinstance(headers, list):
-        pairs = zip(headers[::2], headers[1::2], strict=True)
-        about["headers"] = [(str(name), _bytes_of("headers", value)) for name, value in pairs]
-    return key, _bytes_of(names[0], found[names[0]]), about
+    return key, _bytes_of(names[0], found[names[0]]), _about(found)
+
+
+def _about(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says of itself besides key and value; what is not there is not known."""
+    about: dict[str, Any] = {}
+    for name, kind, what in _MEMBERS:
+        value = record.get(name)
+        if value is not None:
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise ValueError(f"'{name}' is no {what}")
+            about["timestamp" if name == "ts" else name] = value
+    if "tstype" in about:
+        kind = about.pop("tstype")
+        about["timestamp-type"] = _TIMESTAMP_TYPES.get(kind, kind)
+    if "headers" in about:
+        names, values = about["headers"][::2], about["headers"][1::2]
+        if len(names) != len(values) or not all(isinstance(name, str) for name in names):
+            raise ValueError("'headers' is no list of names, each with its value behind it")
+        about["headers"] = [(name, _bytes_of("headers", value)) for name, value in zip(names, values, strict=True)]
+    return about
+
+
+_MEMBERS: Final[tuple[tuple[str, type, str], ...]] = (
+    ("topic", str, "text"),
+    ("partition", int, "number"),
+    ("offset", int, "number"),
+    ("timestamp", int, "number of milliseconds"),
+    ("ts", int, "number of milliseconds"),
+    ("tstype", str, "text"),
+    ("headers", list, "list"),
+)
 
 
 _TIMESTAMP_TYPES: Final = {"create": "CreateTime", "logappend": "LogAppendTime", "unknown": "NoTimestampType"}

@@ -132,22 +132,20 @@ def _pairs(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> d
     return found
 
 
+def option_option(what: str) -> Callable[[_F], _F]:
+    """The option `-o NAME=VALUE`."""
+    words = f"{what} Repeatable."
+    return click.option("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", callback=_pairs, help=words)
+
+
 FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 BOOTSTRAP: Final = f"{PREFIX}bootstrap.servers"
-option_option: Final = click.option(
-    "-o",
-    "--option",
-    "options",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_pairs,
-    help="An option of the format; with a DDL one of the table's, instead of its own. Repeatable.",
-)
+OF_REGISTRIES: Final = "avro-confluent"
 bootstrap_option: Final = click.option("-b", "--bootstrap", metavar="HOST:PORT,...", help="The brokers to ask.")
 _OPTIONS: Final = (
     click.option("-f", "--format", "format_name", metavar="FORMAT", help="The format of the messages."),
     click.option("-s", "--schema", metavar="COLUMNS", help="The columns: 'id BIGINT, name STRING'."),
-    option_option,
+    option_option("An option of the format; with --ddl one of the table's, instead of its own."),
     click.option("--ddl", type=FILE, help="A file of Flink SQL with the table, instead of format and schema."),
     click.option("--table", metavar="NAME", help="The table, where the DDL creates several."),
 )
@@ -189,3 +187,9 @@ def chosen(
 def with_bootstrap(options: Mapping[str, str], bootstrap: str | None) -> dict[str, str]:
     """The options with the brokers that were named."""
     return dict(options) | ({} if bootstrap is None else {BOOTSTRAP: bootstrap})
+
+
+def registry_options(options: Mapping[str, str], url: str) -> dict[str, str]:
+    """The options of a schema registry: its URL, and what else `avro-confluent.*` says, such as credentials."""
+    prefix = f"{OF_REGISTRIES}."
+    return {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)} | {"url": url}

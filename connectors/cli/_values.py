@@ -8,9 +8,9 @@
 | DECIMAL | a text with all digits of its scale, `"12.50"` |
 | CHAR, VARCHAR, STRING | a text |
 | BINARY, VARBINARY, BYTES | a text in Base64 |
-| DATE | `"2024-02-29"` |
+| DATE | `"2024-02-29"`; outside of the years 1 to 9999 the number of days since 1970 |
 | TIME | `"23:59:59.123"`, without zeros at the end |
-| TIMESTAMP | `"2024-02-29T23:59:59.123"` |
+| TIMESTAMP | `"2024-02-29T23:59:59.123"`; outside of these years the number of microseconds |
 | TIMESTAMP_LTZ | the same in UTC, with `Z` |
 | INTERVAL | whole months, or whole microseconds |
 | ARRAY | an array |
@@ -33,6 +33,7 @@ import itertools
 import json
 import math
 import re
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,6 +55,8 @@ _INTEGER_BITS = {
 }
 _COUNT = FlinkType("INT")
 _UTC = dt.timezone.utc  # noqa: UP017 - of Python 3.11 too
+_USUAL_YEAR = re.compile(r"(?!0000)\d{4}-|\d\d:")
+_COUNTED_BITS = {"DATE": 32, "TIMESTAMP": 64, "TIMESTAMP_LTZ": 64}
 _MOST_DIGITS = 4096
 """Digits of a number that are read: far more than any type holds, and Python refuses to print more than 4300."""
 
@@ -79,13 +82,10 @@ def json_values(array: pa.Array, t: FlinkType) -> list[Any]:
     if t.root in ("FLOAT", "DOUBLE"):
         # Arrow prints the shortest digits of either width
         return [_number(text) for text in array.cast(pa.string()).to_pylist()]
-    if t.root in ("DECIMAL", "DATE"):
-        return _printed(array)
-    if t.root in ("TIME", "TIMESTAMP"):
-        return [None if text is None else _time(text) for text in _printed(array)]
-    if t.root == "TIMESTAMP_LTZ":
-        plain = array.view(pa.int64()).view(pa.timestamp("us"))
-        return [None if text is None else f"{_time(text)}Z" for text in _printed(plain)]
+    if t.root == "DECIMAL":
+        return [None if value is None else format(value, "f") for value in array.to_pylist()]
+    if t.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
+        return _times(array, t)
     if t.root == "INTERVAL DAY TO SECOND":
         array = array.view(pa.int64())
     values: list[Any] = array.to_pylist()
@@ -126,11 +126,18 @@ def _number(text: str | None) -> float | str | None:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
-def _printed(array: pa.Array) -> list[str | None]:
-    if pa.types.is_decimal(array.type):
-        return [None if value is None else format(value, "f") for value in array.to_pylist()]
-    texts: list[str | None] = array.cast(pa.string()).to_pylist()
-    return texts
+def _times(array: pa.Array, t: FlinkType) -> list[Any]:
+    """Days and times as ISO text; those outside of the years 1 to 9999 as numbers."""
+    numbers = array.view(pa.int32() if t.root == "DATE" else pa.int64())
+    if t.root == "TIMESTAMP_LTZ":
+        array = numbers.view(pa.timestamp("us"))  # which prints it in UTC
+    zone = "Z" if t.root == "TIMESTAMP_LTZ" else ""
+    texts: list[Any] = array.cast(pa.string()).to_pylist()
+    found = [None if text is None else f"{_time(text)}{zone}" for text in texts]
+    for place, text in enumerate(texts):
+        if text is not None and not _USUAL_YEAR.match(text):
+            found[place] = numbers[place].as_py()
+    return found
 
 
 def _time(text: str) -> str:
@@ -265,15 +272,19 @@ def _read_text(value: Any, _: FlinkType) -> str:
     return text
 
 
-def _read_float(value: Any, _: FlinkType) -> float:
+def _read_float(value: Any, t: FlinkType) -> float:
     if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | decimal.Decimal):
         raise _NotOfTheType
     try:
-        return float(value)
+        number = float(value)
+        struct.pack("<f" if t.root == "FLOAT" else "<d", number)
     except OverflowError:
         raise _NotOfTheType from None
+    if not math.isfinite(number):
+        raise _NotOfTheType
+    return number
 
 
 def _read_decimal(value: Any, t: FlinkType) -> decimal.Decimal:
@@ -302,7 +313,9 @@ def _of_iso(read: Callable[[str], Any], pattern: str, zoned: bool = False) -> Ca
     """A reader of texts such as `2024-02-29T23:59:59.123`; what lies below a microsecond is refused."""
     shape = re.compile(pattern)
 
-    def value_of(value: Any, _: FlinkType) -> Any:
+    def value_of(value: Any, t: FlinkType) -> Any:
+        if t.root in _COUNTED_BITS and isinstance(value, int) and not isinstance(value, bool):
+            return _counted(value, _COUNTED_BITS[t.root])
         match = shape.fullmatch(_text(value))
         if match is None:
             raise _NotOfTheType
@@ -313,6 +326,12 @@ def _of_iso(read: Callable[[str], Any], pattern: str, zoned: bool = False) -> Ca
         return found.astimezone(_UTC) if zoned else found
 
     return value_of
+
+
+def _counted(value: int, bits: int) -> int:
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise _NotOfTheType
+    return value
 
 
 _DAY, _CLOCK = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(?::\d\d(?:\.\d{1,6}0*)?)?"

@@ -50,7 +50,7 @@ def decode_command(
 
     kvformat decode -f csv -s 'id INT, name STRING' names.csv
 
-    kcat -C -b broker -t orders -J -e | kvformat decode --ddl orders.sql --framing records
+    kcat -C -b broker -t orders -J -e | kvformat decode --ddl orders.sql
     """
     found = chosen(format_name, schema, options, ddl, table, metadata)
     decoder = Decoder(found, stop=errors == "stop")

@@ -20,7 +20,16 @@ import click
 import pyarrow as pa
 
 from kvformat.connectors.cli._output import json_option, show, write_json
-from kvformat.connectors.cli._table import BOOTSTRAP, FILE, bootstrap_option, option_option, read_text, with_bootstrap
+from kvformat.connectors.cli._table import (
+    BOOTSTRAP,
+    FILE,
+    OF_REGISTRIES,
+    bootstrap_option,
+    option_option,
+    read_text,
+    registry_options,
+    with_bootstrap,
+)
 from kvformat.connectors.cli._topics import partitions_of
 from kvformat.connectors.cli.formats import missing_extras
 from kvformat.registry.discovery import get_format
@@ -32,7 +41,6 @@ from kvformat.registry.statements import statements
 _PATIENCE: Final = 60
 """Seconds that another program may take to say its version."""
 _REGISTRY_PATIENCE: Final = "10 s"
-_OF_REGISTRIES: Final = "avro-confluent"
 _UNKNOWN_ID: Final = b"\x00\x7f\xff\xff\xff\x00"
 """A message of a schema that no registry has come to."""
 _JAVAS: Final = (17, 21)
@@ -69,7 +77,9 @@ class Finding:
 @click.command()
 @click.argument("ddl", type=FILE, required=False, metavar="[FILE.sql]")
 @bootstrap_option
-@option_option
+@option_option(
+    "How brokers and --registry are asked, `properties.*` and `avro-confluent.*`; else one of the tables', instead of their own."
+)
 @click.option("--registry", metavar="URL", help="A schema registry to look for.")
 @json_option("A line of JSON for each finding.")
 def doctor_command(
@@ -98,12 +108,13 @@ def _findings(ddl: Path | None, options: Mapping[str, str], registry: str | None
     yield _kernel()
     yield from _extras()
     yield from _spark()
+    if registry is not None:
+        yield _registry(registry_options(options, registry))
+        options = {key: text for key, text in options.items() if not key.startswith(f"{OF_REGISTRIES}.")}
     if ddl is not None:
         yield from _tables(read_text(ddl), options)
     elif BOOTSTRAP in options:
         yield _brokers(options)
-    if registry is not None:
-        yield _registry({"url": registry})
 
 
 # --- the installation --------------------------------------------------------------------------------------
@@ -253,8 +264,8 @@ def _tables(text: str, options: Mapping[str, str]) -> Iterator[Finding]:
 def _registries(options: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
     """The registry's options of each part of a table that has one."""
     for option in ("key.format", "value.format", "format"):
-        if options.get(option) == _OF_REGISTRIES:
-            prefix = f"{option.removesuffix('format')}{_OF_REGISTRIES}."
+        if options.get(option) == OF_REGISTRIES:
+            prefix = f"{option.removesuffix('format')}{OF_REGISTRIES}."
             yield option, {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
 
 
@@ -274,7 +285,7 @@ def _registry(given: Mapping[str, str], of: str = "") -> Finding:
     """Whether a registry answers, with the settings that jobs use: that it does not know an id is an answer."""
     what = f"registry of {of}" if of else "registry"
     try:
-        reader = get_format(_OF_REGISTRIES, {**given, "registry-timeout": _REGISTRY_PATIENCE, "registry-retries": "0"})
+        reader = get_format(OF_REGISTRIES, {**given, "registry-timeout": _REGISTRY_PATIENCE, "registry-retries": "0"})
         reader.decode_batch(pa.array([_UNKNOWN_ID], pa.binary()), "a INT")
     except KvFormatError as error:
         return Finding(

@@ -10,7 +10,7 @@ import click
 
 from kvformat.connectors.cli._framing import FRAMINGS, Batch, read
 from kvformat.connectors.cli._output import json_option, show, write_json
-from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, with_bootstrap
+from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, registry_options, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of, reading
 from kvformat.connectors.cli.decode import files_argument, opened
 
@@ -24,7 +24,7 @@ _MOST = 1000
 @files_argument
 @click.option("--topic", metavar="TOPIC", help="A topic to look at, instead of files.")
 @bootstrap_option
-@option_option
+@option_option("How brokers and registry are asked: `properties.*`, `avro-confluent.*`.")
 @click.option("--registry", metavar="URL", help="The schema registry to ask for schemas that messages name.")
 @click.option("--name", metavar="NAME", help="The name of the table that is proposed. Default: the topic's or file's.")
 @click.option(
@@ -79,7 +79,7 @@ def inspect_command(
         name=name or topic or stem,
         topic=topic,
         bootstrap=bootstrap,
-        registry=registry,
+        registry=None if registry is None else registry_options(options, registry),
     )
     if sql and found.ddl is None:
         raise click.ClickException("there is no table to propose; without --sql the reasons are shown")

@@ -37,7 +37,7 @@ def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
 @click.argument("ddl", type=FILE, metavar="FILE.sql")
 @click.option("--table", metavar="NAME", help="The table, where the file creates several.")
 @bootstrap_option
-@option_option
+@option_option("An option of the table, instead of its own.")
 @click.option(
     "--from",
     "start",

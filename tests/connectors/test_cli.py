@@ -219,13 +219,27 @@ def test_records_of_kcat_are_read_byte_by_byte(ddl: Callable[[str], Path]) -> No
     ]
 
 
+def test_any_timestamp_of_kafka_is_shown(ddl: Callable[[str], Path]) -> None:
+    record = '{"key":"{\\"id\\":1}","value":"{\\"id\\":1}","ts":%d}'
+    given = "\n".join(record % millis for millis in (253_402_300_799_999, -(2**63), 2**63 - 1))
+    rows = lines(run("decode", "--ddl", ddl(_KV), "-m", "timestamp", given=given).stdout)
+    found = [row["row"]["timestamp"] for row in rows]
+    assert found == ["9999-12-31T23:59:59.999Z", -1000 * 2**63, 1000 * (2**63 - 1)]
+
+
 def test_lines_that_are_no_records_are_bad_records(ddl: Callable[[str], Path]) -> None:
     good = b'{"key":"{\\"id\\":1}","value":"{\\"id\\":1}"}'
     bad = [b"nope", b"[]", b"{}", b'{"value":1}', b'{"value_base64":"?"}', b'{"value":"","payload":""}', b"[" * 99999]
+    bad += [
+        b'{"value":"","ts":"x"}',
+        b'{"value":"","headers":["h"]}',
+        b'{"value":"","headers":[1,"x"]}',
+        b'{"value":"","offset":{}}',
+    ]
     result = run("decode", "--ddl", ddl(_KV), given=b"\n".join([good, *bad, good]))
     assert len(lines(result.stdout)) == 2
     told = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
-    assert [(fault["message"], fault["part"]) for fault in told] == [(n, "record") for n in range(2, 9)]
+    assert [(fault["message"], fault["part"]) for fault in told] == [(n, "record") for n in range(2, 13)]
     assert result.exit_code == 1
 
 
@@ -624,6 +638,8 @@ def test_registries_are_asked_with_the_credentials_of_the_table(
         found, status = _findings("--registry", url)
         assert (found["registry"]["status"], status) == ("failed", 1)
         assert "401" in found["registry"]["text"]
+        by_user = ("-o", f"avro-confluent.basic-auth.user-info=alice:{_SECRET}")
+        assert _findings("--registry", url, *by_user)[0]["registry"]["status"] == "ok"
         assert _SECRET not in json.dumps(found)
 
 

@@ -137,7 +137,7 @@ def test_a_sample_of_a_topic_is_sniffed_at(broker: Any, sniffed: list[Any]) -> N
     assert result.exit_code == 0, result.stderr
     values, keys, more = sniffed[0]
     assert (values, keys) == ([b"v%d" % n for n in range(5)], [b"k%d" % n for n in range(5)])
-    assert more == {"name": topic, "topic": topic, "bootstrap": broker.bootstrap, "registry": "http://r"}
+    assert more == {"name": topic, "topic": topic, "bootstrap": broker.bootstrap, "registry": {"url": "http://r"}}
 
 
 def test_brokers_and_topics_are_looked_for(broker: Any, orders: Callable[..., Path]) -> None:

@@ -77,9 +77,7 @@ class Finding:
 @click.command()
 @click.argument("ddl", type=FILE, required=False, metavar="[FILE.sql]")
 @bootstrap_option
-@option_option(
-    "How brokers and --registry are asked, `properties.*` and `avro-confluent.*`; else one of the tables', instead of their own."
-)
+@option_option("How brokers and --registry are asked, `properties.*` and `avro-confluent.*`; else a table's option.")
 @click.option("--registry", metavar="URL", help="A schema registry to look for.")
 @json_option("A line of JSON for each finding.")
 def doctor_command(

@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import warnings
 from typing import Any, Final
 
 import click
@@ -69,6 +70,11 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
@@ -88,6 +94,11 @@ class _Commands(click.Group):
             if not isinstance(error, KvFormatError):
                 raise
             raise _Refused(error, as_json=bool(ctx.meta.get(JSON_ERRORS))) from error
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    """A warning's words, without the line of code that gave it."""
+    click.echo(f"kvformat: warning: {message}", err=True)
 
 
 class _Refused(click.ClickException):

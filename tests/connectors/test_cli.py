@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -516,6 +517,17 @@ def test_tables_are_explained(ddl: Callable[[str], Path], monkeypatch: pytest.Mo
     result = run("explain", file, "--table", "plane")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "plain" in result.stderr
+
+
+def test_warnings_are_words_on_stderr(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def explain(_: KafkaTable) -> str:
+        warnings.simplefilter("always")
+        warnings.warn("mind the gap", UserWarning, stacklevel=1)
+        return "explained"
+
+    monkeypatch.setattr(KafkaTable, "explain", explain, raising=False)
+    result = run("explain", ddl(_KV))
+    assert (result.stdout, result.stderr) == ("explained\n", "kvformat: warning: mind the gap\n")
 
 
 @pytest.mark.parametrize(

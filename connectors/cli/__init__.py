@@ -96,7 +96,7 @@ class _Commands(click.Group):
             raise _Refused(error, as_json=bool(ctx.meta.get(JSON_ERRORS))) from error
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning's words, without the line of code that gave it."""
     click.echo(f"kvformat: warning: {message}", err=True)
 

@@ -1,4 +1,5 @@
-"""What pyproject.toml can't say: the packages behind the folders, the compiled kernel, the .pth file of both wheels.
+"""What pyproject.toml can't say: the packages behind the folders, the compiled kernel, `python -m kvformat`, the
+.pth file of both wheels.
 
 KVFORMAT_COMPILE=1 in the environment makes it an error that the kernel can't be compiled, and uses nothing that was
 compiled before; KVFORMAT_COMPILE=0 leaves the compiling out.
@@ -28,6 +29,9 @@ import kernel_build  # noqa: E402  # builds don't run with the checkout on the p
 FOLDERS = ("registry", "codecs", "connectors")
 PTH = "kvformat.pth"
 START_UP = "import _kvformat_alias; _kvformat_alias.install()\n"
+MAIN = os.path.join("kvformat", "__main__.py")
+MAIN_SOURCE = Path("connectors", "cli", "__main__.py")
+"""What `python -m kvformat` runs; a namespace has no room for files of its own."""
 NAMESPACE = os.path.join("kvformat", "NAMESPACE.txt")
 ABOUT_NAMESPACE = """\
 kvformat is a namespace: other distributions may have packages in this folder. pip looks only at folders that hold
@@ -48,6 +52,7 @@ def editable_tree() -> Path:
     (tree / "kvformat").mkdir(parents=True)
     for folder in FOLDERS:
         (tree / "kvformat" / folder).symlink_to(Path("..", "..", "..", folder), target_is_directory=True)
+    (tree / MAIN).symlink_to(Path("..", "..", "..", MAIN_SOURCE))
     return tree
 
 
@@ -89,7 +94,7 @@ def kernel() -> dict[str, Path]:
 
 
 class BuildPy(build_py):
-    """Adds the .pth to the wheel's root, a file to the namespace, and the kernel's extension modules."""
+    """Adds the .pth to the wheel's root, two files to the namespace, and the kernel's extension modules."""
 
     def run(self) -> None:
         if not self.editable_mode:
@@ -99,6 +104,7 @@ class BuildPy(build_py):
         if not self.editable_mode:
             Path(self.build_lib, PTH).write_text(START_UP, encoding="utf-8")
             Path(self.build_lib, NAMESPACE).write_text(ABOUT_NAMESPACE, encoding="utf-8")
+            shutil.copyfile(ROOT / MAIN_SOURCE, Path(self.build_lib, MAIN))
             for file, target in self.extensions().items():
                 shutil.copyfile(file, target)
 
@@ -113,7 +119,7 @@ class BuildPy(build_py):
             return outputs
         return [
             *outputs,
-            *(os.path.join(self.build_lib, name) for name in (PTH, NAMESPACE)),
+            *(os.path.join(self.build_lib, name) for name in (PTH, NAMESPACE, MAIN)),
             *self.extensions().values(),
         ]
 

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 
 from kvformat.registry.errors import UncompiledKernelWarning
 
-__all__ = ["COMPILED", "KERNEL", "note"]
+__all__ = ["ADVICE", "COMPILED", "KERNEL", "WHY", "note"]
 
 _FOLDER = os.path.dirname(os.path.realpath(__file__))
 _PATIENCE = 5_000
@@ -89,17 +89,18 @@ def _built() -> tuple[dict[str, str], str]:
 
 
 _ASKED = os.environ.get("KVFORMAT_KERNEL", "")
-_compiled, _WHY = _choose(_ASKED)
+_compiled, WHY = _choose(_ASKED)
 COMPILED: Final = _compiled
 """Whether the modules of this package are the compiled ones."""
 KERNEL: Final[Literal["compiled", "python"]] = "compiled" if COMPILED else "python"
 """The same as a word, for users: `kvformat.codecs.KERNEL`."""
-_ADVICE = (
+# WHY says why not, and is empty where that is meant so; ADVICE is what to do.
+ADVICE: Final = (
     "Install a wheel for this platform, or gcc and python3-dev and then kvformat again (docs/install.md). "
     "KVFORMAT_KERNEL=python in the environment says that it is meant so"
 )
 if _ASKED == "compiled" and not COMPILED:
-    raise ImportError(f"KVFORMAT_KERNEL=compiled, but the JSON kernel is not compiled: {_WHY}. {_ADVICE}")
+    raise ImportError(f"KVFORMAT_KERNEL=compiled, but the JSON kernel is not compiled: {WHY}. {ADVICE}")
 
 _read = 0
 
@@ -112,7 +113,7 @@ def note(messages: int) -> None:
     _read += messages
     if _read > _PATIENCE:
         warnings.warn(
-            f"the JSON kernel runs uncompiled, many times slower: {_WHY}. {_ADVICE}",
+            f"the JSON kernel runs uncompiled, many times slower: {WHY}. {ADVICE}",
             UncompiledKernelWarning,
             stacklevel=2,
         )

@@ -100,7 +100,7 @@ def new_environment(tmp_path_factory: pytest.TempPathFactory, dependencies: Path
 
 def copy_sources(folder: Path) -> Path:
     """What a build needs, so that nothing is left in the checkout."""
-    for name in ("registry", "codecs"):
+    for name in ("registry", "codecs", "connectors"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in SOURCES:
         shutil.copy(ROOT / name, folder / name)

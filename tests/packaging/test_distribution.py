@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.packaging.conftest import run
+
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDERS = ("registry", "codecs", "connectors")
 
@@ -34,7 +36,12 @@ def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str])
     modules = {f"kvformat/{path.relative_to(ROOT)}" for top in _FOLDERS for path in (ROOT / top).rglob("*.py")}
     packed = {name for name in contents if ".dist-info/" not in name}
     typed = {f"kvformat/{top}/py.typed" for top in _FOLDERS}
-    assert packed == modules | typed | {"_kvformat_alias.py", "kvformat.pth", "kvformat/NAMESPACE.txt"}
+    assert packed == modules | typed | {
+        "_kvformat_alias.py",
+        "kvformat.pth",
+        "kvformat/NAMESPACE.txt",
+        "kvformat/__main__.py",
+    }
     assert "kvformat/__init__.py" not in packed, "a namespace has no __init__, so that more packages can join it"
 
 
@@ -44,7 +51,7 @@ def test_the_metadata_says_what_users_rely_on(contents: dict[str, str]) -> None:
     assert about["License-Expression"] == "Apache-2.0"
     assert about["Requires-Python"] == ">=3.11"
     plain = [line for line in about.get_all("Requires-Dist", []) if "extra ==" not in line]
-    assert sorted(re.split(r"[<>=~!]", line)[0] for line in plain) == ["numpy", "pyarrow", "regex"]
+    assert sorted(re.split(r"[<>=~!]", line)[0] for line in plain) == ["click", "numpy", "pyarrow", "regex"]
     assert any(re.match(r"pyspark\b.*extra == .spark.", line) for line in about.get_all("Requires-Dist", []))
     (licence,) = (text for name, text in contents.items() if name.endswith("/LICENSE"))
     assert "Apache License" in licence
@@ -91,6 +98,22 @@ except ModuleNotFoundError as error:
 """
 
 
+def test_the_command_line_is_a_script_and_a_module(installed) -> None:
+    for arguments in ((installed.executable, "-m", "kvformat"), (installed.folder / "bin" / "kvformat",)):
+        told = run([*arguments, "formats", "--json"], cwd=installed.folder)
+        assert '"name": "debezium-json"' in told
+        assert run([*arguments, "--version"], cwd=installed.folder).startswith("kvformat ")
+
+
+def test_help_loads_no_arrow_and_no_spark(with_wheel) -> None:
+    script = "import sys; from kvformat.connectors.cli import main; sys.argv[1:] = ['--help']\ntry: main()\n"
+    told = with_wheel.python("-c", f"{script}finally: print(*sys.modules)")
+    assert "Commands:" in told
+    loaded = {name.split(".")[0] for name in told.splitlines()[-1].split()}
+    assert "click" in loaded
+    assert not loaded & {"pyspark", "pyarrow", "numpy", "confluent_kafka"}
+
+
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_uninstalling_leaves_nothing(kind: str, new_environment, wheel: Path, source: Path) -> None:
     environment = new_environment(f"uninstalled_{kind}")
@@ -114,8 +137,8 @@ def test_uninstalling_leaves_the_packages_of_others(new_environment, wheel: Path
 
 
 def test_import_loads_neither_pyspark_nor_any_format_library(with_wheel) -> None:
-    heavy = {"pyspark", "pandas", "fastavro", "avro", "confluent_kafka", "orjson", "msgspec"}
-    script = "import sys, kvformat.registry; print(*sys.modules)"
+    heavy = {"pyspark", "pandas", "fastavro", "avro", "click", "confluent_kafka", "orjson", "msgspec"}
+    script = "import sys, kvformat.registry, kvformat.codecs; print(*sys.modules)"
     loaded = {name.split(".")[0] for name in with_wheel.python("-c", script).split()}
     assert "kvformat" in loaded
     assert not loaded & heavy

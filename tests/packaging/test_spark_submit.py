@@ -72,6 +72,10 @@ def test_the_kernel_of_a_zip_is_the_source(bare, archive: Path) -> None:
     assert bare.python("-c", script).strip() == "python"
 
 
+def test_the_command_line_runs_from_a_zip(bare, archive: Path) -> None:
+    assert '"name": "debezium-json"' in bare.python("-m", "kvformat", "formats", "--json", PYTHONPATH=str(archive))
+
+
 def test_the_zip_is_reproducible(archive: Path, tmp_path: Path) -> None:
     assert write_zip(tmp_path / "second" / "kvformat.zip").read_bytes() == archive.read_bytes()
 

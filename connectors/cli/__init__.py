@@ -1,0 +1,134 @@
+"""The command line: `kvformat COMMAND`, or `python -m kvformat COMMAND`.
+
+    formats.py      formats, options: what there is
+    explain.py      explain: what the tables of a file are
+    decode.py       decode: messages to rows     }  _table.py (a format, or a table of a DDL), _framing.py (messages
+    encode.py       encode: rows to messages     }  in streams), _values.py (values in JSON), _decoding.py, _output.py
+    tail.py         tail: a topic as it grows    }
+    inspect.py      inspect: what is in bytes, or in a topic
+    doctor.py       doctor: what is missing here
+
+A command's module is imported when the command is called, so that help comes at once.
+Exit status: 0; 1 where records are bad or a check failed; 2 where the command can't be run as it is given.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import warnings
+from typing import Any, Final
+
+import click
+
+__all__ = ["main"]
+
+COMMANDS: Final = {
+    "formats": "List the formats that are installed.",
+    "options": "List the options of a format or a connector.",
+    "explain": "Say what the tables of a DDL are, and what Spark is asked for.",
+    "decode": "Turn messages into rows, as lines of JSON.",
+    "encode": "Turn rows, lines of JSON, into messages.",
+    "inspect": "Guess what is in a file or a topic.",
+    "tail": "Show a topic's rows as they arrive, without Spark.",
+    "doctor": "Check the installation, the broker and the registry.",
+}
+_MODULES: Final = {"options": "formats"}
+"""Where a command is, if not in the module of its name."""
+JSON_ERRORS: Final = f"{__name__}.json"
+"""In a context's `meta`: errors are JSON."""
+
+
+class _Commands(click.Group):
+    """The commands, each imported when it is called; turns the library's errors into messages."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"{__name__}.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from kvformat.registry.errors import did_you_mean
+
+            raise click.UsageError(
+                f"there is no command {args[0]!r}.{did_you_mean(args[0], COMMANDS)} Commands: {', '.join(COMMANDS)}",
+                ctx,
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            from kvformat.registry.options import without_userinfo_in
+
+            # an argument that is repeated may be an URL with a password
+            vars(error)["message"] = without_userinfo_in(error.message)
+            raise
+        except KeyboardInterrupt:
+            ctx.exit(130)
+        except Exception as error:
+            from kvformat.connectors.cli._output import ClosedPipe
+            from kvformat.registry.errors import KvFormatError
+
+            if isinstance(error, ClosedPipe):
+                ctx.exit(0)
+            if not isinstance(error, KvFormatError):
+                raise
+            raise _Refused(error, as_json=bool(ctx.meta.get(JSON_ERRORS))) from error
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning's words, without the line of code that gave it."""
+    click.echo(f"kvformat: warning: {message}", err=True)
+
+
+class _Refused(click.ClickException):
+    """An error of the library as a message."""
+
+    exit_code = 2
+
+    def __init__(self, error: Exception, *, as_json: bool) -> None:
+        super().__init__(str(error))
+        self._error, self._as_json = error, as_json
+
+    def show(self, file: Any = None) -> None:
+        if not self._as_json:
+            return super().show(file)
+        parts = {name: getattr(self._error, name, None) for name in ("format", "option", "field")}
+        told = {"error": self.message, "type": type(self._error).__name__}
+        told |= {name: part for name, part in parts.items() if part is not None}
+        click.echo(json.dumps(told), err=True)
+        return None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="kvformat", message="%(prog)s %(version)s")
+def _group() -> None:
+    """Flink's Kafka formats on the command line: what messages hold, what tables are, what is missing.
+
+    Nothing here starts Spark.
+    """
+
+
+def main() -> None:
+    """Run the command that the process was started with, and end the process."""
+    _group(prog_name="kvformat", color=False if os.environ.get("NO_COLOR") else None)

@@ -1,0 +1,175 @@
+"""Records of topics as they are, read without Spark and without a group's leave: nothing is committed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kvformat.connectors import brokers
+from kvformat.connectors.cli._framing import Batch
+from kvformat.connectors.cli._output import note
+from kvformat.connectors.properties import PREFIX
+from kvformat.registry.errors import OptionError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+_AT_ONCE: Final = 500
+"""Records of a batch."""
+_PATIENCE: Final = 0.2
+"""Seconds until a batch that is not full is taken as it is."""
+_TIMESTAMP_TYPES: Final = {1: "CreateTime", 2: "LogAppendTime"}  # by librdkafka's numbers
+_GROUP: Final = "kvformat-tail"
+
+
+def partitions_of(
+    options: Mapping[str, str], topics: Sequence[str] | None, pattern: str | None
+) -> dict[str, list[int]]:
+    """The partitions of the topics, or of those whose whole name a Java pattern matches.
+
+    Raises `OptionError` where there is no such topic, `BrokerError` where nobody answers.
+    """
+    client = brokers.admin(options)
+    with brokers.asking(client, options, "the topics"):
+        there = client.list_topics(timeout=brokers.TIMEOUT).topics
+    wanted = list(topics or ())
+    if pattern is not None:
+        from kvformat.codecs._java_regex import RegexError, compile_java
+
+        try:
+            compiled = compile_java(pattern)
+        except RegexError as cause:
+            raise OptionError(f"'topic-pattern' is no regular expression: {cause}", option="topic-pattern") from None
+        wanted = sorted(name for name in there if compiled.matches(name))
+        if not wanted:
+            raise OptionError(f"no topic matches 'topic-pattern' = '{pattern}'", option="topic-pattern")
+    for name in wanted:
+        if name not in there:
+            shown = [known for known in there if not known.startswith("__")]
+            raise OptionError(
+                f"there is no topic {name!r}.{did_you_mean(name, shown)} Topics: {listed(shown)}", option="topic"
+            )
+    return {name: sorted(there[name].partitions) for name in wanted}
+
+
+class Topics:
+    """The records of some partitions, from a place on, batch by batch.
+
+    start: "earliest", "latest", or milliseconds since 1970, from which on the records of each partition are read.
+    say: what is done with words about brokers that can't be reached, after which they are asked again.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        partitions: Mapping[str, Sequence[int]],
+        start: str | int,
+        say: Callable[[str], None],
+    ) -> None:
+        from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
+        self._options, self._tell, self._said = options, say, set[int]()
+        self._all = [(topic, partition) for topic, numbers in partitions.items() for partition in numbers]
+        self._ended: set[tuple[str | None, int | None]] = set()
+        self._count = 0
+        self._consumer = self._new_consumer()
+        with brokers.asking(self._consumer, options, "offsets"):
+            if isinstance(start, int):
+                asked = [TopicPartition(topic, partition, start) for topic, partition in self._all]
+                places = self._consumer.offsets_for_times(asked, timeout=brokers.TIMEOUT)
+            else:
+                place = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
+                places = [TopicPartition(topic, partition, place) for topic, partition in self._all]
+            self._consumer.assign(places)
+
+    def _new_consumer(self) -> Consumer:
+        from confluent_kafka import Consumer
+
+        settings = brokers.client_settings(self._options) | {
+            "group.id": self._options.get(f"{PREFIX}group.id", _GROUP),  # rights may go by group
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            # the default of Java's client, and so of Flink and Spark
+            "isolation.level": self._options.get(f"{PREFIX}isolation.level", "read_uncommitted"),
+            "log_level": 0,
+            "error_cb": self._say,
+        }
+        return Consumer(settings)
+
+    def _say(self, error: Any) -> None:
+        """Tell once what the client can't do, until it can again; it goes on trying."""
+        if error.code() not in self._said:
+            self._said.add(error.code())
+            self._tell(error.str())
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every partition has been read to the end that it had when that was last looked at."""
+        return len(self._ended) == len(self._all)
+
+    def batches(self, *, most: int | None = None, until_end: bool = False) -> Iterator[Batch]:
+        """The records, at most so many; an empty batch where there are none for a moment."""
+        while (most is None or self._count < most) and not (until_end and self.at_end):
+            wanted = _AT_ONCE if most is None else min(_AT_ONCE, most - self._count)
+            messages = []
+            with brokers.asking(self._consumer, self._options, "records"):
+                for message in self._consumer.consume(wanted, timeout=_PATIENCE):
+                    if self._is_record(message):
+                        messages.append(message)
+            first = self._count + 1
+            self._count += len(messages)
+            yield Batch(
+                first,
+                [message.value() for message in messages],
+                [message.key() for message in messages],
+                [_about(message) for message in messages],
+            )
+
+    def _is_record(self, message: Message) -> bool:
+        from confluent_kafka import KafkaError, KafkaException
+
+        error, place = message.error(), (message.topic(), message.partition())
+        if error is None:
+            self._ended.discard(place)
+            self._said.clear()
+            return True
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        self._ended.add(place)
+        return False
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        self._consumer.close()
+
+
+@contextlib.contextmanager
+def reading(
+    options: Mapping[str, str],
+    partitions: Mapping[str, Sequence[int]],
+    start: str | int,
+    say: Callable[[str], None] = note,
+) -> Iterator[Topics]:
+    """`Topics` that are closed at the end."""
+    topics = Topics(options, partitions, start, say)
+    try:
+        yield topics
+    finally:
+        topics.close()
+
+
+def _about(message: Message) -> dict[str, Any]:
+    kind, millis = message.timestamp()
+    about: dict[str, Any] = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
+    about["timestamp-type"] = _TIMESTAMP_TYPES.get(kind, "NoTimestampType")
+    if kind in _TIMESTAMP_TYPES:
+        about["timestamp"] = millis
+    epoch = message.leader_epoch()
+    if epoch is not None and epoch >= 0:
+        about["leader-epoch"] = epoch
+    # a record without headers has none, as in Flink: an empty map
+    about["headers"] = list(message.headers() or [])
+    return about

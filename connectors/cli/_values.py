@@ -1,0 +1,354 @@
+"""Values of Flink's types as JSON, both ways, without loss.
+
+| type | in JSON |
+| --- | --- |
+| BOOLEAN | `true`, `false` |
+| TINYINT, SMALLINT, INT, BIGINT | a number with all its digits |
+| FLOAT, DOUBLE | the shortest number that is read as the same value; `"NaN"`, `"Infinity"`, `"-Infinity"` |
+| DECIMAL | a text with all digits of its scale, `"12.50"` |
+| CHAR, VARCHAR, STRING | a text |
+| BINARY, VARBINARY, BYTES | a text in Base64 |
+| DATE | `"2024-02-29"`; outside of the years 1 to 9999 the number of days since 1970 |
+| TIME | `"23:59:59.123"`, without zeros at the end |
+| TIMESTAMP | `"2024-02-29T23:59:59.123"`; outside of these years the number of microseconds |
+| TIMESTAMP_LTZ | the same in UTC, with `Z` |
+| INTERVAL | whole months, or whole microseconds |
+| ARRAY | an array |
+| MAP | an object, if its keys are texts; else, or with a key that is NULL, an array of `[key, value]` |
+| MULTISET | as a MAP of each element to its count |
+| ROW | an object |
+| NULL of any type | `null` |
+
+What is read may also be a number for a DECIMAL, an array of `[key, value]` for any MAP, and may lack fields of a ROW,
+which are NULL then.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import decimal
+import itertools
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.errors import did_you_mean, listed
+from kvformat.registry.types import FlinkField, FlinkType
+
+_TEXTS = ("CHAR", "VARCHAR")
+_BYTES = ("BINARY", "VARBINARY")
+_INTEGER_BITS = {
+    "TINYINT": 8,
+    "SMALLINT": 16,
+    "INT": 32,
+    "BIGINT": 64,
+    "INTERVAL YEAR TO MONTH": 32,
+    "INTERVAL DAY TO SECOND": 64,
+}
+_COUNT = FlinkType("INT")
+_UTC = dt.timezone.utc  # noqa: UP017 - of Python 3.11 too
+_USUAL_YEAR = re.compile(r"(?!0000)\d{4}-|\d\d:")
+_COUNTED_BITS = {"DATE": 32, "TIMESTAMP": 64, "TIMESTAMP_LTZ": 64}
+_MOST_DIGITS = 4096
+"""Digits of a number that are read: far more than any type holds, and Python refuses to print more than 4300."""
+
+
+# --- from Arrow ------------------------------------------------------------------------------------------------
+
+
+def json_values(array: pa.Array, t: FlinkType) -> list[Any]:
+    """The values of an array of this type, as `json.dumps` takes them."""
+    if t.root == "ROW":
+        children = [json_values(child, f.type) for child, f in zip(array.flatten(), t.fields, strict=True)]
+        names = [field.name for field in t.fields]
+        rows = zip(*children, strict=True) if children else iter([()] * len(array))
+        return _where_valid(array, [dict(zip(names, row, strict=True)) for row in rows])
+    if t.root == "ARRAY":
+        return _lists(array, json_values(array.values, t.fields[0].type))
+    if t.root in ("MAP", "MULTISET"):
+        key, value = _entry_types(t)
+        entries = list(zip(json_values(array.keys, key), json_values(array.items, value), strict=True))
+        return [_map(some, key) for some in _lists(array, entries)]
+    if t.root in _BYTES:
+        return [None if data is None else base64.b64encode(data).decode("ascii") for data in array.to_pylist()]
+    if t.root in ("FLOAT", "DOUBLE"):
+        # Arrow prints the shortest digits of either width
+        return [_number(text) for text in array.cast(pa.string()).to_pylist()]
+    if t.root == "DECIMAL":
+        return [None if value is None else format(value, "f") for value in array.to_pylist()]
+    if t.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
+        return _times(array, t)
+    if t.root == "INTERVAL DAY TO SECOND":
+        array = array.view(pa.int64())
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _where_valid(array: pa.Array, values: list[Any]) -> list[Any]:
+    if not array.null_count:
+        return values
+    return [value if valid else None for value, valid in zip(values, array.is_valid().to_pylist(), strict=True)]
+
+
+def _lists(array: pa.Array, values: Sequence[Any]) -> list[Any]:
+    """The lists of an array, whose elements are pieces of `values`."""
+    ends = array.offsets.to_pylist()
+    return _where_valid(array, [list(values[a:b]) for a, b in itertools.pairwise(ends)])
+
+
+def _map(entries: list[tuple[Any, Any]] | None, key: FlinkType) -> Any:
+    if entries is None:
+        return None
+    keys = [name for name, _ in entries]
+    if key.root in _TEXTS and None not in keys and len(set(keys)) == len(keys):
+        return dict(entries)
+    return [list(entry) for entry in entries]
+
+
+def _entry_types(t: FlinkType) -> tuple[FlinkType, FlinkType]:
+    return t.fields[0].type, (t.fields[1].type if t.root == "MAP" else _COUNT)
+
+
+def _number(text: str | None) -> float | str | None:
+    if text is None:
+        return None
+    number = float(text)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _times(array: pa.Array, t: FlinkType) -> list[Any]:
+    """Days and times as ISO text; those outside of the years 1 to 9999 as numbers."""
+    numbers = array.view(pa.int32() if t.root == "DATE" else pa.int64())
+    if t.root == "TIMESTAMP_LTZ":
+        array = numbers.view(pa.timestamp("us"))  # which prints it in UTC
+    zone = "Z" if t.root == "TIMESTAMP_LTZ" else ""
+    texts: list[Any] = array.cast(pa.string()).to_pylist()
+    found = [None if text is None else f"{_time(text)}{zone}" for text in texts]
+    for place, text in enumerate(texts):
+        if text is not None and not _USUAL_YEAR.match(text):
+            found[place] = numbers[place].as_py()
+    return found
+
+
+def _time(text: str) -> str:
+    """`2024-02-29 12:00:00.500000` as `2024-02-29T12:00:00.5`."""
+    head, dot, fraction = text.partition(".")
+    fraction = fraction.rstrip("0")
+    return head.replace(" ", "T") + (f"{dot}{fraction}" if fraction else "")
+
+
+# --- to Arrow ----------------------------------------------------------------------------------------------
+
+
+class ValueRefused(ValueError):
+    """A value in JSON is none of its type; `code` says what kind of fault it is, the text names the field."""
+
+    def __init__(self, code: ErrorCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def read_json(line: bytes) -> Any:
+    """A value of JSON, numbers with all their digits; raises `ValueRefused`."""
+    try:
+        return json.loads(line, parse_float=_decimal, parse_int=_integer, parse_constant=str)
+    except (ValueError, RecursionError) as cause:
+        raise ValueRefused(ErrorCode.MALFORMED, f"the line is no JSON: {cause}") from None
+
+
+def _decimal(text: str) -> decimal.Decimal:
+    return decimal.Decimal(_bounded(text))
+
+
+def _integer(text: str) -> int:
+    return int(_bounded(text))
+
+
+def _bounded(text: str) -> str:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number has more than {_MOST_DIGITS} digits")
+    return text
+
+
+def python_value(value: Any, t: FlinkType, path: str = "") -> Any:
+    """What `pyarrow.array` takes for a value of JSON; raises `ValueRefused`."""
+    if value is None:
+        return None
+    if t.root == "ROW":
+        return _row(value, t.fields, path)
+    if t.root == "ARRAY":
+        if not isinstance(value, list):
+            raise _wrong(value, t, path, "an array")
+        return [python_value(v, t.fields[0].type, f"{path}[{i}]") for i, v in enumerate(value)]
+    if t.root in ("MAP", "MULTISET"):
+        return _entries(value, t, path)
+    if t.root in _INTEGER_BITS:
+        return _whole(value, t, path)
+    expected, read = _SCALARS[t.root]
+    try:
+        return read(value, t)
+    except _NotOfTheType:
+        raise _wrong(value, t, path, expected) from None
+
+
+def _row(value: Any, fields: Sequence[FlinkField], path: str) -> dict[str, Any]:
+    names = [field.name for field in fields]
+    if not isinstance(value, dict):
+        what = f"field '{path}'" if path else "the line"
+        raise ValueRefused(ErrorCode.WRONG_TYPE, f"{what} must be an object with members of {listed(names)}")
+    unknown = next((name for name in value if name not in names), None)
+    if unknown is not None:
+        where = f" in field '{path}'" if path else ""
+        raise ValueRefused(
+            ErrorCode.UNEXPECTED_FIELD,
+            f"there is no column {unknown!r}{where}.{did_you_mean(unknown, names)} Columns: {listed(names)}",
+        )
+    return {f.name: python_value(value.get(f.name), f.type, f"{path}.{f.name}" if path else f.name) for f in fields}
+
+
+def _entries(value: Any, t: FlinkType, path: str) -> list[tuple[Any, Any]]:
+    key, item = _entry_types(t)
+    pairs: list[Any] = list(value.items()) if isinstance(value, dict) and key.root in _TEXTS else value
+    if not isinstance(pairs, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise _wrong(value, t, path, "an array of [key, value]" + (", or an object" if key.root in _TEXTS else ""))
+    found = []
+    for name, part in pairs:
+        if name is None:
+            raise ValueRefused(ErrorCode.NULL_VALUE, f"field '{path}': a key of a {t.root} is null")
+        found.append((python_value(name, key, f"{path}.key"), python_value(part, item, f"{path}[{name!r}]")))
+    return found
+
+
+def _whole(value: Any, t: FlinkType, path: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(value, t, path, "a whole number")
+    bits = _INTEGER_BITS[t.root]
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise ValueRefused(ErrorCode.OUT_OF_RANGE, f"field '{path}': {_short(value)} is beyond the range of {t}")
+    return value
+
+
+def _wrong(value: Any, t: FlinkType, path: str, expected: str) -> ValueRefused:
+    return ValueRefused(ErrorCode.WRONG_TYPE, f"field '{path}': {t} is written as {expected}, not as {_short(value)}")
+
+
+def _short(value: Any) -> str:
+    text = str(value) if isinstance(value, decimal.Decimal) else json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+class _NotOfTheType(Exception):
+    pass
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _NotOfTheType
+    return value
+
+
+def _read_boolean(value: Any, _: FlinkType) -> bool:
+    if not isinstance(value, bool):
+        raise _NotOfTheType
+    return value
+
+
+def _read_text(value: Any, _: FlinkType) -> str:
+    text = _text(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _NotOfTheType from None
+    return text
+
+
+def _read_float(value: Any, t: FlinkType) -> float:
+    if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | decimal.Decimal):
+        raise _NotOfTheType
+    try:
+        number = float(value)
+        struct.pack("<f" if t.root == "FLOAT" else "<d", number)
+    except OverflowError:
+        raise _NotOfTheType from None
+    if not math.isfinite(number):
+        raise _NotOfTheType
+    return number
+
+
+def _read_decimal(value: Any, t: FlinkType) -> decimal.Decimal:
+    if isinstance(value, bool) or not isinstance(value, str | int | decimal.Decimal):
+        raise _NotOfTheType
+    assert t.precision is not None
+    assert t.scale is not None
+    exact = decimal.Context(prec=t.precision, traps=[decimal.InvalidOperation, decimal.Inexact])
+    try:
+        found = decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-t.scale), context=exact)
+    except decimal.DecimalException:
+        raise _NotOfTheType from None
+    if not found.is_finite():
+        raise _NotOfTheType
+    return found
+
+
+def _read_bytes(value: Any, _: FlinkType) -> bytes:
+    try:
+        return base64.b64decode(_text(value), validate=True)
+    except (binascii.Error, ValueError):
+        raise _NotOfTheType from None
+
+
+def _of_iso(read: Callable[[str], Any], pattern: str, zoned: bool = False) -> Callable[[Any, FlinkType], Any]:
+    """A reader of texts such as `2024-02-29T23:59:59.123`; what lies below a microsecond is refused."""
+    shape = re.compile(pattern)
+
+    def value_of(value: Any, t: FlinkType) -> Any:
+        if t.root in _COUNTED_BITS and isinstance(value, int) and not isinstance(value, bool):
+            return _counted(value, _COUNTED_BITS[t.root])
+        match = shape.fullmatch(_text(value))
+        if match is None:
+            raise _NotOfTheType
+        try:
+            found = read(match[0])
+        except ValueError:
+            raise _NotOfTheType from None
+        return found.astimezone(_UTC) if zoned else found
+
+    return value_of
+
+
+def _counted(value: int, bits: int) -> int:
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise _NotOfTheType
+    return value
+
+
+_DAY, _CLOCK = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(?::\d\d(?:\.\d{1,6}0*)?)?"
+_SCALARS: dict[str, tuple[str, Callable[[Any, FlinkType], Any]]] = {
+    "BOOLEAN": ("true or false", _read_boolean),
+    **dict.fromkeys(_TEXTS, ("a text", _read_text)),
+    **dict.fromkeys(_BYTES, ("a text in Base64", _read_bytes)),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), ('a number, "NaN", "Infinity" or "-Infinity"', _read_float)),
+    "DECIMAL": ("a text or number that has room in it", _read_decimal),
+    "DATE": ('a text such as "2024-02-29"', _of_iso(dt.date.fromisoformat, _DAY)),
+    "TIME": ('a text such as "23:59:59.123"', _of_iso(dt.time.fromisoformat, _CLOCK)),
+    "TIMESTAMP": (
+        'a text such as "2024-02-29T23:59:59.123"',
+        _of_iso(dt.datetime.fromisoformat, f"{_DAY}[T ]{_CLOCK}"),
+    ),
+    "TIMESTAMP_LTZ": (
+        'a text such as "2024-02-29T23:59:59.123Z"',
+        _of_iso(dt.datetime.fromisoformat, rf"{_DAY}[T ]{_CLOCK}(?:Z|[+-]\d\d:\d\d)", zoned=True),
+    ),
+}

@@ -1,0 +1,79 @@
+"""`kvformat decode`: messages to rows, as lines of JSON."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+import click
+
+from kvformat.connectors.cli._decoding import Decoder
+from kvformat.connectors.cli._framing import FRAMINGS, read
+from kvformat.connectors.cli._output import ClosedPipe, json_option, note, tell
+from kvformat.connectors.cli._table import chosen, framing_option, table_options
+
+files_argument = click.argument(
+    "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="[FILE|-]..."
+)
+
+
+@click.command()
+@files_argument
+@table_options
+@click.option("-m", "--metadata", multiple=True, metavar="KEY", help="A metadata key, as a column. Repeatable.")
+@framing_option
+@click.option(
+    "--errors",
+    type=click.Choice(("report", "stop")),
+    default="report",
+    help="Whether to go on after a bad message. Default: report.",
+)
+@json_option("Also the counts at the end as JSON, on stderr.")
+def decode_command(
+    files: tuple[str, ...],
+    format_name: str | None,
+    schema: str | None,
+    options: Mapping[str, str],
+    ddl: Path | None,
+    table: str | None,
+    metadata: tuple[str, ...],
+    framing: str | None,
+    errors: str,
+    as_json: bool,
+) -> None:
+    """Turn messages into rows: lines of JSON on stdout, bad messages as JSON on stderr.
+
+    A row is an object of its columns. Where rows have kinds it is {"row_kind": "+U", "row": {...}}.
+    The exit status is 1 where messages are bad, 2 where the command can't be run as it is given.
+
+    kvformat decode -f csv -s 'id INT, name STRING' names.csv
+
+    kcat -C -b broker -t orders -J -e | kvformat decode --ddl orders.sql
+    """
+    found = chosen(format_name, schema, options, ddl, table, metadata)
+    decoder = Decoder(found, stop=errors == "stop")
+    if found.left_out:
+        note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
+    how = framing or found.framing
+    with contextlib.suppress(ClosedPipe):
+        all(map(decoder.batch, read(opened(files), how)))
+    counts = decoder.counts
+    if as_json:
+        tell(counts)
+    elif counts["bad"] or counts["skipped"]:
+        note(
+            f"{counts['messages']} messages, {counts['rows']} rows, {counts['bad']} bad, "
+            f"{counts['skipped']} without a row (null, or passed over by the format)"
+        )
+    if framing is None and decoder.is_framed_otherwise:
+        note(f"messages were taken to be {how}: is another --framing meant, one of {', '.join(FRAMINGS)}?")
+    raise SystemExit(1 if counts["bad"] else 0)
+
+
+def opened(files: tuple[str, ...]) -> Iterator[IO[bytes]]:
+    """The files one after the other, stdin where there are none or one is `-`."""
+    for name in files or ("-",):
+        with click.open_file(name, "rb") as file:
+            yield file

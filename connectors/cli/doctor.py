@@ -1,0 +1,293 @@
+"""`kvformat doctor`: what is here, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import click
+import pyarrow as pa
+
+from kvformat.connectors.cli._output import json_option, show, write_json
+from kvformat.connectors.cli._table import (
+    BOOTSTRAP,
+    FILE,
+    OF_REGISTRIES,
+    bootstrap_option,
+    option_option,
+    read_text,
+    registry_options,
+    with_bootstrap,
+)
+from kvformat.connectors.cli._topics import partitions_of
+from kvformat.connectors.cli.formats import missing_extras
+from kvformat.registry.discovery import get_format
+from kvformat.registry.errors import KvFormatError
+from kvformat.registry.key_value import KeyValueFormat
+from kvformat.registry.options import without_userinfo, without_userinfo_in
+from kvformat.registry.statements import statements
+
+_PATIENCE: Final = 60
+"""Seconds that another program may take to say its version."""
+_REGISTRY_PATIENCE: Final = "10 s"
+_UNKNOWN_ID: Final = b"\x00\x7f\xff\xff\xff\x00"
+"""A message of a schema that no registry has come to."""
+_JAVAS: Final = (17, 21)
+"""What Spark 4 runs on."""
+_PACKAGES: Final = {
+    "Spark's Kafka source and sink": ("spark-sql-kafka-0-10_2.13", "tables on Kafka can't be read or written"),
+    "Spark's Avro functions": ("spark-avro_2.13", "avro is written by the Arrow engine, which takes longer"),
+}
+_EXTRAS: Final = {
+    "confluent": ("confluent_kafka", "avro-confluent can't ask a schema registry"),
+    "kafka": ("confluent_kafka", "brokers can't be asked: for topics, records and offsets of groups"),
+    "state": ("google.protobuf", "normalize_changes can't be used on streams"),
+}
+"""Of each extra a module, and what is not possible without it."""
+_ASKS_WORKER: Final = (
+    "import sys; from kvformat.codecs import KERNEL; import pyarrow; "
+    "print('%d.%d.%d' % sys.version_info[:3], KERNEL, pyarrow.__version__)"
+)
+_COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
+
+Status = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; `advice` is what to do, empty where all is well."""
+
+    status: Status
+    what: str
+    text: str
+    advice: str = ""
+
+
+@click.command()
+@click.argument("ddl", type=FILE, required=False, metavar="[FILE.sql]")
+@bootstrap_option
+@option_option("How brokers and --registry are asked, `properties.*` and `avro-confluent.*`; else a table's option.")
+@click.option("--registry", metavar="URL", help="A schema registry to look for.")
+@json_option("A line of JSON for each finding.")
+def doctor_command(
+    ddl: Path | None, bootstrap: str | None, options: Mapping[str, str], registry: str | None, as_json: bool
+) -> None:
+    """Check what jobs need: Python, Java, Spark and its packages, the compiled kernel, brokers, topics, registries.
+
+    With a DDL the brokers, topics and registries of its tables are asked, with its settings. Spark is not started, and
+    what only a cluster knows is not seen. The exit status is 1 if something failed. Secrets are not shown.
+    """
+    failed = False
+    for finding in _findings(ddl, with_bootstrap(options, bootstrap), registry):
+        failed = failed or finding.status == "failed"
+        if as_json:
+            write_json([asdict(finding)])
+        else:
+            mark = click.style(f"{finding.status:<8}", fg=_COLOURS[finding.status])
+            show(
+                f"{mark} {finding.what}: {finding.text}" + (f"\n         -> {finding.advice}" if finding.advice else "")
+            )
+    raise SystemExit(1 if failed else 0)
+
+
+def _findings(ddl: Path | None, options: Mapping[str, str], registry: str | None) -> Iterator[Finding]:
+    yield Finding("ok", "Python", f"{platform.python_version()}, {sys.executable}")
+    yield _kernel()
+    yield from _extras()
+    yield from _spark()
+    if registry is not None:
+        yield _registry(registry_options(options, registry))
+        options = {key: text for key, text in options.items() if not key.startswith(f"{OF_REGISTRIES}.")}
+    if ddl is not None:
+        yield from _tables(read_text(ddl), options)
+    elif BOOTSTRAP in options:
+        yield _brokers(options)
+
+
+# --- the installation --------------------------------------------------------------------------------------
+
+
+def _kernel() -> Finding:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what an import warns of is in the finding
+        from kvformat.codecs import _kernel
+    if _kernel.COMPILED:
+        return Finding("ok", "JSON kernel", "compiled")
+    why = _kernel.WHY or "KVFORMAT_KERNEL=python"
+    return Finding("warning", "JSON kernel", f"runs as Python, many times slower: {why}", _kernel.ADVICE)
+
+
+def _extras() -> Iterator[Finding]:
+    missing = missing_extras(importlib.metadata.distribution("kvformat"))
+    for extra, (module, use) in _EXTRAS.items():
+        if extra in missing or not _is_there(module):
+            advice = f"pip install 'kvformat[{extra}]'"
+            yield Finding("warning", f"extra {extra}", f"is not installed; {use}", advice)
+        else:
+            yield Finding("ok", f"extra {extra}", "installed")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even what it is a part of
+        return False
+
+
+# --- Spark -------------------------------------------------------------------------------------------------
+
+
+def _spark() -> Iterator[Finding]:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        yield Finding(
+            "warning", "PySpark", "is not installed: only Arrow's side works", "pip install 'kvformat[spark]'"
+        )
+        return
+    home = Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent)
+    version = _spark_version(Path(spec.origin))
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if (4, 1) <= numbers < (5,):
+        yield Finding("ok", "PySpark", f"{version}, {home}")
+    else:
+        yield Finding("failed", "PySpark", f"{version}, {home}", "kvformat needs PySpark 4.1 or newer, below 5")
+    yield _java()
+    yield _worker()
+    configured = _configured_jars(home)
+    for what, (package, without) in _PACKAGES.items():
+        yield _jar(what, package, without, home, version, configured)
+
+
+def _spark_version(module: Path) -> str:
+    """PySpark's version, read and not imported: that takes a second."""
+    text = (module.parent / "version.py").read_text(encoding="utf-8")
+    match = re.search(r"__version__[^=]*=\s*['\"]([^'\"]+)", text)
+    return match[1] if match else "of unknown version"
+
+
+def _java() -> Finding:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    advice = "install Java 17 or 21, and set JAVA_HOME to its folder"
+    if java is None:
+        return Finding("failed", "Java", "there is none on the PATH, and JAVA_HOME is not set", advice)
+    told = _output_of([java, "-version"])
+    match = re.search(r'version "([^"]+)"', told)
+    if match is None:
+        return Finding("failed", "Java", f"{java} does not run: {told.strip()[:200]}", advice)
+    if int(re.split(r"\D", match[1])[0]) not in _JAVAS:
+        return Finding("warning", "Java", f"{match[1]}, {java}: Spark 4 is made for 17 and 21", advice)
+    return Finding("ok", "Java", f"{match[1]}, {java}")
+
+
+def _worker() -> Finding:
+    python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    what = "Python of local workers"
+    told = _output_of([python, "-c", _ASKS_WORKER])
+    match = re.search(r"^([\d.]+) (compiled|python) (\S+)$", told, re.MULTILINE)
+    advice = f"set PYSPARK_PYTHON to {sys.executable}, or install kvformat in the other one"
+    if match is None:
+        lines = told.strip().splitlines() or ["no answer"]
+        return Finding("failed", what, f"{python} can't import kvformat: {lines[-1][:300]}", advice)
+    version, kernel, arrow = match.groups()
+    text = f"{version}, {python}, JSON kernel {kernel}, PyArrow {arrow}"
+    if version.split(".")[:2] != platform.python_version().split(".")[:2]:
+        return Finding("failed", what, f"{text}: Spark wants the same minor version as here", advice)
+    return Finding("ok", what, text)
+
+
+def _output_of(command: list[str]) -> str:
+    """What a program prints, on either stream; why not, where it can't be run."""
+    try:
+        run = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=_PATIENCE
+        )
+    except (OSError, subprocess.TimeoutExpired) as cause:
+        return str(cause)
+    return run.stdout
+
+
+def _configured_jars(home: Path) -> str:
+    """What spark-defaults.conf says of jars and packages; nothing else of it is looked at."""
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
+    try:
+        lines = (folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(line for line in lines if re.match(r"\s*spark\.(jars|jars\.packages)[\s=:]", line))
+
+
+def _jar(what: str, package: str, without: str, home: Path, version: str, configured: str) -> Finding:
+    found = sorted((home / "jars").glob(f"{package}-*.jar"))
+    if found:
+        return Finding("ok", what, found[0].name)
+    if package in configured:
+        return Finding("ok", what, "named in spark-defaults.conf")
+    return Finding(
+        "warning",
+        what,
+        f"not in Spark's jars, nor in spark-defaults.conf; without it {without}",
+        f"unless the job names it: spark.jars.packages=org.apache.spark:{package}:{version}",
+    )
+
+
+# --- services ----------------------------------------------------------------------------------------------
+
+
+def _tables(text: str, options: Mapping[str, str]) -> Iterator[Finding]:
+    for name in dict.fromkeys(s.name for s in statements(text) if s.kind == "CREATE TABLE"):
+        try:
+            table = KeyValueFormat.from_ddl(text, table=name).with_options(options)
+            values = table.connector_options("decode")
+        except KvFormatError as error:
+            yield Finding("failed", f"table {name}", str(error))
+            continue
+        yield Finding("ok", f"table {name}", "its DDL is understood")
+        yield _brokers(table.options, name, values["topic"], values["topic-pattern"])
+        for part, given in _registries(table.options):
+            yield _registry(given, f"{name} ({part})")
+
+
+def _registries(options: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The registry's options of each part of a table that has one."""
+    for option in ("key.format", "value.format", "format"):
+        if options.get(option) == OF_REGISTRIES:
+            prefix = f"{option.removesuffix('format')}{OF_REGISTRIES}."
+            yield option, {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
+
+
+def _brokers(
+    options: Mapping[str, str], table: str = "", topics: tuple[str, ...] | None = None, pattern: str | None = None
+) -> Finding:
+    what = f"brokers of {table}" if table else "brokers"
+    try:
+        found = partitions_of(options, topics, pattern)
+    except KvFormatError as error:
+        return Finding("failed", what, str(error))
+    shown = ", ".join(f"{name} ({len(numbers)} partitions)" for name, numbers in found.items())
+    return Finding("ok", what, f"{options[BOOTSTRAP]} answer" + (f"; topics {shown}" if shown else ""))
+
+
+def _registry(given: Mapping[str, str], of: str = "") -> Finding:
+    """Whether a registry answers, with the settings that jobs use: that it does not know an id is an answer."""
+    what = f"registry of {of}" if of else "registry"
+    try:
+        reader = get_format(OF_REGISTRIES, {**given, "registry-timeout": _REGISTRY_PATIENCE, "registry-retries": "0"})
+        reader.decode_batch(pa.array([_UNKNOWN_ID], pa.binary()), "a INT")
+    except KvFormatError as error:
+        return Finding(
+            "failed", what, without_userinfo_in(str(error)), "see that it runs, its URL, and its credentials"
+        )
+    url = given.get("url") or given.get("schema-registry.url", "")
+    return Finding("ok", what, f"{without_userinfo(url)} answers")

@@ -1,0 +1,162 @@
+"""`kvformat encode`: rows, lines of JSON, to messages."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import click
+import pyarrow as pa
+
+from kvformat.connectors.cli._framing import frame, read
+from kvformat.connectors.cli._output import ClosedPipe, head, json_option, note, tell, write
+from kvformat.connectors.cli._table import Table, chosen, framing_option, table_options
+from kvformat.connectors.cli._values import ValueRefused, python_value, read_json
+from kvformat.connectors.cli.decode import files_argument, opened
+from kvformat.registry.changelog import RowKind
+from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.types import FlinkType, arrow_type, nullable
+
+_KINDS = tuple(kind.value for kind in RowKind)
+_Fault = tuple[str, str]
+"""Code and reason."""
+
+
+@click.command()
+@files_argument
+@table_options
+@framing_option
+@click.option(
+    "--errors",
+    type=click.Choice(("report", "stop")),
+    default="report",
+    help="Whether to go on after a row that can't be written. Default: report.",
+)
+@json_option("Also the counts at the end as JSON, on stderr.")
+def encode_command(
+    files: tuple[str, ...],
+    format_name: str | None,
+    schema: str | None,
+    options: Mapping[str, str],
+    ddl: Path | None,
+    table: str | None,
+    framing: str | None,
+    errors: str,
+    as_json: bool,
+) -> None:
+    """Turn rows, lines of JSON as `decode` prints them, into messages on stdout.
+
+    Members that are missing are NULL; columns of metadata are passed over. Rows that can't be written are said on
+    stderr, as JSON. The exit status is 1 where there are any, 2 where the command can't be run as it is given.
+
+    echo '{"id": 1, "name": "Anna"}' | kvformat encode -f csv -s 'id INT, name STRING'
+    """
+    encoder = _Encoder(chosen(format_name, schema, options, ddl, table), framing, stop=errors == "stop")
+    with contextlib.suppress(ClosedPipe):
+        encoder.run(opened(files))
+    counts = encoder.counts
+    if as_json:
+        tell(counts)
+    elif counts["bad"]:
+        note(f"{counts['rows']} rows, {counts['messages']} messages, {counts['bad']} bad")
+    raise SystemExit(1 if counts["bad"] else 0)
+
+
+class _Encoder:
+    """Encodes lines of JSON and writes the messages; counts them."""
+
+    def __init__(self, table: Table, framing: str | None, *, stop: bool) -> None:
+        self._table, self._stop = table, stop
+        self._framing = framing or table.framing
+        self._row = FlinkType("ROW", nullable=False, fields=table.physical)
+        physical = {field.name for field in table.physical}
+        self._passed_over = {c.name for c in table.columns if c.name not in physical} | set(table.left_out)
+        self._type = arrow_type(nullable(self._row))
+        self._held: list[tuple[int, bytes]] = []  # a last -U, which a following +U may make superfluous
+        self.counts = {"rows": 0, "messages": 0, "bad": 0}
+
+    def run(self, files: Iterator[IO[bytes]]) -> None:
+        """All lines of all files; stops at a bad one where that is asked for."""
+        for batch in read(files, "lines"):
+            lines = [(batch.first + i, line) for i, line in enumerate(batch.values) if line is not None]
+            if not self._batch([*self._held, *lines], last=False):
+                return
+        self._batch(self._held, last=True)
+
+    def _batch(self, lines: list[tuple[int, bytes]], *, last: bool) -> bool:
+        rows, kinds, faults = [], [], dict[int, _Fault]()
+        for place, (_, line) in enumerate(lines):
+            row, kind = None, "+I"
+            if line.strip():
+                try:
+                    row, kind = self._read(line)
+                except ValueRefused as refused:
+                    faults[place] = (refused.code.value, str(refused))
+            rows.append(row)
+            kinds.append(kind)
+        self._held = []
+        if not last and kinds and kinds[-1] == "-U":
+            self._held = [lines[-1]]
+            lines, rows, kinds = lines[:-1], rows[:-1], kinds[:-1]
+        good = [place for place, row in enumerate(rows) if row is not None]
+        array = pa.array([rows[place] for place in good], self._type)
+        encoded = self._table.kv.encode_batch(
+            array, row_kinds=pa.array([kinds[place] for place in good], pa.string()) if self._table.has_kinds else None
+        )
+        messages: dict[int, tuple[bytes | None, bytes | None]] = {}
+        for at, place in enumerate(good):
+            if encoded.errors is not None and encoded.errors[at].is_valid:
+                assert encoded.codes is not None
+                faults[place] = (encoded.codes[at].as_py(), encoded.errors[at].as_py())
+            elif encoded.kept is None or encoded.kept[at].as_py():
+                key = None if encoded.keys is None else encoded.keys[at].as_py()
+                messages[place] = (key, encoded.values[at].as_py())
+        return self._write(lines, messages, faults)
+
+    def _write(
+        self,
+        lines: list[tuple[int, bytes]],
+        messages: Mapping[int, tuple[bytes | None, bytes | None]],
+        faults: dict[int, _Fault],
+    ) -> bool:
+        """Write messages and tell faults, in the order of the lines; returns whether to go on."""
+        pieces: list[bytes] = []
+        for place, (number, line) in enumerate(lines):
+            self.counts["rows"] += bool(line.strip())
+            if place in messages:
+                key, value = messages[place]
+                framed = frame(key, value, self._framing, with_key=self._table.has_key)
+                if self._framing == "whole" and self.counts["messages"]:
+                    framed = "'whole' is one message: take another --framing"
+                if isinstance(framed, bytes):
+                    pieces.append(framed)
+                    self.counts["messages"] += 1
+                else:
+                    faults[place] = (ErrorCode.BAD_RECORD.value, framed)
+            if place in faults:
+                self.counts["bad"] += 1
+                code, reason = faults[place]
+                tell({"message": number, "code": code, "reason": reason, "head": head(line)})
+                if self._stop:
+                    break
+        write(b"".join(pieces))
+        return not (self._stop and faults)
+
+    def _read(self, line: bytes) -> tuple[Any, str]:
+        """A row and its kind."""
+        value, kind = read_json(line), "+I"
+        if self._table.has_kinds:
+            if not isinstance(value, dict) or set(value) != {"row_kind", "row"} or value["row_kind"] not in _KINDS:
+                raise ValueRefused(
+                    ErrorCode.WRONG_TYPE,
+                    'rows of this table have kinds: a line is {"row_kind": "+I", "row": {...}}, the kind one of '
+                    f"{', '.join(_KINDS)}",
+                )
+            value, kind = value["row"], value["row_kind"]
+        if isinstance(value, dict):
+            value = {name: part for name, part in value.items() if name not in self._passed_over}
+        if value is None:
+            raise ValueRefused(ErrorCode.WRONG_TYPE, "the row is null")
+        return python_value(value, self._row), kind

@@ -1,0 +1,132 @@
+"""`kvformat formats`, `kvformat options`: what there is, from the declarations."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib.metadata
+import re
+import sys
+from typing import Any
+
+import click
+
+from kvformat.connectors.cli._output import json_option, show, table, write_json
+from kvformat.registry import connector_options
+from kvformat.registry.discovery import GROUP, available_formats, format_class
+from kvformat.registry.errors import ConfigurationError, UnknownFormatError, did_you_mean, listed
+from kvformat.registry.options import Option
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*).*;.*\bextra == ['\"]([\w-]+)['\"]")
+
+
+@click.command()
+@json_option("A line of JSON for each format.")
+def formats_command(as_json: bool) -> None:
+    """List the formats that are installed: which rows they give, and which distribution they come with.
+
+    Where a format can't be loaded, the reason stands in the place of its description.
+    """
+    found = [_format(name) for name in available_formats()]
+    if as_json:
+        write_json(found)
+        return
+    names = ("format", "rows", "from", "description")
+    rows = [(f["name"], f["rows"], f["distribution"], f["description"]) for f in found]
+    lines = [table(names, rows)]
+    for distribution, extras in sorted({(f["distribution"], f["missing_extras"]) for f in found}):
+        if extras:
+            lines.append(f"\nExtras of {distribution} that are not installed: {', '.join(extras)}")
+    show("\n".join(lines))
+
+
+def _format(name: str) -> dict[str, Any]:
+    points = importlib.metadata.entry_points(group=GROUP, name=name)
+    owner = next((point.dist for point in points if point.dist is not None), None)
+    found: dict[str, Any] = {"name": name, "rows": "?", "description": ""}
+    try:
+        cls = format_class(name)
+    except ConfigurationError as error:
+        found["description"] = str(error)
+    else:
+        found["rows"] = ", ".join(sorted(cls.changelog_mode.value, key="+I -U +U -D".find))
+        text = sys.modules[cls.__module__].__doc__ or cls.__doc__ or ""
+        first = text.strip().partition("\n")[0]
+        found["description"] = first.removeprefix(f"`{name}`: ")
+    found["distribution"] = f"{owner.name} {owner.version}" if owner else "(this process)"
+    found["missing_extras"] = () if owner is None else missing_extras(owner)
+    return found
+
+
+def missing_extras(distribution: importlib.metadata.Distribution) -> tuple[str, ...]:
+    """The extras of a distribution of which a package is not installed, but for `dev`."""
+    found = set()
+    for requirement in distribution.requires or ():
+        match = _REQUIREMENT.match(requirement)
+        if match and match[2] != "dev":
+            try:
+                importlib.metadata.version(match[1])
+            except importlib.metadata.PackageNotFoundError:
+                found.add(match[2])
+    return tuple(sorted(found))
+
+
+@click.command()
+@click.argument("name", metavar="FORMAT|CONNECTOR")
+@json_option("A line of JSON for each option.")
+def options_command(name: str, as_json: bool) -> None:
+    """List the options of a FORMAT, or of a connector, `kafka` or `upsert-kafka`.
+
+    In a table an option of a format has the format's name before it: `json.ignore-parse-errors`, or
+    `value.json.ignore-parse-errors` beside a key.
+    """
+    specs = _specs(name)
+    if as_json:
+        write_json(_shown(spec) for spec in specs)
+        return
+    names = ("option", "type", "default", "allowed", "meaning")
+    rows = [
+        (
+            spec.name,
+            spec.type,
+            "required" if spec.required else _default(spec),
+            " | ".join(spec.allowed or ()),
+            spec.doc.replace("`", "") + (f" Also as {', '.join(spec.fallback)}." if spec.fallback else ""),
+        )
+        for spec in specs
+    ]
+    show(table(names, rows) if rows else f"{name} has no options")
+
+
+def _specs(name: str) -> tuple[Option, ...]:
+    connectors = (connector_options.KAFKA, connector_options.UPSERT_KAFKA)
+    if name in connectors:
+        return connector_options.options_of(name)
+    try:
+        return format_class(name).option_specs
+    except UnknownFormatError:
+        known = (*available_formats(), *connectors)
+        raise UnknownFormatError(
+            f"there is no format or connector {name!r}.{did_you_mean(name, known)} There are {listed(known)}",
+            format=name,
+        ) from None
+
+
+def _default(spec: Option) -> str:
+    if isinstance(spec.default, dt.timedelta):
+        return f"{spec.default.total_seconds():g} s"
+    if isinstance(spec.default, bool):
+        return str(spec.default).lower()
+    return "" if spec.default is None else str(spec.default)
+
+
+def _shown(spec: Option) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "type": spec.type,
+        "required": spec.required,
+        "default": None if spec.default is None else _default(spec),
+        "allowed": None if spec.allowed is None else list(spec.allowed),
+        "also": list(spec.fallback),
+        "secret": spec.sensitive or connector_options.is_secret(spec.name),
+        "doc": spec.doc,
+    }

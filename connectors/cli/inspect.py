@@ -1,0 +1,140 @@
+"""`kvformat inspect`: what is in a file, or in a topic, by guesses with their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvformat.connectors.cli._framing import FRAMINGS, Batch, read
+from kvformat.connectors.cli._output import json_option, show, write_json
+from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, registry_options, with_bootstrap
+from kvformat.connectors.cli._topics import partitions_of, reading
+from kvformat.connectors.cli.decode import files_argument, opened
+
+if TYPE_CHECKING:
+    from kvformat.connectors.infer import Inspection
+
+_MOST = 1000
+
+
+@click.command()
+@files_argument
+@click.option("--topic", metavar="TOPIC", help="A topic to look at, instead of files.")
+@bootstrap_option
+@option_option("How brokers and registry are asked: `properties.*`, `avro-confluent.*`.")
+@click.option("--registry", metavar="URL", help="The schema registry to ask for schemas that messages name.")
+@click.option("--name", metavar="NAME", help="The name of the table that is proposed. Default: the topic's or file's.")
+@click.option(
+    "--framing", type=click.Choice(FRAMINGS), default="lines", help="How messages are parted. Default: lines."
+)
+@click.option(
+    "--max",
+    "most",
+    type=click.IntRange(min=1),
+    default=_MOST,
+    metavar="N",
+    help=f"Messages to look at, from the beginning. Default: {_MOST}.",
+)
+@click.option("--sql", is_flag=True, help="Only the CREATE TABLE, for a file or for `explain -`.")
+@json_option("One JSON object with guesses, notes, counts and the DDL.")
+def inspect_command(
+    files: tuple[str, ...],
+    topic: str | None,
+    bootstrap: str | None,
+    options: Mapping[str, str],
+    registry: str | None,
+    name: str | None,
+    framing: str,
+    most: int,
+    sql: bool,
+    as_json: bool,
+) -> None:
+    """Guess what is in a file or a topic: formats with their reasons, and a CREATE TABLE to begin with.
+
+    A registry is asked only where --registry names it. Of a topic, key and value are looked at; nothing is committed.
+
+    kvformat inspect messages.jsonl
+
+    kvformat inspect --topic orders --bootstrap broker:9092 --registry http://registry:8081
+    """
+    if topic is not None and files:
+        raise click.UsageError("--topic or files, not both")
+    if topic is not None:
+        given = with_bootstrap(options, bootstrap)
+        if BOOTSTRAP not in given:
+            raise click.UsageError("a --topic needs its broker: --bootstrap host:9092")
+        with reading(given, partitions_of(given, [topic], None), "earliest") as topics:
+            values, keys = _sample(topics.batches(most=most, until_end=True), most)
+    else:
+        values, keys = _sample(read(opened(files), framing), most)
+    from kvformat.connectors.infer import sniff
+
+    stem = Path(files[0]).stem if files and files[0] != "-" else "topic"
+    found = sniff(
+        values,
+        keys if any(key is not None for key in keys) else None,
+        name=name or topic or stem,
+        topic=topic,
+        bootstrap=bootstrap,
+        registry=None if registry is None else registry_options(options, registry),
+    )
+    if sql and found.ddl is None:
+        raise click.ClickException("there is no table to propose; without --sql the reasons are shown")
+    if sql:
+        show(str(found.ddl))
+    elif as_json:
+        write_json([_as_json(found)])
+    else:
+        show(_in_words(found))
+
+
+def _sample(batches: Iterator[Batch], most: int) -> tuple[list[bytes | None], list[bytes | None]]:
+    """Values and keys of the first messages."""
+    values: list[bytes | None] = []
+    keys: list[bytes | None] = []
+    for batch in batches:
+        values += batch.values
+        keys += batch.keys or [None] * len(batch.values)
+        if len(values) >= most:
+            break
+    return values[:most], keys[:most]
+
+
+def _in_words(found: Inspection) -> str:
+    counts = ", ".join(f"{count} {what}" for what, count in found.counts.items())
+    lines = [counts] if counts else []
+    for part in ("key", "value"):
+        guesses = [guess for guess in found.guesses if guess.part == part]
+        for guess in guesses:
+            options = "".join(f", {name} = {value}" for name, value in guess.options.items())
+            title = click.style(f"{part}: {guess.format}{options}", bold=True)
+            unread = "" if guess.readable else ", which no format reads"
+            lines.append(f"{title} ({guess.confidence:.0%}{unread}): {guess.reason}")
+    lines += [f"note: {text}" for text in found.notes]
+    if not found.guesses:
+        lines.append("nothing was recognised")
+    if found.ddl is not None:
+        lines += ["", found.ddl]
+    return "\n".join(lines)
+
+
+def _as_json(found: Inspection) -> dict[str, Any]:
+    return {
+        "counts": dict(found.counts),
+        "guesses": [
+            {
+                "part": guess.part,
+                "format": guess.format,
+                "confidence": guess.confidence,
+                "readable": guess.readable,
+                "reason": guess.reason,
+                "options": dict(guess.options),
+            }
+            for guess in found.guesses
+        ],
+        "notes": list(found.notes),
+        "ddl": found.ddl,
+    }

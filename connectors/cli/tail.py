@@ -1,0 +1,140 @@
+"""`kvformat tail`: a table's topic, decoded as its records arrive."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kvformat.connectors.cli._decoding import Decoder
+from kvformat.connectors.cli._output import ClosedPipe, json_line, json_option, note, printable, show, tell, write_json
+from kvformat.connectors.cli._table import FILE, bootstrap_option, of_ddl, option_option, with_bootstrap
+from kvformat.connectors.cli._topics import partitions_of, reading
+
+_COLOURS = {"+I": "green", "+U": "yellow", "-U": "yellow", "-D": "red"}
+
+
+def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
+    """`earliest`, `latest`, or milliseconds since 1970."""
+    if text in ("earliest", "latest"):
+        return text
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        time = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is none of earliest, latest, milliseconds since 1970, or a time such as 2024-02-29T12:00:00Z"
+        ) from None
+    return int((time if time.tzinfo else time.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+
+
+@click.command()
+@click.argument("ddl", type=FILE, metavar="FILE.sql")
+@click.option("--table", metavar="NAME", help="The table, where the file creates several.")
+@bootstrap_option
+@option_option("An option of the table, instead of its own.")
+@click.option(
+    "--from",
+    "start",
+    callback=_start,
+    default="latest",
+    metavar="earliest|latest|TIME",
+    help="Where to begin: TIME is milliseconds since 1970 or ISO text, UTC without a zone. Default: latest.",
+)
+@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="End after so many records.")
+@click.option("--until-end", is_flag=True, help="End where the topic ends, instead of waiting for more.")
+@click.option("-m", "--metadata", multiple=True, metavar="KEY", help="A metadata key, as a column. Repeatable.")
+@json_option("Lines of JSON on a terminal too, and the counts at the end.")
+def tail_command(
+    ddl: Path,
+    table: str | None,
+    bootstrap: str | None,
+    options: Mapping[str, str],
+    start: str | int,
+    most: int | None,
+    until_end: bool,
+    metadata: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show a table's topic as its records arrive: rows as lines of JSON, with bad records on stderr.
+
+    The broker is asked by confluent-kafka, not by Spark. No group is joined and nothing is committed. On a terminal
+    each row has its place before it. Ctrl-C ends it; the exit status is 1 where records were bad.
+    """
+    found = of_ddl(ddl, table, with_bootstrap(options, bootstrap), metadata)
+    values = found.kv.connector_options("decode")
+    printer = _Printer(as_json=as_json)
+    decoder = Decoder(found, shown=printer.rows, told=printer.bad)
+    if found.left_out:
+        note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
+    partitions = partitions_of(found.kv.options, values["topic"], values["topic-pattern"])
+    try:
+        with reading(found.kv.options, partitions, start, say=printer.note) as topics:
+            for batch in topics.batches(most=most, until_end=until_end):
+                if batch.values:
+                    printer.clear()
+                    decoder.batch(batch)
+                printer.progress(decoder.counts, waits=topics.at_end)
+    except (ClosedPipe, KeyboardInterrupt):
+        pass
+    printer.clear()
+    if as_json:
+        tell(decoder.counts)
+    raise SystemExit(1 if decoder.counts["bad"] else 0)
+
+
+class _Printer:
+    """Rows on stdout, bad records and progress on stderr: JSON, or on a terminal for people."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._rows_for_people = sys.stdout.isatty() and not as_json
+        self._faults_for_people = sys.stderr.isatty() and not as_json
+        self._shown = ""
+
+    def rows(self, rows: list[tuple[Mapping[str, Any], Any]]) -> None:
+        if not self._rows_for_people:
+            write_json(row for _, row in rows)
+            return
+        for about, row in rows:
+            kind = ""
+            if isinstance(row, dict) and set(row) == {"row_kind", "row"}:
+                kind, row = row["row_kind"], row["row"]
+            place = click.style(_place(about), dim=True)
+            kind = f" {click.style(kind, fg=_COLOURS[kind])}" if kind else ""
+            show(f"{place}{kind} {json_line(row)}")
+
+    def bad(self, fault: dict[str, Any]) -> None:
+        if not self._faults_for_people:
+            tell(fault)
+            return
+        mark = click.style(f"{fault['code']} ({fault['part']})", fg="red")
+        click.echo(f"{_place(fault)} {mark} {printable(fault['reason'])}: {printable(str(fault['head']))}", err=True)
+
+    def note(self, text: str) -> None:
+        """What the client of the brokers says."""
+        self.clear()
+        note(text)
+
+    def progress(self, counts: Mapping[str, int], *, waits: bool) -> None:
+        """The line at the bottom of a terminal."""
+        if self._faults_for_people:
+            text = f"{counts['messages']} records, {counts['rows']} rows, {counts['bad']} bad"
+            text += ", at the end, waiting (Ctrl-C ends)" if waits else ""
+            if text != self._shown:
+                click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+                self._shown = text
+
+    def clear(self) -> None:
+        """Take that line away."""
+        if self._shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
+            self._shown = ""
+
+
+def _place(about: Mapping[str, Any]) -> str:
+    return f"{about.get('topic')}[{about.get('partition')}]@{about.get('offset')}"

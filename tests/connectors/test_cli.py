@@ -1,0 +1,685 @@
+"""The command line as users meet it: what goes to stdout and stderr, the exit status, and the words of errors."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kvformat.connectors import KafkaTable, brokers, cli
+from kvformat.connectors.cli import _framing, _values
+from kvformat.registry import available_formats, get_format
+from kvformat.registry.connector_options import KAFKA_OPTIONS
+from tests import interop
+from tests.registry_server import Registry, RegistryServer
+
+_SECRET = "sesame"
+_KV = """CREATE TABLE users (id INT, name STRING, place BIGINT METADATA FROM 'offset' VIRTUAL,
+    total AS id + 1, PRIMARY KEY (id) NOT ENFORCED) WITH (
+    'connector' = 'upsert-kafka', 'topic' = 'users', 'properties.bootstrap.servers' = 'broker:9092',
+    'key.format' = 'json', 'value.format' = 'json')"""
+
+
+def run(*arguments: str | Path, given: bytes | str = b"") -> Result:
+    result = CliRunner().invoke(cli._group, [str(argument) for argument in arguments], input=given)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def ddl(tmp_path: Path) -> Callable[[str], Path]:
+    def written(text: str) -> Path:
+        file = tmp_path / "tables.sql"
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    return written
+
+
+# --- decode ----------------------------------------------------------------------------------------------------
+
+
+def test_messages_become_rows_and_a_bad_one_harms_no_neighbour() -> None:
+    given = b'{"id":1,"name":"\xc3\xa4"}\n{"id":"x"}\n\xff\xfe\n{"id":4}'
+    result = run("decode", "-f", "json", "-s", "id INT, name STRING", given=given)
+    assert lines(result.stdout) == [{"id": 1, "name": "ä"}, {"id": 4, "name": None}]
+    first, second, *said = result.stderr.splitlines()
+    assert json.loads(first) == {
+        "message": 2,
+        "part": "value",
+        "code": "WRONG_TYPE",
+        "reason": "json: field 'id': cannot read \"x\" as INT",
+        "head": '{"id":"x"}',
+    }
+    assert (json.loads(second)["message"], json.loads(second)["head"]) == (3, r"\xff\xfe")
+    assert "4 messages, 2 rows, 2 bad" in said[0]
+    assert result.exit_code == 1
+
+
+def test_decoding_stops_at_a_bad_message_where_that_is_asked_for() -> None:
+    result = run("decode", "-f", "csv", "-s", "id INT", "--errors", "stop", given=b"1\nx\n3\n" + b"4\n" * 10**6)
+    assert lines(result.stdout) == [{"id": 1}]
+    assert json.loads(result.stderr.splitlines()[0])["message"] == 2
+    assert result.exit_code == 1
+
+
+def test_rows_of_changes_have_kinds_and_metadata() -> None:
+    change = {"before": {"id": 1}, "after": {"id": 2}, "op": "u", "source": {"table": "t", "ts_ms": 5}}
+    result = run(
+        *("decode", "-f", "debezium-json", "-s", "id INT", "-m", "source.table", "-m", "source.timestamp"),
+        given=json.dumps(change),
+    )
+    added = {"source.table": "t", "source.timestamp": "1970-01-01T00:00:00.005Z"}
+    assert lines(result.stdout) == [
+        {"row_kind": "-U", "row": {"id": 1} | added},
+        {"row_kind": "+U", "row": {"id": 2} | added},
+    ]
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_what_a_format_passes_over_is_counted() -> None:
+    arguments = ("decode", "-f", "json", "-s", "id INT", "-o", "ignore-parse-errors=true")
+    result = run(*arguments, given=b'{"id":1}\n{')
+    assert (len(lines(result.stdout)), result.exit_code) == (1, 0)
+    assert "1 without a row" in result.stderr
+    result = run(*arguments, "--json", given=b'{"id":1}\n{')
+    assert json.loads(result.stderr) == {"messages": 2, "rows": 1, "skipped": 1, "bad": 0}
+
+
+def test_no_message_commands_a_terminal() -> None:
+    hostile = "\x1b]0;x\x07\x9b31m\x7f"
+    result = run("decode", "-f", "json", "-s", "v STRING", given=json.dumps({"v": hostile}) + f'\n{{"v":{hostile}')
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", result.stdout + result.stderr)
+    assert lines(result.stdout) == [{"v": hostile}]
+    assert json.loads(result.stderr.splitlines()[0])["head"] == f'{{"v":{hostile}'
+
+
+def test_a_hint_where_messages_seem_to_end_elsewhere(ddl: Callable[[str], Path]) -> None:
+    result = run("decode", "-f", "avro", "-s", "id INT, name STRING", given=b"\x02\x02\xff\n\xff")
+    assert "messages were taken to be lines: is another --framing meant" in result.stderr
+    result = run("decode", "--ddl", ddl(_KV), given=b'{"id": 1}')
+    assert "messages were taken to be records: is another --framing meant" in result.stderr
+    assert "--framing" not in run("decode", "-f", "json", "-s", "id INT", given=b"{").stderr
+
+
+def test_messages_of_files_and_of_framed_bytes(tmp_path: Path) -> None:
+    first, second = tmp_path / "1.csv", tmp_path / "2.csv"
+    first.write_bytes(b"1,a\n2,b")
+    second.write_bytes(b'3,"c\nd"')
+    by_csv = ("decode", "-f", "csv", "-s", "id INT, v STRING")
+    assert [row["id"] for row in lines(run(*by_csv, first, "-", first, given=b"9,z\n").stdout)] == [1, 2, 9, 1, 2]
+    assert lines(run(*by_csv, "--framing", "whole", second).stdout) == [{"id": 3, "v": "c\nd"}]
+    framed = b"".join(len(m).to_bytes(4, "big") + m for m in (b"1,a", b"", b'3,"c\nd"')) + b"\xff\xff\xff\xff"
+    result = run(*by_csv, "--framing", "length", "--json", given=framed)
+    assert lines(result.stdout) == [{"id": 1, "v": "a"}, {"id": 3, "v": "c\nd"}]
+    assert json.loads(result.stderr.splitlines()[-1])["messages"] == 4
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (b"\x00\x00\x00\x05abc", "the input ends within a message, of which it has 7 of 9 bytes"),
+        (b"\x00\x00", "the input ends within a message, of which it has 2 of 4 bytes"),
+        (b'{"id": 1}\n', "at byte 7 there is no length"),
+    ],
+)
+def test_a_torn_end_is_no_end(tail: bytes, reason: str) -> None:
+    given = b"\x00\x00\x00\x03abc" + tail
+    result = run("decode", "-f", "raw", "-s", "v STRING", "--framing", "length", given=given)
+    assert lines(result.stdout) == [{"v": "abc"}]
+    fault = json.loads(result.stderr.splitlines()[0])
+    assert (fault["message"], fault["part"], fault["code"]) == (2, "record", "MALFORMED")
+    assert reason in fault["reason"]
+    assert result.exit_code == 1
+
+
+class _Pieces:
+    """A file that gives so many pieces and counts them."""
+
+    def __init__(self, piece: bytes, count: int) -> None:
+        self.piece, self.count, self.given = piece, count, 0
+
+    def read1(self, size: int) -> bytes:
+        self.given += 1
+        return self.piece if self.given <= self.count else b""
+
+
+@pytest.mark.parametrize("framing", ["lines", "length", "records"])
+def test_no_more_is_read_than_is_needed(framing: str) -> None:
+    message = b'{"value":"x"}\n' if framing == "records" else b"x\n" if framing == "lines" else b"\x00\x00\x00\x01x"
+    file: Any = _Pieces(message * 10, 1000)
+    batches = _framing.read([file], framing)
+    for number in range(1, 4):
+        assert next(batches).values == [b"x"] * 10
+        assert file.given == number
+    assert 3 + sum(1 for _ in batches) == 1000
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
+def test_messages_do_not_depend_on_how_they_arrive(size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_framing, "_CHUNK", size)
+    messages = [b"", b"abc", b"x" * 100, b"", b"d"]
+    file = tmp_path / "messages"
+    file.write_bytes(b"\n".join(messages))
+    with file.open("rb") as opened:
+        assert [value for batch in _framing.read([opened], "lines") for value in batch.values] == messages
+    file.write_bytes(b"".join(len(m).to_bytes(4, "big") + m for m in messages))
+    with file.open("rb") as opened:
+        assert [value for batch in _framing.read([opened], "length") for value in batch.values] == messages
+
+
+# --- key and value ---------------------------------------------------------------------------------------------
+
+
+def test_records_of_kcat_are_read_byte_by_byte(ddl: Callable[[str], Path]) -> None:
+    table = _KV.replace("'json')", "'raw', 'value.fields-include' = 'EXCEPT_KEY')").replace(
+        "'key.format' = 'json'", "'key.format' = 'raw', 'key.raw.charset' = 'ISO-8859-1'"
+    )
+    table = table.replace("id INT,", "id STRING,").replace("total AS id + 1,", "")
+    given = (
+        b'{"topic":"users","partition":1,"offset":7,"tstype":"create","ts":1500,"headers":["h","\xff","e",null],'
+        b'"key":"\xe4","payload":"anna"}\n'
+        b'{"offset":8,"key":"\xe4","payload":null}\n'
+    )
+    file = ddl(table)
+    keys = ("headers", "timestamp", "timestamp-type", "partition")
+    result = run("decode", "--ddl", file, *(word for key in keys for word in ("-m", key)), given=given)
+    assert result.exit_code == 0, result.stderr
+    assert lines(result.stdout) == [
+        {
+            "row_kind": "+U",
+            "row": {
+                "id": "ä",
+                "name": "anna",
+                "place": 7,
+                "headers": {"h": "/w==", "e": None},
+                "timestamp": "1970-01-01T00:00:01.5Z",
+                "timestamp-type": "CreateTime",
+                "partition": 1,
+            },
+        },
+        {"row_kind": "-D", "row": {"id": "ä", "name": None, "place": 8} | dict.fromkeys(keys)},
+    ]
+
+
+def test_any_timestamp_of_kafka_is_shown(ddl: Callable[[str], Path]) -> None:
+    record = '{"key":"{\\"id\\":1}","value":"{\\"id\\":1}","ts":%d}'
+    given = "\n".join(record % millis for millis in (253_402_300_799_999, -(2**63), 2**63 - 1))
+    rows = lines(run("decode", "--ddl", ddl(_KV), "-m", "timestamp", given=given).stdout)
+    found = [row["row"]["timestamp"] for row in rows]
+    assert found == ["9999-12-31T23:59:59.999Z", -1000 * 2**63, 1000 * (2**63 - 1)]
+
+
+def test_lines_that_are_no_records_are_bad_records(ddl: Callable[[str], Path]) -> None:
+    good = b'{"key":"{\\"id\\":1}","value":"{\\"id\\":1}"}'
+    bad = [b"nope", b"[]", b"{}", b'{"value":1}', b'{"value_base64":"?"}', b'{"value":"","payload":""}', b"[" * 99999]
+    bad += [
+        b'{"value":"","ts":"x"}',
+        b'{"value":"","headers":["h"]}',
+        b'{"value":"","headers":[1,"x"]}',
+        b'{"value":"","offset":{}}',
+    ]
+    result = run("decode", "--ddl", ddl(_KV), given=b"\n".join([good, *bad, good]))
+    assert len(lines(result.stdout)) == 2
+    told = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    assert [(fault["message"], fault["part"]) for fault in told] == [(n, "record") for n in range(2, 13)]
+    assert result.exit_code == 1
+
+
+def test_faults_of_keys_name_the_key(ddl: Callable[[str], Path]) -> None:
+    result = run("decode", "--ddl", ddl(_KV), given=b'{"offset":3,"key":"{","value":"{}"}')
+    fault = json.loads(result.stderr.splitlines()[1])
+    assert {"part": "key", "head": "{", "offset": 3}.items() <= fault.items()
+
+
+def test_computed_columns_are_said_to_be_left_out(ddl: Callable[[str], Path]) -> None:
+    assert "left out: total" in run("decode", "--ddl", ddl(_KV)).stderr
+
+
+def _flinks() -> list[str]:
+    """The tables that Flink wrote and can read."""
+    return sorted(n for n, c in interop.cases().items() if not n.startswith("hand_") and not c.get("flink_errors"))
+
+
+@pytest.mark.parametrize("name", _flinks())
+def test_flinks_records_come_back_as_they_were(name: str, tmp_path: Path) -> None:
+    case = interop.cases()[name]
+    (tmp_path / "registry").mkdir()
+    (tmp_path / "table.sql").write_text(interop.ddl(case, tmp_path / "registry"), encoding="utf-8")
+    records = [{"key_base64": r["key"], "value_base64": r["value"], "offset": r["offset"]} for r in case["records"]]
+    by_table = ("--ddl", tmp_path / "table.sql", "--framing", "records")
+    rows = run("decode", *by_table, given="\n".join(map(json.dumps, records)))
+    assert rows.exit_code == 0, rows.stderr
+    again = run("encode", *by_table, given=rows.stdout)
+    assert again.exit_code == 0, again.stderr
+
+    def written(record: dict[str, Any], part: str) -> str | None:
+        text = record.get(part)
+        return record.get(f"{part}_base64") if text is None else base64.b64encode(text.encode()).decode()
+
+    has_key = "'key.format'" in case["ddl"]
+    found = [(written(r, "key"), written(r, "value")) for r in lines(again.stdout)]
+    assert found == [(r["key_base64"] if has_key else None, r["value_base64"]) for r in records]
+
+
+# --- encode ----------------------------------------------------------------------------------------------------
+
+
+def test_rows_become_messages_and_a_bad_one_harms_no_neighbour() -> None:
+    given = '{"id":1,"name":"a"}\n\n{"id":1,"nmae":"x"}\n{"id":99999999999}\nnope\n{"name":"d"}\n'
+    result = run("encode", "-f", "csv", "-s", "id INT NOT NULL, name STRING", given=given)
+    assert result.stdout == "1,a\n,d\n"
+    told = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    assert [(fault["message"], fault["code"]) for fault in told] == [
+        (3, "UNEXPECTED_FIELD"),
+        (4, "OUT_OF_RANGE"),
+        (5, "MALFORMED"),
+    ]
+    assert "Did you mean 'name'" in told[0]["reason"]
+    assert result.exit_code == 1
+
+
+def test_a_message_that_its_framing_can_not_hold_is_told() -> None:
+    rows = '{"v":"a"}\n{"v":"b\\nc"}\n{"v":null}\n{"v":"d"}\n'
+    by_raw = ("encode", "-f", "raw", "-s", "v STRING")
+    result = run(*by_raw, given=rows)
+    assert result.stdout == "a\nd\n"
+    told = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    assert [fault["message"] for fault in told] == [2, 3]
+    assert all("--framing length" in fault["reason"] for fault in told)
+    result = run(*by_raw, "--framing", "length", given=rows)
+    assert result.stdout_bytes == b"\0\0\0\x01a\0\0\0\x03b\nc\xff\xff\xff\xff\0\0\0\x01d"
+    assert lines(run(*by_raw, "--framing", "records", given=rows).stdout)[2] == {"value": None}
+    result = run(*by_raw, "--framing", "whole", given=rows)
+    assert (result.stdout, result.exit_code) == ("a", 1)
+
+
+def test_rows_with_kinds_say_which() -> None:
+    by_change = ("encode", "-f", "debezium-json", "-s", "id INT")
+    result = run(*by_change, given='{"row_kind":"-D","row":{"id":1}}\n{"id":1}\n{"row_kind":"?","row":{}}\n')
+    assert lines(result.stdout) == [{"before": {"id": 1}, "after": None, "op": "d"}]
+    assert result.stderr.count("+I, -U, +U, -D") == 2
+
+
+@pytest.mark.parametrize("size", [1, 30, 1 << 18])
+def test_an_update_is_no_delete_wherever_a_batch_ends(
+    size: int, ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_framing, "_CHUNK", size)
+    changes = [("+I", 1), ("-U", 1), ("+U", 1), ("-U", 1), ("+U", 2), ("-D", 2), ("-U", 3)]
+    rows = [json.dumps({"row_kind": kind, "row": {"id": number, "name": "a"}}) for kind, number in changes]
+    result = run("encode", "--ddl", ddl(_KV), given="\n".join(rows))
+    assert result.exit_code == 0, result.stderr
+    written = [(json.loads(r["key"])["id"], r["value"] is None) for r in lines(result.stdout)]
+    assert written == [(1, False), (1, False), (1, True), (2, False), (2, True), (3, True)]
+
+
+# --- what there is ---------------------------------------------------------------------------------------------
+
+
+def test_formats_are_listed() -> None:
+    found = lines(run("formats", "--json").stdout)
+    assert [f["name"] for f in found] == available_formats()
+    assert {f["rows"] for f in found} == {"+I", "+I, -U, +U, -D"}
+    assert all(f["description"] and f["distribution"].startswith("kvformat ") for f in found)
+    shown = run("formats").stdout
+    assert all(name in shown for name in available_formats())
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("name", [*available_formats(), "kafka", "upsert-kafka"])
+def test_options_are_those_that_are_declared(name: str) -> None:
+    specs = KAFKA_OPTIONS if name == "kafka" else None
+    if specs is None and name in available_formats():
+        specs = type(get_format(name, {"url": "file:/"} if name == "avro-confluent" else None)).option_specs
+    found = lines(run("options", name, "--json").stdout)
+    if specs is not None:
+        assert [option["name"] for option in found] == [spec.name for spec in specs]
+    shown = run("options", name).stdout
+    assert all(option["name"] in shown for option in found)
+
+
+def test_help_tells_of_every_command() -> None:
+    shown = run("--help").stdout
+    for name, words in cli.COMMANDS.items():
+        assert words in shown
+        told = run(name, "--help").stdout
+        assert "--json" in told
+        assert len(told) > 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["decod"], "Did you mean 'decode'?"),
+        (["options", "jsn"], "Did you mean 'json'?"),
+        (["options", "upsert-kafak"], "Did you mean 'upsert-kafka'?"),
+        (["decode", "-f", "jsno", "-s", "a INT"], "Did you mean 'json'?"),
+        (["decode", "-f", "csv", "-s", "a INT", "-o", "field-delimeter=;"], "Did you mean 'field-delimiter'?"),
+        (["decode", "-f", "csv", "-s", "a INTT"], "Did you mean 'INT'?"),
+        (["decode", "-f", "ogg-json", "-s", "a INT", "-m", "tabel"], "Did you mean 'table'?"),
+        (["decode", "-f", "csv"], "--schema"),
+        (["decode"], "--format and --schema, or --ddl"),
+        (["decode", "-f", "csv", "-s", "a INT", "--table", "t"], "--ddl, which is missing"),
+        (["encode", "-f", "csv", "-s", "a INT", "--framing", "line"], "lines"),
+        (["encode", "-f", "csv", "-s", "a INT", "/nonexistent"], "does not exist"),
+        (
+            ["decode", "-f", "json", "-s", "a INT", "-o", "timestamp-format.standard=ISO"],
+            "supported values are [SQL, ISO-8601]",
+        ),
+        (["inspect", "--topic", "t"], "--bootstrap host:9092"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_what_to_do(arguments: list[str], words: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_errors_are_json_where_that_is_asked_for() -> None:
+    result = run("decode", "--json", "-f", "csv", "-s", "a INT", "-o", "field-delimeter=;")
+    told = json.loads(result.stderr)
+    assert (told["type"], told["format"], told["option"]) == ("OptionError", "csv", "field-delimeter")
+
+
+def test_secrets_of_options_are_in_no_output(ddl: Callable[[str], Path]) -> None:
+    url = f"http://me:{_SECRET}@127.0.0.1:9"
+    jaas = f"'properties.sasl.jaas.config' = 'X required username=\"u\" password=\"{_SECRET}\";'"
+    confluent = ("-f", "avro-confluent", "-s", "a INT", "-o", f"url={url}", "-o", "registry-retries=0")
+    file = ddl(_KV.replace("'key.format'", f"{jaas}, 'key.format'"))
+    broken = file.with_name("broken.sql")
+    broken.write_text(file.read_text().replace("'value.format' =", "'value.formt' ="))
+    results = [
+        run("decode", *confluent, "-o", f"basic-auth.user-info=bob:{_SECRET}", given=b"\0\0\0\0\1\0\n"),
+        run("decode", *confluent, "-o", f"basic-auth.user-inf=bob:{_SECRET}"),
+        run("decode", *confluent, "-o", _SECRET),
+        run("decode", "-f", "csv", "-s", "a INT", url),
+        run("decode", "--ddl", broken),
+        run("encode", "--ddl", broken),
+        run("tail", broken),
+        run("inspect", url),
+    ]
+    for result in results:
+        assert result.exit_code == 2
+        assert _SECRET not in result.output
+
+
+# --- as a process ------------------------------------------------------------------------------------------
+
+
+_CSV = (sys.executable, "-m", "kvformat", "decode", "-f", "csv", "-s", "id INT")
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    started: list[Any] = []
+
+    def start(*command: str, **more: Any) -> subprocess.Popen[bytes]:
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        started.append(subprocess.Popen(command, **pipes, **more))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+        with contextlib.suppress(OSError):  # of a pipe that is closed
+            one.stdin.close()
+        one.stdout.close()
+        one.stderr.close()
+        one.wait()
+
+
+def test_a_slow_pipe_is_decoded_line_by_line(process: Callable[..., Any]) -> None:
+    one = process(*_CSV)
+    for number in range(3):
+        one.stdin.write(b"%d\n" % number)
+        one.stdin.flush()
+        assert json.loads(one.stdout.readline()) == {"id": number}
+    one.stdin.close()
+    assert (one.wait(60), one.stderr.read()) == (0, b"")
+
+
+def test_a_closed_pipe_ends_quietly(process: Callable[..., Any], tmp_path: Path) -> None:
+    many = tmp_path / "many.csv"
+    many.write_bytes(b"1\n" * 200_000)
+    for command in ((*_CSV, str(many)), (sys.executable, "-m", "kvformat", "options", "kafka")):
+        one = process(*command)
+        if command[3] == "decode":
+            assert json.loads(one.stdout.readline()) == {"id": 1}
+        one.stdout.close()
+        assert (one.wait(60), one.stderr.read()) == (0, b"")
+
+
+def test_an_interrupt_ends_without_a_traceback(process: Callable[..., Any]) -> None:
+    one = process(*_CSV)
+    one.stdin.write(b"1\n")
+    one.stdin.flush()
+    one.stdout.readline()
+    one.send_signal(signal.SIGINT)
+    assert one.wait(60) == 130
+    assert b"Traceback" not in one.stderr.read()
+
+
+def test_colours_are_for_terminals_that_want_them() -> None:
+    pty = pytest.importorskip("pty")
+
+    def shown(**more: str) -> bytes:
+        environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | more
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "kvformat", "options", "raw"]
+        subprocess.run(command, stdout=theirs, env=environment, check=True)
+        os.close(theirs)
+        data: bytes = os.read(ours, 1 << 16)
+        os.close(ours)
+        return data
+
+    assert b"\x1b[1m" in shown()
+    assert b"\x1b" not in shown(NO_COLOR="1")
+
+
+# --- explain, inspect: what others find is shown -----------------------------------------------------------
+
+
+_TWO = f"""SET 'a' = 'b'; {_KV}; CREATE TABLE plain (id INT) WITH ('connector' = 'kafka', 'topic' = 'plain',
+    'scan.startup.mode' = 'earliest-offset', 'properties.bootstrap.servers' = 'broker:9092', 'format' = 'json')"""
+
+
+def test_tables_are_explained(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KafkaTable, "explain", lambda self: f"this is {self.kv.name}", raising=False)
+    file = ddl(_TWO)
+    assert run("explain", file).stdout == "this is users\n\nthis is plain\n"
+    assert run("explain", file, "--table", "plain").stdout == "this is plain\n"
+    assert run("explain", "-", given=file.read_bytes()).stdout == run("explain", file).stdout
+    assert lines(run("explain", file, "--json").stdout) == [
+        {"table": "users", "explanation": "this is users"},
+        {"table": "plain", "explanation": "this is plain"},
+    ]
+    result = run("explain", file, "--table", "plane")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "plain" in result.stderr
+
+
+def test_warnings_are_words_on_stderr(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def explain(_: KafkaTable) -> str:
+        warnings.simplefilter("always")
+        warnings.warn("mind the gap", UserWarning, stacklevel=1)
+        return "explained"
+
+    monkeypatch.setattr(KafkaTable, "explain", explain, raising=False)
+    result = run("explain", ddl(_KV))
+    assert (result.stdout, result.stderr) == ("explained\n", "kvformat: warning: mind the gap\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("CREATE TABLE t (id INT,\n  name STRNG) WITH ()", "line 2, column 8"),
+        ("SET 'a' = 'b';", "the text has no CREATE TABLE; it has SET (line 1)"),
+        (_KV.replace("upsert-kafka", "upsert-kafak"), "Did you mean 'upsert-kafka'?"),
+    ],
+)
+def test_what_is_wrong_with_a_ddl_is_told(text: str, words: str, ddl: Callable[[str], Path]) -> None:
+    result = run("explain", ddl(text))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture
+def sniffed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was sniffed at; the answer is always the same."""
+    asked = []
+
+    def sniff(values: Any, keys: Any = None, **more: Any) -> Any:
+        asked.append((values, keys, more))
+        guess = types.SimpleNamespace(
+            part="value", format="json", confidence=0.98, reason="all are objects", options={"a": "b"}
+        )
+        guess.readable = True
+        return types.SimpleNamespace(
+            guesses=(guess,), notes=("two were cut",), counts={"messages": len(values)}, ddl="CREATE TABLE x (...)"
+        )
+
+    module = types.ModuleType("kvformat.connectors.infer")
+    vars(module)["sniff"] = sniff
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return asked
+
+
+def test_guesses_are_shown_with_their_reasons(sniffed: list[Any], tmp_path: Path) -> None:
+    file = tmp_path / "orders.jsonl"
+    file.write_bytes(b"{}\n" * 5)
+    result = run("inspect", file, "--max", "3")
+    assert result.stdout.splitlines() == [
+        "3 messages",
+        "value: json, a = b (98%): all are objects",
+        "note: two were cut",
+        "",
+        "CREATE TABLE x (...)",
+    ]
+    assert sniffed == [([b"{}"] * 3, None, {"name": "orders", "topic": None, "bootstrap": None, "registry": None})]
+    assert run("inspect", file, "--sql").stdout == "CREATE TABLE x (...)\n"
+    found = json.loads(run("inspect", file, "--json").stdout)
+    assert found["guesses"][0]["confidence"] == 0.98
+    assert (found["counts"], found["ddl"]) == ({"messages": 5}, "CREATE TABLE x (...)")
+
+
+def test_keys_of_records_are_looked_at_too(sniffed: list[Any]) -> None:
+    run("inspect", "--framing", "records", given=b'{"key":"k","value":"v"}\n{"value":null}\n')
+    assert sniffed[0][:2] == ([b"v", None], [b"k", None])
+
+
+# --- doctor ----------------------------------------------------------------------------------------------------
+
+
+def _findings(*arguments: str | Path) -> tuple[dict[str, dict[str, str]], int]:
+    result = run("doctor", "--json", *arguments)
+    assert result.stderr == ""
+    return {finding["what"]: finding for finding in lines(result.stdout)}, result.exit_code
+
+
+def test_a_sound_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    found, status = _findings()
+    assert status == 0
+    for what in ("Python", "PySpark", "Java", "Python of local workers", "extra kafka", "JSON kernel"):
+        assert found[what]["status"] in ("ok", "warning"), found[what]
+    kafka = found["Spark's Kafka source and sink"]
+    assert kafka["status"] == "warning"
+    assert "spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4." in kafka["advice"]
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.hadoop.password sesame\nspark.jars.packages  org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0\n"
+    )
+    found, _ = _findings()
+    assert found["Spark's Kafka source and sink"]["status"] == "ok"
+    assert "sesame" not in json.dumps(found)
+
+
+def test_what_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PYSPARK_PYTHON", "/nonexistent/python")
+    found, status = _findings()
+    assert status == 1
+    assert found["Java"]["status"] == "failed"
+    assert "JAVA_HOME" in found["Java"]["advice"]
+    assert found["Python of local workers"]["status"] == "failed"
+    assert sys.executable in found["Python of local workers"]["advice"]
+    shown = run("doctor").stdout
+    assert "failed   Java: " in shown
+    assert "-> install Java 17 or 21" in shown
+
+
+def test_registries_are_asked_with_the_credentials_of_the_table(
+    ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brokers, "TIMEOUT", 0.5)  # nobody answers
+    server = RegistryServer()
+    with contextlib.closing(server), server.serving(Registry(credentials=f"alice:{_SECRET}")) as registry:
+        url = registry.url
+        table = f"""CREATE TABLE t (id INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'avro-confluent',
+            'scan.startup.mode' = 'earliest-offset', 'properties.bootstrap.servers' = '127.0.0.1:9',
+            'avro-confluent.url' = '{url}', 'avro-confluent.subject' = 's',
+            'avro-confluent.basic-auth.credentials-source' = 'USER_INFO',
+            'avro-confluent.basic-auth.user-info' = 'alice:{_SECRET}')"""
+        found, status = _findings(ddl(table))
+        assert found["registry of t (format)"]["status"] == "ok"
+        assert (found["brokers of t"]["status"], status) == ("failed", 1)
+        assert "127.0.0.1:9" in found["brokers of t"]["text"]
+        found, status = _findings("--registry", url)
+        assert (found["registry"]["status"], status) == ("failed", 1)
+        assert "401" in found["registry"]["text"]
+        by_user = ("-o", f"avro-confluent.basic-auth.user-info=alice:{_SECRET}")
+        assert _findings("--registry", url, *by_user)[0]["registry"]["status"] == "ok"
+        assert _SECRET not in json.dumps(found)
+
+
+# --- the page --------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_page_are_true(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "users.sql").write_text(table, encoding="utf-8")
+    examples = re.findall(
+        r"^\$ (.*)\n((?:[^$`\n].*\n)*)", "".join(re.findall(r"```console\n(.*?)```", page, re.DOTALL)), re.M
+    )
+    assert len(examples) > 4
+    for command, expected in examples:
+        script = f'kvformat() {{ "{sys.executable}" -m kvformat "$@"; }}; {command}'
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert done.stdout == expected, command
+
+
+def test_the_page_and_the_code_have_one_table_of_values() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    (rows,) = re.findall(r"((?:^\|.*\n)+)", str(_values.__doc__), re.MULTILINE)
+    assert rows in page

@@ -1,0 +1,126 @@
+"""Values in the command line's JSON: each type's own spelling, and nothing is lost on the way there and back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.connectors.cli._values import ValueRefused, json_values, python_value, read_json
+from kvformat.registry.ddl import parse_type
+from kvformat.registry.types import FlinkType, arrow_type, nullable, resolve_schema, row_type
+from tests.fuzz import rows
+
+
+def there_and_back(array: pa.Array, t: FlinkType) -> pa.Array:
+    texts = [json.dumps(value, ensure_ascii=False) for value in json_values(array, t)]
+    return pa.array([python_value(read_json(text.encode()), t) for text in texts], array.type)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_come_back_as_they_were(seed: int) -> None:
+    rng = random.Random(seed)
+    row = nullable(row_type(resolve_schema(rows.schema(rng, depth=3))))
+    given = rows.rows(rng, row, 50)
+    again = there_and_back(given, row)
+    assert again.equals(given)
+    assert json.dumps(json_values(again, row)) == json.dumps(json_values(given, row))  # -0.0 equals 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("BOOLEAN", True, True),
+        ("BIGINT", 2**63 - 1, 2**63 - 1),
+        ("FLOAT", 0.1, 0.1),
+        ("DOUBLE", 0.1, 0.1),
+        ("DOUBLE", float("nan"), "NaN"),
+        ("DOUBLE", float("-inf"), "-Infinity"),
+        ("DECIMAL(10, 2)", Decimal("12.50"), "12.50"),
+        ("DECIMAL(38, 38)", Decimal("1E-38"), f"0.{'0' * 37}1"),
+        ("STRING", "ä\n😀", "ä\n😀"),
+        ("BYTES", b"\x00\xff", "AP8="),
+        ("DATE", dt.date(1, 1, 1), "0001-01-01"),
+        ("DATE", -719_163, -719_163),
+        ("DATE", 2**31 - 1, 2**31 - 1),
+        ("TIMESTAMP(6)", -(2**63), -(2**63)),
+        ("TIMESTAMP_LTZ(3)", 253_402_300_800_000_000, 253_402_300_800_000_000),
+        ("TIME(3)", dt.time(23, 59, 59, 120_000), "23:59:59.12"),
+        ("TIMESTAMP(6)", dt.datetime(2024, 2, 29, 1, 2, 3), "2024-02-29T01:02:03"),
+        ("TIMESTAMP(6)", dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), "1969-12-31T23:59:59.999999"),
+        ("TIMESTAMP_LTZ(3)", dt.datetime(2024, 2, 29, tzinfo=dt.UTC), "2024-02-29T00:00:00Z"),
+        ("ARRAY<INT>", [1, None], [1, None]),
+        ("MAP<STRING, INT>", [("a", 1), ("b", None)], {"a": 1, "b": None}),
+        ("MAP<INT, STRING>", [(1, "a")], [[1, "a"]]),
+        ("MULTISET<STRING>", [("a", 2)], {"a": 2}),
+        ("ROW<a INT, b ROW<c STRING>>", {"a": None, "b": {"c": "x"}}, {"a": None, "b": {"c": "x"}}),
+        ("INTERVAL YEAR TO MONTH", 14, 14),
+        ("INTERVAL DAY TO SECOND", dt.timedelta(seconds=1.5), 1_500_000),
+        ("INT", None, None),
+        ("MAP<STRING, INT>", None, None),
+        ("ROW<a INT>", None, None),
+    ],
+)
+def test_each_type_has_one_spelling(text: str, value: Any, expected: Any) -> None:
+    t = nullable(parse_type(text))
+    array = pa.array([value], arrow_type(t))
+    assert json_values(array, t) == [expected]
+    assert json_values(there_and_back(array, t), t) == [expected]
+
+
+def test_a_slice_has_its_own_values() -> None:
+    t = nullable(parse_type("ROW<a ARRAY<INT>, m MAP<STRING, INT>, b BYTES, t TIMESTAMP_LTZ(3)>"))
+    values = [{"a": [i, i], "m": [(str(i), i)], "b": bytes([i]), "t": i} for i in range(5)]
+    whole = pa.array(values, arrow_type(t))
+    assert json_values(whole.slice(2, 2), t) == json_values(whole, t)[2:4]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "code", "words"),
+    [
+        ("INT", "1", "WRONG_TYPE", "a whole number"),
+        ("INT", True, "WRONG_TYPE", "a whole number"),
+        ("INT", 2**31, "OUT_OF_RANGE", "beyond the range of INT"),
+        ("BOOLEAN", 1, "WRONG_TYPE", "true or false"),
+        ("DECIMAL(4, 2)", "1.234", "WRONG_TYPE", "has room"),
+        ("DECIMAL(4, 2)", "100", "WRONG_TYPE", "has room"),
+        ("DECIMAL(4, 2)", "NaN", "WRONG_TYPE", "has room"),
+        ("STRING", 1, "WRONG_TYPE", "a text"),
+        ("FLOAT", Decimal("1e39"), "WRONG_TYPE", "a number"),
+        ("DOUBLE", Decimal("1e309"), "WRONG_TYPE", "a number"),
+        ("DATE", 2**31, "WRONG_TYPE", "2024-02-29"),
+        ("TIMESTAMP(3)", True, "WRONG_TYPE", "2024-02-29"),
+        ("TIME(3)", 1, "WRONG_TYPE", "23:59:59"),
+        ("BYTES", "é", "WRONG_TYPE", "Base64"),
+        ("DATE", "2024-02-30", "WRONG_TYPE", "2024-02-29"),
+        ("TIME(3)", "24:00", "WRONG_TYPE", "23:59:59.123"),
+        ("TIMESTAMP(3)", "2024-02-29T00:00:00Z", "WRONG_TYPE", "2024-02-29T23:59:59.123"),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29T00:00:00", "WRONG_TYPE", "Z"),
+        ("ARRAY<INT>", {}, "WRONG_TYPE", "an array"),
+        ("MAP<INT, INT>", {"1": 1}, "WRONG_TYPE", "an array of [key, value]"),
+        ("MAP<STRING, INT>", [[None, 1]], "NULL_VALUE", "a key"),
+    ],
+)
+def test_what_is_no_value_of_its_type_is_refused_by_the_field(text: str, value: Any, code: str, words: str) -> None:
+    t = nullable(parse_type(f"ROW<r ROW<a {text}>>"))
+    with pytest.raises(ValueRefused) as refused:
+        python_value({"r": {"a": value}}, t)
+    assert refused.value.code == code
+    assert "'r.a" in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_a_column_that_is_not_there_is_named() -> None:
+    with pytest.raises(ValueRefused, match=r"no column 'nmae'\. Did you mean 'name'"):
+        python_value({"nmae": 1}, nullable(parse_type("ROW<id INT, name STRING>")))
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": 1' + b"0" * 5000 + b"}"])
+def test_what_is_no_json_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueRefused, match="is no JSON"):
+        read_json(line)

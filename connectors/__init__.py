@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvformat.connectors.infer import InferredSchema, ddl_from_subject, infer_schema, schema_from_subject
 from kvformat.connectors.kafka import KafkaTable
 
-__all__ = ["KafkaTable"]
+__all__ = ["InferredSchema", "KafkaTable", "ddl_from_subject", "infer_schema", "schema_from_subject"]

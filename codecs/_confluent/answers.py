@@ -158,6 +158,12 @@ def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, str] |
     return _ids.put(key, answer[0]), _texts.put((settings, answer[0]), answer[1])
 
 
+def subject_schema(settings: RegistrySettings, subject: str, version: int | None) -> tuple[int, str] | Refused:
+    """Id and text of a version of a subject, the latest one for None: as it is now, whatever was answered before."""
+    registry = _registry(settings)
+    return registry.latest(subject) if version is None else registry.version(subject, version)
+
+
 def _registry(settings: RegistrySettings) -> SchemaRegistry:
     known = _registries.get(settings)
     if known is not None:

@@ -160,18 +160,18 @@ def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, str] |
 
 def subject_schema(settings: RegistrySettings, subject: str, version: int | None) -> tuple[int, str] | Refused:
     """Id and text of a version of a subject, the latest one for None: as it is now, whatever was answered before."""
-    registry = _registry(settings)
+    registry = _new_registry(settings)  # a client keeps what it has been told
     return registry.latest(subject) if version is None else registry.version(subject, version)
 
 
 def _registry(settings: RegistrySettings) -> SchemaRegistry:
     known = _registries.get(settings)
-    if known is not None:
-        return known
+    return _registries.put(settings, _new_registry(settings)) if known is None else known
+
+
+def _new_registry(settings: RegistrySettings) -> SchemaRegistry:
     if not settings.url.strip():
         raise SchemaRegistryError(
             "the option 'url' is empty: there is no schema registry to ask", format=FORMAT, url=""
         )
-    if settings.url.startswith("file:"):
-        return _registries.put(settings, Folder(settings))
-    return _registries.put(settings, Confluent(settings))
+    return Folder(settings) if settings.url.startswith("file:") else Confluent(settings)

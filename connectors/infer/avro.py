@@ -8,14 +8,14 @@ The inverse of Flink's `AvroSchemaConverter` as `avro-confluent` implements it (
 | boolean, int, long, float, double, string, bytes | BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, STRING, BYTES |
 | enum, fixed(n) | STRING, VARBINARY(n) |
 | decimal(p, s) up to 38 digits, date, time-millis | DECIMAL(p, s), DATE, TIME(3) |
-| timestamp-millis, timestamp-micros | TIMESTAMP(3), TIMESTAMP(6) |
-| time-micros, local-timestamp-*, *-nanos | BIGINT, with a note |
+| timestamp-millis | TIMESTAMP(3) |
+| timestamp-micros, time-micros, local-timestamp-*, *-nanos | BIGINT, with a note |
 | array, map, record | ARRAY, MAP<STRING, t>, ROW |
 | other unions, null | left out, with a note |
 | a type that holds itself | refused, by name |
 
-What the schema that follows from such columns could not read (enum, fixed, microseconds) is read by the option
-`schema`: the schema itself, without what was left out.
+What the schema that follows from such columns could not read (enum, fixed) is read by the option `schema`: the schema
+itself, without what was left out. A table of `avro-confluent` has no TIMESTAMP(6), whatever the schema.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ BOOTSTRAP = "localhost:9092"
 
 _FORMAT = "avro-confluent"
 _MOST_IDS = 100
-_AS_NUMBERS = ("time-micros", "local-timestamp-millis", "local-timestamp-micros", "timestamp-nanos")
-_NUMBERS = (*_AS_NUMBERS, "local-timestamp-nanos")
+_OF_LOGICAL = ("logicalType", "precision", "scale")
 _LONGEST_HEADER = 1 << 20
 
 
@@ -159,20 +158,10 @@ def _inferred(schema: Schema, options: Mapping[str, Any], notes: Notes) -> Infer
         return InferredSchema(_FORMAT, (), options, (), notes.texts())
     row = row_of_schema(read)
     given = dict(options)
-    if "schema" not in given and _needs_itself(read):
+    schema_text(row, legacy=True)  # refuses names that a table's schema would give twice
+    if "schema" not in given and any(part.type in ("enum", "fixed") for part in _parts(read)):
         given["schema"] = read.text
     return InferredSchema(_FORMAT, row.fields, given, (), notes.texts())
-
-
-def _needs_itself(schema: Schema) -> bool:
-    """Whether the schema that follows from the columns can't read what this one wrote."""
-    if any(part.type in ("enum", "fixed") for part in _parts(schema)):
-        return True
-    try:
-        schema_text(row_of_schema(schema), legacy=True)
-    except SchemaError:
-        return True
-    return False
 
 
 def _parts(schema: Schema) -> Iterator[Schema]:
@@ -206,13 +195,14 @@ def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] =
         values = _readable(schema.values, f"{path}{{}}", notes, around)
         return None if values is None else replace(schema, values=values)
     logical = schema.logical
-    if logical is None or logical.name in ("date", "time-millis", "timestamp-millis", "timestamp-micros"):
+    if logical is None or logical.name in ("date", "time-millis", "timestamp-millis"):
         return schema
     if logical.name == "decimal" and logical.precision <= MOST_DIGITS:
         return schema
     if logical.name not in ("uuid", "duration"):
         notes.add(f"{logical} has no type of its own here: the plain {schema.type}", path)
-    return replace(schema, logical=None)
+    kept = {key: value for key, value in schema.properties.items() if key not in _OF_LOGICAL}
+    return replace(schema, logical=None, properties=kept)
 
 
 def _readable_union(schema: Schema, path: str, notes: Notes, around: tuple[str, ...]) -> Schema | None:
@@ -249,9 +239,9 @@ def _together(schemas: list[Schema], notes: Notes) -> Schema:
 
 
 def _optional(field: Field) -> Field:
-    if field.schema.type == "union":
-        return field
-    return replace(field, schema=Schema("union", branches=(Schema("null"), field.schema)), default=None)
+    """The field as one that a record may lack."""
+    branches = (branch for branch in field.schema.branches or (field.schema,) if branch.type != "null")
+    return replace(field, schema=Schema("union", branches=(Schema("null"), *branches)), default=None)
 
 
 # --- container files -------------------------------------------------------------------------------------

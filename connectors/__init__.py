@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from kvformat.connectors.infer import InferredSchema, ddl_from_subject, infer_schema, schema_from_subject
+from kvformat.connectors.infer import (
+    Guess,
+    InferredSchema,
+    Inspection,
+    ddl_from_subject,
+    infer_schema,
+    schema_from_subject,
+    sniff,
+)
 from kvformat.connectors.kafka import KafkaTable
 
-__all__ = ["InferredSchema", "KafkaTable", "ddl_from_subject", "infer_schema", "schema_from_subject"]
+__all__ = [
+    "Guess",
+    "InferredSchema",
+    "Inspection",
+    "KafkaTable",
+    "ddl_from_subject",
+    "infer_schema",
+    "schema_from_subject",
+    "sniff",
+]

@@ -24,8 +24,8 @@ class Registry:
     ids, references: schema texts by id, and what some refer to. types: of ids that are no Avro schemas. next_id: the id
     for the next new schema. refused: subjects that take no schema. requests: every request as `GET /schemas/ids/1`, in
     order. failing: how many of the next requests are answered with `status` and `body`. delay: seconds before an
-    answer. credentials: `user:password`, or None for everybody. together: what every question waits at. endless: pieces of an
-    answer, `chunked` or after a `Content-Length` that is a lie. headers: more headers of answers. next_reference:
+    answer. credentials: `user:password`, or None for everybody. together: what every question waits at. endless: pieces
+    of an answer, `chunked` or after a `Content-Length` that is a lie. headers: more headers of answers. next_reference:
     whether every version of a subject `endless` is a schema that refers to the next one. echo: what is answered to the
     headers of a request.
     """

@@ -201,8 +201,8 @@ def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] =
         return schema
     if logical.name not in ("uuid", "duration"):
         notes.add(f"{logical} has no type of its own here: the plain {schema.type}", path)
-    kept = {key: value for key, value in schema.properties.items() if key not in _OF_LOGICAL}
-    return replace(schema, logical=None, properties=kept)
+    properties = {key: value for key, value in schema.properties.items() if key not in _OF_LOGICAL}
+    return replace(schema, logical=None, properties=properties)
 
 
 def _readable_union(schema: Schema, path: str, notes: Notes, around: tuple[str, ...]) -> Schema | None:

@@ -49,7 +49,10 @@ def sample_of(source: Any, keys: Any, most: int) -> Sample:
     values, cut = _taken(source, most, "source")
     if keys is None:
         return Sample(values, None, cut)
-    return Sample(values, tuple(itertools.islice(_messages(keys, "keys"), len(values))), cut)
+    known = tuple(itertools.islice(_messages(keys, "keys"), len(values)))
+    if len(known) < len(values):
+        raise ConfigurationError(f"there are {len(known)} keys for {len(values)} messages: give None for a null key")
+    return Sample(values, known, cut)
 
 
 def _collected(df: Any, most: int) -> tuple[Any, Any]:

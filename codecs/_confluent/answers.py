@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kvformat.codecs._confluent.client import Confluent
+from kvformat.codecs._confluent.client import IN_MEMORY, Confluent
 from kvformat.codecs._confluent.registry import Folder, Refused, SchemaRegistry, unanswered
 from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
 from kvformat.registry.errors import SchemaRegistryError
@@ -160,7 +160,8 @@ def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, str] |
 
 def subject_schema(settings: RegistrySettings, subject: str, version: int | None) -> tuple[int, str] | Refused:
     """Id and text of a version of a subject, the latest one for None: as it is now, whatever was answered before."""
-    registry = _new_registry(settings)  # a client keeps what it has been told
+    in_memory = settings.url.startswith(IN_MEMORY)
+    registry = _registry(settings) if in_memory else _new_registry(settings)  # a client keeps what it has been told
     return registry.latest(subject) if version is None else registry.version(subject, version)
 
 

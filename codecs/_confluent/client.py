@@ -198,7 +198,7 @@ def _text(cause: Exception) -> str:
 
 # --- the client ----------------------------------------------------------------------------------------
 
-_IN_MEMORY = "mock://"
+IN_MEMORY = "mock://"
 _LARGEST_ANSWER = 8 << 20  # bytes; a registry on Kafka keeps each schema in one message, of 1 MB as a rule
 _PEM = b"-----BEGIN"
 _FLINK_SSL = "schema.registry.ssl."
@@ -217,7 +217,7 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
     settings.check_authentication()
     try:
         client = SchemaRegistryClient.new_client(client_configuration(settings))
-        if not settings.url.startswith(_IN_MEMORY):
+        if not settings.url.startswith(IN_MEMORY):
             _limit(client._rest_client.session, settings.timeout)
     except OptionError:
         raise

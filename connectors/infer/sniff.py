@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._confluent import Refused, schemas_by_id
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer import shapes
@@ -19,7 +20,7 @@ from kvformat.connectors.infer.sample import Documents, Sample, sample_of
 from kvformat.connectors.infer.shapes import SHAPES, Shape, shape_of
 from kvformat.connectors.infer.text import delimiter_of, is_utf8
 from kvformat.connectors.infer.types import Notes
-from kvformat.registry.errors import ConfigurationError, SchemaRegistryError
+from kvformat.registry.errors import ConfigurationError, SchemaError, SchemaRegistryError
 from kvformat.registry.format import Part
 from kvformat.registry.types import FlinkField, FlinkType
 
@@ -54,7 +55,7 @@ class Inspection:
 
     guesses: the most confident first, those of values before those of keys. ddl: a CREATE TABLE for
     `KeyValueFormat.from_ddl` that reads the records of the first guess, None where there is none. notes: what to know
-    of it. counts: of `messages`, `nulls` (tombstones), `empty` ones, and of `keys` and `null_keys`.
+    of it. counts: of `messages`, `nulls` (tombstones), `empty` ones, and with keys of `keys` and `null keys`.
     """
 
     guesses: tuple[Guess, ...]
@@ -129,14 +130,15 @@ def sniff(
 
 
 def _counts(sample: Sample) -> dict[str, int]:
-    keys = sample.keys or ()
-    return {
+    counts = {
         "messages": len(sample.values),
         "nulls": sum(value is None for value in sample.values),
         "empty": sum(value is not None and not value.strip() for value in sample.values),
-        "keys": sum(key is not None for key in keys),
-        "null_keys": sum(key is None for key in keys),
     }
+    if sample.keys is not None:
+        nulls = sum(key is None for key in sample.keys)
+        counts |= {"keys": len(sample.keys) - nulls, "null keys": nulls}
+    return counts
 
 
 def _guess(part: Part, group: _Group, there: int) -> Guess:
@@ -259,6 +261,9 @@ class _Looker:
         kinds: dict[str, list[int]] = {}
         for place, schema_id in ids.items():
             kinds.setdefault(_kind(answers.get(schema_id)), []).append(place)
+        changes = any(_is_debezium(answer) for answer in answers.values())
+        if changes:
+            self._notes.add(f"{part}: the schema is Debezium's envelope: rows have before, after and op as columns")
         return [self._confluent_group(part, kind, places, there, shown) for kind, places in kinds.items()]
 
     def _confluent_group(self, part: Part, kind: str, places: list[int], there: int, shown: str) -> _Group:
@@ -285,6 +290,15 @@ def _kind(answer: str | Refused | None) -> str:
         return "AVRO"
     _, mark, kind = (answer.reason if answer is not None else "").partition("is no Avro schema but ")
     return kind.split()[0] if mark and kind else "unknown"
+
+
+def _is_debezium(answer: str | Refused) -> bool:
+    """Whether a schema is that of Debezium's changes in Avro."""
+    try:
+        schema = parse_schema(answer, check_defaults=False) if isinstance(answer, str) else None
+    except SchemaError:
+        return False
+    return schema is not None and {field.name for field in schema.fields} >= {"before", "after", "op"}
 
 
 def _share(messages: Any, there: int, part: Part) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 from benchmarks._records import made
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Fraction, Integer, Repeated
-from kvformat.connectors import InferredSchema, infer_schema
+from kvformat.connectors import InferredSchema, infer_schema, sniff
 from kvformat.connectors.infer.sample import Documents
 from kvformat.registry import (
     ConfigurationError,
@@ -576,6 +578,14 @@ def test_a_table_is_made_of_it() -> None:
     KeyValueFormat.from_ddl(text)
 
 
+def test_tables_are_read_without_what_infers() -> None:
+    code = (
+        "import sys, kvformat.connectors as c; print('kvformat.codecs._kernel' in sys.modules, c.infer_schema.__name__)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "infer_schema"]
+
+
 @pytest.mark.spark
 def test_dataframes_are_sources(spark: Any) -> None:
     records = [(b'{"a":1}', b'{"after":{"a":1,"b":"x"},"op":"c"}'), (b'{"a":2}', b'{"after":{"a":2},"op":"c"}')]
@@ -586,6 +596,18 @@ def test_dataframes_are_sources(spark: Any) -> None:
     assert infer_schema(df.select("value"), format="debezium-json", sample=1).primary_key == ()
     with pytest.raises(ConfigurationError, match="no column 'value' but key"):
         infer_schema(df.select("key"), format="json")
-    stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS BINARY) AS value")
+    stream = spark.readStream.format("rate").load().selectExpr("CAST(CAST(value AS STRING) AS BINARY) AS value")
     with pytest.raises(ConfigurationError, match="a stream has no end"):
         infer_schema(stream, format="json")
+
+
+@pytest.mark.spark
+def test_what_is_proposed_is_read_by_spark(spark: Any) -> None:
+    odd = [json.dumps({"select": 1, "a`b": 2, "a.b": {"x y": 3, "1": "2"}, "ü": ["12:00:01"]}).encode()]
+    for pool in (odd, *(list(kind.pool) for kind in made(40))):
+        keys = [b"%d" % i for i in range(len(pool))]
+        df = spark.createDataFrame(list(zip(keys, pool, strict=True)), "key BINARY, value BINARY")
+        found = sniff(df)
+        assert (found.counts["keys"], found.guesses[0].format) == (len(pool), "json")
+        rows = KeyValueFormat.from_ddl(found.ddl or "").decode(df).collect()
+        assert sorted(row["key"].encode() for row in rows) == sorted(keys)

@@ -128,11 +128,12 @@ def test_what_no_format_reads_is_told_with_what_to_do(message: bytes, format: st
     assert remedy in guess.reason
     assert found.ddl is None
     assert any(remedy in note for note in found.notes)
-    assert found.counts == {"messages": 4, "nulls": 1, "empty": 1, "keys": 0, "null_keys": 0}
+    assert found.counts == {"messages": 4, "nulls": 1, "empty": 1}
 
 
 def test_a_topic_without_records_has_no_guess() -> None:
-    assert sniff([]) == Inspection((), None, (), {"messages": 0, "nulls": 0, "empty": 0, "keys": 0, "null_keys": 0})
+    assert sniff([]) == Inspection((), None, (), {"messages": 0, "nulls": 0, "empty": 0})
+    assert sniff([None], [None]).counts == {"messages": 1, "nulls": 1, "empty": 0, "keys": 0, "null keys": 1}
     assert sniff([None, b" "]).guesses == ()
 
 
@@ -248,6 +249,20 @@ def test_a_registry_says_what_ids_stand_for(registry: Registry) -> None:
     mixed = sniff([*avro, *others], registry=registry.url)
     assert [guess.format for guess in mixed.guesses] == ["avro-confluent", "protobuf"]
     assert any(note.startswith("2 of 8 records are errors") for note in mixed.notes)
+
+
+def test_debeziums_envelope_in_avro_is_told(registry: Registry) -> None:
+    row = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
+    fields = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
+    envelope = {"type": "record", "name": "Envelope", "fields": [*fields, {"name": "op", "type": "string"}]}
+    registry.ids = {3: json.dumps(envelope)}
+    out = io.BytesIO()
+    datum = {"before": None, "after": {"id": 5}, "op": "c"}
+    fastavro.schemaless_writer(out, fastavro.parse_schema(envelope), datum)
+    messages: Messages = [b"\0\0\0\0\x03" + out.getvalue()]
+    found = sniff(messages, registry=registry.url)
+    assert any("the schema is Debezium's envelope" in note for note in found.notes)
+    assert read(found, None, messages) == [datum]
 
 
 def test_without_a_registry_ids_stay_ids() -> None:

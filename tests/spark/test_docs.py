@@ -20,7 +20,9 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["README.md", "docs/install.md", "docs/key-value.md", "docs/plugins.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/ingestion.md", "docs/install.md", "docs/key-value.md", "docs/plugins.md"]
+)
 def test_snippets_run(page: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "_registered", {})
     snippets = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
@@ -73,7 +75,7 @@ def test_promises_and_bounds_are_held_where_the_page_says() -> None:
         assert f"def {name}(" in tests, name
     (promises,) = re.findall(r"## What is promised\n(.*?)\n## ", page, re.DOTALL)
     assert {*PROPERTIES, SOURCE, ANSWERED} <= set(re.findall(r"`(\w+)`", promises))
-    bounds = re.findall(r"^\|.*`((?:codecs|registry)/[\w/]+\.py)`: (.*) \|$", page, re.MULTILINE)
+    bounds = re.findall(r"^\|.*`((?:codecs|registry|connectors)/[\w/]+\.py)`: (.*) \|$", page, re.MULTILINE)
     assert len(bounds) > 5
     for file, constants in bounds:
         source = (ROOT / file).read_text(encoding="utf-8")

@@ -36,9 +36,8 @@ class InferredSchema:
     unreadable: str = ""
 
     def __post_init__(self) -> None:
-        specs = format_class(self.format).option_specs
-        shown = {key: masked(key, value, owner(specs, key)) for key, value in self.options.items()}
-        object.__setattr__(self, "options", OptionValues(dict(self.options), shown))
+        shown = OptionValues(dict(self.options), shown_options(self.format, self.options))
+        object.__setattr__(self, "options", shown)
 
     @property
     def row(self) -> FlinkType:
@@ -84,8 +83,13 @@ class InferredSchema:
 
     def prefixed(self, prefix: str) -> dict[str, str]:
         """The options with a prefix, and masks for secrets."""
-        specs = format_class(self.format).option_specs
-        return {f"{prefix}{key}": str(masked(key, value, owner(specs, key))) for key, value in self.options.items()}
+        return {f"{prefix}{key}": value for key, value in shown_options(self.format, self.options).items()}
+
+
+def shown_options(format: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """The options of a format as they may be shown."""
+    specs = format_class(format).option_specs
+    return {key: str(masked(key, value, owner(specs, key))) for key, value in options.items()}
 
 
 def column_text(column: FlinkField) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,9 +14,9 @@ from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer import shapes
 from kvformat.connectors.infer.avro import schema_id_of
 from kvformat.connectors.infer.infer import schema_of
-from kvformat.connectors.infer.inferred import InferredSchema
+from kvformat.connectors.infer.inferred import InferredSchema, shown_options
 from kvformat.connectors.infer.proposal import propose
-from kvformat.connectors.infer.sample import Documents, Sample, sample_of
+from kvformat.connectors.infer.sample import SAMPLE, Documents, Sample, sample_of
 from kvformat.connectors.infer.shapes import SHAPES, Shape, shape_of
 from kvformat.connectors.infer.text import delimiter_of, is_utf8
 from kvformat.connectors.infer.types import Notes
@@ -100,14 +100,14 @@ def sniff(
 ) -> Inspection:
     """What the records of a topic are, and a table that reads them.
 
-    `values` and `keys` are iterables or Arrow arrays of messages (bytes, None for a null one), or `values` is a batch
-    DataFrame; at most 64 MiB are looked at. `name` is the table's name, `topic` and `bootstrap` go into its options.
-    `registry` is the URL of a schema registry, or the options of `avro-confluent` with it; it is asked what the ids in
-    messages stand for. Secrets among them come out masked.
+    `values` and `keys` are iterables or Arrow arrays of messages (bytes, None for a null one), of which at most 64 MiB
+    are looked at; or `values` is a batch DataFrame, of which a job collects 1,000 records. `name` is the table's name,
+    `topic` and `bootstrap` go into its options. `registry` is the URL of a schema registry, or the options of
+    `avro-confluent` with it; it is asked what the ids in messages stand for. Secrets among them come out masked.
 
     Never raises for messages, whatever they are; `ConfigurationError` for what gives none, and for bad options.
     """
-    sample = sample_of(values, keys, _MOST)
+    sample = sample_of(values, keys, SAMPLE if hasattr(values, "isStreaming") else _MOST)
     options = {"url": registry} if isinstance(registry, str) else dict(registry or {})
     notes = Notes()
     if sample.cut:
@@ -115,9 +115,7 @@ def sniff(
     looker = _Looker(options, notes)
     parts: dict[Part, Sequence[bytes | None]] = {"value": sample.values, "key": sample.keys or ()}
     groups = {part: looker.groups(part, messages) for part, messages in parts.items()}
-    guesses = [
-        _guess(part, group, sum(1 for message in parts[part] if message)) for part in groups for group in groups[part]
-    ]
+    guesses = [guess for part in groups for guess in _guesses(part, groups[part])]
     chosen = {part: _schema(part, groups[part], sample, notes) for part in groups}
     ddl = None
     if chosen["value"] is not None:
@@ -141,12 +139,13 @@ def _counts(sample: Sample) -> dict[str, int]:
     return counts
 
 
-def _guess(part: Part, group: _Group, there: int) -> Guess:
-    confidence = round(group.shape.sure * len(group.places) / max(there, 1), 3)
-    options = (
-        {key: str(value) for key, value in group.options.items()} if group.shape.format != "avro-confluent" else {}
-    )
-    return Guess(part, group.shape.format, confidence, group.reason, options, group.shape.readable)
+def _guesses(part: Part, groups: Sequence[_Group]) -> Iterator[Guess]:
+    there = sum(len(group.places) for group in groups)
+    for group in groups:
+        shape = group.shape
+        confidence = round(shape.sure * len(group.places) / there, 3)
+        options = shown_options(shape.format, group.options) if shape.readable else {}
+        yield Guess(part, shape.format, confidence, group.reason, options, shape.readable)
 
 
 def _schema(part: Part, groups: list[_Group], sample: Sample, notes: Notes) -> InferredSchema | None:

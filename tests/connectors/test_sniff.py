@@ -283,6 +283,14 @@ def test_keys_and_values_of_a_registry(registry: Registry) -> None:
     assert read(found, records, records)[1] == {"key_id": 1, "key_v": "x", "id": 1, "v": "x"}
 
 
+def test_a_key_that_is_no_record_is_left_out(registry: Registry) -> None:
+    registry.ids = {7: json.dumps(AVRO), 8: '"string"'}
+    records: Messages = [confluent(7, {"id": n, "v": "x"}) for n in range(3)]
+    found = sniff(records, [b"\0\0\0\0\x08\x04ab"] * 3, registry=registry.url)
+    assert any("the Avro schema is string, but only a record" in note for note in found.notes)
+    assert read(found, None, records)[1] == {"id": 1, "v": "x"}
+
+
 def test_secrets_of_a_registry_are_masked(registry: Registry) -> None:
     registry.ids, registry.credentials = {7: json.dumps(AVRO)}, "alice:sesame"
     avro: Messages = [confluent(7, {"id": n, "v": "x"}) for n in range(6)]

@@ -194,6 +194,8 @@ def test_what_no_table_stands_for_is_refused_by_name(registry: Registry) -> None
         ddl_from_subject(registry.url, "broken")
     with pytest.raises(SchemaError, match=r"subject 'none' has no version 'latest'.*40401"):
         ddl_from_subject(registry.url, "none")
+    with pytest.raises(SchemaError, match="a folder knows no subjects"):
+        ddl_from_subject("file:/", "x", version=1)
     with pytest.raises(SchemaRegistryError):
         ddl_from_subject("http://127.0.0.1:1", "x", options={"registry-retries": 0})
 

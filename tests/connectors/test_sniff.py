@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks._records import made
-from kvformat.connectors import Inspection, sniff
+from kvformat.connectors import Inspection, KafkaTable, sniff
 from kvformat.registry import ConfigurationError, KeyValueFormat, available_formats
 from tests import interop
 from tests.registry_server import Registry, RegistryServer
@@ -361,3 +361,21 @@ def test_what_is_no_source_is_refused() -> None:
         sniff(7)
     with pytest.raises(ConfigurationError, match="no option 'user'"):
         sniff([b"a"], registry={"url": "http://x", "user": "y"})
+
+
+@pytest.mark.spark
+@pytest.mark.services
+def test_a_topic_of_which_nothing_is_known_becomes_a_table(spark: Any, broker: Any) -> None:
+    topic = broker.create("nothing-known", 2)
+    keys, values = values_of("bank.public.accounts")
+    broker.send(topic, zip(keys, values, strict=True))
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    records = spark.read.format("kafka").options(**options).load()
+    found = sniff(records, name="accounts", topic=topic, bootstrap=broker.bootstrap)
+    assert (found.guesses[0].format, found.notes) == (
+        "debezium-json",
+        ("value: balance: texts that are numbers: DECIMAL with enough digits reads them, too",),
+    )
+    rows = KafkaTable.from_ddl(found.ddl or "").read(spark)
+    wanted = read(found, None, values)
+    assert sorted(row.account_id for row in rows.collect()) == sorted(row["account_id"] for row in wanted)

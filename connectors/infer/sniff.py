@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -181,7 +182,16 @@ class _Looker:
         for place, message in enumerate(messages):
             if message is not None and message.strip():
                 there += 1
-                places.setdefault(shape_of(message, documents), []).append(place)
+                shape = shape_of(message, documents)
+                places.setdefault(shape, []).append(place)
+                if message.startswith(codecs.BOM_UTF8):
+                    self._notes.add(
+                        f"{part}: some begin with UTF-8's byte order mark: JSON is read without it, text with it"
+                    )
+                elif SHAPES[shape].format.endswith("json") and 0 in message[:2] + message[-2:]:
+                    self._notes.add(
+                        f"{part}: some are JSON in UTF-16 or UTF-32, which is read, but by few others than Flink"
+                    )
         if {*places} <= {shapes.BINARY, shapes.CONFLUENT, shapes.TEXT}:
             present = {place: message for place, message in enumerate(messages) if message and message.strip()}
             numbers = self._numbers(part, present)

@@ -131,6 +131,14 @@ def test_what_no_format_reads_is_told_with_what_to_do(message: bytes, format: st
     assert found.counts == {"messages": 4, "nulls": 1, "empty": 1}
 
 
+def test_encodings_other_than_plain_utf_8_are_told() -> None:
+    (mark, *_) = sniff(['{"a":1}'.encode("utf-8-sig"), "a".encode("utf-8-sig")]).notes
+    assert mark == "value: some begin with UTF-8's byte order mark: JSON is read without it, text with it"
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
+        assert sniff(['{"a":1}'.encode(encoding)]).notes[0].startswith("value: some are JSON in UTF-16 or UTF-32")
+    assert not any("UTF" in note for note in sniff([b'{"a":1}', b"a"]).notes)
+
+
 def test_a_topic_without_records_has_no_guess() -> None:
     assert sniff([]) == Inspection((), None, (), {"messages": 0, "nulls": 0, "empty": 0})
     assert sniff([None], [None]).counts == {"messages": 1, "nulls": 1, "empty": 0, "keys": 0, "null keys": 1}

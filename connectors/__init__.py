@@ -6,15 +6,32 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kvformat.connectors.infer import (
+        Guess,
+        InferredSchema,
+        Inspection,
+        ddl_from_subject,
+        infer_schema,
+        schema_from_subject,
+        sniff,
+    )
     from kvformat.connectors.kafka import KafkaTable
 
-__all__ = ["KafkaTable"]
-
-_HOMES = {"KafkaTable": "kvformat.connectors.kafka"}
+__all__ = [
+    "Guess",
+    "InferredSchema",
+    "Inspection",
+    "KafkaTable",
+    "ddl_from_subject",
+    "infer_schema",
+    "schema_from_subject",
+    "sniff",
+]
 
 
 def __getattr__(name: str) -> object:
     # The command line is in this package, and its help needs neither Arrow nor a table.
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in __all__:
+        home = "kafka" if name == "KafkaTable" else "infer"
+        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

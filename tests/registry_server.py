@@ -21,15 +21,17 @@ Answer = tuple[int, Any]
 class Registry:
     """One registry of several behind one server.
 
-    ids, references: schema texts by id, and what some refer to. next_id: the id for the next new schema. refused:
-    subjects that take no schema. requests: every request as `GET /schemas/ids/1`, in order. failing: how many of the
-    next requests are answered with `status` and `body`. delay: seconds before an answer. credentials: `user:password`,
-    or None for everybody. together: what every question waits at. endless: pieces of an answer, `chunked` or after a
-    `Content-Length` that is a lie. headers: more headers of answers. next_reference: whether every version of a subject
-    `endless` is a schema that refers to the next one. echo: what is answered to the headers of a request.
+    ids, references: schema texts by id, and what some refer to. types: of ids that are no Avro schemas. next_id: the id
+    for the next new schema. refused: subjects that take no schema. requests: every request as `GET /schemas/ids/1`, in
+    order. failing: how many of the next requests are answered with `status` and `body`. delay: seconds before an
+    answer. credentials: `user:password`, or None for everybody. together: what every question waits at. endless: pieces
+    of an answer, `chunked` or after a `Content-Length` that is a lie. headers: more headers of answers. next_reference:
+    whether every version of a subject `endless` is a schema that refers to the next one. echo: what is answered to the
+    headers of a request.
     """
 
     ids: dict[int, str] = field(default_factory=dict)
+    types: dict[int, str] = field(default_factory=dict)
     next_id: int = 1
     refused: tuple[str, ...] = ()
     references: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class Registry:
             if schema_id not in self.ids:
                 return _missing(40403, f"Schema {path[2]} not found")
             references = {"references": self.references[schema_id]} if schema_id in self.references else {}
-            return 200, {"schema": self.ids[schema_id]} | references
+            return 200, {"schema": self.ids[schema_id]} | self._type(schema_id) | references
         if path[:1] != ["subjects"] or len(path) < 2:
             return _missing(404, "HTTP 404 Not Found")
         if method == "POST":
@@ -68,7 +70,12 @@ class Registry:
         known = self.subjects.get(path[1])
         if known is None:
             return _missing(40401, f"Subject '{path[1]}' not found.")
-        return self._version(path[1], known[-1])
+        if path[2:] in ([], ["versions", "latest"]):
+            return self._version(path[1], known[-1])
+        number = int(path[3])
+        return (
+            self._version(path[1], known[number - 1]) if number <= len(known) else _missing(40402, "Version not found.")
+        )
 
     def _post(self, path: list[str], body: Any) -> Answer:
         subject, schema = path[1], json.loads(body["schema"])
@@ -90,7 +97,11 @@ class Registry:
 
     def _version(self, subject: str, schema_id: int) -> Answer:
         version = self.subjects[subject].index(schema_id) + 1
-        return 200, {"subject": subject, "id": schema_id, "version": version, "schema": self.ids[schema_id]}
+        found = {"subject": subject, "id": schema_id, "version": version, "schema": self.ids[schema_id]}
+        return 200, found | self._type(schema_id)
+
+    def _type(self, schema_id: int) -> dict[str, str]:
+        return {"schemaType": self.types[schema_id]} if schema_id in self.types else {}
 
 
 def _missing(code: int, text: str) -> Answer:

@@ -410,7 +410,7 @@ def test_secrets_stay_secret(server: RegistryServer, caplog: pytest.LogCaptureFi
             {"url": url, "bearer-auth.token": "sesame-t"},
         ):
             fmt = get_format("avro-confluent", options)
-            texts += [repr(fmt), repr(fmt._settings)]  # type: ignore[attr-defined]
+            texts += [repr(fmt), repr(fmt.settings)]  # type: ignore[attr-defined]
             with pytest.raises(SchemaRegistryError) as caught:
                 _decoded(fmt, _framed(3, b""))
             texts += [str(caught.value), repr(caught.value.__cause__), repr(vars(caught.value))]

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kvformat.codecs._confluent.client import Confluent
+from kvformat.codecs._confluent.client import IN_MEMORY, Confluent
 from kvformat.codecs._confluent.registry import Folder, Refused, SchemaRegistry, unanswered
 from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
 from kvformat.registry.errors import SchemaRegistryError
@@ -158,14 +158,21 @@ def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, str] |
     return _ids.put(key, answer[0]), _texts.put((settings, answer[0]), answer[1])
 
 
+def subject_schema(settings: RegistrySettings, subject: str, version: int | None) -> tuple[int, str] | Refused:
+    """Id and text of a version of a subject, the latest one for None: as it is now, whatever was answered before."""
+    in_memory = settings.url.startswith(IN_MEMORY)
+    registry = _registry(settings) if in_memory else _new_registry(settings)  # a client keeps what it has been told
+    return registry.latest(subject) if version is None else registry.version(subject, version)
+
+
 def _registry(settings: RegistrySettings) -> SchemaRegistry:
     known = _registries.get(settings)
-    if known is not None:
-        return known
+    return _registries.put(settings, _new_registry(settings)) if known is None else known
+
+
+def _new_registry(settings: RegistrySettings) -> SchemaRegistry:
     if not settings.url.strip():
         raise SchemaRegistryError(
             "the option 'url' is empty: there is no schema registry to ask", format=FORMAT, url=""
         )
-    if settings.url.startswith("file:"):
-        return _registries.put(settings, Folder(settings))
-    return _registries.put(settings, Confluent(settings))
+    return Folder(settings) if settings.url.startswith("file:") else Confluent(settings)

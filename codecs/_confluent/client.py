@@ -35,9 +35,7 @@ class Confluent(SchemaRegistry):
     def schema(self, schema_id: int) -> str | Refused:
         def call() -> str | Refused:
             found = self._client.get_schema(schema_id)
-            if (found.schema_type or "AVRO") != "AVRO":
-                return self._refused(f"schema {schema_id} is no Avro schema but {found.schema_type}")
-            return self._complete(found)
+            return self._other_type(found, f"schema {schema_id}") or self._complete(found)
 
         return self._ask(call, f"schema id {schema_id}", schema_id=schema_id)
 
@@ -63,11 +61,28 @@ class Confluent(SchemaRegistry):
         if not subject:
             return Refused("the option 'subject' is empty")
 
-        def call() -> tuple[int, str]:
-            found = self._client.get_latest_version(subject)
-            return _id(found.schema_id), self._complete(found.schema)
+        def call() -> tuple[int, str] | Refused:
+            return self._of_subject(self._client.get_latest_version(subject), subject)
 
         return self._ask(call, f"the latest schema of subject {subject!r}", subject=subject)
+
+    def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
+        if not subject:
+            return Refused("the option 'subject' is empty")
+
+        def call() -> tuple[int, str] | Refused:
+            return self._of_subject(self._client.get_version(subject, version), subject)
+
+        return self._ask(call, f"version {version} of the schema of subject {subject!r}", subject=subject)
+
+    def _of_subject(self, found: Any, subject: str) -> tuple[int, str] | Refused:
+        refused = self._other_type(found.schema, f"the schema of subject {subject!r}")
+        return refused or (_id(found.schema_id), self._complete(found.schema))
+
+    def _other_type(self, schema: Any, what: str) -> Refused | None:
+        """Why a schema that is not Avro's can't be read."""
+        kind = schema.schema_type or "AVRO"
+        return None if kind == "AVRO" else self._refused(f"{what} is no Avro schema but {kind}")
 
     def _complete(self, schema: Any) -> str:
         """The text of a schema, with those it refers to in it; raises ValueError where there is no text."""
@@ -183,7 +198,7 @@ def _text(cause: Exception) -> str:
 
 # --- the client ----------------------------------------------------------------------------------------
 
-_IN_MEMORY = "mock://"
+IN_MEMORY = "mock://"
 _LARGEST_ANSWER = 8 << 20  # bytes; a registry on Kafka keeps each schema in one message, of 1 MB as a rule
 _PEM = b"-----BEGIN"
 _FLINK_SSL = "schema.registry.ssl."
@@ -202,7 +217,7 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
     settings.check_authentication()
     try:
         client = SchemaRegistryClient.new_client(client_configuration(settings))
-        if not settings.url.startswith(_IN_MEMORY):
+        if not settings.url.startswith(IN_MEMORY):
             _limit(client._rest_client.session, settings.timeout)
     except OptionError:
         raise

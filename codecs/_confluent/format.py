@@ -146,7 +146,7 @@ class RegistryFormat(Format):
 
     def validate(self, direction: Direction) -> None:
         if direction == "decode":
-            self._settings.check_authentication()
+            self.settings.check_authentication()
         elif self.options["subject"] is None:
             raise OptionError(
                 f"Option {self.identifier}.subject is required for serialization",
@@ -182,7 +182,8 @@ class RegistryFormat(Format):
         check_provided(provided, row, self.identifier)
 
     @functools.cached_property
-    def _settings(self) -> RegistrySettings:
+    def settings(self) -> RegistrySettings:
+        """Where the registry is and how to talk to it."""
         options = self.options
         named = {name: options[option] for option, name in _PROPERTIES.items() if options[option] is not None}
         return RegistrySettings(
@@ -203,7 +204,7 @@ class RegistryFormat(Format):
         if not subject:
             return Refused("the option 'subject' is empty")
         if options["use-latest-version"]:
-            latest = latest_schema(self._settings, subject)
+            latest = latest_schema(self.settings, subject)
             if isinstance(latest, Refused):
                 return Refused(f"subject {subject!r} has no latest schema: {latest.reason}")
             try:
@@ -211,10 +212,10 @@ class RegistryFormat(Format):
                 if schema != table.schema:
                     self.check(schema, table.row)
             except SchemaError as bad:  # it quotes what the registry answered
-                raise SchemaError(self._settings.scrubbed(str(bad)), format=self.identifier, field=bad.field) from None
+                raise SchemaError(self.settings.scrubbed(str(bad)), format=self.identifier, field=bad.field) from None
             return latest[0], table.schema if schema == table.schema else schema
         register = options["auto-register-schemas"]
-        found = id_of_schema(self._settings, subject, table.schema.text, register=register)
+        found = id_of_schema(self.settings, subject, table.schema.text, register=register)
         if isinstance(found, Refused):
             refused = "the schema registry refuses the schema" if register else "the schema is not registered"
             how = "" if register else ". Register it, or set 'auto-register-schemas' = 'true'"
@@ -277,11 +278,11 @@ class RegistryFormat(Format):
 
     def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:
         """The schemas of ids, or what is wrong with the messages that have them; the first ids are asked for first."""
-        texts = schemas_by_id(self._settings, ids)
+        texts = schemas_by_id(self.settings, ids)
         return {schema_id: self._schema(schema_id, text) for schema_id, text in texts.items()}
 
     def _schema(self, schema_id: int, text: str | Refused) -> Schema | str:
-        registry = f"the schema registry at {self._settings.shown_url}"
+        registry = f"the schema registry at {self.settings.shown_url}"
         if isinstance(text, Refused):
             return ErrorCode.UNKNOWN_SCHEMA.marked(
                 f"Could not find schema with id {schema_id} in {registry}: {text.reason}"
@@ -289,7 +290,7 @@ class RegistryFormat(Format):
         try:
             return parse_schema(text, check_defaults=False)
         except SchemaError as bad:
-            reason = self._settings.scrubbed(str(bad))
+            reason = self.settings.scrubbed(str(bad))
             return ErrorCode.UNKNOWN_SCHEMA.marked(
                 f"the schema with id {schema_id} in {registry} can't be read: {reason}"
             )

@@ -43,6 +43,10 @@ class SchemaRegistry(abc.ABC):
     def latest(self, subject: str) -> tuple[int, str] | Refused:
         """Id and text of the subject's latest schema."""
 
+    @abc.abstractmethod
+    def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
+        """Id and text of a version of the subject's schema."""
+
 
 def shortened(text: str) -> str:
     """A text of a server, which may be a whole page, as it stands in an error."""
@@ -114,6 +118,9 @@ class Folder(SchemaRegistry):
 
     def latest(self, subject: str) -> tuple[int, str] | Refused:
         return Refused("a folder knows no subjects, and so no latest version of one")
+
+    def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
+        return self.latest(subject)
 
     def _all(self) -> dict[int, Path]:
         if not self._folder.is_dir():

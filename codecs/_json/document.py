@@ -1,4 +1,4 @@
-"""A JSON document as a tree, for a format that wants all of it: Avro's JSON encoding."""
+"""A JSON document as a tree, for who wants all of it: Avro's JSON encoding, and who guesses a schema."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from kvformat.codecs._json.words import fault_code, fault_text
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Node, Tree
 from kvformat.registry.error_codes import ErrorCode
+
+_BLANKS = b" \t\r\n"
 
 
 class JsonFault(Exception):
@@ -19,11 +21,12 @@ class JsonFault(Exception):
 class FirstValue:
     """Reads the value that a document begins with, whatever follows it. Not for several threads at once.
 
-    Objects with a repeated name are `Repeated`; control characters in strings must be escaped.
+    Objects with a repeated name are `Repeated`. As the JSON formats read rows (`of_rows`), control characters in
+    strings may stand as they are, and no number has an exponent that Java's BigDecimal lacks.
     """
 
-    def __init__(self) -> None:
-        self._reader = Reader(raw_controls=False)
+    def __init__(self, *, of_rows: bool = False) -> None:
+        self._reader = Reader(raw_controls=of_rows, decimals=of_rows)
         self._tree = Tree(keep_repeats=True)
 
     def read(self, document: bytes) -> Node:
@@ -32,4 +35,11 @@ class FirstValue:
         tree: Node = self._tree.read(self._reader, self._reader.start())
         if self._tree.end < 0:
             raise JsonFault(fault_text(self._reader), code=fault_code(self._reader.code))
+        return tree
+
+    def read_all(self, document: bytes) -> Node:
+        """The same, of a document that has nothing but blanks behind the value."""
+        tree = self.read(document)
+        if document[self._tree.end :].strip(_BLANKS):
+            raise JsonFault("more after the end of the document")
         return tree

@@ -17,7 +17,14 @@ from tests.fuzz.properties import PROPERTIES
 from tests.fuzz.run import ANSWERED, SOURCE
 
 ROOT = Path(__file__).parent.parent.parent
-SNIPPETS = ("README.md", "docs/install.md", "docs/kafka.md", "docs/key-value.md", "docs/plugins.md")
+SNIPPETS = (
+    "README.md",
+    "docs/ingestion.md",
+    "docs/install.md",
+    "docs/kafka.md",
+    "docs/key-value.md",
+    "docs/plugins.md",
+)
 
 
 @pytest.mark.spark
@@ -74,7 +81,7 @@ def test_promises_and_bounds_are_held_where_the_page_says() -> None:
         assert f"def {name}(" in tests, name
     (promises,) = re.findall(r"## What is promised\n(.*?)\n## ", page, re.DOTALL)
     assert {*PROPERTIES, SOURCE, ANSWERED} <= set(re.findall(r"`(\w+)`", promises))
-    bounds = re.findall(r"^\|.*`((?:codecs|registry)/[\w/]+\.py)`: (.*) \|$", page, re.MULTILINE)
+    bounds = re.findall(r"^\|.*`((?:codecs|registry|connectors)/[\w/]+\.py)`: (.*) \|$", page, re.MULTILINE)
     assert len(bounds) > 5
     for file, constants in bounds:
         source = (ROOT / file).read_text(encoding="utf-8")

@@ -1,0 +1,18 @@
+"""A schema where there is none: columns and tables from messages, or from a schema registry."""
+
+from __future__ import annotations
+
+from kvformat.connectors.infer.avro import ddl_from_subject, schema_from_subject
+from kvformat.connectors.infer.infer import infer_schema
+from kvformat.connectors.infer.inferred import InferredSchema
+from kvformat.connectors.infer.sniff import Guess, Inspection, sniff
+
+__all__ = [
+    "Guess",
+    "InferredSchema",
+    "Inspection",
+    "ddl_from_subject",
+    "infer_schema",
+    "schema_from_subject",
+    "sniff",
+]

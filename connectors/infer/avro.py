@@ -1,0 +1,273 @@
+"""Columns from Avro schemas: of a registry's subject, of messages with the id of a schema, of a container file.
+
+The inverse of Flink's `AvroSchemaConverter` as `avro-confluent` implements it (timestamps of the legacy mapping):
+
+| Avro | Flink |
+| --- | --- |
+| what is in a union with null, otherwise | nullable, NOT NULL |
+| boolean, int, long, float, double, string, bytes | BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, STRING, BYTES |
+| enum, fixed(n) | STRING, VARBINARY(n) |
+| decimal(p, s) up to 38 digits, date, time-millis | DECIMAL(p, s), DATE, TIME(3) |
+| timestamp-millis | TIMESTAMP(3) |
+| timestamp-micros, time-micros, local-timestamp-*, *-nanos | BIGINT, with a note |
+| array, map, record | ARRAY, MAP<STRING, t>, ROW |
+| other unions, null | left out, with a note |
+| a type that holds itself | refused, by name |
+
+What the schema that follows from such columns could not read (enum, fixed) is read by the option `schema`: the schema
+itself, without what was left out. A table of `avro-confluent` has no TIMESTAMP(6), whatever the schema.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from kvformat.codecs._avro import Field, Schema, parse_schema
+from kvformat.codecs._avro_types import row_of_schema, schema_text
+from kvformat.codecs._confluent import PREFIX, Refused, schemas_by_id, subject_schema
+from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.connectors.infer.inferred import InferredSchema
+from kvformat.connectors.infer.sample import Sample
+from kvformat.connectors.infer.seen import MOST_DIGITS
+from kvformat.connectors.infer.types import Notes, shown
+from kvformat.registry.errors import OptionError, SchemaError
+
+CONTAINER = b"Obj\x01"
+BOOTSTRAP = "localhost:9092"
+"""What stands in a CREATE TABLE for brokers that nobody has named."""
+
+_FORMAT = "avro-confluent"
+_MOST_IDS = 100
+_OF_LOGICAL = ("logicalType", "precision", "scale")
+_LONGEST_HEADER = 1 << 20
+
+
+def schema_from_subject(
+    url: str, subject: str, *, version: int | Literal["latest"] = "latest", options: Mapping[str, Any] | None = None
+) -> InferredSchema:
+    """The columns that stand for a subject's schema, and the options of `avro-confluent` to read them with.
+
+    `options` are those of the format `avro-confluent` (`basic-auth.user-info`, ...), without a prefix.
+    Raises `SchemaError` where the registry does not know the subject or the version, and for a schema that no table
+    stands for; `SchemaRegistryError` where the registry can't be asked; `OptionError` for options.
+    """
+    if version != "latest" and (isinstance(version, bool) or not isinstance(version, int) or version < 1):
+        raise OptionError(f"version is 'latest' or a number from 1 on, not {version!r}", option="version")
+    given = {"url": url, **(options or {})}
+    settings = AvroConfluentFormat(given).settings
+    found = subject_schema(settings, subject, None if version == "latest" else version)
+    if isinstance(found, Refused):
+        raise SchemaError(
+            f"subject {subject!r} has no version {version!r} that can be read: {found.reason}", format=_FORMAT
+        )
+    try:
+        return _inferred(_parsed(found[1]), given, Notes())
+    except SchemaError as bad:
+        reason = settings.scrubbed(str(bad))
+        raise SchemaError(
+            f"subject {subject!r}, schema {found[0]}: {reason}", format=_FORMAT, field=bad.field
+        ) from None
+
+
+def ddl_from_subject(
+    url: str,
+    subject: str,
+    *,
+    version: int | Literal["latest"] = "latest",
+    options: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    topic: str | None = None,
+    bootstrap: str = BOOTSTRAP,
+) -> str:
+    """The columns that stand for a subject's schema as text, with a `name` a whole CREATE TABLE of the topic.
+
+    The topic is the subject without `-value`, unless one is given. What was left out stands in comments before it.
+    As `schema_from_subject`, which it raises like.
+    """
+    found = schema_from_subject(url, subject, version=version, options=options)
+    notes = "".join(f"-- {note}\n" for note in found.notes)
+    if name is None:
+        return notes + found.ddl
+    topic = subject.removesuffix("-value") if topic is None else topic
+    return notes + found.create_table(name, topic=topic, bootstrap=bootstrap)
+
+
+def confluent_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+    """By the schemas of the ids in the messages: the newest one, and what only others have."""
+    notes, settings = Notes(), AvroConfluentFormat(options).settings
+    ids = Counter(schema_id_of(message) for message in sample.present())
+    other = ids.pop(None, 0)
+    if other:
+        notes.add(f"{other} messages do not begin with 00 and the id of a schema, and were passed over")
+    asked = [schema_id for schema_id, _ in ids.most_common(_MOST_IDS) if schema_id is not None]
+    schemas: list[Schema] = []
+    for schema_id, text in sorted(schemas_by_id(settings, asked).items(), reverse=True):
+        try:
+            if isinstance(text, Refused):
+                notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {text.reason}")
+            else:
+                schemas.append(_parsed(text))
+        except SchemaError as bad:
+            notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {settings.scrubbed(str(bad))}")
+    if not schemas:
+        return InferredSchema(_FORMAT, (), options, (), notes.texts())
+    return _inferred(_together(schemas, notes), options, notes)
+
+
+def container_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+    """By the schema in the header of a message that is a whole container file, which no format reads."""
+    for message in sample.present():
+        text = _header_schema(message)
+        if text is not None:
+            why = "each message is an Avro container file of its own; Flink's formats read single datums only"
+            found = _inferred(_parsed(text), {}, Notes())
+            return replace(found, format="avro", options={}, notes=(*found.notes, why), unreadable=why)
+    raise SchemaError(
+        "format 'avro': a message is the datum alone and says nothing of its schema. Give the schema that the producer "
+        "wrote with; ddl_from_subject reads it from a registry",
+        format="avro",
+    )
+
+
+def schema_id_of(message: bytes) -> int | None:
+    """The id of the schema in Confluent's frame; None for what has none."""
+    return (
+        int.from_bytes(message[1:PREFIX], "big", signed=True)
+        if message[:1] == b"\0" and len(message) >= PREFIX
+        else None
+    )
+
+
+def _parsed(text: str) -> Schema:
+    return parse_schema(text, check_defaults=False)
+
+
+# --- schemas to columns ----------------------------------------------------------------------------------
+
+
+def _inferred(schema: Schema, options: Mapping[str, Any], notes: Notes) -> InferredSchema:
+    schema = schema if schema.optional is None else schema.optional
+    if schema.type != "record":
+        raise SchemaError(f"the Avro schema is {schema}, but only a record stands for the columns of a table")
+    read = _readable(schema, "", notes)
+    if read is None:
+        return InferredSchema(_FORMAT, (), options, (), notes.texts())
+    row = row_of_schema(read)
+    given = dict(options)
+    schema_text(row, legacy=True)  # refuses names that a table's schema would give twice
+    if "schema" not in given and any(part.type in ("enum", "fixed") for part in _parts(read)):
+        given["schema"] = read.text
+    return InferredSchema(_FORMAT, row.fields, given, (), notes.texts())
+
+
+def _parts(schema: Schema) -> Iterator[Schema]:
+    yield schema
+    for child in schema.children:
+        yield from _parts(child)
+
+
+def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] = ()) -> Schema | None:
+    """The schema without what no column stands for; None where nothing is left."""
+    if schema.type == "union":
+        return _readable_union(schema, path, notes, around)
+    if schema.type == "null":
+        notes.add("of type null, which no column has: left out", path)
+        return None
+    if schema.type == "record":
+        if schema.full_name in around:
+            raise SchemaError(
+                f"field '{path}': the Avro type {schema.full_name} holds itself, which no table type does", field=path
+            )
+        inside = (*around, schema.full_name)
+        fields = [_readable_field(field, path, notes, inside) for field in schema.fields]
+        kept = tuple(field for field in fields if field is not None)
+        if not kept:
+            notes.add("a record without fields: left out", path)
+        return replace(schema, fields=kept) if kept else None
+    if schema.items is not None:
+        items = _readable(schema.items, f"{path}[]", notes, around)
+        return None if items is None else replace(schema, items=items)
+    if schema.values is not None:
+        values = _readable(schema.values, f"{path}{{}}", notes, around)
+        return None if values is None else replace(schema, values=values)
+    logical = schema.logical
+    if logical is None or logical.name in ("date", "time-millis", "timestamp-millis"):
+        return schema
+    if logical.name == "decimal" and logical.precision <= MOST_DIGITS:
+        return schema
+    if logical.name not in ("uuid", "duration"):
+        notes.add(f"{logical} has no type of its own here: the plain {schema.type}", path)
+    properties = {key: value for key, value in schema.properties.items() if key not in _OF_LOGICAL}
+    return replace(schema, logical=None, properties=properties)
+
+
+def _readable_union(schema: Schema, path: str, notes: Notes, around: tuple[str, ...]) -> Schema | None:
+    if len(schema.branches) == 1:
+        return _readable(schema.branches[0], path, notes, around)
+    if schema.optional is None:
+        notes.add(f"a union of {', '.join(branch.full_name for branch in schema.branches)}: left out", path)
+        return None
+    inner = _readable(schema.optional, path, notes, around)
+    if inner is None:
+        return None
+    return replace(schema, branches=tuple(inner if b is schema.optional else b for b in schema.branches))
+
+
+def _readable_field(field: Field, path: str, notes: Notes, around: tuple[str, ...]) -> Field | None:
+    schema = _readable(field.schema, f"{path}.{shown(field.name)}" if path else shown(field.name), notes, around)
+    return None if schema is None else replace(field, schema=schema)
+
+
+def _together(schemas: list[Schema], notes: Notes) -> Schema:
+    """The first of some records, the newest, with fields that only others have, and those nullable that others lack."""
+    first, *others = [schema if schema.optional is None else schema.optional for schema in schemas]
+    records = [schema for schema in others if schema.type == "record"]
+    if first.type != "record" or not records:
+        return first
+    fields = {field.name: field for field in first.fields}
+    for record in records:
+        for field in record.fields:
+            fields.setdefault(field.name, field)
+    missing = {name for name in fields for record in (first, *records) if name not in {f.name for f in record.fields}}
+    if missing:
+        notes.add("not in all of the schemas that the messages have: nullable", ", ".join(sorted(map(shown, missing))))
+    return replace(first, fields=tuple(_optional(f) if f.name in missing else f for f in fields.values()))
+
+
+def _optional(field: Field) -> Field:
+    """The field as one that a record may lack."""
+    branches = (branch for branch in field.schema.branches or (field.schema,) if branch.type != "null")
+    return replace(field, schema=Schema("union", branches=(Schema("null"), *branches)), default=None)
+
+
+# --- container files -------------------------------------------------------------------------------------
+
+
+def _header_schema(message: bytes) -> str | None:
+    """The schema in the header of a container file: a map of bytes with the entry `avro.schema`."""
+    if not message.startswith(CONTAINER):
+        return None
+    header = io.BytesIO(message[len(CONTAINER) : _LONGEST_HEADER])
+    while count := _long(header):
+        if count < 0:
+            _long(header)
+        for _ in range(min(abs(count), _MOST_IDS)):
+            name, value = header.read(max(_long(header), 0)), header.read(max(_long(header), 0))
+            if name == b"avro.schema":
+                return value.decode("utf-8", "replace")
+    return None
+
+
+def _long(source: io.BytesIO) -> int:
+    """A number of Avro's; 0 at the end."""
+    number = shift = 0
+    while byte := source.read(1):
+        number |= (byte[0] & 0x7F) << shift
+        shift += 7
+        if byte[0] < 0x80 or shift > 63:
+            break
+    return (number >> 1) ^ -(number & 1)

@@ -1,0 +1,113 @@
+"""The messages that a schema is guessed from: so many of a DataFrame, an Arrow array or anything that gives bytes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kvformat.codecs._json.charsets import recoded
+from kvformat.codecs._json.document import FirstValue, JsonFault
+from kvformat.codecs._kernel.tree import Node
+from kvformat.registry.errors import ConfigurationError
+
+SAMPLE = 1000
+"""Messages that are looked at, unless told otherwise."""
+MAX_BYTES = 64 << 20
+"""Of all messages; those behind are not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Messages, None for a null one, and their keys where they are known. cut: what was not looked at, in words."""
+
+    values: tuple[bytes | None, ...]
+    keys: tuple[bytes | None, ...] | None = None
+    cut: str = ""
+
+    def array(self) -> pa.BinaryArray:
+        """The messages as formats take them."""
+        return pa.array(self.values, pa.binary())
+
+    def present(self) -> Iterator[bytes]:
+        """The messages that are neither null nor blank."""
+        return (value for value in self.values if value is not None and value.strip())
+
+
+def sample_of(source: Any, keys: Any, most: int) -> Sample:
+    """The first `most` messages of a source, and their keys.
+
+    Of a DataFrame `value`, and `key` where there is one. Raises `ConfigurationError` for what gives no messages.
+    """
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise ConfigurationError(f"sample is a number of messages from 1 on, not {most!r}")
+    if hasattr(source, "isStreaming"):
+        source, keys = _collected(source, most)
+    values, cut = _taken(source, most, "source")
+    if keys is None:
+        return Sample(values, None, cut)
+    known = tuple(itertools.islice(_messages(keys, "keys"), len(values)))
+    if len(known) < len(values):
+        raise ConfigurationError(f"there are {len(known)} keys for {len(values)} messages: give None for a null key")
+    return Sample(values, known, cut)
+
+
+def _collected(df: Any, most: int) -> tuple[Any, Any]:
+    """Values and keys of a DataFrame of Kafka's records."""
+    if df.isStreaming:
+        raise ConfigurationError(
+            "a stream has no end, so that no sample of it can be taken: give a batch DataFrame of the same topic, such "
+            "as spark.read.format('kafka')..., or a DataFrame of the messages in foreachBatch"
+        )
+    if "value" not in df.columns:
+        raise ConfigurationError(f"the DataFrame has no column 'value' but {', '.join(df.columns)}: name it so")
+    names = [name for name in ("value", "key") if name in df.columns]
+    table = df.select(*(df[name].cast("binary").alias(name) for name in names)).limit(most + 1).toArrow()
+    return table["value"], table["key"] if "key" in names else None
+
+
+def _taken(source: Any, most: int, what: str) -> tuple[tuple[bytes | None, ...], str]:
+    found: list[bytes | None] = []
+    size = 0
+    for message in _messages(source, what):
+        if len(found) == most:
+            return tuple(found), f"only the first {most} messages were looked at"
+        size += len(message or b"")
+        if size > MAX_BYTES and found:
+            return tuple(found), f"only the first {len(found)} messages, of {MAX_BYTES >> 20} MiB, were looked at"
+        found.append(message)
+    return tuple(found), ""
+
+
+def _messages(source: Any, what: str) -> Iterator[bytes | None]:
+    if isinstance(source, pa.Array | pa.ChunkedArray):
+        chunks = source.chunks if isinstance(source, pa.ChunkedArray) else [source]
+        source = (value.as_py() for chunk in chunks for value in chunk)
+    elif isinstance(source, str | bytes) or not isinstance(source, Iterable):
+        raise ConfigurationError(
+            f"{what} is a DataFrame with a column 'value', an Arrow array or an iterable of messages (bytes, or None), "
+            f"not {type(source).__name__}"
+        )
+    for message in source:
+        if isinstance(message, str):
+            message = message.encode("utf-8", "surrogatepass")
+        if message is not None and not isinstance(message, bytes | bytearray | memoryview):
+            raise ConfigurationError(f"{what} has a message that is {type(message).__name__}; messages are bytes")
+        yield None if message is None else bytes(message)
+
+
+class Documents:
+    """Reads messages as JSON, as the JSON formats do, also those in UTF-16 and with a byte order mark."""
+
+    def __init__(self) -> None:
+        self._reader = FirstValue(of_rows=True)
+
+    def read(self, message: bytes) -> Node:
+        """The tree of a message; raises `JsonFault` for one that is no JSON."""
+        text, malformed = recoded(message)
+        if malformed:
+            raise JsonFault("bytes that are not UTF-8")
+        return self._reader.read_all(text)

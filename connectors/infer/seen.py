@@ -1,0 +1,202 @@
+"""What a sample has in one place: kinds of values, ranges of numbers, forms of texts, members and elements.
+
+    look(node)      take a value of a JSON tree (`codecs._kernel.tree`) into account
+    merged(...)     what was seen in several places, as if it had been one: values of a MAP
+
+Nothing of the values themselves is kept, so that it takes as much memory as the names, however many messages there are.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+
+from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
+
+MAX_DEPTH = 32
+"""Levels that become types of their own; what is deeper is kept as text. Flink SQL and Spark bear about 100."""
+MAX_MEMBERS = 1000
+"""Names of one object that are told apart; what has more is a map, or text."""
+MOST_DIGITS = 38
+
+_DATE = r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.([0-9]{1,9}))?"
+_ISO_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.([0-9]{1,9}))?)?"
+DATE, TIME = "DATE", "TIME"
+SQL, SQL_ZONED, ISO, ISO_ZONED = "SQL", "SQL with Z", "ISO-8601", "ISO-8601 with Z"
+_FORMS = tuple(
+    (form, re.compile(pattern))
+    for form, pattern in (
+        (DATE, _DATE),
+        (TIME, f"(){_CLOCK}"),
+        (SQL, f"{_DATE} {_CLOCK}"),
+        (SQL_ZONED, f"{_DATE} {_CLOCK}Z"),
+        (ISO, f"{_DATE}T{_ISO_CLOCK}"),
+        (ISO_ZONED, f"{_DATE}T{_ISO_CLOCK}Z"),
+    )
+)
+_LONGEST_TIME = len("2024-02-29T23:59:59.123456789Z")
+OFFSET, DECIMAL_TEXT = "offset", "decimal"
+_OFFSET = re.compile(rf"{_DATE}[T ]{_ISO_CLOCK}[+-][0-9]{{2}}:?[0-9]{{2}}")
+_DECIMAL_TEXT = re.compile(r"-?[0-9]+\.[0-9]+")
+
+
+@functools.lru_cache(maxsize=8192)
+def form_of(text: str) -> tuple[str, int]:
+    """As what a text can be read without a loss: its form and its digits of a second; "" for text and nothing else.
+
+    Narrower than the formats read: only years of four digits, days that there are, no 24:00.
+    """
+    for form, pattern in _FORMS:
+        found = pattern.fullmatch(text)
+        if found:
+            try:
+                if found[1]:
+                    date.fromisoformat(found[1])
+            except ValueError:
+                return "", 0
+            return form, len(found[2] or "") if form != DATE else 0
+    if _OFFSET.fullmatch(text):
+        return OFFSET, 0
+    return (DECIMAL_TEXT, 0) if _DECIMAL_TEXT.fullmatch(text) else ("", 0)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen in one place."""
+
+    nulls: int = 0
+    booleans: int = 0
+    integers: int = 0
+    fractions: int = 0
+    texts: int = 0
+    objects: int = 0
+    arrays: int = 0
+    least: int = 0
+    most: int = 0
+    whole_digits: int = 0  # of numbers, before the point
+    scale: int = 0  # of numbers, behind the point
+    inexact: bool = False  # whether there is a number that a DOUBLE does not give back
+    too_long: bool = False  # whether there is a number that no DECIMAL holds
+    forms: dict[str, int] = field(default_factory=dict)  # of texts, how many of each
+    second_digits: int = 0
+    members: dict[str, Seen] = field(default_factory=dict)
+    others: Seen | None = None  # of members behind MAX_MEMBERS
+    counts: dict[str, int] = field(default_factory=dict)  # in how many objects each member is
+    elements: Seen | None = None
+    too_deep: bool = False
+    repeated: bool = False  # whether a name came twice in an object
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers there were."""
+        return self.integers + self.fractions
+
+    @property
+    def values(self) -> int:
+        """How many values there were that are not null."""
+        return self.booleans + self.numbers + self.texts + self.objects + self.arrays
+
+    def look(self, node: Node, depth: int = 0) -> None:
+        """Take one value into account."""
+        if node is None:
+            self.nulls += 1
+        elif isinstance(node, bool):
+            self.booleans += 1
+        elif isinstance(node, Integer):
+            self._look_at_integer(node)
+        elif isinstance(node, Fraction):
+            self._look_at_fraction(node)
+        elif isinstance(node, str):
+            self.texts += 1
+            form, digits = form_of(node) if len(node) <= _LONGEST_TIME + len("+00:00") else ("", 0)
+            self.forms[form] = self.forms.get(form, 0) + 1
+            self.second_digits = max(self.second_digits, digits)
+        elif depth >= MAX_DEPTH:
+            self.too_deep = True
+        elif isinstance(node, dict):
+            self._look_at_object(node, depth)
+        else:
+            self.arrays += 1
+            self.elements = self.elements or Seen()
+            for element in node:
+                self.elements.look(element, depth + 1)
+
+    def _look_at_integer(self, token: str) -> None:
+        digits = len(token.lstrip("-"))
+        if digits > MOST_DIGITS:
+            self.too_long = self.inexact = True
+        else:
+            number = int(token)
+            self.least = min(number, self.least) if self.integers else number
+            self.most = max(number, self.most) if self.integers else number
+            self.inexact |= int(float(number)) != number
+        self.whole_digits = max(self.whole_digits, digits)
+        self.integers += 1
+
+    def _look_at_fraction(self, token: str) -> None:
+        self.fractions += 1
+        number = Decimal(token)
+        exponent = int(number.as_tuple().exponent)
+        if number.is_zero():
+            whole, scale = 1, min(max(-exponent, 0), MOST_DIGITS)  # zeros behind the point say nothing
+        else:
+            whole, scale = max(number.adjusted() + 1, 1), max(-exponent, 0)
+        self.inexact |= Decimal(repr(float(token))) != number
+        self.too_long |= whole + scale > MOST_DIGITS
+        self.whole_digits, self.scale = max(self.whole_digits, whole), max(self.scale, scale)
+
+    def _look_at_object(self, node: dict[str, Node], depth: int) -> None:
+        self.objects += 1
+        self.repeated |= isinstance(node, Repeated)
+        for name in node:
+            if name in self.counts:
+                self.counts[name] += 1
+            elif len(self.counts) < MAX_MEMBERS:
+                self.counts[name] = 1
+        for name, value in node.members if isinstance(node, Repeated) else node.items():
+            self.member(name).look(value, depth + 1)
+
+    def member(self, name: str) -> Seen:
+        """What was seen of a member, of which nothing may have been seen yet."""
+        if name not in self.members and len(self.members) >= MAX_MEMBERS:
+            self.others = self.others or Seen()
+            return self.others
+        return self.members.setdefault(name, Seen())
+
+
+def merged(places: Iterable[Seen]) -> Seen:
+    """What was seen in several places, as if it had been one."""
+    found = Seen()
+    for place in places:
+        _add(found, place)
+    return found
+
+
+def _add(found: Seen, other: Seen) -> None:
+    if other.integers:
+        found.least = min(found.least, other.least) if found.integers else other.least
+        found.most = max(found.most, other.most) if found.integers else other.most
+    for name in ("nulls", "booleans", "integers", "fractions", "texts", "objects", "arrays"):
+        setattr(found, name, getattr(found, name) + getattr(other, name))
+    for name in ("whole_digits", "scale", "second_digits"):
+        setattr(found, name, max(getattr(found, name), getattr(other, name)))
+    for name in ("inexact", "too_long", "too_deep", "repeated"):
+        setattr(found, name, getattr(found, name) or getattr(other, name))
+    for form, count in other.forms.items():
+        found.forms[form] = found.forms.get(form, 0) + count
+    for name, count in other.counts.items():
+        if name in found.counts or len(found.counts) < MAX_MEMBERS:
+            found.counts[name] = found.counts.get(name, 0) + count
+    for name, member in other.members.items():
+        _add(found.member(name), member)
+    if other.others is not None:
+        found.others = found.others or Seen()
+        _add(found.others, other.others)
+    if other.elements is not None:
+        found.elements = found.elements or Seen()
+        _add(found.elements, other.elements)

@@ -1,0 +1,613 @@
+"""Schemas that are inferred: what a sample says, and that what was inferred reads the sample without a loss."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks._records import made
+from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._kernel.tree import Fraction, Integer, Repeated
+from kvformat.connectors import InferredSchema, infer_schema, sniff
+from kvformat.connectors.infer.sample import Documents
+from kvformat.registry import (
+    ConfigurationError,
+    KeyValueFormat,
+    OptionError,
+    SchemaError,
+    UnknownFormatError,
+    get_format,
+)
+from kvformat.registry.ddl import parse_schema
+from kvformat.registry.types import FlinkType, resolve_schema, row_type
+from tests import interop, vectors
+
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+Messages = list[bytes | None]
+
+
+def inferred(*rows: Any, format: str = "json", **more: Any) -> InferredSchema:
+    """Of messages that are given as Python values, or as their text."""
+    texts = [row if isinstance(row, bytes | None) else json.dumps(row).encode() for row in rows]
+    return infer_schema(texts, format=format, **more)
+
+
+def ddl(*rows: Any, **more: Any) -> str:
+    return inferred(*rows, **more).ddl.replace("`", "")
+
+
+def read(found: InferredSchema, messages: Messages) -> list[Any]:
+    """The rows of messages by what was inferred, which must read all of them."""
+    batch = get_format(found.format, found.options).decode_batch(pa.array(messages, pa.binary()), found.ddl)
+    assert batch.errors is None, [text for text in batch.errors.to_pylist() if text]
+    rows: list[Any] = batch.rows.values.to_pylist(maps_as_pydicts="strict")
+    return rows
+
+
+def lost(node: Any, t: FlinkType, value: Any) -> Iterator[str]:
+    """What of a JSON value its column has not."""
+    if isinstance(node, Repeated):
+        return  # of a name that comes twice, one value counts
+    if t.root == "VARCHAR":
+        if (node is None) != (value is None) or (type(node) is str and node != value):
+            yield f"{node!r} became {value!r}"
+    elif isinstance(node, dict) and t.root == "ROW":
+        types = {field.name: field.type for field in t.fields}
+        yield from (f"no column {name!r}" for name in node if name not in types)
+        for name, member in node.items():
+            yield from lost(member, types[name], value[name])
+    elif isinstance(node, dict):
+        assert t.root == "MAP"
+        for name, member in node.items():
+            yield from lost(member, t.fields[1].type, value[name])
+    elif isinstance(node, list):
+        assert len(node) == len(value)
+        for element, got in zip(node, value, strict=True):
+            yield from lost(element, t.fields[0].type, got)
+    elif isinstance(node, Integer | Fraction):
+        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        if exact != Decimal(node):
+            yield f"{node} became {value!r}"
+    elif (node is None or isinstance(node, bool)) and node is not value:
+        yield f"{node!r} became {value!r}"
+
+
+def check(messages: Messages) -> InferredSchema:
+    """Infer from JSON messages of one object each, and hold the rows against the messages."""
+    found = infer_schema(messages, format="json")
+    documents, t = Documents(), row_type(resolve_schema(found.ddl))
+    for message, row in zip(messages, read(found, messages), strict=True):
+        assert message is not None
+        assert list(lost(documents.read(message), t, row)) == []
+    return found
+
+
+# --- json ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([True, None], "BOOLEAN"),
+        ([1, -(2**31), None], "INT"),
+        ([1, 2**31], "BIGINT"),
+        ([2**64 - 1], "DECIMAL(20, 0)"),
+        ([-(10**21)], "DECIMAL(38, 0)"),
+        ([10**38], "STRING"),
+        ([12.5, 3], "DOUBLE"),
+        ([1e300, 0.1], "DOUBLE"),
+        ([b"12345678901234567.25", 1], "DECIMAL(38, 2)"),
+        ([b"0.1000000000000000055511151231257827", b"99999.5"], "STRING"),
+        ([b"1e999999999"], "STRING"),
+        ([b"1e99999999999999999999"], None),  # no JSON: Java has no such exponent
+        (["a", ""], "STRING"),
+        (["2024-02-29", None], "DATE"),
+        (["2023-02-29"], "STRING"),
+        (["0000-00-00"], "STRING"),
+        (["23:59:59", "00:00:00.12"], "TIME(3)"),
+        (["23:59:59.123456"], "STRING"),
+        (["24:00:00"], "STRING"),
+        (["2024-02-29 23:59:59"], "TIMESTAMP(3)"),
+        (["2024-02-29 23:59:59.1234", "2024-02-29 23:59:59"], "TIMESTAMP(6)"),
+        (["2024-02-29 23:59:59.123456789"], "TIMESTAMP(9)"),
+        (["2024-02-29 23:59:59Z"], "TIMESTAMP_LTZ(3)"),
+        (["2024-02-29T23:59:59.5"], "TIMESTAMP(3)"),
+        (["2024-02-29T23:59Z"], "TIMESTAMP_LTZ(3)"),
+        (["2024-02-29T23:59:59+01:00"], "STRING"),
+        (["2024-02-29 23:59:59", "2024-02-29T23:59:59"], "STRING"),
+        (["2024-02-29", "soon"], "STRING"),
+        ([1, "1"], "STRING"),
+        ([{"a": 1}, []], "STRING"),
+        ([None], "STRING"),
+        ([[], [1], [2**40]], "ARRAY<BIGINT>"),
+        ([[[1.5]], [[]]], "ARRAY<ARRAY<DOUBLE>>"),
+        ([[]], "ARRAY<STRING>"),
+        ([[1, "a"]], "ARRAY<STRING>"),
+        ([{}], "MAP<STRING, STRING>"),
+        ([{"a": 1}, {"b": "x"}], "ROW<a INT, b STRING>"),
+        ([{"1": 1, "2": 2}], "MAP<STRING, INT>"),
+        ([{"1": 1, "2": "b"}], "ROW<1 INT, 2 STRING>"),
+        ([{"": 1, "a": 2}], "MAP<STRING, INT>"),
+        ([{" ": 1, "a": "b"}], "STRING"),
+    ],
+)
+def test_values_make_types(values: list[Any], wanted: str | None) -> None:
+    texts = [value if isinstance(value, bytes) else json.dumps(value).encode() for value in values]
+    messages: Messages = [b'{"c":' + text + b"}" for text in texts]
+    if wanted is None:
+        with pytest.raises(SchemaError, match="are no JSON"):
+            infer_schema(messages, format="json")
+        return
+    assert check(messages).ddl.replace("`", "") == f"c {wanted}"
+
+
+def test_many_names_of_one_type_are_a_map() -> None:
+    few = [{"m": {f"k{i}": i, f"k{i + 1}": i}} for i in range(18)]
+    many = [{"m": {f"k{i}": i, f"k{i + 1}": i}} for i in range(19)]
+    assert "ROW<k0 INT" in ddl(*few)
+    assert ddl(*many) == "m MAP<STRING, INT>"
+    assert inferred(*many).notes == ("m: 20 different names of values of one type: a MAP",)
+    assert "ROW<k0 STRING, k1 INT" in ddl(*many, {"m": {"k0": "text"}})
+    everywhere = [{"m": {f"k{i}": i for i in range(30)}}] * 10
+    assert "ROW<k0 INT" in ddl(*everywhere)
+
+
+def test_an_object_of_too_many_names_is_a_map_or_a_text() -> None:
+    one_type = {"m": {f"k{i}": i for i in range(1001)}}
+    assert ddl(one_type) == "m MAP<STRING, INT>"
+    one_type["m"]["k0"] = "text"  # type: ignore[assignment]
+    found = inferred(one_type)
+    assert found.ddl == "`m` STRING"
+    assert found.notes == ("m: members that can't be fields of a ROW, of several types: kept as text",)
+
+
+def test_depth_is_bounded() -> None:
+    deep: Any = 1
+    for _ in range(200):
+        deep = {"d": deep}
+    found = check([json.dumps({"a": deep, "b": [deep]}).encode()])
+    assert max(path.count(".d") for path, _ in found.row.walk()) < 40
+    assert any("nested too deeply" in note for note in found.notes)
+
+
+def test_maps_in_maps_take_no_exponential_time() -> None:
+    nested: Any = "end"
+    for _ in range(30):
+        nested = {"1": nested, "2": None}
+    merges = 0
+
+    def counted(places: Any) -> Any:
+        nonlocal merges
+        merges += 1
+        return merged(places)
+
+    from kvformat.connectors.infer import types
+
+    merged = types.merged
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(types, "merged", counted)
+        nested["1"]["1"]["3"] = 1
+        check([json.dumps({"a": nested}).encode()])
+    assert 3 <= merges < 10_000
+
+
+def test_the_standard_of_timestamps_is_that_of_most_columns() -> None:
+    sql, iso = "2024-02-29 23:59:59", "2024-02-29T23:59:59Z"
+    found = inferred({"a": iso, "b": iso, "c": sql})
+    assert dict(found.options) == {"timestamp-format.standard": "ISO-8601"}
+    assert found.ddl == "`a` TIMESTAMP_LTZ(3), `b` TIMESTAMP_LTZ(3), `c` STRING"
+    assert found.notes == ("c: timestamps in the form that only 'timestamp-format.standard' = 'SQL' reads",)
+    assert dict(inferred({"a": iso, "c": sql}).options) == {}
+    given = inferred({"a": iso, "b": iso, "c": sql}, options={"timestamp-format.standard": "SQL"})
+    assert given.ddl == "`a` STRING, `b` STRING, `c` TIMESTAMP(3)"
+
+
+def test_notes_say_what_does_not_fit_together() -> None:
+    found = inferred({"a": 1, "b": None, "at": "2024-02-29"}, {"a": "x", "at": "soon"}, b"{", [{"a": 1}, 7], b"8")
+    assert found.notes == (
+        "1 messages are no JSON and were passed over",
+        "2 values are no JSON objects and were passed over",
+        "1 messages are arrays, of a row for each element: read them with decode_rows",
+        "a: values of several kinds (2 numbers and 1 texts): kept as text",
+        "b: nothing but null was seen: STRING reads any value",
+        "at: of 2 texts some are times (1 DATE), but not all of one form",
+    )
+
+
+def test_names_are_columns_whatever_they_are() -> None:
+    found = check(
+        [json.dumps({"select": 1, "a`b": 2, "a.b": 3, "ü\n": 4, "ID": 5, "id": "x", "r": {"x y": 6}}).encode()]
+    )
+    assert [field.name for field in found.fields] == ["select", "a`b", "a.b", "ü\n", "ID", "id", "r"]
+    assert any("'ID' and 'id' differ in the case of letters only" in note for note in found.notes)
+    table = KeyValueFormat.from_ddl(found.create_table("t", topic="x", bootstrap="b:9092"))
+    assert [f.name for f in table.value_schema.fields] == [field.name for field in found.fields]
+    blank = inferred({" ": 1, "a": 2})
+    assert (blank.ddl, blank.notes) == (
+        "`a` INT",
+        ("a member of the name ' ' can't be a column and is left out",),
+    )
+
+
+def test_a_name_that_comes_twice_counts_with_all_its_values() -> None:
+    found = inferred(b'{"a":"x","a":1}', b'{"a":2}')
+    assert found.ddl == "`a` STRING"
+    assert any("comes twice" in note for note in found.notes)
+
+
+def test_other_encodings_are_read_as_the_format_reads_them() -> None:
+    assert ddl('{"a":"ü"}'.encode("utf-16"), '{"a":1.5}'.encode("utf-8-sig")) == "a STRING"
+
+
+_SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**45), 10**45),
+    st.integers(-9, 9),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.decimals(allow_nan=False, allow_infinity=False, places=12).map(lambda d: Fraction(f"{d:f}")),
+    st.text(max_size=4),
+    st.sampled_from(["2024-02-29", "12:00:01", "2024-02-29 12:00:01.5", "2024-02-29T12:00:01Z", "0.50"]),
+)
+_NAMES = st.sampled_from(["a", "b", "A", "1", "2", "value", "", " ", "x.y", "`", "ü"])
+_VALUES = st.recursive(
+    _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=4), max_leaves=12
+)
+_ROWS = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "user"]), _VALUES, min_size=1, max_size=4), min_size=1)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{_written(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    return json.dumps(value)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(_ROWS)
+def test_what_is_inferred_reads_its_sample_and_loses_nothing(rows: list[Any]) -> None:
+    check([_written(row).encode() for row in rows])
+
+
+@pytest.mark.parametrize("kind", made(200), ids=lambda kind: kind.name)
+def test_records_of_real_shape_are_read_without_a_loss(kind: Any) -> None:
+    found = check(list(kind.pool))
+    # the columns that a person chose for these records are there, most of them as that person declared them
+    mine = {path: t.root for path, t in found.row.walk()}
+    theirs = {path: t.root for path, t in parse_schema(kind.schema).walk()}
+    assert theirs.keys() <= mine.keys()
+    same = sum(mine[path] == root or (root, mine[path]) == ("BIGINT", "INT") for path, root in theirs.items())
+    assert same >= 0.9 * len(theirs)
+
+
+@pytest.mark.parametrize("format", ["json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "csv"])
+def test_no_message_of_the_vectors_is_read_worse_than_with_texts(format: str) -> None:
+    tried = 0
+    for case in vectors.cases(format):
+        if case["direction"] != "decode" or "messages" not in case or "fail-on-missing-field" in case["options"]:
+            continue
+        messages = [vectors.message_bytes(message["in"]) for message in case["messages"]]
+        try:
+            found = infer_schema(messages, format=format, options=case["options"])
+        except (OptionError, SchemaError):
+            continue
+        tried += 1
+        array, decoder = pa.array(messages, pa.binary()), get_format(format, found.options)
+        texts = ", ".join(f"{name} STRING" for name in _names(found))
+        plain = get_format(format, found.options).decode_batch(array, texts).errors
+        bad = {i for i, message in enumerate(messages) if message and format != "csv" and not _is_json(message)}
+        bad |= set() if plain is None else {i for i, text in enumerate(plain.to_pylist()) if text}
+        errors = decoder.decode_batch(array, found.ddl).errors
+        worse = [t for i, t in enumerate([] if errors is None else errors.to_pylist()) if t and i not in bad]
+        assert not worse, (case["id"], found.ddl, worse[:2])
+    assert tried > 20
+
+
+def _is_json(message: bytes) -> bool:
+    try:
+        Documents().read(message)
+    except JsonFault:
+        return False
+    return True
+
+
+def _names(found: InferredSchema) -> list[str]:
+    return ["`" + field.name.replace("`", "``") + "`" for field in found.fields]
+
+
+# --- change data -----------------------------------------------------------------------------------------
+
+
+def debezium(topic: str) -> tuple[Messages, Messages]:
+    """Keys and values of a topic."""
+    lines = (FIXTURES / "debezium" / f"{topic}.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    return tuple([None if r[part] is None else r[part].encode() for r in records] for part in ("key", "value"))  # type: ignore[return-value]
+
+
+def test_debeziums_schema_names_types_and_the_key() -> None:
+    keys, values = debezium("shop.inventory.orders")
+    found = infer_schema(values, format="debezium-json", keys=keys)
+    assert found.ddl == (
+        "`order_id` INT, `customer` STRING, `amount` STRING, `status` STRING, `order_date` INT, `created_at` BIGINT, "
+        "`updated_at` TIMESTAMP_LTZ(6)"
+    )
+    assert dict(found.options) == {"schema-include": "true", "timestamp-format.standard": "ISO-8601"}
+    assert found.primary_key == ("order_id",)
+    assert any(note.startswith("created_at: MicroTimestamp") and "microseconds" in note for note in found.notes)
+    assert len(read(found, values)) > len(values)
+    kv = KeyValueFormat.from_ddl(found.create_table("orders", topic="t", bootstrap="b:9092"))
+    assert kv.decode_batch(None, pa.array(values, pa.binary())).errors is None
+    assert kv.primary_key == ("order_id",)
+
+
+def test_debezium_without_a_schema_goes_by_the_rows() -> None:
+    keys, values = debezium("bank.public.accounts")
+    found = infer_schema(values, format="debezium-json", keys=keys)
+    assert found.ddl == (
+        "`account_id` INT, `owner` STRING, `balance` STRING, `active` BOOLEAN, `opened` INT, `last_seen` BIGINT, "
+        "`updated_at` TIMESTAMP_LTZ(6)"
+    )
+    assert "schema-include" not in found.options
+    assert found.primary_key == ("account_id",)
+    read(found, values)
+
+
+def _connect(fields: list[dict[str, Any]], after: dict[str, Any]) -> bytes:
+    row = {"type": "struct", "fields": fields, "optional": True}
+    schema = {"type": "struct", "fields": [{**row, "field": "before"}, {**row, "field": "after"}]}
+    return json.dumps({"schema": schema, "payload": {"before": None, "after": after, "op": "c"}}).encode()
+
+
+def test_debeziums_encodings_are_read_as_they_come() -> None:
+    decimal = {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    variable = [{"type": "int32", "field": "scale"}, {"type": "bytes", "field": "value"}]
+    fields = [
+        {"field": "amount", "type": "bytes", **decimal},
+        {"field": "flag", "type": "boolean"},
+        {"field": "small", "type": "int16"},
+        {"field": "tags", "type": "array", "items": {"type": "string"}},
+        {"field": "any", "type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": variable},
+        {"field": "labels", "type": "map", "keys": {"type": "string"}, "values": {"type": "int64"}},
+        {"field": "zoned", "type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+        {"field": "ratio", "type": "float32"},
+    ]
+    after = {"amount": "AdTA", "flag": True, "small": 3, "tags": ["a"], "any": {"scale": 1, "value": "Ag=="}}
+    message = _connect(fields, {**after, "labels": {"x": 1}, "zoned": "2025-03-03T09:30:00Z", "ratio": 0.5})
+    found = infer_schema([message], format="debezium-json")
+    assert found.ddl.replace("`", "") == (
+        "amount BYTES, flag BOOLEAN, small SMALLINT, tags ARRAY<STRING>, any ROW<scale INT, value BYTES>, "
+        "labels MAP<STRING, BIGINT>, zoned TIMESTAMP_LTZ(6), ratio FLOAT"
+    )
+    assert any(note.startswith("amount: Decimal of scale 2") for note in found.notes)
+    read(found, [message])
+    # what is declared does not hold for all values, or not twice the same
+    other = _connect(
+        [{"field": "flag", "type": "boolean"}, {"field": "small", "type": "int32"}], {"flag": 1, "small": 1}
+    )
+    found = infer_schema([other], format="debezium-json")
+    assert found.ddl == "`flag` INT, `small` INT"
+    assert "flag: declared as BOOLEAN, which does not take all values: they decide" in found.notes
+    found = infer_schema([message, other], format="debezium-json")
+    assert "small: declared as SMALLINT and INT: the values decide" in found.notes
+    read(found, [message, other])
+
+
+def test_keys_of_several_tables_are_no_key() -> None:
+    values: Messages = [b'{"after":{"a":1,"b":2},"op":"c"}'] * 2
+    found = infer_schema(values, format="debezium-json", keys=[b'{"a":1}', b'{"b":1}'])
+    assert found.primary_key == ()
+    assert "the keys of messages differ: (a) and (b); no PRIMARY KEY is proposed" in found.notes
+    assert infer_schema(values, format="debezium-json", keys=[b'{"z":1}', None]).primary_key == ()
+
+
+def canal(data: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps({"data": [data], "old": None, "type": "INSERT", "pkNames": ["id"], **more}).encode()
+
+
+def test_canal_names_the_types_of_mysql() -> None:
+    declared = {
+        "id": "bigint(20) unsigned",
+        "n": "int(10) unsigned",
+        "flag": "tinyint(1)",
+        "price": "decimal(10,2)",
+        "at": "datetime(3)",
+        "day": "date",
+        "kind": "enum('a','b')",
+        "extra": "json",
+        "ratio": "double",
+        "zero": "datetime",
+        "big": "decimal(65,2)",
+        "unset": "bigint(20)",
+    }
+    texts = [
+        "18446744073709551615",
+        "4294967295",
+        "1",
+        "5.18",
+        "2020-05-13 15:40:06.123",
+        "2020-05-13",
+        "a",
+        "{}",
+        "0.5",
+    ]
+    row = dict(zip(declared, [*texts, "0000-00-00 00:00:00", "1.5", None], strict=True))
+    message = canal(row, mysqlType=declared)
+    found = infer_schema([message], format="canal-json")
+    assert found.ddl.replace("`", "") == (
+        "id DECIMAL(20, 0), n BIGINT, flag TINYINT, price DECIMAL(10, 2), at TIMESTAMP(3), day DATE, kind STRING, "
+        "extra STRING, ratio DOUBLE, zero STRING, big STRING, unset BIGINT"
+    )
+    assert found.primary_key == ("id",)
+    (got,) = read(found, [message])
+    assert (got["id"], got["n"], got["price"]) == (Decimal(2**64 - 1), 2**32 - 1, Decimal("5.18"))
+
+
+def test_canal_names_the_types_of_jdbc() -> None:
+    message = canal({"id": "4294967295", "w": "5.15", "at": "2020-05-13 15:40:06"}, sqlType={"id": 4, "w": 7, "at": 93})
+    found = infer_schema([message], format="canal-json")
+    assert found.ddl.replace("`", "") == "id BIGINT, w FLOAT, at TIMESTAMP(6)"  # unsigned, which 4 does not say
+    read(found, [message])
+
+
+def test_a_scale_that_a_declared_decimal_lacks_is_not_rounded_away() -> None:
+    message = canal({"id": "1", "w": "5.185"}, mysqlType={"id": "int(11)", "w": "decimal(10,2)"})
+    assert infer_schema([message], format="canal-json").ddl == "`id` INT, `w` STRING"
+
+
+def test_maxwell_and_ogg_go_by_the_rows() -> None:
+    maxwell = {"type": "update", "data": {"id": 1, "w": 5.15}, "old": {"w": 2**40}, "primary_key_columns": ["id"]}
+    found = inferred(maxwell, {"type": "table-create"}, b"x", format="maxwell-json")
+    assert (found.ddl, found.primary_key) == ("`id` INT, `w` DOUBLE", ("id",))
+    assert found.notes == ("1 messages are no maxwell-json and were passed over",)
+    ogg = {"op_type": "D", "before": {"id": 1, "at": "2020-05-13 15:40:06"}, "after": None, "primary_keys": ["id"]}
+    found = inferred(ogg, format="ogg-json")
+    assert (found.ddl, found.primary_key) == ("`id` INT, `at` TIMESTAMP(3)", ("id",))
+    read(found, [json.dumps(ogg).encode()])
+
+
+@pytest.mark.parametrize("name", sorted(interop.cases()))
+def test_records_that_flink_wrote_are_read(name: str) -> None:
+    case = interop.cases()[name]
+    options = interop.table(case).options
+    format = options.get("value.format", options.get("format", ""))
+    if format not in ("json", "csv", "debezium-json", "canal-json", "maxwell-json", "ogg-json") or "bad" in name:
+        return
+    values = interop.binary(case, "value")
+    if not any(value and value.strip(b" ,{}") for value in values.to_pylist()):
+        return
+    found = infer_schema(values, format=format)
+    errors = get_format(format, found.options).decode_batch(values, found.ddl).errors
+    texts = (
+        get_format(format, found.options).decode_batch(values, ", ".join(f"{n} STRING" for n in _names(found))).errors
+    )
+    assert (errors and errors.null_count) == (texts and texts.null_count)
+
+
+# --- csv, raw --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("delimiter", "option"), [(",", None), (";", ";"), ("\t", "\\t"), ("|", "|")])
+def test_csv_has_columns_by_number(delimiter: str, option: str | None) -> None:
+    rows = [["1", '"Anna, ""S""; x"', "12.5", "true", "2024-01-02", "007", "2024-01-02 10:00:00"]]
+    rows += [["2147483648", "x", "3", "FALSE", "2024-01-03", "008", "2024-01-02 10:00:00.5"]]
+    messages: Messages = [delimiter.join(row).encode() for row in rows]
+    found = infer_schema(messages, format="csv")
+    assert found.ddl.replace("`", "") == (
+        "f0 BIGINT, f1 STRING, f2 DOUBLE, f3 BOOLEAN, f4 DATE, f5 STRING, f6 TIMESTAMP(3)"
+    )
+    assert found.options.get("field-delimiter") == option
+    assert read(found, messages)[0]["f1"] == 'Anna, "S"; x'
+    KeyValueFormat.from_ddl(found.create_table("t", topic="x", bootstrap="b:9092"))
+
+
+def test_csv_that_does_not_fit_is_text() -> None:
+    messages: Messages = [b"1,", b"2,7", b"3,8,x", None, b"n/a,2024-01-01T00:00:00Z"]
+    found = infer_schema(messages, format="csv")
+    assert found.ddl == "`f0` STRING, `f1` STRING"
+    assert "3 messages have 2 columns, others not: 1 of 3" in found.notes
+
+
+def test_raw_is_text_or_bytes() -> None:
+    assert infer_schema(["ü".encode(), None], format="raw").ddl == "`value` STRING"
+    assert infer_schema([b"\xff"], format="raw").ddl == "`value` BYTES"
+    assert infer_schema([b"\xff"], format="raw", options={"charset": "ISO-8859-1"}).ddl == "`value` STRING"
+
+
+# --- sources ---------------------------------------------------------------------------------------------
+
+
+def test_a_sample_is_bounded() -> None:
+    endless = (json.dumps({f"c{i}": 1}).encode() for i in itertools.count())
+    found = infer_schema(endless, format="json", sample=3)
+    assert (len(found.fields), found.notes[-1]) == (3, "only the first 3 messages were looked at")
+    big = (b'{"a":"' + b"x" * (40 << 20) + b'"}' for _ in itertools.count())
+    assert infer_schema(big, format="json").notes == ("only the first 1 messages, of 64 MiB, were looked at",)
+
+
+def test_arrow_arrays_are_sources() -> None:
+    array = pa.array([b'{"a":1}', None, b'{"a":2}'], pa.binary())
+    for source in (array, array.cast(pa.large_binary()), pa.chunked_array([array, array]), array.cast(pa.string())):
+        assert infer_schema(source, format="json").ddl == "`a` INT"
+
+
+def test_what_can_not_be_inferred_says_why() -> None:
+    with pytest.raises(SchemaError, match="format 'json': no columns can be inferred: 2 messages are no JSON"):
+        infer_schema([b"x", b"y", None], format="json")
+    with pytest.raises(SchemaError, match="there are 0 messages"):
+        infer_schema([], format="json")
+    with pytest.raises(ConfigurationError, match="a DataFrame with a column 'value', an Arrow array or an iterable"):
+        infer_schema(b"{}", format="json")
+    with pytest.raises(ConfigurationError, match="a message that is int; messages are bytes"):
+        infer_schema([1], format="json")
+    with pytest.raises(ConfigurationError, match="sample is a number of messages from 1 on, not 0"):
+        infer_schema([], format="json", sample=0)
+    with pytest.raises(UnknownFormatError, match="Did you mean 'json'"):
+        infer_schema([], format="jsn")
+    with pytest.raises(OptionError, match="timestamp-format"):
+        infer_schema([], format="json", options={"timestamp-format": "SQL"})
+    with pytest.raises(OptionError, match="needs the option 'url'"):
+        infer_schema([], format="avro-confluent")
+
+
+def test_a_table_is_made_of_it() -> None:
+    found = inferred({"id": 1, "at": "2024-02-29T12:00:00Z"})
+    text = found.create_table(
+        "my table", topic="it's", bootstrap="b:9092", options={"scan.startup.mode": "latest-offset"}
+    )
+    assert text == (
+        "CREATE TABLE `my table` (\n  `id` INT,\n  `at` TIMESTAMP_LTZ(3)\n) WITH (\n"
+        "  'connector' = 'kafka',\n  'topic' = 'it''s',\n  'properties.bootstrap.servers' = 'b:9092',\n"
+        "  'scan.startup.mode' = 'latest-offset',\n  'format' = 'json',\n"
+        "  'json.timestamp-format.standard' = 'ISO-8601'\n)"
+    )
+    KeyValueFormat.from_ddl(text)
+
+
+def test_tables_are_read_without_what_infers() -> None:
+    code = (
+        "import sys, kvformat.connectors as c; print('kvformat.codecs._kernel' in sys.modules, c.infer_schema.__name__)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "infer_schema"]
+
+
+@pytest.mark.spark
+def test_dataframes_are_sources(spark: Any) -> None:
+    records = [(b'{"a":1}', b'{"after":{"a":1,"b":"x"},"op":"c"}'), (b'{"a":2}', b'{"after":{"a":2},"op":"c"}')]
+    df = spark.createDataFrame(records, "key BINARY, value BINARY")
+    found = infer_schema(df, format="debezium-json")
+    assert (found.ddl, found.primary_key) == ("`a` INT, `b` STRING", ("a",))
+    assert found.schema.simpleString() == "struct<a:int,b:string>"
+    assert infer_schema(df.select("value"), format="debezium-json", sample=1).primary_key == ()
+    with pytest.raises(ConfigurationError, match="no column 'value' but key"):
+        infer_schema(df.select("key"), format="json")
+    stream = spark.readStream.format("rate").load().selectExpr("CAST(CAST(value AS STRING) AS BINARY) AS value")
+    with pytest.raises(ConfigurationError, match="a stream has no end"):
+        infer_schema(stream, format="json")
+
+
+@pytest.mark.spark
+def test_what_is_proposed_is_read_by_spark(spark: Any) -> None:
+    odd = [json.dumps({"select": 1, "a`b": 2, "a.b": {"x y": 3, "1": "2"}, "ü": ["12:00:01"]}).encode()]
+    for pool in (odd, *(list(kind.pool) for kind in made(40))):
+        keys = [b"%d" % i for i in range(len(pool))]
+        df = spark.createDataFrame(list(zip(keys, pool, strict=True)), "key BINARY, value BINARY")
+        found = sniff(df)
+        assert (found.counts["keys"], found.guesses[0].format) == (len(pool), "json")
+        rows = KeyValueFormat.from_ddl(found.ddl or "").decode(df).collect()
+        assert sorted(row["key"].encode() for row in rows) == sorted(keys)

@@ -1,0 +1,311 @@
+"""Columns from Avro schemas: of a registry's subjects, of messages with ids, of container files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import fastavro.utils
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs._avro import parse_schema
+from kvformat.codecs._avro_types import schema_text
+from kvformat.connectors import InferredSchema, ddl_from_subject, infer_schema, schema_from_subject
+from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError, get_format
+from kvformat.registry.ddl import parse_schema as parse_columns
+from tests import services
+from tests.registry_server import Registry, RegistryServer
+
+Fields = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RegistryServer]:
+    server = RegistryServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def registry(server: RegistryServer) -> Iterator[Registry]:
+    with server.serving() as registry:
+        yield registry
+
+
+def record(*fields: Any, name: str = "com.shop.Order") -> dict[str, Any]:
+    """A record of fields that are given as name and type."""
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
+
+
+def register(registry: Registry, schema: Any, subject: str = "orders-value") -> int:
+    schema_id = len(registry.ids) + 1
+    registry.ids[schema_id] = json.dumps(schema)
+    registry.subjects.setdefault(subject, []).append(schema_id)
+    return schema_id
+
+
+def message(schema_id: int, schema: Any, datum: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), datum)
+    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
+
+
+def read(found: InferredSchema, messages: list[bytes]) -> list[dict[str, Any]]:
+    batch = get_format("avro-confluent", found.options).decode_batch(pa.array(messages, pa.binary()), found.ddl)
+    assert batch.errors is None, batch.errors
+    rows: list[dict[str, Any]] = batch.rows.values.to_pylist(maps_as_pydicts="strict")
+    return rows
+
+
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+STATE = {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}
+
+
+@pytest.mark.parametrize(
+    ("avro", "flink", "itself"),
+    [
+        ("boolean", "BOOLEAN NOT NULL", False),
+        (["null", "int"], "INT", False),
+        (["long", "null"], "BIGINT", False),
+        (["double"], "DOUBLE NOT NULL", False),
+        ("double", "DOUBLE NOT NULL", False),
+        ("string", "STRING NOT NULL", False),
+        ({"type": "string", "logicalType": "uuid"}, "STRING NOT NULL", False),
+        ("bytes", "BYTES NOT NULL", False),
+        (PRICE, "DECIMAL(10, 2) NOT NULL", False),
+        ({**PRICE, "precision": 50}, "BYTES NOT NULL", False),
+        ({"type": "int", "logicalType": "date"}, "DATE NOT NULL", False),
+        ({"type": "int", "logicalType": "time-millis"}, "TIME(3) NOT NULL", False),
+        ({"type": "long", "logicalType": "time-micros"}, "BIGINT NOT NULL", False),
+        (MILLIS, "TIMESTAMP(3) NOT NULL", False),
+        (["null", MICROS], "BIGINT", False),
+        ({"type": "long", "logicalType": "local-timestamp-millis"}, "BIGINT NOT NULL", False),
+        ({"type": "long", "logicalType": "timestamp-nanos"}, "BIGINT NOT NULL", False),
+        (STATE, "STRING NOT NULL", True),
+        ({"type": "fixed", "name": "Hash", "size": 4}, "VARBINARY(4) NOT NULL", True),
+        ({"type": "fixed", "name": "P", "size": 6, "logicalType": "decimal", "precision": 9, "scale": 1},
+         "DECIMAL(9, 1) NOT NULL", True),
+        ({"type": "array", "items": ["null", "int"]}, "ARRAY<INT> NOT NULL", False),
+        ({"type": "map", "values": "int"}, "MAP<STRING NOT NULL, INT NOT NULL> NOT NULL", False),
+        (["null", record(("x", ["null", "int"]), name="R")], "ROW<`x` INT>", False),
+    ],
+)  # fmt: skip
+def test_types(registry: Registry, avro: Any, flink: str, itself: bool) -> None:
+    schema = record(("c", avro))
+    register(registry, schema)
+    found = schema_from_subject(registry.url, "orders-value")
+    assert found.ddl == f"`c` {flink}"
+    assert ("schema" in found.options) == itself
+    data = list(fastavro.utils.generate_many(fastavro.parse_schema(schema), 20))
+    if "precision" not in str(avro) and "logicalType" not in str(avro):
+        rows = read(found, [message(1, schema, datum) for datum in data])
+        assert [row["c"] for row in rows] == [datum["c"] for datum in data]
+
+
+def test_what_flink_registers_comes_back(registry: Registry) -> None:
+    columns = (
+        "id BIGINT NOT NULL, s STRING, d DECIMAL(10, 2), day DATE, t TIME(3), at TIMESTAMP(3), b BYTES, "
+        "r ROW<a INT, n ARRAY<STRING>> NOT NULL, m MAP<STRING NOT NULL, BIGINT>"
+    )
+    options = {"url": registry.url, "subject": "orders-value"}
+    row = {
+        "id": 7,
+        "s": "x",
+        "d": None,
+        "day": None,
+        "t": None,
+        "at": None,
+        "b": b"",
+        "r": {"a": 1, "n": ["b"]},
+        "m": {},
+    }
+    encoder = get_format("avro-confluent", options)
+    from kvformat.registry.types import arrow_type, nullable
+
+    rows = pa.array([row], arrow_type(nullable(parse_columns(columns))))
+    encoded = encoder.encode_batch(rows, columns)
+    assert encoded.errors is None
+    found = schema_from_subject(registry.url, "orders-value")
+    assert found.row == parse_columns(columns)
+    assert schema_text(found.row, legacy=True) == parse_schema(registry.ids[1]).text
+    assert read(found, encoded.messages.to_pylist()) == rows.to_pylist(maps_as_pydicts="strict")
+
+
+def test_values_of_what_needs_the_schema_itself_are_read(registry: Registry) -> None:
+    schema = record(
+        ("state", STATE),
+        ("again", ["null", "State"]),
+        ("at", MICROS),
+        ("hash", {"type": "fixed", "name": "H", "size": 2}),
+    )
+    register(registry, schema)
+    found = schema_from_subject(registry.url, "orders-value")
+    datum = {"state": "PAID", "again": "NEW", "at": 1_700_000_000_123_456, "hash": b"ab"}
+    (row,) = read(found, [message(1, schema, datum)])
+    assert (row["state"], row["again"], row["hash"], row["at"]) == ("PAID", "NEW", b"ab", 1_700_000_000_123_456)
+    text = found.create_table("orders", topic="orders", bootstrap="b:9092")
+    assert KeyValueFormat.from_ddl(text).decode_batch(None, pa.array([message(1, schema, datum)])).errors is None
+
+
+def test_what_no_column_stands_for_is_left_out(registry: Registry) -> None:
+    schema = record(
+        ("id", "long"),
+        ("choice", ["null", "int", "string"]),
+        ("nothing", "null"),
+        ("state", STATE),
+        ("inner", record(("a", ["int", "string"]), ("b", "int"), name="Inner")),
+        ("list", {"type": "array", "items": ["int", "string"]}),
+    )
+    register(registry, schema)
+    found = schema_from_subject(registry.url, "orders-value")
+    assert found.ddl.replace("`", "") == (
+        "id BIGINT NOT NULL, state STRING NOT NULL, inner ROW<b INT NOT NULL> NOT NULL"
+    )
+    assert found.notes == (
+        "choice: a union of null, int, string: left out",
+        "nothing: of type null, which no column has: left out",
+        "inner.a, list[]: a union of int, string: left out",
+    )
+    datum = {"id": 1, "choice": "x", "nothing": None, "state": "NEW", "inner": {"a": "s", "b": 2}, "list": [1, "x"]}
+    assert read(found, [message(1, schema, datum)]) == [{"id": 1, "state": "NEW", "inner": {"b": 2}}]
+    assert ddl_from_subject(registry.url, "orders-value").startswith("-- choice: a union of null, int, string")
+    KeyValueFormat.from_ddl(ddl_from_subject(registry.url, "orders-value", name="orders"))
+
+
+def test_what_no_table_stands_for_is_refused_by_name(registry: Registry) -> None:
+    node = record(("value", "int"), ("next", ["null", "com.shop.Node"]), name="com.shop.Node")
+    register(registry, record(("head", node)), "list")
+    register(registry, "string", "text")
+    registry.ids[9] = "{"
+    registry.subjects["broken"] = [9]
+    with pytest.raises(SchemaError, match=r"subject 'list', schema 1: field 'head.next': the Avro type com.shop.Node"):
+        ddl_from_subject(registry.url, "list")
+    with pytest.raises(SchemaError, match="the Avro schema is string, but only a record stands for the columns"):
+        ddl_from_subject(registry.url, "text")
+    with pytest.raises(SchemaError, match="subject 'broken', schema 9: not an Avro schema"):
+        ddl_from_subject(registry.url, "broken")
+    with pytest.raises(SchemaError, match=r"subject 'none' has no version 'latest'.*40401"):
+        ddl_from_subject(registry.url, "none")
+    with pytest.raises(SchemaError, match="a folder knows no subjects"):
+        ddl_from_subject("file:/", "x", version=1)
+    with pytest.raises(SchemaRegistryError):
+        ddl_from_subject("http://127.0.0.1:1", "x", options={"registry-retries": 0})
+
+
+def test_versions_of_a_subject(registry: Registry) -> None:
+    register(registry, record(("a", "int")))
+    assert ddl_from_subject(registry.url, "orders-value") == "`a` INT NOT NULL"
+    register(registry, record(("a", "int"), ("b", ["null", "int"])))
+    assert ddl_from_subject(registry.url, "orders-value") == "`a` INT NOT NULL, `b` INT"  # as it is now
+    assert ddl_from_subject(registry.url, "orders-value", version=1) == "`a` INT NOT NULL"
+    with pytest.raises(SchemaError, match=r"no version 3 that can be read.*40402"):
+        ddl_from_subject(registry.url, "orders-value", version=3)
+    for version in (0, "1", True):
+        with pytest.raises(OptionError, match="version is 'latest' or a number from 1 on"):
+            ddl_from_subject(registry.url, "orders-value", version=version)  # type: ignore[arg-type]
+
+
+def test_schemas_of_other_kinds_are_refused(registry: Registry) -> None:
+    registry.types[register(registry, {"type": "object"}, "thing")] = "JSON"
+    with pytest.raises(SchemaError, match="is no Avro schema but JSON"):
+        ddl_from_subject(registry.url, "thing")
+
+
+def test_secrets_stay_out_of_what_is_shown(registry: Registry) -> None:
+    register(registry, record(("a", "int")))
+    registry.credentials = "alice:sesame"
+    options = {"basic-auth.credentials-source": "USER_INFO", "basic-auth.user-info": "alice:sesame"}
+    with pytest.raises(SchemaRegistryError):
+        schema_from_subject(registry.url, "orders-value")
+    found = schema_from_subject(registry.url, "orders-value", options=options)
+    text = found.create_table("t", topic="t", bootstrap="b:9092")
+    by_url = registry.url.replace("//", "//alice:sesame@")
+    texts = [repr(found), text, ddl_from_subject(by_url, "orders-value", name="t"), str(found.notes)]
+    with pytest.raises(SchemaError) as refused:
+        schema_from_subject(by_url, "nothing")
+    assert "sesame" not in "".join([*texts, str(refused.value)])
+    assert "'avro-confluent.basic-auth.user-info' = '******'" in text
+    given = {f"avro-confluent.{key}": value for key, value in options.items()}
+    kv = KeyValueFormat.from_ddl(text).with_options(given)
+    schema = record(("a", "int"))
+    assert kv.decode_batch(None, pa.array([message(1, schema, {"a": 5})])).rows.values.to_pylist() == [{"a": 5}]
+
+
+# --- messages --------------------------------------------------------------------------------------------
+
+
+def test_messages_of_several_schemas_have_the_columns_of_all(registry: Registry) -> None:
+    old = record(("id", "long"), ("gone", "string"), ("state", STATE))
+    new = record(("id", "long"), ("state", STATE), ("more", ["null", MICROS]))
+    ids = [register(registry, old), register(registry, new)]
+    messages = [
+        message(ids[0], old, {"id": 1, "gone": "x", "state": "NEW"}),
+        message(ids[1], new, {"id": 2, "state": "PAID", "more": None}),
+    ]
+    found = infer_schema(messages, format="avro-confluent", options={"url": registry.url})
+    assert found.ddl.replace("`", "") == "id BIGINT NOT NULL, state STRING NOT NULL, more BIGINT, gone STRING"
+    assert found.notes[0] == "gone, more: not in all of the schemas that the messages have: nullable"
+    assert found.notes[1].startswith("more: timestamp-micros has no type of its own here")
+    assert read(found, messages) == [
+        {"id": 1, "state": "NEW", "more": None, "gone": "x"},
+        {"id": 2, "state": "PAID", "more": None, "gone": None},
+    ]
+
+
+def test_messages_without_a_schema_are_passed_over(registry: Registry) -> None:
+    schema = record(("a", "int"))
+    schema_id = register(registry, schema)
+    good = message(schema_id, schema, {"a": 1})
+    found = infer_schema([good, b"\0\0\0\0\x63x", b"{}", None], format="avro-confluent", options={"url": registry.url})
+    assert found.ddl == "`a` INT NOT NULL"
+    assert found.notes[0] == "1 messages do not begin with 00 and the id of a schema, and were passed over"
+    assert found.notes[1].startswith("schema 99 of 1 messages: ")
+    with pytest.raises(SchemaError, match="no columns can be inferred"):
+        infer_schema([b"{}"], format="avro-confluent", options={"url": registry.url})
+
+
+def test_a_container_file_names_its_schema() -> None:
+    out = io.BytesIO()
+    schema = record(("a", "int"), ("b", ["null", "string"]))
+    fastavro.writer(out, fastavro.parse_schema(schema), [{"a": 1, "b": "x"}], codec="deflate")
+    found = infer_schema([out.getvalue()], format="avro")
+    assert found.ddl == "`a` INT NOT NULL, `b` STRING"
+    with pytest.raises(SchemaError, match="each message is an Avro container file of its own"):
+        found.create_table("t", topic="t", bootstrap="b:9092")
+    for cut in range(len(out.getvalue())):
+        with contextlib.suppress(SchemaError):
+            infer_schema([out.getvalue()[:cut]], format="avro")
+    with pytest.raises(SchemaError, match="a message is the datum alone and says nothing of its schema"):
+        infer_schema([b"\x02\x04ab"], format="avro")
+
+
+@pytest.fixture(scope="module")
+def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.SchemaRegistry]:
+    registry = services.SchemaRegistry(tmp_path_factory.mktemp("infer-registry"))
+    registry.start()
+    yield registry
+    registry.kill()
+
+
+@pytest.mark.services
+def test_a_real_registry(apicurio: services.SchemaRegistry, tmp_path: Path) -> None:
+    columns = "id BIGINT NOT NULL, name STRING, at TIMESTAMP(3)"
+    options = {"url": apicurio.url, "subject": "people-value"}
+    rows = pa.array([{"id": 1, "name": "x", "at": None}])
+    encoded = get_format("avro-confluent", options).encode_batch(rows, columns).messages
+    assert ddl_from_subject(apicurio.url, "people-value") == "`id` BIGINT NOT NULL, `name` STRING, `at` TIMESTAMP(3)"
+    assert ddl_from_subject(apicurio.url, "people-value", version=1).startswith("`id` BIGINT")
+    found = infer_schema(encoded, format="avro-confluent", options={"url": apicurio.url})
+    assert read(found, encoded.to_pylist()) == rows.to_pylist()
+    table = KeyValueFormat.from_ddl(ddl_from_subject(apicurio.url, "people-value", name="people"))
+    assert table.decode_batch(None, encoded).rows.values.to_pylist() == rows.to_pylist()
+    with pytest.raises(SchemaError, match="subject 'nobody' has no version 'latest'"):
+        ddl_from_subject(apicurio.url, "nobody")

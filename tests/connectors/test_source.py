@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from kvformat.codecs._java_regex import compile_java
 from kvformat.connectors import KafkaTable, effects, header_filter, source
 from kvformat.connectors.source import SPARKS, planned, whole
 from kvformat.registry.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
-from kvformat.registry.errors import ConfigurationError, OptionError
+from kvformat.registry.errors import ConfigurationError, MissingExtraError, OptionError
 from kvformat.registry.key_value import KeyValueFormat
 
 BASE = {
@@ -206,6 +207,16 @@ def test_a_query_that_goes_on_asks_no_broker() -> None:
     assert planned(_kv(options=modes), streaming=True, resumed=True).options["startingOffsets"] == "earliest"
     with pytest.raises(OptionError, match=r"sasl\.login\.class"):
         planned(_kv(options=modes), streaming=True)
+
+
+def test_without_the_client_of_brokers_other_modes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    modes = {"scan.startup.mode": "group-offsets", "properties.group.id": "g"}
+    with pytest.raises(
+        MissingExtraError, match=r"kvformat\[kafka\].*'earliest-offset', 'latest-offset' or 'timestamp'"
+    ):
+        planned(_kv(options=modes), streaming=True)
+    assert planned(_kv(), streaming=True).options["startingOffsets"] == "earliest"
 
 
 # --- topic-pattern --------------------------------------------------------------------------------------------

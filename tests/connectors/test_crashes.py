@@ -1,0 +1,30 @@
+"""Queries and brokers that are killed: a few of what `scripts/crash_tests` tries."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.connectors import crashes
+
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.once]
+
+KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "2"))
+
+
+def test_a_query_that_is_killed_loses_no_change_and_keeps_their_order(broker: Any, tmp_path: Path) -> None:
+    report = crashes.copy_with_kills(broker, tmp_path, KILLS, random.Random(4))
+    assert report.mid_batch > 0
+
+
+def test_a_broker_that_is_killed_costs_no_change(tmp_path: Path) -> None:
+    assert crashes.copy_with_broker_kills(tmp_path, 1, random.Random(4)).kills == 1
+
+
+def test_a_table_is_right_when_its_query_is_killed_between_its_writes(spark: Any, broker: Any, tmp_path: Path) -> None:
+    report = crashes.maintain_with_kills(broker, tmp_path, KILLS, random.Random(4))
+    assert report.mid_batch > 0

@@ -51,11 +51,12 @@ def options(kv: KeyValueFormat) -> dict[str, str]:
 
 def warn(kv: KeyValueFormat, *, stacklevel: int) -> None:
     """Tell what is done in another way than the table says; each is shown once for a place that writes."""
-    for told in _otherwise(kv):
+    for told in otherwise(kv):
         warnings.warn(f"table '{kv.name}': {told}", KafkaSinkWarning, stacklevel=stacklevel + 1)
 
 
-def _otherwise(kv: KeyValueFormat) -> Iterator[str]:
+def otherwise(kv: KeyValueFormat) -> Iterator[str]:
+    """What is done in another way than the table says, by the names of its options."""
     values = kv.connector_options("encode")
     key, guarantee = delivery_guarantee(values)
     if guarantee == "none":
@@ -112,14 +113,13 @@ class Writer:
         return cls(kv, found, metadata, changelog_mode, partitions, dead_letters)
 
     def check(self, df: DataFrame) -> None:
-        """Raises what a job would come to: bad rows, and topics or brokers that are not there."""
-        good, letters = df, []
+        """Raises what a job would come to late: topics or brokers that are not there, or rows of another kind."""
+        letters = []
         if self.dead_letters is not None:
-            good, _ = split_errors(df)
             letters = [] if self.dead_letters.topic is None else [self.dead_letters.topic]
             if letters and letters[0] in (self.kv.connector_options("encode")["topic"] or ()):
                 raise ConfigurationError(f"dead letters can't go to the topic that is written, '{letters[0]}'")
-        self.records(good)
+            self.records(split_errors(df)[0])
         if not type(df).__module__.startswith("pyspark.sql.connect"):  # its client may be far from the brokers
             from kvformat.connectors import topics
 

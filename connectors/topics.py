@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
+from kvformat.codecs._java_regex import compile_java
 from kvformat.connectors import brokers
 from kvformat.registry.errors import ConfigurationError, MissingExtraError, OptionError, did_you_mean
 from kvformat.registry.key_value import KeyValueFormat
@@ -23,7 +23,8 @@ def partitions(kv: KeyValueFormat) -> dict[str, int]:
     counts = {name: len(topic.partitions) for name, topic in _topics(brokers.admin(kv.options), kv).items()}
     names: Iterable[str] = values["topic"] or ()
     if values["topic"] is None:
-        names = [name for name in counts if re.fullmatch(values["topic-pattern"], name)]
+        pattern = compile_java(values["topic-pattern"])
+        names = [name for name in counts if pattern.matches(name)]
     for name in names:
         if name not in counts:
             raise _missing(kv, name, counts, "of which 'sink.partitioner' = 'fixed' needs the partitions")

@@ -64,7 +64,7 @@ def maintain(
         if letters.topic is not None and letters.topic in (kv.connector_options("decode")["topic"] or ()):
             raise ConfigurationError(f"dead letters can't go to the topic that is read, '{letters.topic}'")
     if not callable(target):
-        target = ParquetTable(os.fspath(target), kv.key_columns)
+        target = ParquetTable(_folder(target), kv.key_columns)
     batch = MaintainedBatch(kv, target, letters)
     batch.check(stream)
     writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint_location)
@@ -169,11 +169,15 @@ def current_table(spark: SparkSession, path: str | PathLike[str]) -> DataFrame:
     It stays readable while the next two versions are written; call it again for newer rows. Raises
     `ConfigurationError` where there is no table, or none yet.
     """
-    folder = os.fspath(path)
+    folder = _folder(path)
     commits = _commits(spark, folder)
     if not commits:
         raise ConfigurationError(f"'{folder}' has no table that maintain keeps, or its first batch is still to come")
     return spark.read.parquet(f"{folder}/rows/{commits[max(commits)]}")
+
+
+def _folder(path: str | PathLike[str]) -> str:
+    return os.fspath(path).rstrip("/")
 
 
 def _commits(spark: SparkSession, path: str) -> dict[int, int]:

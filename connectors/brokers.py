@@ -160,10 +160,10 @@ def asking(client: AdminClient | Consumer, options: Mapping[str, str], what: str
     _said.clear()
     try:
         yield
-    except KafkaException as cause:
+    except (KafkaException, TimeoutError) as cause:
         client.poll(0)  # hands over what was said
         error = cause.args[0] if cause.args else cause
-        reason = error.str() if hasattr(error, "str") else str(error)
+        reason = error.str() if hasattr(error, "str") else str(error) or "there was no answer in time"
         said = f" ({'; '.join(dict.fromkeys(_said))})" if _said else ""
         raise BrokerError(
             f"the brokers at '{options[PREFIX + 'bootstrap.servers']}' could not be asked for {what}: {reason}{said}. "

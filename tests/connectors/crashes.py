@@ -227,19 +227,19 @@ def copy_with_broker_kills(folder: Path, kills: int, chance: random.Random) -> R
         query = Query(folder, "copy", bootstrap=broker.bootstrap, source=source, target=target)
         query.start()
         try:
-            for n in range(kills + 1):
-                part = len(records) // (kills + 1)
-                broker.send(source, records[n * part : (n + 1) * part if n < kills else None])
+            part = len(records) // (kills + 1)
+            for n in range(kills):
                 done = query.batches()
-                if n == kills:
-                    break
-                query.wait(lambda done=done: query.in_flight() >= 0 or query.batches() > done)
+                broker.send(source, records[n * part : (n + 1) * part])
+                query.wait(lambda done=done: query.in_flight() >= done)
                 time.sleep(chance.random() * 0.3)
                 report.mid_batch += query.in_flight() >= 0
                 broker.kill()
                 report.kills += 1
                 time.sleep(chance.random() * 3)
                 broker.start()
+                query.wait(lambda done=done: query.batches() > done)
+            broker.send(source, records[kills * part :])
             query.wait(lambda: query.read() >= KEYS * count)
         finally:
             query.kill()
@@ -307,6 +307,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--kills", type=int, default=10)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--only", choices=("copy", "restarts", "maintain"))
     arguments.add_argument("--query", help=argparse.SUPPRESS)
     asked = arguments.parse_args()
     if asked.query:
@@ -315,15 +316,18 @@ def main() -> None:
     chance = random.Random(asked.seed)
     print(f"seed {asked.seed}, {asked.kills} kills, {datetime.date.today()}")
     with tempfile.TemporaryDirectory() as scratch:
-        folders = [Path(scratch, name) for name in ("broker", "copy", "restarts", "maintain")]
-        for folder in folders:
-            folder.mkdir()
-        broker = services.KafkaBroker(folders[0])
+        broker = services.KafkaBroker(Path(scratch))
         broker.start()
+        parts: dict[str, Callable[[Path], Report]] = {
+            "copy": lambda folder: copy_with_kills(broker, folder, asked.kills, chance),
+            "restarts": lambda folder: copy_with_broker_kills(folder, asked.kills, chance),
+            "maintain": lambda folder: maintain_with_kills(broker, folder, asked.kills, chance),
+        }
         try:
-            print(json.dumps(asdict(copy_with_kills(broker, folders[1], asked.kills, chance))), flush=True)
-            print(json.dumps(asdict(copy_with_broker_kills(folders[2], asked.kills, chance))), flush=True)
-            print(json.dumps(asdict(maintain_with_kills(broker, folders[3], asked.kills, chance))), flush=True)
+            for name in [asked.only] if asked.only else parts:
+                folder = Path(scratch, name)
+                folder.mkdir()
+                print(json.dumps(asdict(parts[name](folder))), flush=True)
         finally:
             broker.kill()
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvformat.connectors.buffer import last_of_buffers
+from kvformat.connectors.effects import WRITING
 from kvformat.registry.changes import split_errors
 from kvformat.registry.connector_options import delivery_guarantee
 from kvformat.registry.dead_letters import DeadLetters
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
     from kvformat.registry.changelog import ChangelogMode
     from kvformat.registry.key_value import MetadataKeys
-
-_TRANSACTIONS = ("sink.transactional-id-prefix", "sink.transaction-naming-strategy")
 
 
 def options(kv: KeyValueFormat) -> dict[str, str]:
@@ -61,9 +60,9 @@ def otherwise(kv: KeyValueFormat) -> Iterator[str]:
     key, guarantee = delivery_guarantee(values)
     if guarantee == "none":
         yield f"'{key}' = '{values[key]}' is served by at-least-once: Spark's Kafka sink waits for every record"
-    for name in _TRANSACTIONS:
-        if name in kv.options:
-            yield f"'{name}' has no effect: Spark's Kafka sink has no transactions, it writes at least once"
+    for name, effect in WRITING.items():
+        if name in kv.options and effect.kind == "warned":
+            yield f"'{name}' has no effect: {effect.why}"
     yield from producer_risks(kv.options)
 
 

@@ -13,7 +13,6 @@ import pytest
 from kvformat.connectors import KafkaTable, sink
 from kvformat.connectors.buffer import buffered
 from kvformat.registry import ConfigurationError, KafkaSinkWarning, KeyValueFormat, OptionError
-from kvformat.registry.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
 from kvformat.registry.dead_letters import DeadLetters, is_topic
 from kvformat.registry.types import arrow_type, nullable
 from tests import interop
@@ -122,11 +121,6 @@ def test_rows_of_several_topics_need_one(topics: dict[str, Any]) -> None:
     assert error.value.option == "topic"
     sink.check_topic(table.kv, {"place": "topic"})
     assert "topic" not in table.sink_options()
-
-
-def test_no_option_of_the_sink_is_checked_only() -> None:
-    for option in (*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS):
-        assert not option.name.startswith("sink.") or "checked only" not in option.doc, option.name
 
 
 def test_secrets_are_in_no_repr() -> None:

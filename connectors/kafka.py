@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.connectors import offsets, reading, sink, source
+from kvformat.connectors import offsets, reading, sink, source, topics
 from kvformat.connectors.explain import explain
 from kvformat.registry.dead_letters import DeadLetters, write_dead_letters
 from kvformat.registry.errors import KafkaSourceWarning
@@ -254,10 +254,13 @@ class KafkaTable:
         dead_letters: DeadLetterTarget | None,
     ) -> sink.Writer:
         """What writes, with all of it checked before a job."""
-        letters = None if dead_letters is None else DeadLetters.of(dead_letters, producer_options(self._kv.options))
+        letters = None if dead_letters is None else self._letters(dead_letters)
         writer = sink.Writer.made(self._kv, metadata, changelog_mode, letters)
         writer.check(df)
         return writer
+
+    def _letters(self, dead_letters: DeadLetterTarget) -> DeadLetters:
+        return DeadLetters.of(dead_letters, producer_options(self._kv.options))
 
     def write_dead_letters(self, bad: DataFrame, to: DeadLetterTarget, *, batch_id: int | None = None) -> None:
         """Write bad records, as `split_errors` gives them, to a path, or to a topic of the table's brokers.
@@ -281,6 +284,8 @@ class KafkaTable:
 
         `spark_options` are those of `read_stream`.
         """
+        if dead_letters is not None:
+            topics.check(self._kv, self._letters(dead_letters).topics, spark)
         records = self.records_stream(spark, checkpoint_location=checkpoint_location, spark_options=spark_options)
         return self._kv.maintain(
             records,

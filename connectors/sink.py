@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kvformat.connectors import topics
 from kvformat.connectors.buffer import last_of_buffers
 from kvformat.connectors.effects import WRITING
 from kvformat.registry.changes import split_errors
@@ -106,23 +107,20 @@ class Writer:
         check_topic(kv, metadata)
         partitions = None
         if kv.connector_options("encode").get("sink.partitioner") == "fixed":
-            from kvformat.connectors import topics
-
             partitions = topics.partitions(kv)
         return cls(kv, found, metadata, changelog_mode, partitions, dead_letters)
 
     def check(self, df: DataFrame) -> None:
         """Raises what a job would come to late: topics or brokers that are not there, or rows of another kind."""
-        letters = []
+        names = list(self.kv.connector_options("encode")["topic"] or ())
         if self.dead_letters is not None:
-            letters = [] if self.dead_letters.topic is None else [self.dead_letters.topic]
-            if letters and letters[0] in (self.kv.connector_options("encode")["topic"] or ()):
-                raise ConfigurationError(f"dead letters can't go to the topic that is written, '{letters[0]}'")
             self.records(split_errors(df)[0])
-        if not type(df).__module__.startswith("pyspark.sql.connect"):  # its client may be far from the brokers
-            from kvformat.connectors import topics
-
-            topics.check(self.kv, letters)
+            if self.dead_letters.topic in names:
+                raise ConfigurationError(
+                    f"dead letters can't go to the topic that is written, '{self.dead_letters.topic}'"
+                )
+            names += self.dead_letters.topics
+        topics.check(self.kv, names, df)
 
     def records(self, df: DataFrame) -> DataFrame:
         """The records of rows: encoded, spread over tasks, and with the partition where the table says which."""

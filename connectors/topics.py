@@ -31,18 +31,21 @@ def partitions(kv: KeyValueFormat) -> dict[str, int]:
     return {name: counts[name] for name in names}
 
 
-def check(kv: KeyValueFormat, more: Iterable[str]) -> None:
-    """Raise for topics of the table, or others, that are not there and won't be made, and for brokers that are not.
+def check(kv: KeyValueFormat, names: Iterable[str], spark: object) -> None:
+    """Raise for topics that are not there and won't be made, and for brokers that are not.
 
-    Spark would find out after a minute. Nobody is asked without confluent-kafka, or where a setting of security is only
-    for Java's client. Raises `BrokerError`, `ConfigurationError`.
+    Spark would find out after a minute. Nobody is asked without confluent-kafka, where a setting of security is only
+    for Java's client, or where `spark` (a session or a DataFrame) is Spark Connect's: its client may be far from the
+    brokers. Raises `BrokerError`, `ConfigurationError`.
     """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return
     try:
         client = brokers.admin(kv.options)
     except (MissingExtraError, OptionError):
         return
     there = _topics(client, kv)
-    missing = [name for name in (*(kv.connector_options("encode")["topic"] or ()), *more) if name not in there]
+    missing = [name for name in names if name not in there]
     if missing and not _creates_topics(client):
         raise _missing(kv, missing[0], there, f"and the brokers make none by themselves ('{_CREATES}')")
 

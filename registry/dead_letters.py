@@ -86,6 +86,11 @@ class DeadLetters:
         """The topic that they go to, if they do."""
         return self.to if isinstance(self.to, str) and is_topic(self.to) else None
 
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The same as none or one."""
+        return () if self.topic is None else (self.topic,)
+
     def write(self, bad: DataFrame, batch_id: int | None) -> None:
         """Write those of one batch; `bad` is read several times."""
         if callable(self.to):

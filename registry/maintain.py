@@ -184,7 +184,9 @@ def _commits(spark: SparkSession, path: str) -> dict[int, int]:
     """The number of the folder of each complete version, by the batch that made it."""
     from pyspark.errors import AnalysisException
 
-    notes = spark.read.schema(_COMMIT).option("recursiveFileLookup", "true")
+    # A note may be taken away for its next version while it is read; the others say enough then.
+    options = {"recursiveFileLookup": "true", "ignoreMissingFiles": "true"}
+    notes = spark.read.schema(_COMMIT).options(**options)
     try:
         found = notes.json(f"{path}/commits").where("batch IS NOT NULL AND slot IS NOT NULL").collect()
     except AnalysisException as error:

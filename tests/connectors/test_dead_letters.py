@@ -115,11 +115,11 @@ def test_a_batch_is_written_in_one_call(spark: Any, broker: Any, tmp_path: Path)
     table = orders(broker, broker.create("letters-batch", 1), **{"scan.bounded.mode": "latest-offset"})
     broker.send("letters-batch", [*GOOD, *BAD])
     target = orders(broker, broker.create("letters-batch-target", 1))
-    target.write(table.read(spark, errors="capture"), dead_letters=tmp_path / "dead")
+    target.write(table.read(spark, changelog=True, errors="capture"), dead_letters=tmp_path / "dead")
     assert len(broker.records("letters-batch-target")) == len(GOOD)
     rows = spark.read.parquet(str(tmp_path / "dead")).orderBy("offset").collect()
     assert [(row.key, row.value, row.topic) for row in rows] == [(key, value, "letters-batch") for key, value in BAD]
-    _, bad = split_errors(table.read(spark, errors="capture"))
+    _, bad = split_errors(table.read(spark, changelog=True, errors="capture"))
     table.write_dead_letters(bad, broker.create("letters-batch-dead"))
     assert len(broker.records("letters-batch-dead")) == len(BAD)
 

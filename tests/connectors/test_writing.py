@@ -145,13 +145,13 @@ def test_an_aggregate_is_written_as_it_changes(spark: Any, broker: Any, tmp_path
 def test_headers_are_written_and_timestamps_are_told_about(spark: Any, broker: Any) -> None:
     table = KafkaTable.from_ddl(
         f"""CREATE TABLE t (id INT, h MAP<STRING, BYTES> METADATA FROM 'headers', ts TIMESTAMP_LTZ(3) METADATA FROM
-        'timestamp') WITH ('connector' = 'kafka', 'topic' = '{broker.create("with-headers")}', 'format' = 'json',
+        'timestamp') WITH ('connector' = 'kafka', 'topic' = '{broker.create("written-headers")}', 'format' = 'json',
         'properties.bootstrap.servers' = '{broker.bootstrap}', 'scan.startup.mode' = 'earliest-offset')"""
     )
     rows = spark.sql("SELECT 1 AS id, map('a', X'00ff') AS h, TIMESTAMP'2001-01-01' AS ts")
     with pytest.warns(KafkaSinkWarning, match="metadata 'timestamp'"):
         table.write(rows)
-    (message,) = broker.records("with-headers")
+    (message,) = broker.records("written-headers")
     assert message.headers() == [("a", b"\x00\xff")]
     assert abs(message.timestamp()[1] / 1000 - time.time()) < 3600
 

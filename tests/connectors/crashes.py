@@ -122,7 +122,7 @@ def run_query(settings: dict[str, str]) -> None:
     """Run until somebody ends it."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]").config("spark.jars", services.jars("spark-kafka"))
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", services.kafka_jars())
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"

@@ -141,6 +141,7 @@ def test_an_update_that_changes_its_key_moves_the_row(spark: Any, broker: Any, t
     assert rows(spark, kept.path) == [(2, "a", 1)]
 
 
+@pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_a_batch_run_again_gives_the_same(spark: Any, broker: Any, tmp_path: Path) -> None:
     """A note of the last commit is gone, as after a crash behind the writes: Spark runs the batch again."""
     table, kept = upsert(broker, broker.create("maintained-again", 1)), Maintained(spark, tmp_path)

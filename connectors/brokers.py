@@ -3,7 +3,7 @@
     client_settings(options)       the settings of librdkafka for those of Java's client
     admin(options)                 a client for topics, groups and offsets
     consumer(options, group_id=)   one that reads records
-    asking(client, options, what)  the context to ask one in: a failure is a `BrokerError` that names the brokers
+    ask(client, options, ...)      the answer to a question; a failure is a `BrokerError` that names the brokers
 
 Spark reads with Java's client, and gives it all of `properties.*`. The clients here are confluent-kafka's, the extra
 `kvformat[kafka]`. Names of settings are the same in both where security is not concerned; a setting of security that
@@ -13,10 +13,10 @@ has no counterpart is refused by its name, as a client without it would fail in 
 from __future__ import annotations
 
 import collections
-import contextlib
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.errors import BrokerError, MissingExtraError, OptionError
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 TIMEOUT = 15.0
 """Seconds that an answer may take: a broker that is there needs a hundredth of it, one behind a slow network a few."""
 
+Answer = TypeVar("Answer")
+# Errors that pass: a topic was just made, a broker was just lost.
+_PASSING = (
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+)
+_PAUSE = 0.2  # seconds until it is asked again
 # Settings with the same name and meaning.
 _SAME = ("bootstrap.servers", "client.id", "client.rack", "client.dns.lookup", "security.protocol", "sasl.mechanism")
 _CONSUMERS = ("isolation.level", "fetch.max.bytes", "max.partition.fetch.bytes")
@@ -130,7 +140,7 @@ def _unescaped(text: str) -> str:
 
 
 def admin(options: Mapping[str, str]) -> AdminClient:
-    """A client for topics, groups and offsets; ask it within `asking`. Raises `MissingExtraError`."""
+    """A client for topics, groups and offsets; ask it by `ask`. Raises `MissingExtraError`."""
     _check_client()
     from confluent_kafka.admin import AdminClient
 
@@ -138,7 +148,7 @@ def admin(options: Mapping[str, str]) -> AdminClient:
 
 
 def consumer(options: Mapping[str, str], *, group_id: str) -> Consumer:
-    """A client that reads records and commits nothing; ask it within `asking`. Raises `MissingExtraError`."""
+    """A client that reads records and commits nothing; ask it by `ask`. Raises `MissingExtraError`."""
     _check_client()
     from confluent_kafka import Consumer
 
@@ -152,25 +162,35 @@ def _quiet() -> dict[str, Any]:
     return {"log_level": 0, "error_cb": lambda error: _said.append(error.str())}
 
 
-@contextlib.contextmanager
-def asking(client: AdminClient | Consumer, options: Mapping[str, str], what: str) -> Iterator[None]:
-    """Ask the brokers for `what`: a client's exception becomes a `BrokerError` that says who was asked for what."""
-    from confluent_kafka import KafkaException
+def ask(
+    client: AdminClient | Consumer, options: Mapping[str, str], what: str, question: Callable[[], Answer]
+) -> Answer:
+    """The answer to a question about `what`: a client's exception becomes a `BrokerError` that says who was asked.
 
+    While a partition has no leader, or a group no coordinator, it is asked again, as Java's client does.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    passing = {getattr(KafkaError, name) for name in _PASSING}
     _said.clear()
-    try:
-        yield
-    except (KafkaException, TimeoutError) as cause:
-        client.poll(0)  # hands over what was said
-        error = cause.args[0] if cause.args else cause
-        reason = error.str() if hasattr(error, "str") else str(error) or "there was no answer in time"
-        said = f" ({'; '.join(dict.fromkeys(_said))})" if _said else ""
-        raise BrokerError(
-            f"the brokers at '{options[PREFIX + 'bootstrap.servers']}' could not be asked for {what}: {reason}{said}. "
-            f"Are they reached from here, and do '{PREFIX}*' say what they ask for?",
-            option=f"{PREFIX}bootstrap.servers",
-            reason=reason,
-        ) from cause
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            return question()
+        except (KafkaException, TimeoutError) as cause:
+            error = cause.args[0] if cause.args else None
+            if isinstance(error, KafkaError) and error.code() in passing and time.monotonic() < deadline:
+                time.sleep(_PAUSE)
+                continue
+            client.poll(0)  # hands over what was said
+            reason = error.str() if isinstance(error, KafkaError) else str(cause) or "there was no answer in time"
+            said = f" ({'; '.join(dict.fromkeys(_said))})" if _said else ""
+            raise BrokerError(
+                f"the brokers at '{options[PREFIX + 'bootstrap.servers']}' could not be asked for {what}: "
+                f"{reason}{said}. Are they reached from here, and do '{PREFIX}*' say what they ask for?",
+                option=f"{PREFIX}bootstrap.servers",
+                reason=reason,
+            ) from cause
 
 
 def _check_client() -> None:

@@ -34,7 +34,7 @@ _RESETS = {
 
 
 def explain(kv: KeyValueFormat) -> str:
-    """The text, some twenty lines."""
+    """The text, a line for each column and for each of Spark's options."""
     return "\n".join([*_table(kv), *_reading(kv), *_writing(kv)])
 
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kvformat.connectors import brokers
 from kvformat.registry.connector_options import parse_offsets
-from kvformat.registry.errors import ConfigurationError, OptionError
+from kvformat.registry.errors import ConfigurationError, MissingExtraError, OptionError
 from kvformat.registry.key_value import KeyValueFormat
 
 if TYPE_CHECKING:
@@ -255,13 +255,18 @@ class _Brokers:
 
     @functools.cached_property
     def _client(self) -> AdminClient:
-        return brokers.admin(self.kv.options)
+        try:
+            return brokers.admin(self.kv.options)
+        except MissingExtraError as cause:
+            raise MissingExtraError(
+                f"{cause}. Nobody is asked where 'scan.startup.mode' is 'earliest-offset', 'latest-offset' or "
+                "'timestamp', and 'scan.bounded.mode' neither 'group-offsets' nor 'specific-offsets'"
+            ) from cause
 
     @functools.cached_property
     def partitions(self) -> list[Partition]:
-        with brokers.asking(self._client, self.kv.options, "their topics"):
-            # All of them: to be asked for one that is not there, a broker may make it.
-            known = self._client.list_topics(timeout=brokers.TIMEOUT).topics
+        # All of them: to be asked for one that is not there, a broker may make it.
+        known = self._ask("their topics", lambda: self._client.list_topics(timeout=brokers.TIMEOUT).topics)
         topics = _topics(self.kv, known)
         missing = [topic for topic in topics if topic not in known]
         if missing:
@@ -282,48 +287,53 @@ class _Brokers:
 
     def _edge(self, which: int) -> dict[Partition, int]:
         if which not in self._edges:
-            from confluent_kafka import admin
-
-            specs: Any = admin  # typed in part
-            self._edges[which] = self._offsets(
-                specs.OffsetSpec.earliest() if which == _EARLIEST else specs.OffsetSpec.latest()
-            )
+            self._edges[which] = self._offsets("earliest" if which == _EARLIEST else "latest")
         return self._edges[which]
 
     def at(self, timestamp: int) -> dict[Partition, int]:
         """The offset of the first record as new as this of each partition, else its end."""
-        from confluent_kafka import admin
-
         last = self.last()  # before, so that no record between the two answers is passed over
-        specs: Any = admin  # typed in part
-        found = self._offsets(specs.OffsetSpec.for_timestamp(timestamp))
+        found = self._offsets("for_timestamp", timestamp)
         return {at: offset if offset >= 0 else last[at] for at, offset in found.items()}
 
-    def _offsets(self, spec: Any) -> dict[Partition, int]:
-        from confluent_kafka import TopicPartition
-
+    def _offsets(self, spec: str, *more: int) -> dict[Partition, int]:
+        """An offset of each partition, by the name of confluent-kafka's `OffsetSpec`."""
         if not self.partitions:
             return {}
-        question = {TopicPartition(*at): spec for at in self.partitions}
-        with brokers.asking(self._client, self.kv.options, "offsets"):
+        from confluent_kafka import TopicPartition, admin
+
+        specs: Any = admin  # typed in part
+        wanted = getattr(specs.OffsetSpec, spec)(*more)
+
+        def offsets() -> dict[Partition, int]:
+            question = {TopicPartition(*at): wanted for at in self.partitions}
             answers = self._client.list_offsets(question, request_timeout=brokers.TIMEOUT)
             return {(at.topic, at.partition): answer.result(brokers.TIMEOUT).offset for at, answer in answers.items()}
+
+        answer: dict[Partition, int] = self._ask("offsets", offsets)
+        return answer
+
+    def _ask(self, what: str, question: Callable[[], Any]) -> Any:
+        return brokers.ask(self._client, self.kv.options, what, question)
 
     @functools.cached_property
     def committed(self) -> dict[Partition, int]:
         """What the group has committed, where it has; nothing without a group."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-
         if not self.group or not self.partitions:
             return {}
-        question = ConsumerGroupTopicPartitions(self.group, [TopicPartition(*at) for at in self.partitions])
-        with brokers.asking(self._client, self.kv.options, f"what the group '{self.group}' has committed"):
-            futures = self._client.list_consumer_group_offsets([question], request_timeout=brokers.TIMEOUT)
-            answers = futures[self.group].result(brokers.TIMEOUT).topic_partitions
-            for answer in answers:
-                if answer.error is not None:
-                    raise KafkaException(answer.error)
-        return {(answer.topic, answer.partition): answer.offset for answer in answers if answer.offset >= 0}
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+        def offsets() -> dict[Partition, int]:
+            question = ConsumerGroupTopicPartitions(self.group, [TopicPartition(*at) for at in self.partitions])
+            answers = self._client.list_consumer_group_offsets([question], request_timeout=brokers.TIMEOUT)
+            found = answers[self.group].result(brokers.TIMEOUT).topic_partitions
+            for one in found:
+                if one.error is not None:
+                    raise KafkaException(one.error)
+            return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+        answer: dict[Partition, int] = self._ask(f"what the group '{self.group}' has committed", offsets)
+        return answer
 
     def up_to(self, end: Mapping[Partition, int], option: str) -> _Bound:
         """The end of a batch: what is not written yet can't be waited for."""

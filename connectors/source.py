@@ -17,8 +17,10 @@ from kvformat.connectors import header_filter, offsets
 from kvformat.connectors.effects import READING
 from kvformat.connectors.jars import kafka_source_missing
 from kvformat.connectors.properties import PREFIX, client_options
+from kvformat.registry.connector_options import masked
 from kvformat.registry.errors import OptionError, did_you_mean, listed
 from kvformat.registry.key_value import KeyValueFormat
+from kvformat.registry.options import OptionValues
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +59,7 @@ _JAVAS = tuple(f"{PREFIX}{name}" for name in ("interceptor.classes", "key.deseri
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What Spark's source is given (secrets included), and by option of the table what Spark does otherwise."""
+    """What Spark's source is given (secrets included, shown without), and by option what Spark does otherwise."""
 
     options: Mapping[str, str]
     notes: Mapping[str, str]
@@ -94,7 +96,8 @@ def planned(
         found["startingOffsets"] = "earliest"  # Spark passes over it, as it has offsets
     if headers or _filter(kv):
         found["includeHeaders"] = "true"
-    return SourcePlan({**found, **given}, notes)
+    found |= given
+    return SourcePlan(OptionValues(found, {name: masked(name, found[name]) for name in found}), notes)
 
 
 def _topics(names: tuple[str, ...]) -> tuple[str, ...]:

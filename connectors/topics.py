@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,8 +52,8 @@ def check(kv: KeyValueFormat, names: Iterable[str], spark: object) -> None:
 
 
 def _topics(client: Any, kv: KeyValueFormat) -> dict[str, Any]:
-    with brokers.asking(client, kv.options, "the topics"):
-        found: dict[str, Any] = client.list_topics(timeout=brokers.TIMEOUT).topics
+    question = functools.partial(client.list_topics, timeout=brokers.TIMEOUT)
+    found: dict[str, Any] = brokers.ask(client, kv.options, "their topics", question).topics
     return found
 
 

@@ -6,6 +6,7 @@ import builtins
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from kvformat.connectors import brokers
 from kvformat.registry.errors import BrokerError, MissingExtraError, OptionError
@@ -108,12 +109,32 @@ def test_a_client_is_made_of_all_settings() -> None:
 def test_brokers_that_do_not_answer_are_named_and_why() -> None:
     given = _given({"bootstrap.servers": "127.0.0.1:1"})
     client = brokers.admin(given)
-    with (
-        pytest.raises(BrokerError, match=r"'127.0.0.1:1' .* its topics: .*refused") as raised,
-        brokers.asking(client, given, "its topics"),
-    ):
-        client.list_topics(timeout=3)
+    with pytest.raises(BrokerError, match=r"'127.0.0.1:1' .* its topics: .*refused") as raised:
+        brokers.ask(client, given, "its topics", lambda: client.list_topics(timeout=3))
     assert raised.value.__cause__ is not None
+
+
+def test_a_question_is_asked_again_while_there_is_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, asked = _given({}), []
+
+    def answer(code: int, times: int) -> Any:
+        asked.append(code)
+        if len(asked) <= times:
+            raise KafkaException(KafkaError(code))
+        return "here"
+
+    client = brokers.admin(given)
+    monkeypatch.setattr(brokers, "_PAUSE", 0)
+    assert brokers.ask(client, given, "it", lambda: answer(KafkaError.NOT_LEADER_FOR_PARTITION, 3)) == "here"
+    assert len(asked) == 4
+    asked.clear()
+    with pytest.raises(BrokerError, match="Group authorization failed"):
+        brokers.ask(client, given, "it", lambda: answer(KafkaError.GROUP_AUTHORIZATION_FAILED, 3))
+    assert len(asked) == 1
+    monkeypatch.setattr(brokers, "TIMEOUT", 0)
+    asked.clear()
+    with pytest.raises(BrokerError, match="Not leader"):
+        brokers.ask(client, given, "it", lambda: answer(KafkaError.NOT_LEADER_FOR_PARTITION, 3))
 
 
 def test_a_missing_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import warnings
 from collections.abc import Mapping
@@ -486,3 +488,25 @@ def test_an_option_without_effect_is_told_once(spark: Any, broker: Any, ten: str
         table.read_stream(spark)
     with pytest.warns(KafkaSourceWarning):
         table.with_options({"scan.parallelism": "1"}).read_stream(spark)
+
+
+def test_a_secured_broker_is_read_and_asked_and_no_secret_is_shown(spark: Any, broker: Any, grouped: str) -> None:
+    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    given = {
+        "properties.bootstrap.servers": broker.secured,
+        "properties.security.protocol": "SASL_PLAINTEXT",
+        "properties.sasl.mechanism": "PLAIN",
+        "properties.sasl.jaas.config": f'{jaas} username="{broker.user}" password="{broker.password}";',
+    }
+    table = _table(ROWS, broker, grouped, _startup("group-offsets") | GROUP | given)
+    assert _ids(table.read(spark)) == [2, 3, 4, 11, 12, 13, 14]
+    shown = [repr(table), table.explain()]
+    for frame in (table.read(spark), table.read_stream(spark)):
+        with contextlib.redirect_stdout(io.StringIO()) as plan:
+            frame.explain(True)
+        shown.append(plan.getvalue())
+    assert all(broker.password not in text for text in shown)
+    wrong = table.with_options({"properties.sasl.jaas.config": f'{jaas} username="alice" password="Wr0ng";'})
+    with pytest.raises(BrokerError, match=r"(?i)authentication") as raised:
+        wrong.read(spark)
+    assert "Wr0ng" not in str(raised.value)

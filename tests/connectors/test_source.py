@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from kvformat.codecs._java_regex import compile_java
 from kvformat.connectors import KafkaTable, effects, header_filter, source
 from kvformat.connectors.source import SPARKS, planned, whole
 from kvformat.registry.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
-from kvformat.registry.errors import ConfigurationError, OptionError
+from kvformat.registry.errors import ConfigurationError, MissingExtraError, OptionError
 from kvformat.registry.key_value import KeyValueFormat
 
 BASE = {
@@ -101,7 +102,7 @@ def test_an_upsert_table_begins_at_the_earliest() -> None:
     for streaming in (False, True):
         plan = _planned(_kv("upsert-kafka"), streaming=streaming)
         assert plan.options["startingOffsets"] == "earliest"
-    assert plan.options == {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "startingOffsets": "earliest"}
+    assert dict(plan.options) == {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "startingOffsets": "earliest"}
 
 
 @pytest.mark.parametrize(
@@ -161,6 +162,7 @@ def test_properties_go_to_the_client() -> None:
     kv = _kv(options={f"properties.{name}": value for name, value in given.items()} | {"properties.group.id": "g"})
     plan = _planned(kv, streaming=False)
     assert {name: plan.options[f"kafka.{name}"] for name in given} == given
+    assert SECRET not in repr(plan)
     # Spark fails where one application reads a partition by one group and other settings, and joins none anyway.
     assert "kafka.group.id" not in plan.options
 
@@ -204,6 +206,16 @@ def test_a_query_that_goes_on_asks_no_broker() -> None:
     assert planned(_kv(options=modes), streaming=True, resumed=True).options["startingOffsets"] == "earliest"
     with pytest.raises(OptionError, match=r"sasl\.login\.class"):
         planned(_kv(options=modes), streaming=True)
+
+
+def test_without_the_client_of_brokers_other_modes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    modes = {"scan.startup.mode": "group-offsets", "properties.group.id": "g"}
+    with pytest.raises(
+        MissingExtraError, match=r"kvformat\[kafka\].*'earliest-offset', 'latest-offset' or 'timestamp'"
+    ):
+        planned(_kv(options=modes), streaming=True)
+    assert planned(_kv(), streaming=True).options["startingOffsets"] == "earliest"
 
 
 # --- topic-pattern --------------------------------------------------------------------------------------------

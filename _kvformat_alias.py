@@ -22,6 +22,7 @@ NAMES = (
     "Option",
     "RowKind",
     "available_formats",
+    "current_table",
     "explode_changes",
     "get_format",
     "latest_by_key",
@@ -30,6 +31,7 @@ NAMES = (
     "recommended_settings",
     "register_format",
     "split_errors",
+    "write_dead_letters",
 )
 """The names of ``kvformat.codecs.__all__``, repeated here so that start-up needn't import it."""
 

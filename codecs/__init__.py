@@ -19,6 +19,7 @@ from kvformat.registry import (
     Option,
     RowKind,
     available_formats,
+    current_table,
     explode_changes,
     get_format,
     latest_by_key,
@@ -27,6 +28,7 @@ from kvformat.registry import (
     recommended_settings,
     register_format,
     split_errors,
+    write_dead_letters,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ __all__ = [
     "Option",
     "RowKind",
     "available_formats",
+    "current_table",
     "explode_changes",
     "get_format",
     "latest_by_key",
@@ -51,6 +54,7 @@ __all__ = [
     "recommended_settings",
     "register_format",
     "split_errors",
+    "write_dead_letters",
 ]
 
 _kvformat_alias.install()

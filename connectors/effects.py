@@ -63,16 +63,18 @@ _SCAN = {
     "scan.watermark.emit.on-event.gap": Effect("warned", "Spark moves the watermark with each micro-batch"),
     "scan.watermark.idle-timeout": Effect("warned", "a partition without records does not hold up Spark's watermark"),
 }
-_SINK = (
-    "sink.partitioner",
-    "sink.semantic",
-    "sink.parallelism",
-    "sink.delivery-guarantee",
-    "sink.transactional-id-prefix",
-    "sink.transaction-naming-strategy",
-    "sink.buffer-flush.max-rows",
-    "sink.buffer-flush.interval",
-)
+_GUARANTEE = Effect("mapped", "at least once, as Spark's sink writes; 'none' is warned of, 'exactly-once' refused")
+_TRANSACTIONS = Effect("warned", "Spark's Kafka sink has no transactions, it writes at least once")
+_SINK = {
+    "sink.parallelism": Effect("mapped", "repartition by the key after encoding, or coalesce where there is none"),
+    "sink.buffer-flush.max-rows": Effect("mapped", "of so many records of a task the last of each key is written"),
+    "sink.buffer-flush.interval": Effect("mapped", "records wait for the end of their micro-batch at most"),
+    "sink.partitioner": Effect("mapped", "'fixed' by Spark's task; else the choice is that of Kafka's client"),
+    "sink.delivery-guarantee": _GUARANTEE,
+    "sink.semantic": _GUARANTEE,
+    "sink.transactional-id-prefix": _TRANSACTIONS,
+    "sink.transaction-naming-strategy": _TRANSACTIONS,
+}
 
 READING: Mapping[str, Effect] = {
     **_GENERAL,
@@ -80,11 +82,11 @@ READING: Mapping[str, Effect] = {
     **_SCAN,
     **dict.fromkeys(_SINK, _OF_WRITING),
 }
-#: Those of writing alone, `sink.*`, are in sink.py.
 WRITING: Mapping[str, Effect] = {
     **_GENERAL,
     "topic": Effect("mapped", "topic"),
     **dict.fromkeys(_SCAN, _OF_READING),
     "topic-pattern": Effect("decoded", "a row names its topic by metadata"),
     "properties.group.id": Effect("none", "who writes has no group"),
+    **_SINK,
 }

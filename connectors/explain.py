@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kvformat.connectors import offsets, reading, sink, source
-from kvformat.connectors.effects import READING
+from kvformat.connectors.effects import READING, WRITING, Effect
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.connector_options import masked
 from kvformat.registry.create_table import Column
@@ -78,7 +78,7 @@ def _reading(kv: KeyValueFormat) -> list[str]:
             lines.append(
                 "  a checkpoint with offsets counts before that; new partitions are looked for in each micro-batch"
             )
-        lines += _indented([*_effects(kv), *_shown(plan.options), *plan.notes.values()])
+        lines += _indented([*_steps(kv, _SOURCE_STEPS, READING), *_shown(plan.options), *plan.notes.values()])
     return lines
 
 
@@ -99,10 +99,13 @@ def _words(kv: KeyValueFormat, of: Mapping[str, str], side: str) -> str:
     return text
 
 
-def _effects(kv: KeyValueFormat) -> list[str]:
-    """Options that become a step behind Spark's source, and not an option of it."""
-    steps = ("scan.header-filter", "scan.parallelism")
-    return [f"{key} = {kv.options[key]}: {READING[key].why}" for key in steps if key in kv.options]
+_SOURCE_STEPS = ("scan.header-filter", "scan.parallelism")
+_SINK_STEPS = ("sink.parallelism", "sink.buffer-flush.max-rows", "sink.partitioner")
+
+
+def _steps(kv: KeyValueFormat, steps: Iterable[str], effects: Mapping[str, Effect]) -> list[str]:
+    """Options that become a step behind Spark's source or before its sink, and not an option of it."""
+    return [f"{key} = {kv.options[key]}: {effects[key].why}" for key in steps if key in kv.options]
 
 
 def _writing(kv: KeyValueFormat) -> list[str]:
@@ -110,7 +113,8 @@ def _writing(kv: KeyValueFormat) -> list[str]:
         options = sink.options(kv)
     except ConfigurationError as error:
         return [f"Writing is refused: {error}"]
-    return ["Writing:", *_indented(_shown(options))]
+    steps = _steps(kv, _SINK_STEPS, WRITING)
+    return ["Writing, at least once:", *_indented([*steps, *_shown(options), *sink.otherwise(kv)])]
 
 
 def _shown(options: Mapping[str, str]) -> list[str]:

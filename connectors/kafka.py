@@ -4,6 +4,7 @@
         read(spark), read_stream(spark)          Spark's source with the options of the table, then `kv.decode`
         records(spark), records_stream(spark)    the Kafka records themselves
         write(df), write_stream(df, ...)         `kv.encode`, then Spark's sink
+        maintain(spark, target, ...)             the stream that keeps a table current
         source_options(), sink_options()         the same options for who calls Spark himself
         explain()                                what the table is and becomes, in words
 
@@ -17,20 +18,26 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.connectors import offsets, reading, sink, source
+from kvformat.connectors import offsets, reading, sink, source, topics
 from kvformat.connectors.explain import explain
+from kvformat.registry.dead_letters import DeadLetters, write_dead_letters
 from kvformat.registry.errors import KafkaSourceWarning
 from kvformat.registry.key_value import KeyValueFormat
+from kvformat.registry.producer import producer_options
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
     from kvformat.registry.changelog import ChangelogMode
+    from kvformat.registry.dead_letters import DeadLetterTarget
     from kvformat.registry.format import Errors
     from kvformat.registry.key_value import MetadataKeys
+    from kvformat.registry.maintain import Merge
 
 
 class KafkaTable:
@@ -181,15 +188,35 @@ class KafkaTable:
     # --- writing -------------------------------------------------------------------------------------------
 
     def sink_options(self) -> dict[str, str]:
-        """The options of Spark's Kafka sink; secrets are in them."""
-        return sink.options(self._kv)
+        """The options of Spark's Kafka sink; secrets are in them. Raises `OptionError` for what it can't do."""
+        found = sink.options(self._kv)
+        sink.warn(self._kv, stacklevel=2)
+        return found
+
+    def sink_records(
+        self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
+    ) -> DataFrame:
+        """The records that `write` hands to Spark's sink: `kv.encode`, then the table's `sink.*` options."""
+        return sink.Writer.made(self._kv, metadata, changelog_mode).records(df)
 
     def write(
-        self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
+        self,
+        df: DataFrame,
+        *,
+        metadata: MetadataKeys | None = None,
+        changelog_mode: ChangelogMode | None = None,
+        dead_letters: DeadLetterTarget | None = None,
     ) -> None:
-        """Write rows, or changes, to the table's topic."""
-        records = self._kv.encode(df, metadata=metadata, changelog_mode=changelog_mode)
-        records.write.format("kafka").options(**self.sink_options()).save()
+        """Append rows, or changes, to the table's topic, each at least once.
+
+        `metadata` and `changelog_mode` are as for `KeyValueFormat.encode`. With `dead_letters` `df` holds bad records
+        too, as `read(..., errors="capture")` gives them; they go there (see `write_dead_letters`).
+        Raises `ConfigurationError` before a job for what Spark's sink can't do, and `BrokerError` where no broker
+        answers; tells by a `KafkaSinkWarning` what it does in another way than the table says.
+        """
+        writer = self._writer(df, metadata, changelog_mode, dead_letters)
+        sink.warn(self._kv, stacklevel=2)
+        writer.save(df) if writer.dead_letters is None else writer.save_parted(df, None)
 
     def write_stream(
         self,
@@ -198,15 +225,76 @@ class KafkaTable:
         checkpoint_location: str,
         trigger: Mapping[str, Any] | None = None,
         query_name: str | None = None,
+        output_mode: str | None = None,
         metadata: MetadataKeys | None = None,
         changelog_mode: ChangelogMode | None = None,
+        dead_letters: DeadLetterTarget | None = None,
     ) -> StreamingQuery:
-        """Start the query that writes a stream of rows, or changes, to the table's topic."""
-        records = self._kv.encode(df, metadata=metadata, changelog_mode=changelog_mode)
-        writer = records.writeStream.format("kafka").options(**self.sink_options())
-        writer = writer.option("checkpointLocation", checkpoint_location)
-        writer = writer.trigger(**trigger) if trigger else writer
-        return (writer.queryName(query_name) if query_name else writer).start()
+        """Start the query that writes a stream of rows, or changes, to the table's topic, each at least once.
+
+        `trigger` is as for Spark: `{"availableNow": True}`, `{"processingTime": "10 seconds"}`. `output_mode` is
+        Spark's; an upsert table takes "update" of an aggregate. The rest is as for `write`.
+        """
+        writer = self._writer(df, metadata, changelog_mode, dead_letters)
+        sink.warn(self._kv, stacklevel=2)
+        if writer.dead_letters is None:
+            stream = writer.records(df).writeStream.format("kafka").options(**writer.options)
+        else:
+            stream = df.writeStream.foreachBatch(writer)
+        stream = stream.option("checkpointLocation", checkpoint_location)
+        stream = stream.trigger(**trigger) if trigger else stream
+        stream = stream.outputMode(output_mode) if output_mode else stream
+        return (stream.queryName(query_name) if query_name else stream).start()
+
+    def _writer(
+        self,
+        df: DataFrame,
+        metadata: MetadataKeys | None,
+        changelog_mode: ChangelogMode | None,
+        dead_letters: DeadLetterTarget | None,
+    ) -> sink.Writer:
+        """What writes, with all of it checked before a job."""
+        letters = None if dead_letters is None else self._letters(dead_letters)
+        writer = sink.Writer.made(self._kv, metadata, changelog_mode, letters)
+        writer.check(df)
+        return writer
+
+    def _letters(self, dead_letters: DeadLetterTarget) -> DeadLetters:
+        return DeadLetters.of(dead_letters, producer_options(self._kv.options))
+
+    def write_dead_letters(self, bad: DataFrame, to: DeadLetterTarget, *, batch_id: int | None = None) -> None:
+        """Write bad records, as `split_errors` gives them, to a path, or to a topic of the table's brokers.
+
+        See `kvformat.registry.write_dead_letters`.
+        """
+        write_dead_letters(bad, to, options=producer_options(self._kv.options), batch_id=batch_id)
+
+    def maintain(
+        self,
+        spark: SparkSession,
+        target: str | PathLike[str] | Merge,
+        *,
+        checkpoint_location: str,
+        dead_letters: DeadLetterTarget | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        query_name: str | None = None,
+        spark_options: Mapping[str, Any] | None = None,
+    ) -> StreamingQuery:
+        """Start the query that keeps a table current: the last row of each key of the topic. See `kv.maintain`.
+
+        `spark_options` are those of `read_stream`.
+        """
+        if dead_letters is not None:
+            topics.check(self._kv, self._letters(dead_letters).topics, spark)
+        records = self.records_stream(spark, checkpoint_location=checkpoint_location, spark_options=spark_options)
+        return self._kv.maintain(
+            records,
+            target,
+            checkpoint_location=checkpoint_location,
+            dead_letters=dead_letters,
+            trigger=trigger,
+            query_name=query_name,
+        )
 
     # --- an object like any other --------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.changes import explode_changes, latest_by_key, normalize_changes, observe_records, split_errors
+from kvformat.registry.dead_letters import write_dead_letters
 from kvformat.registry.discovery import available_formats, get_format, register_format
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import (
@@ -30,6 +31,7 @@ from kvformat.registry.errors import (
 )
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.key_value import KeyValueFormat
+from kvformat.registry.maintain import current_table
 from kvformat.registry.options import Option
 from kvformat.registry.spark_settings import recommended_settings
 
@@ -63,6 +65,7 @@ __all__ = [
     "UncompiledKernelWarning",
     "UnknownFormatError",
     "available_formats",
+    "current_table",
     "explode_changes",
     "get_format",
     "latest_by_key",
@@ -71,4 +74,5 @@ __all__ = [
     "recommended_settings",
     "register_format",
     "split_errors",
+    "write_dead_letters",
 ]

@@ -125,17 +125,24 @@ _SHARED = (
         type="duration",
         doc="without effect, with a warning: Spark has one watermark for a query",
     ),
-    Option(name="sink.parallelism", type="int", doc="checked only"),
+    Option(
+        name="sink.parallelism",
+        type="int",
+        doc="so many tasks write, the records of a key by one of them; without a key at most so many",
+    ),
     Option(
         name="sink.delivery-guarantee",
         type="enum",
         default="at-least-once",
         allowed=_GUARANTEES,
-        doc="checked only",
+        doc="`at-least-once`, which serves `none` too; `exactly-once` is refused: Spark's sink has no transactions",
     ),
-    Option(name="sink.transactional-id-prefix", doc="checked only"),
+    Option(name="sink.transactional-id-prefix", doc="of no effect, as there are no transactions; a warning says so"),
     Option(
-        name="sink.transaction-naming-strategy", type="enum", allowed=("INCREMENTING", "POOLING"), doc="checked only"
+        name="sink.transaction-naming-strategy",
+        type="enum",
+        allowed=("INCREMENTING", "POOLING"),
+        doc="of no effect, as there are no transactions; a warning says so",
     ),
     Option(name="property-version", doc="without effect: options have had one meaning so far"),
 )
@@ -173,13 +180,26 @@ KAFKA_OPTIONS = (
         default=False,
         doc="not checked; `true` gives a warning (Ververica)",
     ),
-    Option(name="sink.partitioner", default="default", doc="`default`, `fixed` or `round-robin`; checked only"),
+    Option(
+        name="sink.partitioner",
+        default="default",
+        doc="`default` (by the key), `fixed` (each task to one partition) or `round-robin` (as Kafka's client likes)",
+    ),
     Option(name="sink.semantic", doc="old name of `sink.delivery-guarantee`"),
 )
 UPSERT_KAFKA_OPTIONS = (
     *_SHARED,
-    Option(name="sink.buffer-flush.max-rows", type="int", default=0, doc="checked only"),
-    Option(name="sink.buffer-flush.interval", type="duration", doc="checked only"),
+    Option(
+        name="sink.buffer-flush.max-rows",
+        type="int",
+        default=0,
+        doc="of so many records in a row of a task only the last of each key is written",
+    ),
+    Option(
+        name="sink.buffer-flush.interval",
+        type="duration",
+        doc="needed beside `max-rows`; records wait no longer than for the end of their micro-batch",
+    ),
 )
 
 
@@ -335,12 +355,18 @@ def check_partitioner(values: Mapping[str, Any]) -> None:
         )
 
 
-def check_guarantee(values: Mapping[str, Any]) -> None:
-    """Transactions need names. The option's old name is read as a name of Java's enum."""
+def delivery_guarantee(values: Mapping[str, Any]) -> tuple[str, str]:
+    """What is promised, and the option that says so. The option's old name is read as a name of Java's enum."""
     key = "sink.delivery-guarantee" if values.get("sink.semantic") is None else "sink.semantic"
     guarantee = values[key].lower().replace("_", "-")
     if guarantee not in _GUARANTEES:
         raise OptionError(f"option '{key}' may be {', '.join(_GUARANTEES)}, not {values[key]!r}", option=key)
+    return key, guarantee
+
+
+def check_guarantee(values: Mapping[str, Any]) -> None:
+    """Transactions need names."""
+    key, guarantee = delivery_guarantee(values)
     if guarantee == "exactly-once" and values["sink.transactional-id-prefix"] is None:
         raise OptionError(
             "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE. "

@@ -42,8 +42,14 @@ from kvformat.registry.types import (
 )
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
+
+    from kvformat.registry.dead_letters import DeadLetterTarget
+    from kvformat.registry.maintain import Merge
 
 _NO_COLUMNS = pa.schema([])
 _DIRECTIONS: tuple[Direction, Direction] = ("decode", "encode")
@@ -256,10 +262,49 @@ class KeyValueFormat:
         """
         from kvformat.registry import _key_value_encode
 
-        plan = self._plan("encode")
+        return _key_value_encode.encode(self._plan("encode"), self._written(metadata), df, changelog_mode)
+
+    def written_metadata(self, metadata: MetadataKeys | None = None) -> tuple[str, ...]:
+        """The metadata keys that `encode` writes: those of the table's own columns, then those of `metadata`."""
+        return tuple(column.key for column in (*self._plan("encode").metadata, *self._written(metadata)))
+
+    def _written(self, metadata: MetadataKeys | None) -> tuple[MetadataColumn, ...]:
         columns = [Column(c.name, "metadata", None, c.key) for c in asked(metadata)]
-        extra = writable(self._table.name, columns, plan.topics)
-        return _key_value_encode.encode(plan, extra, df, changelog_mode)
+        return writable(self._table.name, columns, self._plan("encode").topics)
+
+    def maintain(
+        self,
+        stream: DataFrame,
+        target: str | PathLike[str] | Merge,
+        *,
+        checkpoint_location: str,
+        dead_letters: DeadLetterTarget | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        query_name: str | None = None,
+    ) -> StreamingQuery:
+        """Start the query that keeps a table current: the last row of each key of a stream of Kafka records.
+
+        `stream` has Kafka's columns, as Spark's source gives them. `target` is a path, where Spark's own Parquet files
+        are written (`current_table` reads them), or a function `merge(changes, batch_id)` for tables that can MERGE:
+        it gets one row per key, the table's columns and `row_kind`, '+U' for a row to be written and '-D' for a key to
+        be removed. What it does with a batch may be done again after a failure: it must come out the same.
+
+        `dead_letters` is where bad records go before the rows of their batch: a topic, a path, or a function of them
+        and the batch's number (see `write_dead_letters`). Without it the query fails at a bad record, or drops it with
+        `ingestion.ignore-errors`; `ingestion.error-tolerance.max-count` is counted per micro-batch. `trigger` is as
+        for Spark, `{"availableNow": True}`. Raises `ConfigurationError` before the query starts.
+        """
+        from kvformat.registry import maintain
+
+        return maintain.maintain(
+            self,
+            stream,
+            target,
+            checkpoint_location=checkpoint_location,
+            dead_letters=dead_letters,
+            trigger=trigger,
+            query_name=query_name,
+        )
 
     # --- Arrow, no Spark ---------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     }
     if any(item.get_closest_marker("services") for item in request.session.items):
-        settings["spark.jars"] = f"{services.jars('spark-avro')},{services.jars('spark-kafka')}"
+        settings["spark.jars"] = f"{services.jars('spark-avro')},{services.kafka_jars()}"
     for name, value in settings.items():
         builder = builder.config(name, value)
     connect = request.config.getoption("--spark-mode") == "connect"

@@ -57,6 +57,13 @@ def jars(configuration: str) -> str:
     return ",".join(str(path) for path in sorted(fetched(configuration).glob("*.jar")))
 
 
+def kafka_jars() -> str:
+    """The jars of Spark's Kafka source and sink: 4.2's runs on later ones too, streams of 4.1 need their own."""
+    import pyspark
+
+    return jars("spark-kafka-4.1" if pyspark.__version__.startswith("4.1.") else "spark-kafka")
+
+
 def free_port() -> int:
     """Below the ports that systems give to clients: nobody takes it while a service is started again."""
     while True:

@@ -456,13 +456,13 @@ def test_the_recipes_of_the_docs(spark: Any, rocksdb: None, tmp_path: Path) -> N
     a, b, c = ({"id": n, "name": name} for n, name in ((1, "a"), (2, "b"), (None, "c")))
     _put(spark, source, 0, [_goods("c", None, a), _goods("r", None, b), _goods("c", None, c), None])
     scope["run_stream"]()
-    assert _texts(spark.read.parquet(f"{table}/0"), "id") == [["NULL", "c"], ["1", "a"], ["2", "b"]]
+    assert _texts(scope["current_table"](spark, table), "id") == [["NULL", "c"], ["1", "a"], ["2", "b"]]
     moved, new = {"id": 9, "name": "a"}, {"id": 4, "name": "d"}
     changed = [_goods("u", a, moved), _goods("d", b, None), None, _goods("u", c, {"id": None, "name": "C"})]
     changed += [_goods("c", None, new), _goods("d", new, None), None, _goods("c", None, b | {"name": "B"})]
     _put(spark, source, 4, changed)
     scope["run_stream"]()
-    assert _texts(spark.read.parquet(f"{table}/1"), "id") == [["NULL", "C"], ["2", "B"], ["9", "a"]]
+    assert _texts(scope["current_table"](spark, table), "id") == [["NULL", "C"], ["2", "B"], ["9", "a"]]
 
 
 def _put(spark: Any, source: str, offset: int, messages: list[str | None]) -> None:

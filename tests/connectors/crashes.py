@@ -1,0 +1,336 @@
+"""Queries that are killed in the middle of their work, and brokers: what must be there afterwards.
+
+    python -m tests.connectors.crashes --kills 10      all of it, with a report (scripts/crash_tests)
+
+Each query runs in a process of its own, which SIGKILL ends with its JVM. `test_crashes.py` does the same a few times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tests import services
+
+KEYS = 60
+DELETED = 50
+"""Keys from this one on end with a tombstone."""
+BATCH = 3000
+"""Records of a micro-batch, at most."""
+_LONGEST = 600.0  # seconds that a query may take for what is there
+
+
+@dataclass
+class Report:
+    """What was tried and what came of it."""
+
+    what: str
+    kills: int = 0
+    mid_batch: int = 0
+    #: kills behind the dead letters of a batch and before its rows
+    between: int = 0
+    records: int = 0
+    repeats: int = 0
+    seconds: float = 0.0
+
+
+class Query:
+    """A query in a process of its own, with what it keeps in a folder."""
+
+    def __init__(self, folder: Path, what: str, **settings: str) -> None:
+        self.folder, self.checkpoint = folder, folder / "checkpoint"
+        self._settings = settings | {"what": what, "folder": str(folder)}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tests.connectors.crashes", "--query", json.dumps(self._settings)]
+        with open(self.folder / "query.log", "ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def kill(self) -> None:
+        """End it and its JVM at once."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def in_flight(self) -> int:
+        """The batch that was begun and is not done, -1 for none."""
+        begun, done = self._last("offsets"), self._last("commits")
+        return begun if begun > done else -1
+
+    def batches(self) -> int:
+        """How many are done."""
+        return self._last("commits") + 1
+
+    def read(self) -> int:
+        """The records of all batches that are done."""
+        last = self._last("commits")
+        if last < 0:
+            return 0
+        topics = json.loads((self.checkpoint / "offsets" / str(last)).read_text().splitlines()[-1])
+        return sum(sum(offsets.values()) for offsets in topics.values())
+
+    def _last(self, name: str) -> int:
+        with contextlib.suppress(FileNotFoundError):
+            return max((int(one) for one in os.listdir(self.checkpoint / name) if one.isdigit()), default=-1)
+        return -1
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Raises with what the query said if it ends, or if it takes too long."""
+        deadline = time.monotonic() + _LONGEST
+        while not until():
+            assert self._process is not None
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                said = (self.folder / "query.log").read_text(errors="replace")
+                raise RuntimeError(f"{self._settings['what']}: exit code {self._process.poll()}\n{said[-6000:]}")
+            time.sleep(0.005)
+
+
+# --- the process of a query --------------------------------------------------------------------------------
+
+
+def table(bootstrap: str, topic: str) -> Any:
+    from kvformat.connectors import KafkaTable
+
+    options = {
+        "connector": "upsert-kafka",
+        "topic": topic,
+        "properties.bootstrap.servers": bootstrap,
+        "key.format": "json",
+        "value.format": "json",
+        "value.fields-include": "EXCEPT_KEY",
+    }
+    return KafkaTable("id INT NOT NULL, n BIGINT", options, primary_key=["id"])
+
+
+def run_query(settings: dict[str, str]) -> None:
+    """Run until somebody ends it."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", services.kafka_jars())
+    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    spark = builder.config("spark.driver.extraJavaOptions", java).getOrCreate()
+    source, folder = table(settings["bootstrap"], settings["source"]), Path(settings["folder"])
+    records = spark.readStream.format("kafka").options(**source.source_options(streaming=True))
+    stream = records.option("maxOffsetsPerTrigger", BATCH).load()
+    checkpoint = str(folder / "checkpoint")
+    if settings["what"] == "maintain":
+        query = source.kv.maintain(
+            stream, folder / "table", checkpoint_location=checkpoint, dead_letters=folder / "dead"
+        )
+    else:
+        target = table(settings["bootstrap"], settings["target"])
+        query = target.write_stream(source.kv.decode(stream), checkpoint_location=checkpoint)
+    query.awaitTermination()
+
+
+# --- from table to table -----------------------------------------------------------------------------------
+
+
+def changes(count: int) -> list[tuple[bytes, bytes | None]]:
+    """So many changes of each key, numbered; of the last keys the last one is a delete."""
+    return [
+        (b'{"id":%d}' % key, None if key >= DELETED and n == count - 1 else b'{"n":%d}' % n)
+        for n in range(count)
+        for key in range(KEYS)
+    ]
+
+
+def ends(broker: services.KafkaBroker, topic: str) -> int:
+    """How many records a topic has."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "ends", "log_level": 0})
+    try:
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        return sum(consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=30)[1] for one in partitions)
+    finally:
+        consumer.close()
+
+
+def check_copied(broker: services.KafkaBroker, topic: str, count: int) -> int:
+    """No change is lost, those of a key are in order but for repeats, the last is the last; returns the repeats."""
+    last: dict[int, int] = {}
+    most: dict[int, int] = {}
+    messages = broker.records(topic)
+    for message in messages:
+        key = json.loads(message.key())["id"]
+        n = count - 1 if message.value() is None else json.loads(message.value())["n"]
+        before = last.get(key, -1)
+        # The next change, or again one that was there, from which on all follow once more.
+        assert n == before + 1 or n <= most[key], (
+            f"key {key}: {n} follows {before}, the last before was {most.get(key)}"
+        )
+        last[key], most[key] = n, max(most.get(key, -1), n)
+        if n == count - 1:
+            assert (message.value() is None) == (key >= DELETED)
+    assert last == dict.fromkeys(range(KEYS), count - 1)
+    return len(messages) - KEYS * count
+
+
+def copy_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, chance: random.Random) -> Report:
+    """An upsert table is written to another; its query is killed in the middle of batches."""
+    begun, report = time.monotonic(), Report("upsert-kafka to upsert-kafka, the query killed")
+    name = f"crash-{chance.randrange(10**9)}"
+    source, target = broker.create(f"{name}-source", 4), broker.create(f"{name}-target", 3)
+    count = BATCH * (1 + 2 * kills) // KEYS
+    broker.send(source, changes(count))
+    query = Query(folder, "copy", bootstrap=broker.bootstrap, source=source, target=target)
+    try:
+        while report.mid_batch < kills and query.read() < KEYS * count - 2 * BATCH:
+            query.start()
+            wanted = query.batches() + chance.randrange(2)
+            query.wait(lambda wanted=wanted: query.in_flight() >= wanted)
+            written = ends(broker, target)
+            if chance.random() < 0.7:  # as soon as the first records of a batch are there; else at any time
+                query.wait(lambda written=written: ends(broker, target) > written)
+            else:
+                time.sleep(chance.random() * 0.5)
+            query.kill()
+            report.kills += 1
+            report.mid_batch += query.in_flight() >= 0
+        query.start()
+        query.wait(lambda: query.read() >= KEYS * count)
+    finally:
+        query.kill()
+    report.records, report.repeats = KEYS * count, check_copied(broker, target, count)
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def copy_with_broker_kills(folder: Path, kills: int, chance: random.Random) -> Report:
+    """The same, and the broker is killed and started again."""
+    begun, report = time.monotonic(), Report("upsert-kafka to upsert-kafka, the broker killed")
+    broker = services.KafkaBroker(folder)
+    broker.start()
+    try:
+        source, target = broker.create("source", 4), broker.create("target", 3)
+        count = BATCH * (2 + 2 * kills) // KEYS
+        records = changes(count)
+        query = Query(folder, "copy", bootstrap=broker.bootstrap, source=source, target=target)
+        query.start()
+        try:
+            part = len(records) // (kills + 1)
+            for n in range(kills):
+                done = query.batches()
+                broker.send(source, records[n * part : (n + 1) * part])
+                query.wait(lambda done=done: query.in_flight() >= done)
+                time.sleep(chance.random() * 0.3)
+                report.mid_batch += query.in_flight() >= 0
+                broker.kill()
+                report.kills += 1
+                time.sleep(chance.random() * 3)
+                broker.start()
+                query.wait(lambda done=done: query.batches() > done)
+            broker.send(source, records[kills * part :])
+            query.wait(lambda: query.read() >= KEYS * count)
+        finally:
+            query.kill()
+        report.records, report.repeats = KEYS * count, check_copied(broker, target, count)
+    finally:
+        broker.kill()
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+# --- a table that is kept current --------------------------------------------------------------------------
+
+
+def maintain_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, chance: random.Random) -> Report:
+    """A table at a path, whose query is killed between the dead letters of a batch and its rows."""
+    from pyspark.sql import SparkSession
+
+    begun, report = time.monotonic(), Report("upsert-kafka to a table at a path, killed between its writes")
+    source = broker.create(f"crash-{chance.randrange(10**9)}-maintained", 2)
+    count = BATCH * (1 + kills) // KEYS
+    records = changes(count)
+    bad = [(b'{"id":%d}' % n, b"no json %d" % n) for n in range(len(records) // 100)]
+    mixed = [one for n in range(len(bad)) for one in (*records[n * 100 : (n + 1) * 100], bad[n])]
+    broker.send(source, [*mixed, *records[len(bad) * 100 :]])
+    query = Query(folder, "maintain", bootstrap=broker.bootstrap, source=source)
+    total = len(records) + len(bad)
+    try:
+        while report.mid_batch < kills and query.read() < total - BATCH:
+            letters = set(folder.glob("dead/batch=*/_SUCCESS"))
+            query.start()
+            if chance.random() < 0.7:
+                query.wait(lambda letters=letters: set(folder.glob("dead/batch=*/_SUCCESS")) - letters)
+            else:
+                begun_batch = query.batches()
+                query.wait(lambda b=begun_batch: query.in_flight() >= b)
+                time.sleep(chance.random() * 2)
+            query.kill()
+            report.kills += 1
+            report.mid_batch += query.in_flight() >= 0
+            batches = [int(path.parent.name[6:15]) for path in folder.glob("dead/batch=*/_SUCCESS")]
+            report.between += max(batches, default=-1) > _last_version(folder)
+        query.start()
+        query.wait(lambda: query.read() >= total)
+    finally:
+        query.kill()
+    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    from kvformat.registry import current_table
+
+    rows = {row["id"]: row["n"] for row in current_table(spark, folder / "table").collect()}
+    assert rows == dict.fromkeys(range(DELETED), count - 1)
+    dead = [row["value"] for row in spark.read.parquet(str(folder / "dead")).collect()]
+    assert sorted(dead) == sorted(value for _, value in bad)
+    report.records, report.seconds = total, time.monotonic() - begun
+    return report
+
+
+def _last_version(folder: Path) -> int:
+    """The batch of the last complete version of the table."""
+    notes = [json.loads(path.read_text()) for path in folder.glob("table/commits/*/part-*.json") if path.stat().st_size]
+    return max((int(note["batch"]) for note in notes), default=-1)
+
+
+def main() -> None:
+    """Try all of it and print a report."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--kills", type=int, default=10)
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--only", choices=("copy", "restarts", "maintain"))
+    arguments.add_argument("--query", help=argparse.SUPPRESS)
+    asked = arguments.parse_args()
+    if asked.query:
+        run_query(json.loads(asked.query))
+        return
+    chance = random.Random(asked.seed)
+    print(f"seed {asked.seed}, {asked.kills} kills, {datetime.date.today()}")
+    with tempfile.TemporaryDirectory() as scratch:
+        broker = services.KafkaBroker(Path(scratch))
+        broker.start()
+        parts: dict[str, Callable[[Path], Report]] = {
+            "copy": lambda folder: copy_with_kills(broker, folder, asked.kills, chance),
+            "restarts": lambda folder: copy_with_broker_kills(folder, asked.kills, chance),
+            "maintain": lambda folder: maintain_with_kills(broker, folder, asked.kills, chance),
+        }
+        try:
+            for name in [asked.only] if asked.only else parts:
+                folder = Path(scratch, name)
+                folder.mkdir()
+                print(json.dumps(asdict(parts[name](folder))), flush=True)
+        finally:
+            broker.kill()
+
+
+if __name__ == "__main__":
+    main()

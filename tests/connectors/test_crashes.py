@@ -1,0 +1,53 @@
+"""Queries and brokers that are killed: a few of what `scripts/crash_tests` tries."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.connectors import crashes
+
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.once]
+
+KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "2"))
+
+
+def test_a_query_that_is_killed_loses_no_change_and_keeps_their_order(broker: Any, tmp_path: Path) -> None:
+    report = crashes.copy_with_kills(broker, tmp_path, KILLS, random.Random(4))
+    assert report.mid_batch > 0
+
+
+def test_a_broker_that_is_killed_costs_no_change(tmp_path: Path) -> None:
+    assert crashes.copy_with_broker_kills(tmp_path, 1, random.Random(4)).kills == 1
+
+
+def test_a_table_is_right_when_its_query_is_killed_between_its_writes(spark: Any, broker: Any, tmp_path: Path) -> None:
+    report = crashes.maintain_with_kills(broker, tmp_path, KILLS, random.Random(4))
+    assert report.mid_batch > 0
+
+
+class Recorded:
+    """A broker that says what it is told to."""
+
+    def __init__(self, records: list[tuple[bytes, bytes | None]]) -> None:
+        self._records = records
+
+    def records(self, _: str) -> list[Any]:
+        return [SimpleNamespace(key=lambda k=k: k, value=lambda v=v: v) for k, v in self._records]
+
+
+def test_repeats_are_told_from_what_is_lost_or_out_of_order() -> None:
+    changes = crashes.changes(5)
+    half = len(changes) // 2
+    assert crashes.check_copied(Recorded(changes), "t", 5) == 0
+    again = changes[half - crashes.KEYS : half]
+    assert crashes.check_copied(Recorded([*changes[:half], *again, *changes[half:]]), "t", 5) == crashes.KEYS
+    swapped = [*changes[: crashes.KEYS], *changes[2 * crashes.KEYS : 3 * crashes.KEYS], *changes[crashes.KEYS :]]
+    for wrong in (changes[:half] + changes[half + 1 :], changes[:-1], swapped, changes + changes[:1]):
+        with pytest.raises(AssertionError):
+            crashes.check_copied(Recorded(wrong), "t", 5)

@@ -1,0 +1,158 @@
+"""Dead letters of batches and streams, in a topic and at a path: nothing of a bad record is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvformat.connectors import KafkaTable
+from kvformat.registry import ConfigurationError, explode_changes, get_format, split_errors, write_dead_letters
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+GOOD = [(b'{"id":%d}' % n, b'{"n":%d}' % n) for n in range(5)]
+BAD = [(b'{"id":1}', b'{"n":'), (b"{", b'{"n":2}'), (None, b'{"n":3}')]
+
+
+def orders(broker: Any, topic: str, **options: Any) -> KafkaTable:
+    given = {
+        "connector": "upsert-kafka",
+        "topic": topic,
+        "properties.bootstrap.servers": broker.bootstrap,
+        "key.format": "json",
+        "value.format": "json",
+        "value.fields-include": "EXCEPT_KEY",
+    }
+    return KafkaTable("id INT NOT NULL, n BIGINT", given | options, primary_key=["id"])
+
+
+def headers(message: Any) -> dict[str, str]:
+    return {name.removeprefix("__kvformat.errors."): value.decode() for name, value in message.headers()}
+
+
+def run(query: Any) -> None:
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+
+
+def test_a_stream_parts_good_rows_and_dead_letters(spark: Any, broker: Any, tmp_path: Path) -> None:
+    source = orders(broker, broker.create("letters-source", 1))
+    broker.send("letters-source", [*GOOD, *BAD], headers=[("trace", b"\x01")])
+    target = orders(broker, broker.create("letters-target", 1))
+    broker.create("letters-dead", 1)
+    stream = source.read_stream(spark, errors="capture")
+    run(
+        target.write_stream(
+            stream,
+            checkpoint_location=str(tmp_path / "c"),
+            trigger={"availableNow": True},
+            dead_letters="letters-dead",
+        )
+    )
+    assert [(m.key(), m.value()) for m in broker.records("letters-target")] == GOOD
+    dead = broker.records("letters-dead")
+    assert [(m.key(), m.value()) for m in dead] == BAD
+    assert [headers(m)["offset"] for m in dead] == ["5", "6", "7"]
+    assert [headers(m)["part"] for m in dead] == ["value", "key", "key"]
+    assert [headers(m)["code"] for m in dead] == ["MALFORMED", "MALFORMED", "NULL_KEY"]
+    sent = broker.records("letters-source")[5:]
+    for message, first in zip(dead, sent, strict=True):
+        told = headers(message)
+        assert (told["topic"], told["partition"]) == ("letters-source", "0")
+        assert int(told["timestamp"]) == first.timestamp()[1]
+        assert told["reason"]
+
+
+def test_headers_of_a_record_stay_before_ours(spark: Any, broker: Any) -> None:
+    bad = spark.sql(
+        "SELECT X'01' AS key, X'02' AS value, array(named_struct('key', 'trace', 'value', X'ff'), named_struct('key', "
+        "'none', 'value', CAST(NULL AS BINARY))) AS headers, 'r' AS reason, 7L AS offset, CAST(NULL AS STRING) AS part"
+        " UNION ALL SELECT NULL, NULL, NULL, 'because', 8L, 'value'"
+    )
+    options = {"kafka.bootstrap.servers": broker.bootstrap}
+    write_dead_letters(bad.coalesce(1), broker.create("letters-headers"), options=options)
+    first, second = broker.records("letters-headers")
+    ours = [("__kvformat.errors.offset", b"7"), ("__kvformat.errors.reason", b"r")]
+    assert first.headers() == [("trace", b"\xff"), ("none", None), *ours]
+    assert (second.key(), second.value()) == (None, None)
+    assert headers(second) == {"offset": "8", "part": "value", "reason": "because"}
+
+
+def test_messages_of_a_format_alone_are_dead_letters_too(spark: Any, broker: Any) -> None:
+    kafka = spark.createDataFrame([(1, b'{"id":1}'), (2, b"{")], "offset BIGINT, value BINARY")
+    rows = get_format("json").decode_rows("value", "id INT", errors="capture")
+    _, bad = split_errors(explode_changes(kafka, rows, keep="offset"))
+    write_dead_letters(bad, broker.create("letters-alone"), options={"kafka.bootstrap.servers": broker.bootstrap})
+    (message,) = broker.records("letters-alone")
+    assert message.value() == b"{"
+    assert headers(message)["offset"] == "2"
+
+
+def test_a_batch_that_is_written_again_has_its_folder_once(spark: Any, tmp_path: Path) -> None:
+    def bad(*offsets: int) -> Any:
+        rows = [("t", 0, offset, b"k", b"v", "r") for offset in offsets]
+        return spark.createDataFrame(
+            rows, "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY, reason STRING"
+        )
+
+    path = str(tmp_path / "dead")
+    write_dead_letters(bad(1, 2), path, batch_id=0)
+    write_dead_letters(bad(1, 2), path, batch_id=0)
+    write_dead_letters(bad(3), path, batch_id=1)
+    write_dead_letters(bad(), path, batch_id=2)
+    assert sorted(row.offset for row in spark.read.parquet(path).collect()) == [1, 2, 3]
+    assert len(list(Path(path).glob("batch=*"))) == 2
+    # A query that began anew counts its batches from 0 again.
+    write_dead_letters(bad(9), path, batch_id=0)
+    write_dead_letters(bad(10), path)
+    assert sorted(row.offset for row in spark.read.parquet(path).collect()) == [1, 2, 3, 9, 10]
+
+
+def test_a_batch_is_written_in_one_call(spark: Any, broker: Any, tmp_path: Path) -> None:
+    table = orders(broker, broker.create("letters-batch", 1), **{"scan.bounded.mode": "latest-offset"})
+    broker.send("letters-batch", [*GOOD, *BAD])
+    target = orders(broker, broker.create("letters-batch-target", 1))
+    target.write(table.read(spark, changelog=True, errors="capture"), dead_letters=tmp_path / "dead")
+    assert len(broker.records("letters-batch-target")) == len(GOOD)
+    rows = spark.read.parquet(str(tmp_path / "dead")).orderBy("offset").collect()
+    assert [(row.key, row.value, row.topic) for row in rows] == [(key, value, "letters-batch") for key, value in BAD]
+    _, bad = split_errors(table.read(spark, changelog=True, errors="capture"))
+    table.write_dead_letters(bad, broker.create("letters-batch-dead"))
+    assert len(broker.records("letters-batch-dead")) == len(BAD)
+
+
+def test_bad_records_are_not_written_in_silence(spark: Any, broker: Any, tmp_path: Path) -> None:
+    table = orders(broker, broker.create("letters-refused", 1))
+    captured = table.read_stream(spark, errors="capture")
+    with pytest.raises(ConfigurationError, match="holds bad records too"):
+        table.write_stream(captured, checkpoint_location=str(tmp_path))
+    with pytest.raises(ConfigurationError, match="can't go to the topic that is written, 'letters-refused'"):
+        table.write_stream(captured, checkpoint_location=str(tmp_path), dead_letters="letters-refused")
+    with pytest.raises(ConfigurationError, match="split_errors takes what"):
+        table.write_stream(table.read_stream(spark), checkpoint_location=str(tmp_path), dead_letters="./dead")
+    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+        with pytest.raises(ConfigurationError, match="there is no topic 'letters-nowhere'"):
+            table.write_stream(captured, checkpoint_location=str(tmp_path), dead_letters="letters-nowhere")
+
+
+def test_a_function_gets_the_records_and_the_number_of_the_batch(spark: Any, broker: Any, tmp_path: Path) -> None:
+    source = orders(broker, broker.create("letters-function", 1))
+    broker.send("letters-function", [*GOOD, *BAD])
+    path = str(tmp_path / "counted")
+
+    def keep(bad: Any, batch_id: int) -> None:
+        bad.selectExpr("offset", f"{batch_id} AS batch").write.mode("append").json(path)
+
+    query = orders(broker, broker.create("letters-function-target")).write_stream(
+        source.read_stream(spark, errors="capture"),
+        checkpoint_location=str(tmp_path / "c"),
+        trigger={"availableNow": True},
+        dead_letters=keep,
+    )
+    run(query)
+    found = [json.loads(line) for part in Path(path).glob("part-*") for line in part.read_text().splitlines()]
+    assert sorted(row["offset"] for row in found) == [5, 6, 7]
+    assert {row["batch"] for row in found} == {0}

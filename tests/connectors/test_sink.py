@@ -1,0 +1,221 @@
+"""What a table's `sink.*` options and `properties.*` come to, without Spark and without a broker."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.connectors import KafkaTable, sink
+from kvformat.connectors.buffer import buffered
+from kvformat.registry import ConfigurationError, KafkaSinkWarning, KeyValueFormat, OptionError
+from kvformat.registry.dead_letters import DeadLetters, is_topic
+from kvformat.registry.types import arrow_type, nullable
+from tests import interop
+
+KAFKA = {
+    "connector": "kafka",
+    "topic": "t",
+    "properties.bootstrap.servers": "b:1",
+    "properties.group.id": "g",
+    "format": "json",
+}
+UPSERT = {
+    "connector": "upsert-kafka",
+    "topic": "t",
+    "properties.bootstrap.servers": "b:1",
+    "key.format": "json",
+    "value.format": "json",
+}
+
+
+def kafka(**options: str) -> KafkaTable:
+    return KafkaTable("id INT, name STRING", KAFKA | options)
+
+
+def upsert(**options: str) -> KafkaTable:
+    return KafkaTable("id INT NOT NULL, name STRING", UPSERT | options, primary_key=["id"])
+
+
+def told(table: KafkaTable) -> list[str]:
+    """What is said when the options of the sink are asked for."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        table.sink_options()
+    assert all(one.category is KafkaSinkWarning and one.filename == __file__ for one in found)
+    return [str(one.message) for one in found]
+
+
+@pytest.mark.parametrize("make", [kafka, upsert])
+def test_exactly_once_is_refused_with_what_to_do(make: Any) -> None:
+    table = make(**{"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"})
+    with pytest.raises(OptionError, match=r"no transactions.*'at-least-once'.*upsert") as error:
+        table.sink_options()
+    assert error.value.option == "sink.delivery-guarantee"
+
+
+def test_the_old_name_of_the_guarantee_counts() -> None:
+    table = kafka(**{"sink.semantic": "EXACTLY_ONCE", "sink.transactional-id-prefix": "p"})
+    with pytest.raises(OptionError, match=r"'sink\.semantic' = 'EXACTLY_ONCE'"):
+        table.sink_options()
+    assert told(kafka(**{"sink.semantic": "at-least-once"})) == []
+    assert "'sink.semantic' = 'none' is served by at-least-once" in told(kafka(**{"sink.semantic": "none"}))[0]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("sink.delivery-guarantee", "none", "is served by at-least-once"),
+        ("sink.transactional-id-prefix", "orders", "has no effect"),
+        ("sink.transaction-naming-strategy", "POOLING", "has no effect"),
+        ("properties.transactional.id", "orders", "is left out"),
+        ("properties.acks", "1", "is lost with the broker"),
+        ("properties.enable.idempotence", "false", "change their order"),
+        ("properties.max.in.flight.requests.per.connection", "6", "change their order"),
+    ],
+)
+def test_what_is_done_otherwise_is_told_by_name(option: str, value: str, words: str) -> None:
+    found = told(kafka(**{option: value}))
+    assert any(option in one and words in one for one in found), found
+    assert told(kafka()) == []
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"enable.idempotence": "true", "max.in.flight.requests.per.connection": "5"},
+        {"enable.idempotence": "false", "max.in.flight.requests.per.connection": "1"},
+        {"enable.idempotence": "false", "retries": "0"},
+        {"acks": "-1", "linger.ms": "20", "compression.type": "zstd"},
+    ],
+)
+def test_properties_that_keep_order_are_no_news(properties: dict[str, str]) -> None:
+    assert told(kafka(**{f"properties.{name}": value for name, value in properties.items()})) == []
+
+
+def test_properties_go_to_the_producer() -> None:
+    given = {
+        "properties.key.serializer": "x",
+        "properties.value.serializer": "y",
+        "properties.linger.ms": "20",
+        "properties.interceptor.classes": "org.example.Traced",
+    }
+    assert kafka(**given).sink_options() == {
+        "kafka.bootstrap.servers": "b:1",
+        "kafka.group.id": "g",
+        "kafka.linger.ms": "20",
+        "kafka.interceptor.classes": "org.example.Traced",
+        "topic": "t",
+    }
+
+
+@pytest.mark.parametrize("topics", [{"topic": "a;b"}, {"topic-pattern": "t.*", "topic": None}])
+def test_rows_of_several_topics_need_one(topics: dict[str, Any]) -> None:
+    table = kafka().with_options(topics)
+    with pytest.raises(OptionError, match=r"no metadata column says which.*'topic'") as error:
+        sink.check_topic(table.kv, None)
+    assert error.value.option == "topic"
+    sink.check_topic(table.kv, {"place": "topic"})
+    assert "topic" not in table.sink_options()
+
+
+def test_secrets_are_in_no_repr() -> None:
+    table = kafka(**{"properties.sasl.jaas.config": 'x required username="u" password="hush";'})
+    made = sink.Writer.made(table.kv, None, None, DeadLetters.of("dead", table.sink_options()))
+    assert "hush" in str(table.sink_options())
+    assert "hush" not in f"{made!r} {made.dead_letters!r} {made}"
+
+
+# --- the buffer of upsert tables ---------------------------------------------------------------------------
+
+
+def flushed(records: list[tuple[Any, ...]], most: int, sizes: list[int], keys: list[int]) -> list[tuple[Any, ...]]:
+    """What the buffer makes of records that come in batches of these sizes."""
+    names = ["key", "value", "topic"][: len(records[0])]
+    batches, start = [], 0
+    for size in sizes:
+        rows = [dict(zip(names, record, strict=True)) for record in records[start : start + size]]
+        batches.append(pa.RecordBatch.from_pylist(rows, pa.schema([(name, pa.binary()) for name in names])))
+        start += size
+    assert start == len(records)
+    return [tuple(row.values()) for batch in buffered(most, keys)(iter(batches)) for row in batch.to_pylist()]
+
+
+def test_the_last_record_of_a_key_is_kept_within_the_buffer() -> None:
+    records = [(b"a", b"1"), (b"b", b"1"), (b"a", None), (b"b", b"2"), (b"c", b"1")]
+    assert flushed(records, 3, [5], [0]) == [(b"b", b"1"), (b"a", None), (b"b", b"2"), (b"c", b"1")]
+    assert flushed(records, 3, [2, 0, 2, 1], [0]) == flushed(records, 3, [5], [0])
+    assert flushed(records, 100, [2, 3], [0]) == [(b"a", None), (b"b", b"2"), (b"c", b"1")]
+    assert flushed(records, 1, [5], [0]) == records
+
+
+def test_keys_of_two_topics_are_two_keys() -> None:
+    records = [(b"a", b"1", b"x"), (b"a", b"2", b"y"), (b"a", b"3", b"x")]
+    assert flushed(records, 9, [3], [2, 0]) == [(b"a", b"2", b"y"), (b"a", b"3", b"x")]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_buffer_is_what_flink_describes(seed: int) -> None:
+    chance = random.Random(seed)
+    records = [(bytes([chance.randrange(8)]), b"%d" % n) for n in range(chance.randrange(1, 200))]
+    most = chance.randrange(1, 40)
+    sizes, left = [], len(records)
+    while left:
+        sizes.append(chance.randrange(0, left + 1))
+        left -= sizes[-1]
+    expected = []
+    for start in range(0, len(records), most):
+        window = records[start : start + most]
+        expected += [
+            record for n, record in enumerate(window) if record[0] not in {later[0] for later in window[n + 1 :]}
+        ]
+    assert flushed(records, most, sizes, [0]) == expected
+
+
+def test_the_buffer_writes_what_flink_wrote() -> None:
+    case = interop.cases()["upsert_bufferflush_json_json"]
+    kv = KeyValueFormat.from_ddl(case["ddl"].format(bootstrap="b:1"))
+    columns = interop.table(case)
+    row = interop.row_type(columns)
+    kinds, rows = zip(*interop.written_rows(case, row), strict=True)
+    names = [field.name for field in row.fields]
+    structs = pa.array([dict(zip(names, values, strict=True)) for values in rows], arrow_type(nullable(row)))
+    written = kv.encode_batch(structs, row_kinds=pa.array(kinds))
+    keys, values = written.keys.to_pylist(), written.values.to_pylist()
+    most = kv.connector_options("encode")["sink.buffer-flush.max-rows"]
+    found = flushed(list(zip(keys, values, strict=True)), most, [len(keys)], [0])
+    assert len(found) < len(keys)
+    assert dict(found) == dict(zip(*(interop.binary(case, n).to_pylist() for n in ("key", "value")), strict=True))
+    assert len(found) == len(case["records"])
+
+
+# --- dead letters ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["orders-dead", "Orders.dead_1", "a", "x" * 249])
+def test_a_name_of_kafkas_letters_is_a_topic(text: str) -> None:
+    assert is_topic(text)
+    assert DeadLetters.of(text, {"kafka.bootstrap.servers": "b:1"}).topic == text
+
+
+@pytest.mark.parametrize("text", ["./dead", "/dead", "s3://bucket/dead", "dead/", "x" * 250, ".", "..", Path("dead")])
+def test_any_other_text_is_a_path(text: Any) -> None:
+    assert not is_topic(text)
+    assert DeadLetters.of(text, {}).topic is None
+
+
+def test_dead_letters_to_a_topic_need_brokers() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"'dead' need brokers: 'properties.bootstrap.servers'.* write './dead'"
+    ):
+        DeadLetters.of("dead", {})
+
+
+@pytest.mark.parametrize("to", ["", " ", 7, None, b"dead"])
+def test_what_is_no_place_for_dead_letters(to: Any) -> None:
+    with pytest.raises(ConfigurationError, match="a topic, a path, or a function"):
+        DeadLetters.of(to, {})

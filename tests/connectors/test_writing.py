@@ -1,0 +1,180 @@
+"""Writing by Spark's sink to a real broker: partitions, order, the buffer of upsert tables, and what fails early."""
+
+from __future__ import annotations
+
+import collections
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvformat.connectors import KafkaTable
+from kvformat.registry import ConfigurationError, KafkaSinkWarning
+from kvformat.registry.errors import BrokerError
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+
+def upsert(broker: Any, topic: str, **options: Any) -> KafkaTable:
+    given = {
+        "connector": "upsert-kafka",
+        "topic": topic,
+        "properties.bootstrap.servers": broker.bootstrap,
+        "key.format": "json",
+        "value.format": "json",
+        "value.fields-include": "EXCEPT_KEY",
+    }
+    return KafkaTable("id INT NOT NULL, n BIGINT", given | options, primary_key=["id"])
+
+
+def keyless(broker: Any, topic: str, **options: Any) -> KafkaTable:
+    given = {
+        "connector": "kafka",
+        "topic": topic,
+        "properties.bootstrap.servers": broker.bootstrap,
+        "scan.startup.mode": "earliest-offset",
+        "format": "json",
+    }
+    return KafkaTable("id INT, n BIGINT", given | options)
+
+
+def is_connect(spark: Any) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def counts(broker: Any, topic: str) -> dict[int, int]:
+    """How many records each partition has."""
+    return dict(collections.Counter(message.partition() for message in broker.records(topic)))
+
+
+def by_key(broker: Any, topic: str) -> dict[int, list[int | None]]:
+    """The numbers of each key in the order of its partition, None for a tombstone; a key is in one partition."""
+    found: dict[int, list[int | None]] = {}
+    partitions: dict[int, set[int]] = {}
+    for message in broker.records(topic):
+        key = json.loads(message.key())["id"]
+        found.setdefault(key, []).append(None if message.value() is None else json.loads(message.value())["n"])
+        partitions.setdefault(key, set()).add(message.partition())
+    assert all(len(places) == 1 for places in partitions.values())
+    return found
+
+
+def test_the_default_partitioner_is_that_of_kafkas_client(spark: Any, broker: Any) -> None:
+    table = upsert(broker, broker.create("default-partitioner", 7))
+    table.write(spark.range(200).selectExpr("CAST(id AS INT) id", "id AS n"))
+    broker.send(broker.create("murmur2", 7), [(b'{"id":%d}' % n, b"{}") for n in range(200)])
+    placed = [{m.key(): m.partition() for m in broker.records(topic)} for topic in ("default-partitioner", "murmur2")]
+    assert placed[0] == placed[1]
+    assert len(set(placed[0].values())) == 7
+
+
+def test_fixed_sends_each_task_to_a_partition(spark: Any, broker: Any) -> None:
+    table = keyless(broker, broker.create("fixed", 3), **{"sink.partitioner": "fixed"})
+    rows = spark.range(0, 100, 1, 4).selectExpr("CAST(id AS INT) id", "spark_partition_id() AS n")
+    table.write(rows)
+    assert counts(broker, "fixed") == {0: 50, 1: 25, 2: 25}  # 4 tasks, 0 and 3 to partition 0
+    for message in broker.records("fixed"):
+        assert json.loads(message.value())["n"] % 3 == message.partition()
+
+
+def test_fixed_knows_the_partitions_of_each_topic(spark: Any, broker: Any) -> None:
+    topics = [broker.create("fixed-one", 1), broker.create("fixed-two", 2), broker.create("fixed-not-ours", 5)]
+    asked = {"sink.partitioner": "fixed", "topic-pattern": "fixed-(one|two)", "topic": None}
+    table = keyless(broker, topics[0]).with_options(asked)
+    rows = spark.range(0, 40, 1, 4).selectExpr(
+        "CAST(id AS INT) id", "id AS n", "if(id % 2 = 0, 'fixed-one', 'fixed-two') AS place"
+    )
+    table.write(rows, metadata={"place": "topic"})
+    assert (counts(broker, "fixed-one"), counts(broker, "fixed-two")) == ({0: 20}, {0: 10, 1: 10})
+
+
+def test_parallelism_keeps_the_changes_of_a_key_in_order(spark: Any, broker: Any, tmp_path: Path) -> None:
+    source = upsert(broker, broker.create("parallel-source", 4))
+    records = [(b'{"id":%d}' % (n % 50), b'{"n":%d}' % n) for n in range(5000)]
+    broker.send("parallel-source", records)
+    target = upsert(broker, broker.create("parallel-target", 3), **{"sink.parallelism": 3})
+    query = target.write_stream(
+        source.read_stream(spark), checkpoint_location=str(tmp_path), trigger={"availableNow": True}
+    )
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+    assert by_key(broker, "parallel-target") == {key: list(range(key, 5000, 50)) for key in range(50)}
+
+
+def test_parallelism_is_the_number_of_tasks(spark: Any, broker: Any) -> None:
+    rows = spark.range(0, 400, 1, 8).selectExpr("CAST(id AS INT) id", "id AS n")
+    for table, wanted in (
+        (upsert(broker, broker.create("tasks-of-keys", 1), **{"sink.parallelism": 5}), 5),
+        (keyless(broker, broker.create("tasks", 1), **{"sink.parallelism": 3}), 3),
+    ):
+        tasks = table.sink_records(rows).selectExpr("spark_partition_id() AS task").distinct()
+        assert tasks.count() == wanted
+
+
+def test_the_buffer_of_an_upsert_table_keeps_the_last_of_a_key(spark: Any, broker: Any, tmp_path: Path) -> None:
+    buffer = {"sink.buffer-flush.max-rows": 100, "sink.buffer-flush.interval": "1 s"}
+    table = upsert(broker, broker.create("buffered", 1), **buffer)
+    rows = spark.range(0, 1000, 1, 1).selectExpr(
+        "CAST(id % 10 AS INT) id", "id AS n", "if(id % 10 = 3, '-D', '+U') AS row_kind"
+    )
+    table.write(rows)
+    wanted = {key: [n if key != 3 else None for n in range(90 + key, 1000, 100)] for key in range(10)}
+    assert by_key(broker, "buffered") == wanted  # ten buffers of ten keys
+
+    broker.send(broker.create("to-buffer", 1), [(b'{"id":%d}' % (n % 3), b'{"n":%d}' % n) for n in range(90)])
+    target = table.with_options({"topic": broker.create("buffered-stream", 1)})
+    stream = table.with_options({"topic": "to-buffer"}).read_stream(spark)
+    query = target.write_stream(stream, checkpoint_location=str(tmp_path), trigger={"availableNow": True})
+    assert query.awaitTermination(120)
+    assert by_key(broker, "buffered-stream") == {0: [87], 1: [88], 2: [89]}
+
+
+def test_an_aggregate_is_written_as_it_changes(spark: Any, broker: Any, tmp_path: Path) -> None:
+    broker.send(broker.create("to-count", 1), [(None, b'{"id":%d}' % (n % 3)) for n in range(30)])
+    counted = keyless(broker, "to-count").read_stream(spark).groupBy("id").count().withColumnRenamed("count", "n")
+    table = upsert(broker, broker.create("counted", 1))
+    query = table.write_stream(
+        counted, checkpoint_location=str(tmp_path), trigger={"availableNow": True}, output_mode="update"
+    )
+    assert query.awaitTermination(120)
+    assert by_key(broker, "counted") == {0: [10], 1: [10], 2: [10]}
+
+
+def test_headers_are_written_and_timestamps_are_told_about(spark: Any, broker: Any) -> None:
+    table = KafkaTable.from_ddl(
+        f"""CREATE TABLE t (id INT, h MAP<STRING, BYTES> METADATA FROM 'headers', ts TIMESTAMP_LTZ(3) METADATA FROM
+        'timestamp') WITH ('connector' = 'kafka', 'topic' = '{broker.create("written-headers")}', 'format' = 'json',
+        'properties.bootstrap.servers' = '{broker.bootstrap}', 'scan.startup.mode' = 'earliest-offset')"""
+    )
+    rows = spark.sql("SELECT 1 AS id, map('a', X'00ff') AS h, TIMESTAMP'2001-01-01' AS ts")
+    with pytest.warns(KafkaSinkWarning, match="metadata 'timestamp'"):
+        table.write(rows)
+    (message,) = broker.records("written-headers")
+    assert message.headers() == [("a", b"\x00\xff")]
+    assert abs(message.timestamp()[1] / 1000 - time.time()) < 3600
+
+
+def test_a_topic_that_is_not_there_is_told_before_a_job(spark: Any, broker: Any, tmp_path: Path) -> None:
+    broker.create("orders-target")
+    table = keyless(broker, "orders-targt")
+    rows = spark.range(1).selectExpr("CAST(id AS INT) id", "id AS n")
+    fixed = table.with_options({"sink.partitioner": "fixed"})
+    tables = [fixed] if is_connect(spark) else [table, fixed]
+    for one in tables:
+        with pytest.raises(ConfigurationError, match=r"no topic 'orders-targt'.*Did you mean 'orders-target'\?"):
+            one.write(rows)
+    if not is_connect(spark):
+        stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS INT) id", "value AS n")
+        with pytest.raises(ConfigurationError, match="no topic 'orders-targt'"):
+            table.write_stream(stream, checkpoint_location=str(tmp_path))
+        with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
+            table.with_options({"properties.bootstrap.servers": "127.0.0.1:1"}).write(rows)
+
+
+def test_rows_of_several_topics_are_refused_without_the_topic(spark: Any, broker: Any) -> None:
+    table = keyless(broker, "a;b")
+    rows = spark.range(1).selectExpr("CAST(id AS INT) id", "id AS n")
+    with pytest.raises(ConfigurationError, match="no metadata column says which"):
+        table.write(rows)

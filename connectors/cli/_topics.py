@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,8 +32,8 @@ def partitions_of(
     Raises `OptionError` where there is no such topic, `BrokerError` where nobody answers.
     """
     client = brokers.admin(options)
-    with brokers.asking(client, options, "the topics"):
-        there = client.list_topics(timeout=brokers.TIMEOUT).topics
+    found = brokers.ask(client, options, "the topics", lambda: client.list_topics(timeout=brokers.TIMEOUT))
+    there = found.topics
     wanted = list(topics or ())
     if pattern is not None:
         from kvformat.codecs._java_regex import RegexError, compile_java
@@ -74,14 +75,16 @@ class Topics:
         self._ended: set[tuple[str | None, int | None]] = set()
         self._count = 0
         self._consumer = self._new_consumer()
-        with brokers.asking(self._consumer, options, "offsets"):
-            if isinstance(start, int):
-                asked = [TopicPartition(topic, partition, start) for topic, partition in self._all]
-                places = self._consumer.offsets_for_times(asked, timeout=brokers.TIMEOUT)
-            else:
-                place = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
-                places = [TopicPartition(topic, partition, place) for topic, partition in self._all]
-            self._consumer.assign(places)
+        if isinstance(start, int):
+            asked = [TopicPartition(topic, partition, start) for topic, partition in self._all]
+            places = self._ask("offsets", lambda: self._consumer.offsets_for_times(asked, timeout=brokers.TIMEOUT))
+        else:
+            place = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
+            places = [TopicPartition(topic, partition, place) for topic, partition in self._all]
+        self._ask("offsets", lambda: self._consumer.assign(places))
+
+    def _ask(self, what: str, question: Callable[[], Any]) -> Any:
+        return brokers.ask(self._consumer, self._options, what, question)
 
     def _new_consumer(self) -> Consumer:
         from confluent_kafka import Consumer
@@ -114,11 +117,7 @@ class Topics:
         """The records, at most so many; an empty batch where there are none for a moment."""
         while (most is None or self._count < most) and not (until_end and self.at_end):
             wanted = _AT_ONCE if most is None else min(_AT_ONCE, most - self._count)
-            messages = []
-            with brokers.asking(self._consumer, self._options, "records"):
-                for message in self._consumer.consume(wanted, timeout=_PATIENCE):
-                    if self._is_record(message):
-                        messages.append(message)
+            messages: list[Message] = self._ask("records", functools.partial(self._records, wanted))
             first = self._count + 1
             self._count += len(messages)
             yield Batch(
@@ -127,6 +126,10 @@ class Topics:
                 [message.key() for message in messages],
                 [_about(message) for message in messages],
             )
+
+    def _records(self, most: int) -> list[Message]:
+        """What has arrived within a moment, at most so many records."""
+        return [one for one in self._consumer.consume(most, timeout=_PATIENCE) if self._is_record(one)]
 
     def _is_record(self, message: Message) -> bool:
         from confluent_kafka import KafkaError, KafkaException

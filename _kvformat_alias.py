@@ -35,6 +35,15 @@ NAMES = (
 )
 """The names of ``kvformat.codecs.__all__``, repeated here so that start-up needn't import it."""
 
+CONNECTORS = (
+    "KafkaTable",
+    "ddl_from_subject",
+    "infer_schema",
+    "schema_from_subject",
+    "sniff",
+)
+"""Of ``kvformat.connectors.__all__`` those that a user calls."""
+
 _MARK = "_kvformat_alias"
 
 
@@ -45,18 +54,19 @@ def install() -> None:
         return
 
     def __getattr__(name: str) -> object:
-        if name in NAMES:
+        home = "kvformat.codecs" if name in NAMES else "kvformat.connectors" if name in CONNECTORS else ""
+        if home:
             # __import__ of a dotted name returns its root; sys.modules has the module itself.
             try:
-                __import__("kvformat.codecs")
+                __import__(home)
             except ModuleNotFoundError as cause:
-                if cause.name not in ("kvformat", "kvformat.codecs"):
+                if cause.name not in ("kvformat", home):
                     raise
                 # The package is gone, and only what starts it is left: then codecs has no such name.
                 raise AttributeError(
                     f"module 'codecs' has no attribute {name!r}: kvformat is no longer installed", name=name, obj=codecs
                 ) from cause
-            return getattr(sys.modules["kvformat.codecs"], name)
+            return getattr(sys.modules[home], name)
         if earlier is not None:
             return earlier(name)
         raise AttributeError(f"module 'codecs' has no attribute {name!r}", name=name, obj=codecs)

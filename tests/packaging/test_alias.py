@@ -13,17 +13,22 @@ import pytest
 
 import _kvformat_alias
 import kvformat.codecs
+import kvformat.connectors
 
 
 def test_the_names_are_the_public_ones() -> None:
     assert sorted(_kvformat_alias.NAMES) == sorted(kvformat.codecs.__all__)
     for name in _kvformat_alias.NAMES:
         assert getattr(codecs, name) is getattr(kvformat.codecs, name)
+    assert set(_kvformat_alias.CONNECTORS) <= set(kvformat.connectors.__all__)
+    for name in _kvformat_alias.CONNECTORS:
+        assert getattr(codecs, name) is getattr(kvformat.connectors, name)
 
 
 def test_no_name_of_the_standard_library_is_touched() -> None:
-    assert not set(_kvformat_alias.NAMES) & set(vars(codecs))
-    assert not set(_kvformat_alias.NAMES) & set(codecs.__all__)
+    ours = {*_kvformat_alias.NAMES, *_kvformat_alias.CONNECTORS}
+    assert not ours & set(vars(codecs))
+    assert not ours & set(codecs.__all__)
 
 
 @pytest.mark.parametrize("name", ["no_such_name", "get_formats", "__wrapped__", "raw"])

@@ -2,19 +2,24 @@
 
     KafkaTable.from_ddl("CREATE TABLE ...")
         read(spark), read_stream(spark)          Spark's source with the options of the table, then `kv.decode`
+        records(spark), records_stream(spark)    the Kafka records themselves
         write(df), write_stream(df, ...)         `kv.encode`, then Spark's sink
         source_options(), sink_options()         the same options for who calls Spark himself
         explain()                                what the table is and becomes, in words
 
-Which option becomes what: source.py for reading, with offsets.py for where to begin and to end, sink.py for writing.
+Which option becomes what: source.py for reading, with offsets.py for where to begin and to end, sink.py for writing;
+effects.py lists them all. What rows are made of the records: reading.py.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.connectors import sink, source
+from kvformat.connectors import offsets, reading, sink, source
+from kvformat.connectors.explain import explain
+from kvformat.registry.errors import KafkaSourceWarning
 from kvformat.registry.key_value import KeyValueFormat
 
 if TYPE_CHECKING:
@@ -42,6 +47,7 @@ class KafkaTable:
         primary_key: Sequence[str] = (),
     ) -> None:
         self._kv = KeyValueFormat(schema, options, primary_key=primary_key).planned()
+        self._told: set[str] = set()
 
     @classmethod
     def from_ddl(cls, ddl: str, *, table: str | None = None) -> KafkaTable:
@@ -51,7 +57,7 @@ class KafkaTable:
     @classmethod
     def _of(cls, kv: KeyValueFormat) -> KafkaTable:
         made = cls.__new__(cls)
-        made._kv = kv
+        made._kv, made._told = kv, set()
         return made
 
     def with_options(self, options: Mapping[str, Any]) -> KafkaTable:
@@ -66,20 +72,111 @@ class KafkaTable:
     # --- reading -------------------------------------------------------------------------------------------
 
     def source_options(self, *, streaming: bool = False) -> dict[str, str]:
-        """The options of Spark's Kafka source, for `spark.read` or `spark.readStream`; secrets are in them."""
+        """The options of Spark's Kafka source, for `spark.read` or `spark.readStream`; secrets are in them.
+
+        Not in them are `scan.header-filter` and `scan.parallelism`, which `records` sees to. Raises as `read` does.
+        """
         return source.options(self._kv, streaming=streaming)
 
-    def read(self, spark: SparkSession, *, metadata: MetadataKeys | None = None, errors: Errors = "raise") -> DataFrame:
-        """The table's rows."""
-        records = spark.read.format("kafka").options(**self.source_options()).load()
-        return self._kv.decode(records, metadata=metadata, errors=errors)
+    def read(
+        self,
+        spark: SparkSession,
+        *,
+        changelog: bool | None = None,
+        metadata: MetadataKeys | None = None,
+        errors: Errors = "raise",
+        row_index: bool = False,
+        spark_options: Mapping[str, Any] | None = None,
+    ) -> DataFrame:
+        """The table as its topic holds it now, from where it begins (`scan.startup.*`) to its end (`scan.bounded.*`).
+
+        Rows of a table of inserts. Of an upsert table, and of one with changes and a PRIMARY KEY, the current rows:
+        the last of each key, deleted ones left out; with `changelog=True` the changes, with `row_kind`. Changes
+        without a PRIMARY KEY come out as changes always. `metadata`, `errors` and `row_index` are those of
+        `KeyValueFormat.decode`; the last two are about changes, not about a current table. `spark_options` are options
+        of Spark's source that a table has no words for (`minPartitions`, `failOnDataLoss`).
+
+        With `scan.startup.mode` `group-offsets`, Flink's default, reading begins where the consumer group has
+        committed, which the brokers are asked for now (`kvformat[kafka]`); nothing is committed.
+        Raises `OptionError` for what Spark can't do, `BrokerError`, `MissingExtraError`; `KafkaSourceWarning` tells
+        once of each option without effect.
+        """
+        changes = reading.gives_changes(self._kv, changelog=changelog, errors=errors, row_index=row_index)
+        headers = reading.needs_headers(self._kv, metadata, errors)
+        records = self._records(spark, streaming=False, headers=headers, spark_options=spark_options)
+        if changes:
+            return self._kv.decode(records, metadata=metadata, errors=errors, row_index=row_index)
+        return reading.current(self._kv, records, metadata)
 
     def read_stream(
-        self, spark: SparkSession, *, metadata: MetadataKeys | None = None, errors: Errors = "raise"
+        self,
+        spark: SparkSession,
+        *,
+        normalize: bool = False,
+        metadata: MetadataKeys | None = None,
+        errors: Errors = "raise",
+        row_index: bool = False,
+        checkpoint_location: str | None = None,
+        spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
-        """The table's rows, or changes, as they arrive."""
-        records = spark.readStream.format("kafka").options(**self.source_options(streaming=True)).load()
-        return self._kv.decode(records, metadata=metadata, errors=errors)
+        """The table's rows, or changes with `row_kind`, as they arrive.
+
+        `normalize=True` makes the changes complete, by `normalize_changes`, which needs RocksDB as Spark's state store.
+        `checkpoint_location` is that of the query: once it has offsets, Spark begins there, and the brokers are not
+        asked where a group is (it may have moved, or be gone). The other arguments, and errors, are those of `read`.
+        """
+        if normalize:
+            reading.check_normalized(self._kv, errors=errors, row_index=row_index)
+        headers = reading.needs_headers(self._kv, metadata, errors)
+        records = self._records(
+            spark,
+            streaming=True,
+            headers=headers,
+            checkpoint_location=checkpoint_location,
+            spark_options=spark_options,
+        )
+        if normalize:
+            return reading.normalized(self._kv, records, metadata)
+        return self._kv.decode(records, metadata=metadata, errors=errors, row_index=row_index)
+
+    def records(self, spark: SparkSession, *, spark_options: Mapping[str, Any] | None = None) -> DataFrame:
+        """The table's Kafka records as Spark gives them, with `headers`: key, value, topic, partition, offset ..."""
+        return self._records(spark, streaming=False, headers=True, spark_options=spark_options)
+
+    def records_stream(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint_location: str | None = None,
+        spark_options: Mapping[str, Any] | None = None,
+    ) -> DataFrame:
+        """The same as they arrive."""
+        return self._records(
+            spark, streaming=True, headers=True, checkpoint_location=checkpoint_location, spark_options=spark_options
+        )
+
+    def _records(
+        self,
+        spark: SparkSession,
+        *,
+        streaming: bool,
+        headers: bool,
+        checkpoint_location: str | None = None,
+        spark_options: Mapping[str, Any] | None,
+    ) -> DataFrame:
+        resumed = checkpoint_location is not None and offsets.begun(spark, checkpoint_location)
+        plan = source.planned(
+            self._kv, streaming=streaming, headers=headers, resumed=resumed, spark_options=spark_options
+        )
+        for option, note in plan.notes.items():
+            if option not in self._told:
+                self._told.add(option)
+                warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=3)
+        return source.records(spark, self._kv, plan, streaming=streaming)
+
+    def explain(self) -> str:
+        """What the table is, and what reading and writing it asks of Spark, in words; no secret, no broker is asked."""
+        return explain(self._kv)
 
     # --- writing -------------------------------------------------------------------------------------------
 

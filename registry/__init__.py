@@ -8,6 +8,7 @@ from kvformat.registry.discovery import available_formats, get_format, register_
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import (
     BatchSizeError,
+    BrokerError,
     ConfigurationError,
     ContractError,
     DataError,
@@ -16,6 +17,7 @@ from kvformat.registry.errors import (
     EncodeError,
     FormatClashError,
     KafkaSinkWarning,
+    KafkaSourceWarning,
     KvFormatError,
     MetadataError,
     MissingExtraError,
@@ -33,6 +35,7 @@ from kvformat.registry.spark_settings import recommended_settings
 
 __all__ = [
     "BatchSizeError",
+    "BrokerError",
     "ChangelogMode",
     "ConfigurationError",
     "ContractError",
@@ -46,6 +49,7 @@ __all__ = [
     "Format",
     "FormatClashError",
     "KafkaSinkWarning",
+    "KafkaSourceWarning",
     "KeyValueFormat",
     "KvFormatError",
     "MetadataError",

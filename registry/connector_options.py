@@ -2,8 +2,8 @@
 
 Options are declared as those of formats are. `properties.*` goes to the Kafka client unchecked.
 Rules: Flink's "Kafka" and "Upsert Kafka" pages, `KafkaConnectorOptions`, `KafkaConnectorOptionsUtil`,
-`KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`; `ingestion.*` and `value.fields-prefix` are those of
-Ververica's Kafka connector.
+`KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`; `ingestion.*`, `value.fields-prefix`, `scan.header-filter`
+and `scan.check.duplicated.group.id` are those of Ververica's Kafka connector.
 """
 
 from __future__ import annotations
@@ -79,18 +79,52 @@ _SHARED = (
         type="enum",
         default="unbounded",
         allowed=("unbounded", "latest-offset", *_MODES),
-        doc="checked only",
+        doc="where a batch ends; a stream knows `latest-offset`, by the trigger `availableNow`",
     ),
-    Option(name="scan.bounded.specific-offsets", doc="checked only"),
-    Option(name="scan.bounded.timestamp-millis", type="long", doc="checked only"),
-    Option(name="scan.topic-partition-discovery.interval", type="duration", doc="checked only"),
-    Option(name="scan.parallelism", type="int", doc="checked only"),
-    Option(name="scan.watermark.alignment.group", doc="checked only"),
-    Option(name="scan.watermark.alignment.max-drift", type="duration", doc="checked only"),
-    Option(name="scan.watermark.alignment.update-interval", type="duration", doc="checked only"),
-    Option(name="scan.watermark.emit.strategy", type="enum", allowed=("on-event", "on-periodic"), doc="checked only"),
-    Option(name="scan.watermark.emit.on-event.gap", type="int", doc="checked only"),
-    Option(name="scan.watermark.idle-timeout", type="duration", doc="checked only"),
+    Option(
+        name="scan.bounded.specific-offsets",
+        doc="`partition:0,offset:42;partition:1,offset:300`: up to, and not with, these offsets",
+    ),
+    Option(
+        name="scan.bounded.timestamp-millis",
+        type="long",
+        doc="milliseconds since 1970: up to the first record as new as this",
+    ),
+    Option(
+        name="scan.topic-partition-discovery.interval",
+        type="duration",
+        doc="Spark looks for partitions before each micro-batch; `0` gives a warning",
+    ),
+    Option(name="scan.parallelism", type="int", doc="so many tasks at most; a partition is never split"),
+    Option(
+        name="scan.watermark.alignment.group", doc="without effect, with a warning: Spark has one watermark for a query"
+    ),
+    Option(
+        name="scan.watermark.alignment.max-drift",
+        type="duration",
+        doc="without effect, with a warning: Spark has one watermark for a query",
+    ),
+    Option(
+        name="scan.watermark.alignment.update-interval",
+        type="duration",
+        doc="without effect, with a warning: Spark has one watermark for a query",
+    ),
+    Option(
+        name="scan.watermark.emit.strategy",
+        type="enum",
+        allowed=("on-event", "on-periodic"),
+        doc="without effect, with a warning: Spark has one watermark for a query",
+    ),
+    Option(
+        name="scan.watermark.emit.on-event.gap",
+        type="int",
+        doc="without effect, with a warning: Spark has one watermark for a query",
+    ),
+    Option(
+        name="scan.watermark.idle-timeout",
+        type="duration",
+        doc="without effect, with a warning: Spark has one watermark for a query",
+    ),
     Option(name="sink.parallelism", type="int", doc="checked only"),
     Option(
         name="sink.delivery-guarantee",
@@ -103,22 +137,42 @@ _SHARED = (
     Option(
         name="sink.transaction-naming-strategy", type="enum", allowed=("INCREMENTING", "POOLING"), doc="checked only"
     ),
-    Option(name="property-version", doc="passed over"),
+    Option(name="property-version", doc="without effect: options have had one meaning so far"),
 )
 KAFKA_OPTIONS = (
     *_SHARED,
     Option(name="format", doc="format of the value; wins over `value.format`"),
     Option(name="key.fields", type="list", doc="the key's columns, with `;` between"),
-    Option(name="properties.group.id", doc="checked only"),
+    Option(
+        name="properties.group.id",
+        doc="the group whose committed offsets count; Spark joins no group and commits nothing",
+    ),
     Option(
         name="scan.startup.mode",
         type="enum",
         default="group-offsets",
         allowed=("earliest-offset", "latest-offset", *_MODES),
-        doc="checked only",
+        doc="where to begin; a checkpoint of Spark counts before it",
     ),
-    Option(name="scan.startup.specific-offsets", doc="checked only"),
-    Option(name="scan.startup.timestamp-millis", type="long", doc="checked only"),
+    Option(
+        name="scan.startup.specific-offsets",
+        doc="`partition:0,offset:42;partition:1,offset:300`: the first offsets that are read",
+    ),
+    Option(
+        name="scan.startup.timestamp-millis",
+        type="long",
+        doc="milliseconds since 1970: from the first record as new as this",
+    ),
+    Option(
+        name="scan.header-filter",
+        doc="the records that are read: `depart:toy|depart:book&!env:test`, from left to right (Ververica)",
+    ),
+    Option(
+        name="scan.check.duplicated.group.id",
+        type="boolean",
+        default=False,
+        doc="not checked; `true` gives a warning (Ververica)",
+    ),
     Option(name="sink.partitioner", default="default", doc="`default`, `fixed` or `round-robin`; checked only"),
     Option(name="sink.semantic", doc="old name of `sink.delivery-guarantee`"),
 )

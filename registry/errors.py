@@ -13,12 +13,14 @@
     ├── BatchSizeError (OverflowError)       the results of one batch don't fit one Arrow array
     ├── ContractError (TypeError)            what a format hands back is not what the contract of formats says
     ├── SchemaRegistryError (ConnectionError) a schema registry can't be asked, or answers nonsense
+    ├── BrokerError (ConnectionError)        Kafka's brokers can't be asked, or refuse to answer
     └── DataError (ValueError)               a record is bad
         ├── DecodeError                          a message can't be read
         └── EncodeError                          a row can't be written
 
     UncompiledKernelWarning (RuntimeWarning) much JSON is read without the compiled kernel
     KafkaSinkWarning (UserWarning)           Spark's Kafka sink will not write records as the table says
+    KafkaSourceWarning (UserWarning)         Spark's Kafka source will not read records as the table says
 
 A message says what was wrong, where, what is allowed and what to do next; the parts are attributes too.
 Kernels never raise a `DataError`: they report text per message, and the caller's policy turns it into an
@@ -120,6 +122,10 @@ class SchemaRegistryError(KvFormatError, ConnectionError):
         self.url, self.schema_id, self.subject = url, schema_id, subject
 
 
+class BrokerError(KvFormatError, ConnectionError):
+    """Kafka's brokers can't be asked, or refuse to answer; the text names them, without secrets."""
+
+
 class DataError(KvFormatError, ValueError):
     """A record is bad: `code` says what kind of fault it is, `head` holds the first bytes where there are any."""
 
@@ -150,6 +156,10 @@ class UncompiledKernelWarning(RuntimeWarning):
 
 class KafkaSinkWarning(UserWarning):
     """Spark's own Kafka sink does not write all that `encode` gives, or not where the table says."""
+
+
+class KafkaSourceWarning(UserWarning):
+    """An option of the table that Spark's own Kafka source can't follow, or follows in another way than Flink."""
 
 
 def listed(names: Iterable[str]) -> str:

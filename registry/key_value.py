@@ -23,7 +23,7 @@ from kvformat.registry import connector_options as connectors
 from kvformat.registry._records import DecodedRecords, EncodedRecords, RecordCodec
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import binary_messages, conform
-from kvformat.registry.create_table import Column, TableDefinition, show, with_primary_key
+from kvformat.registry.create_table import Column, TableDefinition, Watermark, show, with_primary_key
 from kvformat.registry.discovery import format_class
 from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError
 from kvformat.registry.format import Errors, Format, Part
@@ -170,6 +170,16 @@ class KeyValueFormat:
         return self._table.name
 
     @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns as they are declared: physical ones, metadata, computed ones."""
+        return self._table.columns
+
+    @property
+    def watermark(self) -> Watermark | None:
+        """The event time that the table declares."""
+        return self._table.watermark
+
+    @property
     def primary_key(self) -> tuple[str, ...]:
         """The columns of the PRIMARY KEY, empty where there is none."""
         return self._table.primary_key or ()
@@ -227,7 +237,7 @@ class KeyValueFormat:
         if errors not in ("raise", "capture"):
             raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
         plan = self._plan("decode")
-        extra = readable(self._table.name, _asked(metadata), plan.codec.value_format)
+        extra = readable(self._table.name, asked(metadata), plan.codec.value_format)
         return _key_value_decode.decode(plan, extra, df, errors, row_index)
 
     def encode(
@@ -247,7 +257,7 @@ class KeyValueFormat:
         from kvformat.registry import _key_value_encode
 
         plan = self._plan("encode")
-        columns = [Column(c.name, "metadata", None, c.key) for c in _asked(metadata)]
+        columns = [Column(c.name, "metadata", None, c.key) for c in asked(metadata)]
         extra = writable(self._table.name, columns, plan.topics)
         return _key_value_encode.encode(plan, extra, df, changelog_mode)
 
@@ -260,7 +270,7 @@ class KeyValueFormat:
         format. Never raises for bad data: `errors` and `parts` say what is wrong with which record.
         """
         plan = self._plan("decode")
-        columns = readable(self._table.name, _asked(metadata), plan.codec.value_format)
+        columns = readable(self._table.name, asked(metadata), plan.codec.value_format)
         for column in columns:
             if column.of_value is None:
                 raise MetadataError(f"'{column.key}' is in no message: metadata of the connector needs a DataFrame")
@@ -555,7 +565,7 @@ def _retold(error: ConfigurationError, before: str, after: str = "") -> Configur
     )
 
 
-def _asked(metadata: MetadataKeys | None) -> list[Column]:
+def asked(metadata: MetadataKeys | None) -> list[Column]:
     """The metadata that a caller asks for: keys, or column names with their keys."""
     if metadata is None:
         return []

@@ -67,21 +67,30 @@ def free_port() -> int:
 
 
 class KafkaBroker:
-    """A Kafka broker of one node at `bootstrap`; what it knows stays in a folder when it is killed."""
+    """A Kafka broker of one node at `bootstrap`; what it knows stays in a folder when it is killed.
+
+    At `secured` it lets in who shows a `user` and a `password` (SASL_PLAINTEXT, PLAIN).
+    """
+
+    user, password = "alice", "Tr0ub4dor"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        port, controller = free_port(), free_port()
-        self.bootstrap = f"127.0.0.1:{port}"
+        port, controller, secured = free_port(), free_port(), free_port()
+        self.bootstrap, self.secured = f"127.0.0.1:{port}", f"127.0.0.1:{secured}"
+        jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         settings = {
             "process.roles": "broker,controller",
             "node.id": 1,
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.secured},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.secured}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{jaas} user_{self.user}="{self.password}";',
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
             "log.dirs": folder / "data",
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 1,

@@ -17,10 +17,11 @@ from tests.fuzz.properties import PROPERTIES
 from tests.fuzz.run import ANSWERED, SOURCE
 
 ROOT = Path(__file__).parent.parent.parent
+SNIPPETS = ("README.md", "docs/install.md", "docs/kafka.md", "docs/key-value.md", "docs/plugins.md")
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["README.md", "docs/install.md", "docs/key-value.md", "docs/plugins.md"])
+@pytest.mark.parametrize("page", SNIPPETS)
 def test_snippets_run(page: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "_registered", {})
     snippets = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)

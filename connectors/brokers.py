@@ -1,0 +1,202 @@
+"""Clients of Kafka's brokers, from the `properties.*` of a table: what Spark itself never asks them.
+
+    client_settings(options)       the settings of librdkafka for those of Java's client
+    admin(options)                 a client for topics, groups and offsets
+    consumer(options, group_id=)   one that reads records
+    ask(client, options, ...)      the answer to a question; a failure is a `BrokerError` that names the brokers
+
+Spark reads with Java's client, and gives it all of `properties.*`. The clients here are confluent-kafka's, the extra
+`kvformat[kafka]`. Names of settings are the same in both where security is not concerned; a setting of security that
+has no counterpart is refused by its name, as a client without it would fail in words that don't say why.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kvformat.connectors.properties import PREFIX
+from kvformat.registry.errors import BrokerError, MissingExtraError, OptionError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+    from confluent_kafka.admin import AdminClient
+
+TIMEOUT = 15.0
+"""Seconds that an answer may take: a broker that is there needs a hundredth of it, one behind a slow network a few."""
+
+Answer = TypeVar("Answer")
+# Errors that pass: a topic was just made, a broker was just lost.
+_PASSING = (
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+)
+_PAUSE = 0.2  # seconds until it is asked again
+# Settings with the same name and meaning.
+_SAME = ("bootstrap.servers", "client.id", "client.rack", "client.dns.lookup", "security.protocol", "sasl.mechanism")
+_CONSUMERS = ("isolation.level", "fetch.max.bytes", "max.partition.fetch.bytes")
+# Java's PEM stores: the text itself, or a file of it.
+_PEM = {
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.key.password": "ssl.key.password",
+}
+# Java classes, and files that Java alone reads.
+_JAVAS = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "security.providers",
+    "ssl.engine.factory.class",
+)
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_JAAS = re.compile(r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)\s*(?P<rest>.*?);?\s*", re.DOTALL)
+_JAAS_OPTION = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+# The last words of clients about their connections; an exception only says that there was no answer.
+_said: collections.deque[str] = collections.deque(maxlen=3)
+
+
+def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of confluent-kafka that reach the same brokers as `properties.*` do with Java's client.
+
+    Secrets are among them. Settings that only tune Java's client are left out. Raises `OptionError` for a setting of
+    security that librdkafka can't follow, by name, and where there are no brokers.
+    """
+    given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
+    if not given.get("bootstrap.servers") or "@" in given["bootstrap.servers"]:
+        raise OptionError(
+            f"'{PREFIX}bootstrap.servers' is a list host:port,host:port; user and password belong into "
+            f"'{PREFIX}sasl.jaas.config'",
+            option=f"{PREFIX}bootstrap.servers",
+        )
+    for name in _JAVAS:
+        if name in given:
+            raise _unusable(name, "is a class of Java")
+    found: dict[str, Any] = {name: given[name] for name in _SAME if name in given}
+    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    if protocol.endswith("SSL"):
+        found |= _ssl(given)
+    if protocol.startswith("SASL"):
+        found |= _sasl(given)
+    return found
+
+
+def _unusable(name: str, why: str) -> OptionError:
+    """A setting that Java's client understands alone; `why` shows no value of a secret."""
+    return OptionError(
+        f"'{PREFIX}{name}' {why}, which the client that asks the brokers for offsets can't use; Spark itself can. Say "
+        "where to begin without asking: 'scan.startup.mode' = 'earliest-offset' or 'timestamp', or the offsets "
+        "themselves, spark_options={'startingOffsets': ...}",
+        option=f"{PREFIX}{name}",
+    )
+
+
+def _ssl(given: Mapping[str, str]) -> dict[str, Any]:
+    """Certificates and keys: PEM, and of the stores a key's PKCS12; a JKS is Java's own."""
+    found: dict[str, Any] = {ours: given[name] for name, ours in _PEM.items() if name in given}
+    if "ssl.truststore.location" in given:
+        if given.get("ssl.truststore.type", "JKS").upper() != "PEM":
+            raise _unusable("ssl.truststore.location", "is no PEM file ('properties.ssl.truststore.type' = 'PEM')")
+        found["ssl.ca.location"] = given["ssl.truststore.location"]
+    if "ssl.keystore.location" in given:
+        place, kind = given["ssl.keystore.location"], given.get("ssl.keystore.type", "JKS").upper()
+        if kind == "PEM":
+            found |= {"ssl.key.location": place, "ssl.certificate.location": place}
+        elif kind == "PKCS12":
+            found["ssl.keystore.location"] = place
+            if "ssl.keystore.password" in given:
+                found["ssl.keystore.password"] = given["ssl.keystore.password"]
+        else:
+            raise _unusable("ssl.keystore.location", "is a file neither of PEM nor of PKCS12")
+    if "ssl.endpoint.identification.algorithm" in given:
+        found["ssl.endpoint.identification.algorithm"] = given["ssl.endpoint.identification.algorithm"] or "none"
+    return found
+
+
+def _sasl(given: Mapping[str, str]) -> dict[str, Any]:
+    """User and password of a mechanism that has them."""
+    mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism not in _MECHANISMS:
+        raise _unusable("sasl.mechanism", f"is {mechanism}, none of {', '.join(_MECHANISMS)}")
+    statement = _JAAS.fullmatch(given.get("sasl.jaas.config", ""))
+    if statement is None:
+        raise _unusable("sasl.jaas.config", 'is no \'module required username="..." password="...";\'')
+    values = {name: _unescaped(a or b) or c for name, a, b, c in _JAAS_OPTION.findall(statement["rest"])}
+    if "username" not in values or "password" not in values:
+        raise _unusable("sasl.jaas.config", "names no username and password")
+    return {"sasl.username": values["username"], "sasl.password": values["password"]}
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(r"\1", text)
+
+
+def admin(options: Mapping[str, str]) -> AdminClient:
+    """A client for topics, groups and offsets; ask it by `ask`. Raises `MissingExtraError`."""
+    _check_client()
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(client_settings(options) | _quiet())
+
+
+def consumer(options: Mapping[str, str], *, group_id: str) -> Consumer:
+    """A client that reads records and commits nothing; ask it by `ask`. Raises `MissingExtraError`."""
+    _check_client()
+    from confluent_kafka import Consumer
+
+    settings = client_settings(options) | _quiet() | {"group.id": group_id, "enable.auto.commit": False}
+    settings |= {name: options[PREFIX + name] for name in _CONSUMERS if PREFIX + name in options}
+    return Consumer(settings)
+
+
+def _quiet() -> dict[str, Any]:
+    """What goes wrong is in the error, and not on the terminal as well."""
+    return {"log_level": 0, "error_cb": lambda error: _said.append(error.str())}
+
+
+def ask(
+    client: AdminClient | Consumer, options: Mapping[str, str], what: str, question: Callable[[], Answer]
+) -> Answer:
+    """The answer to a question about `what`: a client's exception becomes a `BrokerError` that says who was asked.
+
+    While a partition has no leader, or a group no coordinator, it is asked again, as Java's client does.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    passing = {getattr(KafkaError, name) for name in _PASSING}
+    _said.clear()
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            return question()
+        except (KafkaException, TimeoutError) as cause:
+            error = cause.args[0] if cause.args else None
+            if isinstance(error, KafkaError) and error.code() in passing and time.monotonic() < deadline:
+                time.sleep(_PAUSE)
+                continue
+            client.poll(0)  # hands over what was said
+            reason = error.str() if isinstance(error, KafkaError) else str(cause) or "there was no answer in time"
+            said = f" ({'; '.join(dict.fromkeys(_said))})" if _said else ""
+            raise BrokerError(
+                f"the brokers at '{options[PREFIX + 'bootstrap.servers']}' could not be asked for {what}: "
+                f"{reason}{said}. Are they reached from here, and do '{PREFIX}*' say what they ask for?",
+                option=f"{PREFIX}bootstrap.servers",
+                reason=reason,
+            ) from cause
+
+
+def _check_client() -> None:
+    try:
+        import confluent_kafka  # noqa: F401 - only looked for
+    except ImportError as cause:
+        raise MissingExtraError(
+            "Kafka's brokers are asked by confluent-kafka, which is not installed: pip install 'kvformat[kafka]'"
+        ) from cause

@@ -1,0 +1,150 @@
+"""Clients of Kafka's brokers, from a table's `properties.*`."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kvformat.connectors import brokers
+from kvformat.registry.errors import BrokerError, MissingExtraError, OptionError
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+SECRET = "Tr0ub4dor"
+
+
+def _given(properties: dict[str, str]) -> dict[str, str]:
+    return {f"properties.{name}": value for name, value in {"bootstrap.servers": "b:9092", **properties}.items()}
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({"client.id": "me", "max.poll.records": "5", "group.id": "g"}, {"client.id": "me"}),
+        (
+            {**SASL, "sasl.jaas.config": f'{PLAIN} required username="alice" password="{SECRET}";'},
+            {**SASL, "sasl.username": "alice", "sasl.password": SECRET},
+        ),
+        (
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.jaas.config": f"{SCRAM} required\n username='al;ice'\n password=\"a\\\"b=c'd\";",
+            },
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": "al;ice",
+                "sasl.password": "a\"b=c'd",
+            },
+        ),
+        (
+            {
+                "security.protocol": "SSL",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": "/ca.pem",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": "/me.pem",
+                "ssl.key.password": SECRET,
+                "ssl.endpoint.identification.algorithm": "",
+            },
+            {
+                "security.protocol": "SSL",
+                "ssl.ca.location": "/ca.pem",
+                "ssl.key.location": "/me.pem",
+                "ssl.certificate.location": "/me.pem",
+                "ssl.key.password": SECRET,
+                "ssl.endpoint.identification.algorithm": "none",
+            },
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.type": "PKCS12", "ssl.keystore.location": "/me.p12"}
+            | {"ssl.keystore.password": SECRET, "ssl.truststore.certificates": "PEM"},
+            {"security.protocol": "SSL", "ssl.ca.pem": "PEM", "ssl.keystore.location": "/me.p12"}
+            | {"ssl.keystore.password": SECRET},
+        ),
+        # Stores are not looked at where the protocol has no use for them.
+        ({"ssl.truststore.location": "/ca.jks"}, {}),
+    ],
+)
+def test_settings_of_java_become_those_of_librdkafka(properties: dict[str, str], expected: dict[str, Any]) -> None:
+    assert brokers.client_settings(_given(properties)) == {"bootstrap.servers": "b:9092", **expected}
+
+
+@pytest.mark.parametrize(
+    ("properties", "named"),
+    [
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/ca.jks"}, "ssl.truststore.location"),
+        ({"security.protocol": "SSL", "ssl.keystore.location": "/me.jks"}, "ssl.keystore.location"),
+        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism"),  # Java's default is GSSAPI
+        ({**SASL, "sasl.jaas.config": f"username=a password={SECRET}"}, "sasl.jaas.config"),
+        ({**SASL, "sasl.jaas.config": f'{PLAIN} required password="{SECRET}";'}, "sasl.jaas.config"),
+        ({"sasl.login.callback.handler.class": "software.amazon.Own"}, "sasl.login.callback.handler.class"),
+        ({"ssl.engine.factory.class": "org.acme.Own"}, "ssl.engine.factory.class"),
+        ({"bootstrap.servers": ""}, "bootstrap.servers"),
+        ({"bootstrap.servers": f"alice:{SECRET}@b:9092"}, "bootstrap.servers"),
+    ],
+)
+def test_what_java_alone_can_do_is_refused_by_name(properties: dict[str, str], named: str) -> None:
+    with pytest.raises(OptionError, match=rf"'properties\.{named}'") as raised:
+        brokers.client_settings(_given(properties))
+    assert raised.value.option == f"properties.{named}"
+    assert SECRET not in str(raised.value)
+    assert "bootstrap" in named or "spark_options={'startingOffsets'" in str(raised.value)
+
+
+def test_a_client_is_made_of_all_settings() -> None:
+    """The client refuses names and values that it does not know."""
+    properties = {**SASL, "sasl.jaas.config": f'{PLAIN} required username="a" password="b";', "client.id": "me"}
+    more = {"ssl.endpoint.identification.algorithm": "https", "isolation.level": "read_committed", "client.rack": "r"}
+    brokers.admin(_given({**properties, **more, "client.dns.lookup": "use_all_dns_ips"}))
+    brokers.consumer(_given({**properties, **more, "max.partition.fetch.bytes": "100000"}), group_id="g").close()
+
+
+def test_brokers_that_do_not_answer_are_named_and_why() -> None:
+    given = _given({"bootstrap.servers": "127.0.0.1:1"})
+    client = brokers.admin(given)
+    with pytest.raises(BrokerError, match=r"'127.0.0.1:1' .* its topics: .*refused") as raised:
+        brokers.ask(client, given, "its topics", lambda: client.list_topics(timeout=3))
+    assert raised.value.__cause__ is not None
+
+
+def test_a_question_is_asked_again_while_there_is_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, asked = _given({}), []
+
+    def answer(code: int, times: int) -> Any:
+        asked.append(code)
+        if len(asked) <= times:
+            raise KafkaException(KafkaError(code))
+        return "here"
+
+    client = brokers.admin(given)
+    monkeypatch.setattr(brokers, "_PAUSE", 0)
+    assert brokers.ask(client, given, "it", lambda: answer(KafkaError.NOT_LEADER_FOR_PARTITION, 3)) == "here"
+    assert len(asked) == 4
+    asked.clear()
+    with pytest.raises(BrokerError, match="Group authorization failed"):
+        brokers.ask(client, given, "it", lambda: answer(KafkaError.GROUP_AUTHORIZATION_FAILED, 3))
+    assert len(asked) == 1
+    monkeypatch.setattr(brokers, "TIMEOUT", 0)
+    asked.clear()
+    with pytest.raises(BrokerError, match="Not leader"):
+        brokers.ask(client, given, "it", lambda: answer(KafkaError.NOT_LEADER_FOR_PARTITION, 3))
+
+
+def test_a_missing_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *more: Any) -> Any:
+        if name.startswith("confluent_kafka"):
+            raise ImportError(name)
+        return real(name, *more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"kvformat\[kafka\]"):
+        brokers.admin(_given({}))

@@ -1,0 +1,344 @@
+"""Every option of a table, for reading: what it becomes, or what is said of it. No Spark, no broker."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kvformat.codecs._java_regex import compile_java
+from kvformat.connectors import KafkaTable, effects, header_filter, source
+from kvformat.connectors.source import SPARKS, planned, whole
+from kvformat.registry.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
+from kvformat.registry.errors import ConfigurationError, OptionError
+from kvformat.registry.key_value import KeyValueFormat
+
+BASE = {
+    "kafka": {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:1", "format": "json"}
+    | {"scan.startup.mode": "earliest-offset"},
+    "upsert-kafka": {"connector": "upsert-kafka", "topic": "t", "properties.bootstrap.servers": "b:1"}
+    | {"key.format": "json", "value.format": "json"},
+}
+SECRET = "Tr0ub4dor"
+# For each option that is mapped: a value, what must be given beside it, and those of Spark's options that it changes.
+MAPPED: dict[str, tuple[dict[str, str | None], set[str]]] = {
+    "topic": ({"topic": "u"}, {"subscribe"}),
+    "topic-pattern": ({"topic": None, "topic-pattern": "u"}, {"subscribe", "subscribePattern"}),
+    "properties.bootstrap.servers": ({"properties.bootstrap.servers": "c:1"}, {"kafka.bootstrap.servers"}),
+    "properties.group.id": ({"scan.startup.mode": "group-offsets", "properties.group.id": "g"}, {"startingOffsets"}),
+    "scan.startup.mode": ({"scan.startup.mode": "latest-offset"}, {"startingOffsets"}),
+    "scan.startup.specific-offsets": (
+        {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:1"},
+        {"startingOffsets"},
+    ),
+    "scan.startup.timestamp-millis": (
+        {"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": "5"},
+        {"startingOffsets", "startingTimestamp", "startingOffsetsByTimestampStrategy"},
+    ),
+    "scan.bounded.mode": ({"scan.bounded.mode": "group-offsets", "properties.group.id": "g"}, {"endingOffsets"}),
+    "scan.bounded.specific-offsets": (
+        {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": "partition:0,offset:1"},
+        {"endingOffsets"},
+    ),
+    "scan.bounded.timestamp-millis": (
+        {"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": "5"},
+        {"endingOffsets", "endingTimestamp"},
+    ),
+    "scan.header-filter": ({"scan.header-filter": "a:b"}, {"includeHeaders"}),
+    "scan.parallelism": ({"scan.parallelism": "3"}, set()),  # a step after the source: test_reading.py
+}
+WARNED = {
+    "scan.watermark.alignment.group": "g",
+    "scan.watermark.alignment.max-drift": "1 s",
+    "scan.watermark.alignment.update-interval": "1 s",
+    "scan.watermark.emit.strategy": "on-event",
+    "scan.watermark.emit.on-event.gap": "1",
+    "scan.watermark.idle-timeout": "1 s",
+}
+
+
+def _kv(connector: str = "kafka", options: Mapping[str, str | None] | None = None) -> KeyValueFormat:
+    given = {key: value for key, value in {**BASE[connector], **(options or {})}.items() if value is not None}
+    return KeyValueFormat("id INT, name STRING", given, primary_key=["id"] * (connector != "kafka")).planned()
+
+
+def _planned(kv: KeyValueFormat, *, streaming: bool) -> source.SourcePlan:
+    return planned(kv, streaming=streaming, ask=False)
+
+
+@pytest.mark.parametrize(
+    ("connector", "option"),
+    [("kafka", spec.name) for spec in KAFKA_OPTIONS] + [("upsert-kafka", spec.name) for spec in UPSERT_KAFKA_OPTIONS],
+)
+def test_every_option_becomes_something_or_is_said_to_have_no_effect(connector: str, option: str) -> None:
+    effect = effects.READING[option]
+    assert effect.why
+    if effect.kind == "warned":
+        plan = _planned(_kv(connector, WARNED), streaming=True)
+        assert plan.notes[option] == f"'{option}' has no effect: {effect.why}"
+    elif effect.kind == "mapped":
+        before = _planned(_kv(connector), streaming=option.startswith("scan.startup")).options
+        given, changed = MAPPED[option]
+        after = _planned(_kv(connector, given), streaming=option.startswith("scan.startup")).options
+        assert {name for name in {*before, *after} if before.get(name) != after.get(name)} == changed
+    if not option.startswith("sink."):
+        assert effects.WRITING[option].why
+
+
+def test_no_option_is_listed_that_is_none() -> None:
+    declared = {spec.name for spec in (*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS)}
+    assert declared == set(effects.READING)
+    assert declared >= set(effects.WRITING)
+    mapped = {option for option, effect in effects.READING.items() if effect.kind == "mapped"}
+    assert mapped == set(MAPPED)
+    assert {option for option, effect in effects.READING.items() if effect.kind == "warned"} == set(WARNED)
+    for spec in (*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS):
+        assert spec.name.startswith("sink.") or "checked only" not in spec.doc
+
+
+def test_an_upsert_table_begins_at_the_earliest() -> None:
+    for streaming in (False, True):
+        plan = _planned(_kv("upsert-kafka"), streaming=streaming)
+        assert plan.options["startingOffsets"] == "earliest"
+    assert dict(plan.options) == {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "startingOffsets": "earliest"}
+
+
+@pytest.mark.parametrize(
+    ("options", "option", "told"),
+    [
+        ({"scan.topic-partition-discovery.interval": "0"}, "scan.topic-partition-discovery.interval", "micro-batch"),
+        ({"scan.check.duplicated.group.id": "true"}, "scan.check.duplicated.group.id", "joins none"),
+        ({"scan.bounded.mode": "latest-offset"}, "scan.bounded.mode", "trigger(availableNow=True)"),
+        ({"properties.enable.auto.commit": "TRUE"}, "properties.enable.auto.commit", "commits none"),
+        ({"properties.commit.offsets.on.checkpoint": "true"}, "properties.commit.offsets.on.checkpoint", "checkpoint"),
+        ({"properties.interceptor.classes": "a"}, "properties.interceptor.classes", "the bytes as they are"),
+        ({"properties.key.deserializer": "a"}, "properties.key.deserializer", "the bytes as they are"),
+        ({"properties.value.deserializer": "a"}, "properties.value.deserializer", "the bytes as they are"),
+    ],
+)
+def test_what_a_stream_of_spark_does_otherwise_is_noted(options: dict[str, str], option: str, told: str) -> None:
+    plan = _planned(_kv(options=options), streaming=True)
+    assert told in plan.notes[option]
+    assert not any(name.removeprefix("kafka.") in option for name in plan.options if name != "kafka.bootstrap.servers")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scan.topic-partition-discovery.interval": "10 s"},
+        {"scan.check.duplicated.group.id": "false"},
+        {"properties.enable.auto.commit": "false", "properties.auto.offset.reset": "earliest"},
+        {"property-version": "1", "sink.parallelism": "3", "scan.parallelism": "2"},
+    ],
+)
+def test_what_spark_does_anyway_is_not_noted(options: dict[str, str]) -> None:
+    for streaming in (False, True):
+        assert _planned(_kv(options=options), streaming=streaming).notes == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "streaming", "told"),
+    [
+        ({"scan.startup.mode": "latest-offset"}, False, "begins at the end reads nothing.*with_options"),
+        ({"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": "5"}, True, "can't stop there"),
+        ({"scan.bounded.mode": "group-offsets", "properties.group.id": "g"}, True, "'scan.bounded.mode' = 'group-"),
+        ({"topic": "a,b"}, True, "no topic has a comma in its name; write 'a;b'"),
+        ({"topic": None, "topic-pattern": "a)|(b"}, True, "'topic-pattern' is no regular expression of Java"),
+        ({"scan.header-filter": "a:b&"}, False, "character 5 .*a condition is missing"),
+    ],
+)
+def test_what_spark_can_not_do_is_refused_by_name(options: dict[str, str | None], streaming: bool, told: str) -> None:
+    with pytest.raises(OptionError, match=told) as raised:
+        _planned(_kv(options=options), streaming=streaming)
+    assert raised.value.option in options
+
+
+def test_properties_go_to_the_client() -> None:
+    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="{SECRET}";'
+    given = {"sasl.jaas.config": jaas, "security.protocol": "SASL_SSL", "ssl.truststore.location": "/ca.jks"}
+    given |= {"isolation.level": "read_committed", "max.poll.records": "5"}
+    kv = _kv(options={f"properties.{name}": value for name, value in given.items()} | {"properties.group.id": "g"})
+    plan = _planned(kv, streaming=False)
+    assert {name: plan.options[f"kafka.{name}"] for name in given} == given
+    assert SECRET not in repr(plan)
+    # Spark fails where one application reads a partition by one group and other settings, and joins none anyway.
+    assert "kafka.group.id" not in plan.options
+
+
+# --- options of Spark's source --------------------------------------------------------------------------------
+
+
+def test_options_of_spark_are_handed_on() -> None:
+    given = {"MAXOFFSETSPERTRIGGER": 10, "failOnDataLoss": False, "kafka.group.id": "g"}
+    plan = planned(_kv(), streaming=True, spark_options=given)
+    expected = {"maxOffsetsPerTrigger": "10", "failOnDataLoss": "false", "kafka.group.id": "g"}
+    assert {name: plan.options.get(name) for name in expected} == expected
+    assert set(expected) <= set(SPARKS)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"subscribe": "u"}, "'subscribe' is said by the table, by topic"),
+        ({"startingoffsets": "latest"}, "'startingOffsets' is said by the table, by scan.startup.mode"),
+        ({"endingOffsets": "latest"}, "'endingOffsets' is said by the table, by scan.bounded.mode"),
+        ({"includeHeaders": "true"}, "by the columns of metadata"),
+        ({"kafka.Bootstrap.servers": "c"}, r"with_options\(\{'properties.Bootstrap.servers'"),
+        ({"maxOffsetPerTrigger": 10}, "no option 'maxOffsetPerTrigger'. Did you mean 'maxOffsetsPerTrigger'"),
+    ],
+)
+def test_options_of_spark_say_nothing_that_the_table_says(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        planned(_kv(), streaming=True, spark_options=given)
+
+
+def test_who_knows_the_offsets_can_say_them() -> None:
+    modes = {"scan.startup.mode": "group-offsets", "scan.bounded.mode": "group-offsets", "properties.group.id": "g"}
+    known = {"startingOffsets": '{"t":{"0":1}}', "endingOffsets": '{"t":{"0":2}}'}
+    plan = planned(_kv(options=modes), streaming=False, spark_options=known)
+    assert {name: plan.options[name] for name in known} == known
+
+
+def test_a_query_that_goes_on_asks_no_broker() -> None:
+    modes = {"scan.startup.mode": "group-offsets", "properties.group.id": "g", "properties.sasl.login.class": "a.B"}
+    assert planned(_kv(options=modes), streaming=True, resumed=True).options["startingOffsets"] == "earliest"
+    with pytest.raises(OptionError, match=r"sasl\.login\.class"):
+        planned(_kv(options=modes), streaming=True)
+
+
+# --- topic-pattern --------------------------------------------------------------------------------------------
+
+PATTERNS = [
+    ("a", ["a"], ["ab", "ba", "xax"]),
+    ("a|b", ["a", "b"], ["ab", "ax", "xb"]),
+    ("a.*", ["a", "abc"], ["ba"]),
+    ("", [""], ["a"]),
+    ("a|", ["a", ""], ["b"]),
+    (r"\Qa.b", ["a.b"], ["axb", "a.bc"]),
+    (r"\Qa.b\E", ["a.b"], ["axb"]),
+    (r"a\\\Q.\\E+", ["a\\.\\\\"], ["a\\x"]),  # within a quote, a backslash quotes nothing
+    (r"\Q(?x) # ", ["(?x) # "], ["(?x)"]),
+    ("(?x) a b # and so on", ["ab"], ["a b", "abc", "xab"]),
+    ("(?x) a # one\n | b # two", ["a", "b"], ["ab"]),
+    ("(?x) a b", ["ab"], ["abc"]),
+    ("(?i)a", ["A", "a"], ["AB"]),
+    ("a#b", ["a#b"], ["a"]),
+    ("a[.]b", ["a.b"], ["axb"]),
+    ("[ab]", ["a", "b"], ["c", "."]),
+    ("a{2}", ["aa"], ["a", "aaa"]),
+    (r"(a)\1", ["aa"], ["a"]),
+    ("^a$", ["a"], ["ab"]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "matching", "others"), PATTERNS)
+def test_a_pattern_matches_from_end_to_end(pattern: str, matching: list[str], others: list[str]) -> None:
+    """What is found anywhere in a name, as Spark looks, is what the pattern matches as a whole in Flink."""
+    found = compile_java(rf"(?s:.*?){whole(pattern)}(?s:.*)")
+    for name in matching:
+        assert compile_java(pattern).matches(name)
+        assert found.matches(name), name
+    for name in others:
+        assert not compile_java(pattern).matches(name)
+        assert not found.matches(name), name
+
+
+@pytest.mark.spark
+def test_java_finds_what_it_matches(spark: Any) -> None:
+    """Java itself, by Spark's RLIKE, which finds anywhere in a text as Spark's Kafka source does."""
+    cases = [(n, whole(p), name, name in m) for n, (p, m, o) in enumerate(PATTERNS) for name in (*m, *o)]
+    df = spark.createDataFrame(cases, "n INT, pattern STRING, name STRING, matching BOOLEAN")
+    assert df.where("(name RLIKE pattern) <> matching").collect() == []
+
+
+@pytest.mark.parametrize("pattern", ["(", "a)|(b", "[a", "a\\", "*", "a{", r"\x"])
+def test_a_pattern_that_java_refuses_does_not_become_one(pattern: str) -> None:
+    with pytest.raises(OptionError, match="'topic-pattern' is no regular expression of Java"):
+        whole(pattern)
+
+
+# --- scan.header-filter ---------------------------------------------------------------------------------------
+
+
+def test_a_header_filter_is_read_from_left_to_right() -> None:
+    found = header_filter.parse("depart:toy|depart:b:k&!env:")
+    assert [(one.operator, one.negated, one.key, one.value) for one in found] == [
+        ("", False, "depart", "toy"),
+        ("|", False, "depart", "b:k"),
+        ("&", True, "env", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "why"),
+    [
+        ("", 1, "a condition is missing"),
+        ("a:b||c:d", 5, "a condition is missing"),
+        ("&a:b", 1, "a condition is missing"),
+        ("a:b & c:d", 1, "leave them out"),
+        ("a:b&c :d", 5, "leave them out"),
+        ("(a:b|c:d)&e:f", 1, "no parentheses"),
+        ("a:b&!!c:d", 5, "one '!' at most"),
+        ("a:b|c", 5, "key:value"),
+        ("a:b|:c", 5, "key:value"),
+        ("a:b|!", 5, "key:value"),
+    ],
+)
+def test_a_header_filter_that_is_none_says_where(text: str, place: int, why: str) -> None:
+    with pytest.raises(OptionError, match=rf"option 'scan.header-filter', character {place} .*{why}"):
+        header_filter.parse(text)
+
+
+# --- explain --------------------------------------------------------------------------------------------------
+
+DDL = f"""CREATE TABLE orders (
+    id INT, name STRING, up AS UPPER(name), ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
+    h MAP<STRING, BYTES> METADATA FROM 'headers', WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+) WITH ('connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'b:9092', 'key.format' = 'json',
+    'key.fields' = 'id', 'value.format' = 'json', 'scan.parallelism' = '2', 'scan.watermark.idle-timeout' = '5 s',
+    'properties.group.id' = 'shop', 'properties.auto.offset.reset' = 'latest',
+    'properties.sasl.jaas.config' = 'x.Y required username="a" password="{SECRET}";',
+    'properties.ssl.keystore.password' = '{SECRET}')"""
+
+
+def test_a_table_is_explained_without_a_broker_and_without_secrets() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told = KafkaTable.from_ddl(DDL).explain()
+    assert SECRET not in told
+    for line in (
+        "Table 'orders', connector kafka",
+        "up AS UPPER(name)",
+        "ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL",
+        "WATERMARK ts, 5000 ms late at most; in streams",
+        "Key: json: id",
+        "Value: json: id, name; INSERT_ONLY",
+        "Reading a batch: rows",
+        "from what the group 'shop' has committed, which the brokers are asked for; a partition for which it has none "
+        "begins at the end",
+        "scan.parallelism = 2: coalesce before decoding",
+        "includeHeaders = 'true'",
+        "kafka.sasl.jaas.config = '******'",
+        "kafka.ssl.keystore.password = '******'",
+        "subscribe = 'orders'",
+        "'scan.watermark.idle-timeout' has no effect: a partition without records does not hold up Spark's watermark",
+        "Writing:",
+    ):
+        assert line in told, line
+    assert "startingOffsets" not in told
+
+
+def test_what_is_refused_is_explained_too() -> None:
+    at_the_end = KafkaTable.from_ddl(DDL).with_options({"scan.startup.mode": "latest-offset"}).explain()
+    assert "Reading a batch is refused: 'scan.startup.mode' = 'latest-offset'" in at_the_end
+    assert "Reading a stream: rows\n  from what arrives after the query has begun" in at_the_end
+    no_group = KafkaTable.from_ddl(DDL).with_options({"properties.group.id": None}).explain()
+    assert "Reading a stream is refused: Property group.id is required" in no_group
+    upsert = KafkaTable("id INT, name STRING", BASE["upsert-kafka"], primary_key=["id"])
+    assert "Reading a batch: the current row of each key, or with changelog=True the changes" in upsert.explain()
+    assert "Reading a stream: changes, with row_kind" in upsert.explain()
+    assert "PRIMARY KEY id" in upsert.explain()
+    with pytest.raises(ConfigurationError):
+        KafkaTable.from_ddl(DDL).with_options({"format": None, "value.format": None})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable
-from kvformat.registry import ChangelogMode, latest_by_key
+from kvformat.registry import ChangelogMode
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
@@ -77,9 +77,7 @@ def _changes(rng: random.Random, count: int) -> tuple[list[tuple[Any, ...]], Goo
 
 def _stock(spark: Any, table: KafkaTable) -> Goods:
     """The current rows."""
-    records = spark.read.format("kafka").options(**table.source_options()).load()
-    rows = latest_by_key(table.kv.decode(records, metadata=["partition", "offset"], row_index=True), table.kv)
-    return {(row.id, row.shop): (row.name, str(row.amount)) for row in rows.collect()}
+    return {(row.id, row.shop): (row.name, str(row.amount)) for row in table.read(spark).collect()}
 
 
 def _places(messages: list[Any]) -> dict[bytes, int]:

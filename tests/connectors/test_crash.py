@@ -31,9 +31,8 @@ from kvformat.connectors import KafkaTable
 jars, source, target, checkpoint, batch = sys.argv[1:]
 settings = {"spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
 builder = SparkSession.builder.master("local[1]").config(map=settings)
-source = KafkaTable.from_ddl(source)
-options = {**source.source_options(streaming=True), "maxOffsetsPerTrigger": batch}
-rows = source.kv.decode(builder.getOrCreate().readStream.format("kafka").options(**options).load())
+limit = {"maxOffsetsPerTrigger": batch}
+rows = KafkaTable.from_ddl(source).read_stream(builder.getOrCreate(), spark_options=limit)
 trigger = {"availableNow": True}
 query = KafkaTable.from_ddl(target).write_stream(rows, checkpoint_location=checkpoint, trigger=trigger)
 query.awaitTermination()

@@ -94,22 +94,10 @@ def _again(name: str, broker: Any, table: KafkaTable, how: str) -> KafkaTable:
     return table.with_options({"topic": broker.create(f"{how}.{name}", partitions)})
 
 
-def _changes(spark: Any, table: KafkaTable) -> Any:
-    """All changes of a table."""
-    options = {"includeHeaders": "true", **table.source_options()}
-    return table.kv.decode(spark.read.format("kafka").options(**options).load())
-
-
-def _stream(spark: Any, table: KafkaTable) -> Any:
-    """The same as a stream."""
-    options = {"includeHeaders": "true", **table.source_options(streaming=True)}
-    return table.kv.decode(spark.readStream.format("kafka").options(**options).load())
-
-
 def test_tables_of_flink_in_batches(spark: Any, broker: Any, records: None, tmp_path: Path) -> None:
     def compare(name: str) -> str | None:
         case, table = interop.cases()[name], _table(name, broker, tmp_path)
-        changes = _changes(spark, table)
+        changes = table.read(spark, changelog=table.kv.changelog_mode is not ChangelogMode.INSERT_ONLY)
         row = interop.row_type(interop.table(case))
         rows = _rows(changes, row)
         if table.kv.changelog_mode is ChangelogMode.UPSERT:
@@ -127,9 +115,9 @@ def test_tables_of_flink_in_batches(spark: Any, broker: Any, records: None, tmp_
 
 def test_tables_of_flink_in_streams(spark: Any, broker: Any, records: None, tmp_path: Path) -> None:
     def compare(name: str) -> str | None:
-        table = _table(name, broker, tmp_path)
+        table = _table(name, broker, tmp_path).with_options({"scan.bounded.mode": None})
         query = _again(name, broker, table, "stream").write_stream(
-            _stream(spark, table),
+            table.read_stream(spark),
             checkpoint_location=str(tmp_path / name / "checkpoint"),
             trigger={"availableNow": True},
         )

@@ -91,17 +91,11 @@ class Peers:
 
     def _read_by_us(self, table: Table, writer: str) -> list[Row]:
         """All changes of the topics; of an upsert table as Flink shows them."""
-        rows = rows_of(changes(self._table(table, writer), self.spark), table.read)
+        rows = rows_of(self._table(table, writer).read(self.spark, changelog=table.changes), table.read)
         if table.connector == "upsert-kafka":
             names = [field.name for field in table.read.fields]
             return interop.normalized(rows, [names.index(name) for name in table.key], table.read)
         return rows
-
-
-def changes(table: KafkaTable, spark: Any) -> Any:
-    """All changes of a table, also of one that `read` would give the current rows of."""
-    options = {"includeHeaders": "true", **table.source_options()}
-    return table.kv.decode(spark.read.format("kafka").options(**options).load())
 
 
 def source_messages(table: Table, rows: list[Row]) -> list[bytes]:

@@ -55,9 +55,8 @@ def move(peers: Peers, count: int, checkpoint: Path) -> Moved:
     source, written = KafkaTable.from_ddl(_SOURCE.format(**services)), KafkaTable.from_ddl(_TARGET.format(**services))
     for last in (count, count + 100):
         _send(peers, range(count, last))
-        query = written.write_stream(
-            source.read_stream(peers.spark), checkpoint_location=str(checkpoint), trigger={"availableNow": True}
-        )
+        stream = source.read_stream(peers.spark, checkpoint_location=str(checkpoint))
+        query = written.write_stream(stream, checkpoint_location=str(checkpoint), trigger={"availableNow": True})
         query.awaitTermination()
         _expect_once(peers, target, last)
     if committed_offsets(peers, topic) != stops:

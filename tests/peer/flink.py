@@ -84,7 +84,7 @@ class Flink:
         try:
             self._process.stdin.write(" ".join(statement.split("\n")) + "\n")
             self._process.stdin.flush()
-            found = []
+            found: list[tuple[str, Any]] = []
             for line in self._process.stdout:
                 answer = json.loads(line)
                 if "error" in answer:

@@ -134,7 +134,7 @@ class Table:
         Maps have one entry, as Flink writes more in the order of a HashMap; it is not null, for Flink's sink leaves
         headers without a value out.
         """
-        found = []
+        found: list[Any] = []
         for column, value in zip(row.fields, values, strict=True):
             if column.name == "topic_":
                 topics = self.topics("flink")

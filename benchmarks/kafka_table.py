@@ -7,7 +7,7 @@ Two parts, each with its figures in `results/kafka_table.json`; orders of about 
 
     batch     a topic is read and written to another one: by `KafkaTable`, by `KeyValueFormat` and Spark's options, and
               by the formats' Columns and Spark's options. What the broker uses meanwhile is counted apart
-    stream    ten times as many records from topic to topic in 50 micro-batches: memory of the JVM, of Python's workers
+    stream    ten times as many records from topic to topic in 250 micro-batches: memory of the JVM, of Python's workers
               and of the driver, in the first and in the last third of the time behind the first five
 
 The broker (Java, on this machine) is fetched by `tests/services.py`, like Spark's Kafka source.
@@ -49,7 +49,8 @@ FORMATS = {
     "value.fields-include": "EXCEPT_KEY",
 }
 PARTITIONS = 4
-BATCHES = 50  # micro-batches of the stream
+# Micro-batches of the stream. A worker keeps what it made for its last 256 tasks: the last third is behind that.
+BATCHES = 250
 WARM_UP = 5  # of them, in which processes start and fill their heaps
 TIMES = 10  # so often the stream has the records
 _PERIOD = 0.5  # seconds between two looks at the memory
@@ -59,6 +60,7 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",  # a heap that a stream has filled once before its first third is over
     "spark.log.level": "ERROR",
+    "spark.sql.streaming.numRecentProgressUpdates": str(2 * BATCHES),  # all of them
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

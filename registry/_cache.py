@@ -8,10 +8,13 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import pyarrow as pa
+
 _A = TypeVar("_A")
 _R = TypeVar("_R")
 _P = ParamSpec("_P")
 _BOUND = 256
+_UNKNOWN: Any = object()
 _changing = threading.Lock()
 
 
@@ -19,25 +22,43 @@ def cached_by_identity(function: Callable[Concatenate[_A, _P], _R]) -> Callable[
     """Remember results per first argument *object* (and equal further ones), without hashing it.
 
     Hashing a schema of ten columns costs as much as decoding a hundred messages, and Arrow's schemas count as
-    equal when only their metadata differs. The objects are kept alive; the oldest go first. Threads may call at the
-    same time: to find a result takes no lock, to keep one does.
+    equal when only their metadata differs. An object that is not known has the result of an equal one: each task of
+    Spark unpickles a table anew, and readers with their buffers are not to pile up. The objects are kept alive; the
+    oldest go first. Threads may call at the same time: to find a result takes no lock, to keep one does.
     """
     known: dict[tuple[int, Hashable], tuple[Any, Any]] = {}
+    by_content: dict[Hashable, Any] = {}
 
     @functools.wraps(function)
     def cached(first: _A, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         key = (id(first), args)
         found = known.get(key)
         if found is None or found[0] is not first:
-            found = (first, function(first, *args, **kwargs))
+            content = (_content(first), args)
+            result = by_content.get(content, _UNKNOWN)
+            if result is _UNKNOWN:
+                result = function(first, *args, **kwargs)
+            found = (first, result)
             with _changing:  # or another thread changes what `next` goes over
-                while len(known) >= _BOUND:
-                    del known[next(iter(known))]
-                known[key] = found
-        result: _R = found[1]
-        return result
+                _keep(known, key, found)
+                _keep(by_content, content, result)
+        kept: _R = found[1]
+        return kept
 
     return cached
+
+
+def _content(first: object) -> Hashable:
+    """What equal objects have alike; of a schema its metadata too."""
+    if isinstance(first, pa.Schema):
+        return pa.Schema, first.serialize().to_pybytes()
+    return type(first), first
+
+
+def _keep(known: dict[Any, Any], key: Hashable, value: object) -> None:
+    while len(known) >= _BOUND:
+        del known[next(iter(known))]
+    known[key] = value
 
 
 def _after_fork() -> None:

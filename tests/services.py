@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
-_CACHE = Path(os.environ.get("KVFORMAT_TEST_SERVICES", _HERE.parent / "build" / "services"))
+CACHE = Path(os.environ.get("KVFORMAT_TEST_SERVICES", _HERE.parent / "build" / "services"))
 _LONGEST_START = 120.0
 
 
@@ -32,13 +32,13 @@ def fetched(configuration: str) -> Path:
     """The folder with the files of one configuration of `ivy.xml`, fetched when it is not there yet."""
     import pyspark
 
-    folder = _CACHE / configuration
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with open(_CACHE / f"{configuration}.lock", "w") as lock:
+    folder = CACHE / configuration
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / f"{configuration}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test runs may share the folder
         if not folder.is_dir():
             jars = Path(pyspark.__file__).parent / "jars"
-            partial = _CACHE / f"{configuration}.partial"
+            partial = CACHE / f"{configuration}.partial"
             shutil.rmtree(partial, ignore_errors=True)
             command = ["java", "-cp", f"{jars}/*", "org.apache.ivy.Main", "-ivy", str(_HERE / "ivy.xml")]
             command += ["-confs", configuration, "-types", "jar", "bundle", "tar.gz"]

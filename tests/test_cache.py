@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from kvformat.registry import _cache, get_format
+from kvformat.registry import KeyValueFormat, _cache, get_format
 from kvformat.registry._cache import cached_by_identity
 
 
@@ -105,3 +107,38 @@ def test_a_child_does_not_wait_for_a_thread_of_its_parent() -> None:
         child.kill()
     assert not alive
     assert results.get() == 1
+
+
+def test_what_is_unpickled_anew_has_the_result_of_its_equal() -> None:
+    made = []
+
+    @cached_by_identity
+    def derived(schema: pa.Schema, more: int) -> object:
+        made.append(more)
+        return object()
+
+    schema = pa.schema([pa.field("ts", pa.timestamp("us"), metadata={"kvformat.type": "TIMESTAMP(3)"})])
+    first = derived(schema, 1)
+    for _ in range(2 * _cache._BOUND):
+        assert derived(pickle.loads(pickle.dumps(schema)), 1) is first
+    assert derived(pickle.loads(pickle.dumps(schema)), 2) is not first
+    other = pa.schema([pa.field("ts", pa.timestamp("us"), metadata={"kvformat.type": "TIMESTAMP(6)"})])
+    assert derived(other, 1) is not first
+    assert made == [1, 2, 1]
+
+
+@pytest.mark.parametrize("format", ["json", "debezium-json", "csv", "avro"])
+def test_the_table_of_every_task_shares_its_readers(format: str) -> None:
+    kv = pickle.dumps(KeyValueFormat("id INT, name STRING", {"format": format}))
+
+    def readers() -> int:
+        """Objects of ours that are alive; of each table there are some."""
+        gc.collect()
+        return sum(str(type(one).__module__).startswith("kvformat.codecs.") for one in gc.get_objects())
+
+    for _ in range(2):
+        pickle.loads(kv).decode_batch(None, pa.array([b"1,a"]))
+    before = readers()
+    for _ in range(20):
+        pickle.loads(kv).decode_batch(None, pa.array([b"1,a"]))
+    assert readers() - before < 10

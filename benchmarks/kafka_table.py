@@ -1,0 +1,265 @@
+"""`KafkaTable` on a real broker: its speed against the same job by hand, and the memory of a stream that goes on.
+
+    scripts/benchmark kafka_table --only batch
+    scripts/benchmark kafka_table --only stream
+
+Two parts, each with its figures in `results/kafka_table.json`; orders of about 220 bytes as json, their id as json key:
+
+    batch     a topic is read and written to another one: by `KafkaTable`, by `KeyValueFormat` and Spark's options, and
+              by the formats' Columns and Spark's options. What the broker uses meanwhile is counted apart
+    stream    ten times as many records from topic to topic in 250 micro-batches: memory of the JVM, of Python's workers
+              and of the driver, in the first and in the last third of the time behind the first five
+
+The broker (Java, on this machine) is fetched by `tests/services.py`, like Spark's Kafka source.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil  # type: ignore[import-untyped]  # its types are a package of their own
+import pyarrow as pa
+from _measure import PACKAGES, Speed, Task, document, environment, measure, run, table, tree_cpu_seconds
+from _orders import SCHEMA, SEED, chunks
+
+from kvformat.connectors import KafkaTable
+from kvformat.registry import get_format
+
+sys.path.append(str(Path(__file__).parent.parent))
+
+from tests import services
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEY_SCHEMA = "order_id BIGINT"
+VALUE_SCHEMA = SCHEMA.removeprefix(f"{KEY_SCHEMA}, ")
+FORMATS = {
+    "key.format": "json",
+    "key.fields": "order_id",
+    "value.format": "json",
+    "value.fields-include": "EXCEPT_KEY",
+}
+PARTITIONS = 4
+# Micro-batches of the stream. A worker keeps what it made for its last 256 tasks: the last third is behind that.
+BATCHES = 250
+WARM_UP = 5  # of them, in which processes start and fill their heaps
+TIMES = 10  # so often the stream has the records
+_PERIOD = 0.5  # seconds between two looks at the memory
+_MB = 2**20
+_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",  # a heap that a stream has filled once before its first third is over
+    "spark.log.level": "ERROR",
+    "spark.sql.streaming.numRecentProgressUpdates": str(2 * BATCHES),  # all of them
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class Kafka:
+    """A broker with topics of orders, and what its process uses."""
+
+    def __init__(self, folder: Path) -> None:
+        self.broker = services.KafkaBroker(folder)
+        before = set(psutil.Process().children())
+        self.broker.start()
+        (self.process,) = [found for found in psutil.Process().children() if found not in before]
+
+    def topic(self, name: str, **settings: str) -> KafkaTable:
+        """A new topic and the table on it."""
+        self.broker.create(name, PARTITIONS, **settings)
+        options = {
+            "connector": "kafka",
+            "topic": name,
+            "properties.bootstrap.servers": self.broker.bootstrap,
+            "scan.startup.mode": "earliest-offset",
+        }
+        return KafkaTable(SCHEMA, {**options, **FORMATS})
+
+    def target(self, name: str) -> KafkaTable:
+        """A topic that keeps only what was written last, so that the disk is not filled."""
+        return self.topic(name, retention_bytes=str(64 * _MB), segment_bytes=str(32 * _MB))
+
+    def fill(self, topic: str, records: int, times: int = 1) -> None:
+        """The orders, as Flink would write them."""
+        fmt = get_format("json")
+        for rows in chunks(records):
+            key = pa.StructArray.from_arrays([rows.field("order_id")], ["order_id"])
+            fields = list(rows.type)[1:]
+            value = pa.StructArray.from_arrays([rows.field(field.name) for field in fields], fields=fields)
+            keys, values = fmt.encode_batch(key, KEY_SCHEMA), fmt.encode_batch(value, VALUE_SCHEMA)
+            pairs = list(zip(keys.messages.to_pylist(), values.messages.to_pylist(), strict=True))
+            for _ in range(times):
+                self.broker.send(topic, pairs)
+
+    def cpu_seconds(self) -> float:
+        """What the broker has used so far."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+
+@contextmanager
+def _running() -> Iterator[tuple[Kafka, SparkSession]]:
+    """A broker and a session, until the block ends."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[*]").appName("kafka_table")
+    for name, value in {**_SETTINGS, "spark.jars": services.jars("spark-kafka")}.items():
+        builder = builder.config(name, value)
+    with tempfile.TemporaryDirectory() as folder:
+        kafka = Kafka(Path(folder))
+        spark = builder.getOrCreate()
+        try:
+            yield kafka, spark
+        finally:
+            spark.stop()
+            kafka.broker.kill()
+
+
+def _records(spark: SparkSession, kafka: Kafka, topic: str) -> DataFrame:
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.broker.bootstrap)
+    return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
+
+
+def _written(records: DataFrame, kafka: Kafka, topic: str) -> None:
+    writer = records.write.format("kafka").option("kafka.bootstrap.servers", kafka.broker.bootstrap)
+    writer.option("topic", topic).save()
+
+
+def measure_batch(records: int, rounds: int) -> dict[str, Any]:
+    """The table's methods against the calls that they stand for."""
+    from pyspark.sql import functions as F
+
+    with _running() as (kafka, spark):
+        source, target = kafka.topic("orders"), kafka.target("written")
+        kafka.fill("orders", records)
+        fmt, kv = get_format("json"), source.kv
+
+        def by_columns() -> None:
+            key, value = fmt.decode("key", KEY_SCHEMA).alias("k"), fmt.decode("value", VALUE_SCHEMA).alias("v")
+            rows = _records(spark, kafka, "orders").select(key, value).select("k.order_id", "v.*")
+            names = [name for name in rows.columns if name != "order_id"]
+            key = fmt.encode(F.struct("order_id"), KEY_SCHEMA).alias("key")
+            _written(rows.select(key, fmt.encode(F.struct(*names), VALUE_SCHEMA).alias("value")), kafka, "written")
+
+        tasks: dict[str, Task] = {
+            "Columns by hand": by_columns,
+            "KeyValueFormat by hand": lambda: _written(
+                kv.encode(kv.decode(_records(spark, kafka, "orders"))), kafka, "written"
+            ),
+            "KafkaTable": lambda: target.write(source.read(spark)),
+        }
+        brokers: dict[str, list[float]] = {name: [] for name in tasks}
+
+        def counted(name: str) -> Task:
+            def task() -> None:
+                before = kafka.cpu_seconds()
+                tasks[name]()
+                brokers[name].append(records / max(kafka.cpu_seconds() - before, 1e-9))
+
+            return task
+
+        speeds = measure(
+            {name: counted(name) for name in tasks},
+            records=records,
+            rounds=rounds,
+            clock=lambda: tree_cpu_seconds() - kafka.cpu_seconds(),
+        )
+    print(table("topic to topic, records per CPU-second", speeds, "Columns by hand"))
+    pairs = [("KafkaTable", "Columns by hand"), ("KafkaTable", "KeyValueFormat by hand")]
+    apart = {f"{name}, the broker": Speed(tuple(found[1:])) for name, found in brokers.items()}  # without the warm-up
+    return document({**speeds, **apart}, pairs, records)
+
+
+def measure_stream(records: int, rounds: int) -> dict[str, Any]:
+    """The memory of one query, which is run once whatever `rounds` says."""
+    count = TIMES * records
+    with _running() as (kafka, spark), tempfile.TemporaryDirectory() as checkpoint:
+        source, target = kafka.topic("orders"), kafka.target("written")
+        kafka.fill("orders", records, TIMES)
+        stream = source.read_stream(spark, spark_options={"maxOffsetsPerTrigger": count // BATCHES})
+        started = time.monotonic()
+        query = target.write_stream(stream, checkpoint_location=checkpoint, trigger={"availableNow": True})
+        while query.isActive and len(query.recentProgress) < WARM_UP:
+            time.sleep(_PERIOD)
+        with Watch(kafka) as watch:
+            query.awaitTermination()
+        seconds = time.monotonic() - started
+        batches = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+        assert sum(batches) == count, f"{sum(batches)} of {count} records"
+    memory = watch.thirds()
+    print(f"\nstream of {count:,} records in {len(batches)} batches, {seconds:.0f} s, MB")
+    for name, of in memory.items():
+        print(f"  {name:20} " + "   ".join(f"{third} {size:,}" for third, size in of.items()))
+    return {
+        "memory": memory,
+        "records": count,
+        "batches": len(batches),
+        "seconds": round(seconds),
+        "environment": environment(*PACKAGES),
+    }
+
+
+class Watch:
+    """Looks at the memory that processes hold, until the block ends."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._broker = kafka.process
+        self._seen: list[dict[str, int]] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._end.wait(_PERIOD):
+            self._seen.append(self._look())
+
+    def _look(self) -> dict[str, int]:
+        this = psutil.Process()
+        found = {"JVM": 0, "Python's workers": 0, "driver": this.memory_info().rss}
+        for process in this.children(recursive=True):
+            try:
+                if process != self._broker:
+                    found["JVM" if process.name() == "java" else "Python's workers"] += process.memory_info().rss
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+    def thirds(self) -> dict[str, dict[str, int]]:
+        """In MB: the median of the first and of the last third of the time, and the most."""
+        third = max(len(self._seen) // 3, 1)
+        parts = {"first third": self._seen[:third], "last third": self._seen[-third:]}
+        return {
+            name: {
+                **{part: round(statistics.median(look[name] for look in seen) / _MB) for part, seen in parts.items()},
+                "most": round(max(look[name] for look in self._seen) / _MB),
+            }
+            for name in self._seen[0]
+        }
+
+
+if __name__ == "__main__":
+    run(
+        "kafka_table",
+        __doc__ or "",
+        {"batch": measure_batch, "stream": measure_stream},
+        {"schema": SCHEMA, "options": FORMATS, "seed": SEED},
+        records=1_000_000,
+    )

@@ -1,0 +1,97 @@
+"""Real Flink 2.3 for comparisons: its jars, fetched when they are not there yet, and SQL in an embedded cluster."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import zipfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests import services
+
+VERSION = "2.3.0"
+#: Flink's own jars are in no form on Maven Central that Ivy could put together, but in a wheel of PyPI's: 329 MB.
+WHEEL = f"apache-flink-libraries=={VERSION}"
+_HERE = Path(__file__).parent
+_LONGEST = 300.0
+_OPENED = (
+    *("java.lang", "java.lang.reflect", "java.net", "java.io", "java.nio", "java.text", "java.time", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks", "sun.nio.ch"),
+)
+
+
+def libraries() -> Path:
+    """The folder with the jars of Flink itself, fetched when they are not there yet."""
+    folder = services.CACHE / f"flink-{VERSION}"
+    services.CACHE.mkdir(parents=True, exist_ok=True)
+    with open(services.CACHE / f"flink-{VERSION}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=services.CACHE) as scratch:
+                command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", scratch, WHEEL]
+                subprocess.run(command, check=True)
+                (wheel,) = Path(scratch).glob("*.whl")
+                with zipfile.ZipFile(wheel) as packed:
+                    packed.extractall(scratch, [name for name in packed.namelist() if name.startswith("pyflink/lib/")])
+                Path(scratch, "pyflink", "lib").rename(folder)
+    return folder
+
+
+class Failed(Exception):
+    """A statement that Flink refused, or a job that failed: its chain of messages."""
+
+
+class Flink:
+    """A running Flink: statements go in one by one; a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        paths = [f"{libraries()}/*", f"{services.fetched('flink')}/*"]
+        subprocess.run(
+            ["javac", "-nowarn", "-d", str(folder), "-cp", ":".join(paths), str(_HERE / "FlinkSql.java")], check=True
+        )
+        command = ["java", "-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+        command += [f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder}"]
+        command += ["-cp", ":".join([str(folder), *paths]), "FlinkSql", str(services.free_port())]
+        # What a job needs is on the class path: no other Flink's settings.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("FLINK")}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, encoding="utf-8"
+        )
+
+    def __enter__(self) -> Flink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def run(self, statement: str) -> list[tuple[str, Any]]:
+        """Kinds and rows of a SELECT; an INSERT is finished. One that takes minutes ends Flink, and is an error."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        watch = threading.Timer(_LONGEST, self._process.kill)
+        watch.start()
+        try:
+            self._process.stdin.write(" ".join(statement.split("\n")) + "\n")
+            self._process.stdin.flush()
+            found: list[tuple[str, Any]] = []
+            for line in self._process.stdout:
+                answer = json.loads(line)
+                if "error" in answer:
+                    raise Failed(f"{answer['error']}\n{statement}")
+                if "end" in answer:
+                    return found
+                found.append((answer["kind"], answer["row"]))
+            raise Failed(f"Flink ended, or took longer than {_LONGEST:.0f} s\n{statement}")
+        finally:
+            watch.cancel()

@@ -1,0 +1,83 @@
+"""A job moves over: Flink reads a part of a topic and commits its group's offsets, ours reads on from there."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import ConsumerGroupTopicPartitions
+
+from kvformat.connectors import KafkaTable
+from tests.peer.compare import Differs, Peers
+
+GROUP = "kvformat-movers"
+PARTITIONS = 3
+_SOURCE = """CREATE TABLE `moving.source` (id INT, name STRING) WITH (
+    'connector' = 'kafka', 'topic' = 'moving.source', 'properties.bootstrap.servers' = '{bootstrap}',
+    'properties.group.id' = '{group}', 'scan.startup.mode' = 'group-offsets',
+    'properties.auto.offset.reset' = 'earliest', 'format' = 'json')"""
+_TARGET = """CREATE TABLE `moving.target` (id INT, name STRING) WITH (
+    'connector' = 'kafka', 'topic' = 'moving.target', 'properties.bootstrap.servers' = '{bootstrap}',
+    'scan.startup.mode' = 'earliest-offset', 'key.format' = 'json', 'key.fields' = 'id', 'value.format' = 'json')"""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How many records Flink took, and ours: of those that were there, and later ones in a second run."""
+
+    flink: int
+    ours: int
+    later: int
+
+
+def move(peers: Peers, count: int, checkpoint: Path) -> Moved:
+    """Raises `Differs` if a record is lost, or there twice."""
+    services = {"bootstrap": peers.broker.bootstrap, "group": GROUP}
+    topic, target = peers.broker.create("moving.source", PARTITIONS), peers.broker.create("moving.target", PARTITIONS)
+    _send(peers, range(count))
+    ends = Counter(message.partition() for message in peers.broker.records(topic))
+    stops = {partition: end * (partition + 1) // 4 for partition, end in ends.items()}  # somewhere else in each
+    bounded = ";".join(f"partition:{partition},offset:{stop}" for partition, stop in sorted(stops.items()))
+
+    # Flink commits when a checkpoint is complete; the last one is made when the job ends.
+    peers.flink.run("SET execution.checkpointing.interval = 200 ms")
+    peers.flink.run(_SOURCE.format(**services))
+    peers.flink.run(_TARGET.format(**services))
+    hints = f"OPTIONS('scan.bounded.mode' = 'specific-offsets', 'scan.bounded.specific-offsets' = '{bounded}')"
+    peers.flink.run(f"INSERT INTO `moving.target` SELECT * FROM `moving.source` /*+ {hints} */")
+    committed = committed_offsets(peers, topic)
+    if committed != stops:
+        raise Differs(f"Flink read up to {stops}, but committed {committed}")
+    _expect_once(peers, target, sum(stops.values()))
+
+    source, written = KafkaTable.from_ddl(_SOURCE.format(**services)), KafkaTable.from_ddl(_TARGET.format(**services))
+    for last in (count, count + 100):
+        _send(peers, range(count, last))
+        stream = source.read_stream(peers.spark, checkpoint_location=str(checkpoint))
+        query = written.write_stream(stream, checkpoint_location=str(checkpoint), trigger={"availableNow": True})
+        query.awaitTermination()
+        _expect_once(peers, target, last)
+    if committed_offsets(peers, topic) != stops:
+        raise Differs("reading must not commit")
+    return Moved(sum(stops.values()), count - sum(stops.values()), 100)
+
+
+def _send(peers: Peers, ids: range) -> None:
+    peers.broker.send("moving.source", [(b"%d" % n, json.dumps({"id": n, "name": f"n{n}"}).encode()) for n in ids])
+
+
+def _expect_once(peers: Peers, target: str, count: int) -> None:
+    """So many records, each id once."""
+    found = Counter(json.loads(message.key())["id"] for message in peers.broker.records(target))
+    twice = sorted(n for n, times in found.items() if times > 1)
+    if len(found) != count or twice:
+        raise Differs(f"{len(found)} of {count} records, twice: {twice[:20]}")
+
+
+def committed_offsets(peers: Peers, topic: str) -> dict[int, int]:
+    """What the group has committed, by partition."""
+    admin = peers.broker.admin()
+    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])[GROUP].result(30)
+    return {p.partition: p.offset for p in found.topic_partitions if p.topic == topic}

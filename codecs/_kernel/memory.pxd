@@ -12,12 +12,15 @@ cdef inline int byte(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t en
 
 # The eight bytes from a place on as a number, the first one lowest; zeros beyond the data.
 cdef inline unsigned long long word(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil:
-    cdef unsigned long long found = 0
+    cdef unsigned long long found, rest = 0
     cdef Py_ssize_t left = data.shape[0] - at
     with cython.boundscheck(False):
         if at < 0 or left <= 0:
             return 0
-        memcpy(&found, &data[at], 8 if left >= 8 else left)
+        if left < 8:
+            memcpy(&rest, &data[at], left)
+            return rest
+        memcpy(&found, &data[at], 8)  # of a size that the compiler knows, so that it is one instruction
         return found
 
 

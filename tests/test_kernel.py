@@ -668,8 +668,12 @@ def test_the_limit_of_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None
 def test_bytes_and_hashes_by_themselves_grow() -> None:
     out, data = Bytes(1), random.Random(1).randbytes(5000)
     for start in range(0, 5000, 7):
-        out.add(data[start : start + 7])
+        memory.append_bytes(out, data[start : start + 7])
     assert out.taken() == data
+    for number in (0, 9, 10, 65536, 2**31):
+        size = out.size
+        out.number(number)
+        assert out.taken()[size:] == b"%d" % number
     for code in (0, 0x7F, 0x80, 0x7FF, 0x800, 0xFFFF, 0x10000, 0x10FFFF):
         size = out.size
         memory.append_character(out, code)

@@ -1,7 +1,7 @@
 # The C types of messages.py.
 cimport cython
 from kvformat.codecs._kernel.containers cimport Rows
-from kvformat.codecs._kernel.memory cimport Bytes, append_bytes, ascii_end, byte, part, token
+from kvformat.codecs._kernel.memory cimport Bytes, append_bytes, byte, part, token
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 
@@ -51,7 +51,7 @@ cdef class Batch:
     cdef int failed(self, object said) except -9
     @cython.locals(r=Reader, known=tuple, text=bytes)
     cdef int fault(self, bint loose) except -9
-    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, is_ascii=cython.bint, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
+    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, checked=cython.Py_ssize_t, last=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
     cpdef int run(self, object messages) except -1
     @cython.locals(found=cython.int, data="const unsigned char[::1]")
     cdef int unusual(self, object message) except -9

@@ -24,7 +24,7 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append_bytes, ascii_end, byte, part, token
+    from kvformat.codecs._kernel.memory import append_bytes, byte, part, token
 
 
 Said: TypeAlias = "tuple[ErrorCode, str]"
@@ -126,8 +126,8 @@ class Batch:
         self.rows = 0
         r = self.reader
         r.open(memoryview(data if data is not None else b"").cast("B"))
-        stop = offsets[shift + count]
-        is_ascii = ascii_end(r.data, offsets[shift], stop) == stop
+        last = min(offsets[shift + count], len(r.data))
+        checked = 0  # so far all is UTF-8, from the end of some message on
         for i in range(count):
             self.offsets[i + 1] = self.rows
             place = i + shift
@@ -147,7 +147,12 @@ class Batch:
             first = byte(r.data, begin, end)
             second = byte(r.data, begin + 1, end)
             plain = 0 < first < 128 and (second != 0 or begin + 1 == end)
-            stop = end if is_ascii or not plain else r.utf8_end(begin, end)
+            stop = end
+            # where all is UTF-8, so is a message that begins and ends with a character
+            if plain and (end > checked or byte(r.data, end, len(r.data)) & 0xC0 == 0x80):
+                stop = r.utf8_end(begin, end)
+                if end > checked:
+                    checked = r.utf8_end(end, last)
             if plain and stop == end:
                 found = self.one(begin, end, False)
             elif plain and not r.is_loose(stop, end):

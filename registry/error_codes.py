@@ -2,14 +2,15 @@
 
     kernel: "[OUT_OF_RANGE] field 'n': ..."  ->  decode_batch: errors "field 'n': ...", codes "OUT_OF_RANGE"
 
-A kernel writes the code into the text, so that both take one way through it and a batch without errors pays nothing.
+A kernel may write the code into the text, so that both take one way through it, or give the code apart. A batch
+without errors pays nothing.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +23,13 @@ class ErrorCode(StrEnum):
 
     doc: str
     mark: str
+    number: int
 
     def __new__(cls, name: str, doc: str) -> ErrorCode:
         """A member of that name."""
         member = str.__new__(cls, name)
         member._value_, member.doc, member.mark = name, doc, f"[{name}] "
+        member.number = len(cls.__members__)
         return member
 
     MALFORMED = "MALFORMED", "The bytes are not of the format: no JSON, a quote that does not close, a torn datum."
@@ -52,8 +55,10 @@ class ErrorCode(StrEnum):
         return self.mark + reason
 
 
-_FEW = 64
-"""Up to so many texts are parted one by one."""
+_Ints = npt.NDArray[np.int64]
+_MOST_BYTES = 2**31 - 1
+_NAMES = [code.value.encode() for code in ErrorCode]
+_SIZES = np.array([len(name) for name in _NAMES])
 _KNOWN = frozenset(code.value for code in ErrorCode)
 
 
@@ -89,15 +94,19 @@ def parted(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, pa.Str
     return spread.array(texts), spread.array(codes)
 
 
-def errors_at(texts: Mapping[int, str], count: int) -> tuple[pa.StringArray | None, pa.StringArray | None]:
-    """The same for texts given by their places among so many, in rising order. Of few it takes less time."""
-    if not texts:
-        return None, None
-    spread = _Spread(np.fromiter(texts, np.int64, len(texts)), count)
-    pieces = [text.partition("] ") for text in texts.values()] if len(texts) <= _FEW else [("", "", "")]
-    if any(not mark or code[1:] not in _KNOWN for code, mark, _ in pieces):
-        return parted(spread.texts(list(texts.values())))
-    return spread.texts([text for _, _, text in pieces]), spread.texts([code[1:] for code, _, _ in pieces])
+def errors_at(
+    places: _Ints, numbers: _Ints, ends: _Ints, texts: bytes, count: int
+) -> tuple[pa.StringArray, pa.StringArray]:
+    """The same for errors at these places among so many, one at least, in rising order.
+
+    Each is the number of its code, and where its text ends among all of them. Raises OverflowError where an array of
+    strings has no room for the texts.
+    """
+    if len(texts) > _MOST_BYTES:
+        raise OverflowError(f"{len(places)} errors have {len(texts)} bytes of text")
+    spread = _Spread(places, count)
+    codes = b"".join(map(_NAMES.__getitem__, numbers.tolist()))
+    return spread.of(ends, texts), spread.of(np.cumsum(_SIZES[numbers]), codes)
 
 
 class _Spread:
@@ -112,22 +121,16 @@ class _Spread:
         valid[places] = True
         self._bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
 
-    def texts(self, texts: Sequence[str]) -> pa.StringArray:
-        """The array of these texts, as many as there are places."""
-        data = "".join(texts).encode()
-        ends = np.zeros(len(texts) + 1, np.int32)
-        np.cumsum(list(map(len, texts)), out=ends[1:])
-        if ends[-1] != len(data):
-            np.cumsum([len(text.encode()) for text in texts], out=ends[1:])
-        return self._of(ends, data)
-
     def array(self, texts: pa.StringArray) -> pa.StringArray:
-        """The same of an array that begins at its first text."""
-        _, ends, data = texts.buffers()
-        return self._of(np.frombuffer(ends, np.int32, len(texts) + 1), data or b"")
+        """The array of these texts, as many as there are places; it begins at its first text."""
+        _, offsets, data = texts.buffers()
+        return self.of(np.frombuffer(offsets, np.int32, len(texts), 4), data or b"")
 
-    def _of(self, ends: npt.NDArray[np.int32], data: pa.Buffer | bytes) -> pa.StringArray:
-        buffers = [self._bitmap, pa.py_buffer(np.repeat(ends, self._gaps)), pa.py_buffer(data)]
+    def of(self, ends: npt.NDArray[Any], data: pa.Buffer | bytes) -> pa.StringArray:
+        """The same of texts one behind the other, given where each ends."""
+        bounds = np.zeros(len(ends) + 1, np.int32)
+        bounds[1:] = ends
+        buffers = [self._bitmap, pa.py_buffer(np.repeat(bounds, self._gaps)), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.string(), self._count, buffers)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from collections import Counter
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from kvformat.codecs._json.write import JsonWriter
 from kvformat.codecs.json import write_settings
-from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, KeyValueFormat, get_format
+from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, KeyValueFormat, error_codes, get_format
 from kvformat.registry.error_codes import codes_table, parted
 from kvformat.registry.types import resolve_schema, result_arrow_type, row_type
 from tests import vectors
@@ -264,6 +265,32 @@ def test_without_errors_there_are_no_codes() -> None:
     assert parted(pa.array(["[SKIPPED] a", None, "b"]).slice(1, 1)) == (None, None)
 
 
+def test_errors_whose_texts_no_array_can_hold_are_those_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = pa.array([b'{"a":1}', b"{", b'{"a":"x"}', None] * 50)
+    batch = get_format("json").decode_batch(messages, "a INT")
+    assert batch.errors is not None
+    monkeypatch.setattr(error_codes, "_MOST_BYTES", len("".join(batch.errors.drop_null().to_pylist())) // 3)
+    parts = get_format("json").decode_batch(messages, "a INT")
+    assert (parts.rows, parts.errors, parts.codes) == (batch.rows, batch.errors, batch.codes)
+
+
+def test_errors_have_their_places_in_any_number() -> None:
+    rng = random.Random(7)
+    for count in (1, 2, 9, 500):
+        for share in (0.01, 0.5, 1):
+            bad = [rng.random() < share for _ in range(count)]
+            messages = [rng.choice((b"{", b'{"a":"\xff"}', b'{"a":"z"}')) if b else b'{"a":1}' for b in bad]
+            format = get_format("json")
+            alone = {message: format.decode_batch(pa.array([message]), "a INT") for message in set(messages)}
+            batch = format.decode_batch(pa.array(messages), "a INT")
+            for found, name in ((batch.errors, "errors"), (batch.codes, "codes")):
+                wanted = [getattr(alone[message], name) for message in messages]
+                texts = [None if one is None else one[0].as_py() for one in wanted]
+                assert (found or pa.nulls(count)).to_pylist() == texts
+                if found is not None:
+                    found.validate(full=True)
+
+
 # --- all of them -----------------------------------------------------------------------------------------------
 
 BAD_MESSAGES = {
@@ -300,5 +327,6 @@ def test_codes_are_text_and_have_a_line_each_in_the_docs() -> None:
     for code in ErrorCode:
         assert pickle.loads(pickle.dumps(code)) is code
         assert ErrorCode(code.value) is code
+        assert list(ErrorCode)[code.number] is code
         assert str(code) == code.value == code.name
         assert f"| `{code}` | {code.doc} |" in codes_table().splitlines()

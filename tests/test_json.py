@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvformat.codecs._json import scalars
+from kvformat.codecs._scalars import floating_text
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
 from tests import vectors
@@ -163,6 +165,27 @@ def test_numbers_of_any_length(fraction: float, most: int) -> None:
             assert repr(list(row.values())) == repr(wanted) or list(row.values()) == wanted, three
     found = _read("price STRING, amount DECIMAL(18, 2), id BIGINT", messages[:1000])
     assert 0.1 < _good(found) < 0.95
+
+
+def test_words_where_a_number_belongs_are_not_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that begins with a letter is no number for that alone, but for Java's two words of a DOUBLE."""
+    seen: list[str] = []
+
+    def noted(text: str) -> str:
+        seen.append(text)
+        return floating_text(text)
+
+    monkeypatch.setattr(scalars, "floating_text", noted)
+    texts = ["none", "x", "~", "[]", "abc1", "NaN", "Infinity", "-Infinity", "Nan", "Inf", " 1", "+1", ".5", "1f"]
+    for schema in ("d DOUBLE NOT NULL", "d FLOAT NOT NULL"):  # no reader has seen these
+        seen.clear()
+        found = _read(schema, [json.dumps({"d": text}) for text in texts])
+        good = {"NaN", "Infinity", "-Infinity", " 1", "+1", ".5", "1f"}
+        assert [text for text, answer in zip(texts, found, strict=True) if answer.error is None] == [
+            text for text in texts if text in good
+        ]
+        assert found[0].error == f"field 'd': cannot read \"none\" as {schema.split()[1]}"
+        assert set(seen) == set(texts) - {"none", "x", "~", "[]", "abc1"}
 
 
 def test_decimals_with_exponents() -> None:

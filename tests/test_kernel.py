@@ -134,6 +134,26 @@ def _good(case: json_mutation.Case) -> list[bytes]:
     return [json.dumps(dict.fromkeys(names) | {names[0]: n}).encode() for n in range(60)]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_character_that_two_messages_share_is_an_error_of_both(seed: int) -> None:
+    """Messages that are UTF-8 together are not for that UTF-8 each; nulls among them have bytes, too."""
+    rng, format = random.Random(seed), get_format("json", {"ignore-parse-errors": "false"})
+    good, cut = '{"a":"é価😀"}'.encode(), '{"a":"é"}'.encode()
+    messages: list[bytes] = []
+    while len(messages) < 400:
+        place = rng.choice((6, 7, 7, 8))  # the character is the bytes 6 and 7
+        messages += rng.choice(([cut[:place], cut[place:]], [good], [good[:9] + b"\xff" + good[9:]], [b"\xe9" + good]))
+    whole = pa.array(messages, pa.binary())
+    valid = pa.array(rng.random() < 0.9 for _ in messages)
+    with_nulls = pa.Array.from_buffers(pa.binary(), len(messages), [valid.buffers()[1], *whole.buffers()[1:]])
+    expected = [alone(format, [message], "a STRING")[0] for message in messages]
+    assert 100 < sum(answer.error is not None for answer in expected) < 380
+    for batch in (whole, with_nulls, with_nulls.slice(33)):
+        got = answers(format.decode_batch(batch, "a STRING"))
+        for message, answer, known in zip(batch, got, expected[-len(batch) :], strict=True):
+            assert not message.is_valid or answer == known, message
+
+
 # --- slices of batches ----------------------------------------------------------------------------------
 
 
@@ -668,8 +688,12 @@ def test_the_limit_of_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None
 def test_bytes_and_hashes_by_themselves_grow() -> None:
     out, data = Bytes(1), random.Random(1).randbytes(5000)
     for start in range(0, 5000, 7):
-        out.add(data[start : start + 7])
+        memory.append_bytes(out, data[start : start + 7])
     assert out.taken() == data
+    for number in (0, 9, 10, 65536, 2**31):
+        size = out.size
+        out.number(number)
+        assert out.taken()[size:] == b"%d" % number
     for code in (0, 0x7F, 0x80, 0x7FF, 0x800, 0xFFFF, 0x10000, 0x10FFFF):
         size = out.size
         memory.append_character(out, code)

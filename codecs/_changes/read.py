@@ -49,7 +49,7 @@ class ChangeReader:
             columns = [image.field(place) for place in range(image.type.num_fields)]
             columns += self._plan.metadata_columns(described)
             rows = pa.Array.from_buffers(self._stored, len(image), [None], children=columns)
-            return DecodedBatch(self._batch.lists(rows), _texts_of(kinds), *self._batch.faults())
+            return DecodedBatch(self._batch.lists(rows), _texts_of(kinds), *self._batch.errors())
 
 
 def _texts_of(kinds: Any) -> pa.StringArray:

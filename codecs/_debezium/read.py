@@ -26,7 +26,7 @@ from kvformat.codecs._columnar import Ints, validity
 from kvformat.codecs._debezium.connect import Connect, image_of_json
 from kvformat.codecs._debezium.convert import Change, Faults, Refused
 from kvformat.codecs._debezium.types import Carrier, Modes, Reading, reading_of
-from kvformat.registry.error_codes import ErrorCode, errors_at
+from kvformat.registry.error_codes import ErrorCode, parted
 from kvformat.registry.errors import SchemaError
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType
@@ -241,7 +241,7 @@ def _without(batch: DecodedBatch, bounds: Ints, reasons: dict[int, str]) -> Deco
     buffers = [validity(good), pa.py_buffer(offsets)]
     rows = pa.Array.from_buffers(batch.rows.type, count, buffers, children=[batch.rows.values.filter(kept)])
     kinds = None if batch.row_kinds is None else batch.row_kinds.filter(kept)
-    errors, codes = errors_at(dict(sorted(of_message.items())), count)
+    errors, codes = parted(pa.array([of_message.get(message) for message in range(count)], pa.string()))
     if batch.errors is not None:
         errors, codes = pc.coalesce(batch.errors, errors), pc.coalesce(batch.codes, codes)
     return DecodedBatch(rows, kinds, errors, codes)

@@ -30,5 +30,5 @@ class JsonReader:
         note(len(messages))
         with self._lock:  # the columns grow in place
             rows = self._batch.read(messages)
-            errors, codes = self._batch.faults()
+            errors, codes = self._batch.errors()
         return DecodedBatch(rows, None, errors, codes)

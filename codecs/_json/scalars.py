@@ -85,7 +85,13 @@ class BadValue(ValueError):
         self.steps: list[str | int] = []  # the way to the field, innermost first
 
     def __str__(self) -> str:
-        return self.code.marked(f"field {self.path!r}: {self.reason}" if self.steps else self.reason)
+        code, text = self.said
+        return code.marked(text)
+
+    @property
+    def said(self) -> tuple[ErrorCode, str]:
+        """The code, and the text behind it."""
+        return self.code, f"field {self.path!r}: {self.reason}" if self.steps else self.reason
 
     @property
     def path(self) -> str:

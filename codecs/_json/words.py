@@ -8,6 +8,7 @@ from kvformat.codecs._json.charsets import recoded
 from kvformat.codecs._json.scalars import BadValue, misfit, out_of_step, path_of, shown, unreadable
 from kvformat.codecs._kernel import codes
 from kvformat.codecs._kernel.containers import MISSING
+from kvformat.codecs._kernel.messages import Said
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.registry.error_codes import ErrorCode
 
@@ -30,8 +31,7 @@ _CODES = {
     codes.TOO_MANY_DIGITS: ErrorCode.TOO_LARGE,
     codes.BAD_EXPONENT: ErrorCode.TOO_LARGE,
 }
-_WRONG_TYPE = ErrorCode.WRONG_TYPE.mark
-_NOT_UTF8 = ErrorCode.WRONG_CHARSET.marked("not JSON: bytes that are not UTF-8")
+_WRONG_TYPE = ErrorCode.WRONG_TYPE
 _LONGEST_CONSTANT = 9  # -Infinity
 
 
@@ -43,32 +43,34 @@ class JsonWords:
         return recoded(message)
 
     @staticmethod
-    def placed() -> dict[int, str]:
-        return {code: fault_code(code).marked(f"not JSON: {reason} at character ") for code, reason in _FAULTS.items()}
+    def placed() -> dict[int, Said]:
+        return {code: (fault_code(code), f"not JSON: {reason} at character ") for code, reason in _FAULTS.items()}
 
     @staticmethod
-    def fault(reader: Reader, *, malformed: bool) -> str:
-        if malformed:
-            return _NOT_UTF8
-        return fault_code(reader.code).marked(f"not JSON: {fault_text(reader)}")
+    def malformed() -> Said:
+        return ErrorCode.WRONG_CHARSET, "not JSON: bytes that are not UTF-8"
 
     @staticmethod
-    def bad_value(steps: list[str | int], reason: Any, name: str, value: Any) -> str:
+    def fault(reader: Reader) -> Said:
+        return fault_code(reader.code), f"not JSON: {fault_text(reader)}"
+
+    @staticmethod
+    def bad_value(steps: list[str | int], reason: Any, name: str, value: Any) -> Said:
         path = path_of(steps)
         if reason is MISSING:
-            return ErrorCode.MISSING_FIELD.marked(f"field {path!r} is missing")
+            return ErrorCode.MISSING_FIELD, f"field {path!r} is missing"
         if isinstance(reason, BadValue):
-            mark, text = reason.code.mark, reason.reason
+            code, text = reason.code, reason.reason
         elif name == "BOOLEAN":
-            mark, text = _WRONG_TYPE, out_of_step(value)  # all else is false
+            code, text = _WRONG_TYPE, out_of_step(value)  # all else is false
         else:
-            mark, text = misfit(value, name).mark, unreadable(value, name)
-        return f"{mark}field {path!r}: {text}" if path else mark + text
+            code, text = misfit(value, name), unreadable(value, name)
+        return code, f"field {path!r}: {text}" if path else text
 
     @staticmethod
-    def no_rows(node: Any) -> str:
+    def no_rows(node: Any) -> Said:
         found = "nothing or null" if node is None else shown(node)
-        return ErrorCode.WRONG_TYPE.marked(f"expected a JSON object or an array of objects, found {found}")
+        return _WRONG_TYPE, f"expected a JSON object or an array of objects, found {found}"
 
 
 def fault_code(code: int) -> ErrorCode:

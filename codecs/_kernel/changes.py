@@ -28,6 +28,7 @@ from kvformat.codecs._kernel.containers import Maps, Members, Names, Rows
 from kvformat.codecs._kernel.memory import Bytes
 from kvformat.codecs._kernel.messages import Batch, Words
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.registry.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import cython
@@ -118,18 +119,13 @@ class ChangeBatch(Batch):
         except self.plan.error as fault:
             if r.lenient and fault.code != "TOO_LARGE":  # the rows that were complete before stay, as in Flink
                 return self.settle(rows)
-            self.failure = str(fault)
-            return 0
+            return self.failed(fault.said)
         if found == FAULT:
             if r.lenient and r.code != TOO_LARGE:
                 self.rows = rows
                 return self.settle(rows)
-            self.failure = self.fault(loose)
-            return 0
-        if found == BAD:
-            self.failure = self.bad_value()
-            return 0
-        return self.settle(rows)
+            return self.fault(loose)
+        return self.bad_value() if found == BAD else self.settle(rows)
 
     def settle(self, rows: int) -> int:
         """End a message that has all rows behind the first ones."""
@@ -143,12 +139,12 @@ class ChangeBatch(Batch):
         weighed = self.weight()
         weight = weighed - self.weighed
         if count > 1 and (weight * count > MOST_OF_A_MESSAGE or self.repeated + weight * count > MOST_OF_A_BATCH):
-            self.failure = (
-                f"[TOO_LARGE] the metadata of this message has {weight} bytes, and each of its {count} rows would "
-                f"repeat it: at most {MOST_OF_A_MESSAGE} bytes are allowed for a message, {MOST_OF_A_BATCH} for a "
-                "batch; ask for less metadata, or take smaller batches"
+            text = (
+                f"the metadata of this message has {weight} bytes, and each of its {count} rows would repeat it: at "
+                f"most {MOST_OF_A_MESSAGE} bytes are allowed for a message, {MOST_OF_A_BATCH} for a batch; ask for "
+                "less metadata, or take smaller batches"
             )
-            return 0
+            return self.failed((ErrorCode.TOO_LARGE, text))
         self.repeated += weight * count
         self.weighed = weighed
         self.described += 1

@@ -1,6 +1,8 @@
 # The C types of columns.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport Bytes, append, bits_of, byte, matches, part, single, special, word
+from kvformat.codecs._kernel.memory cimport (
+    Bytes, append, append_bytes, bits_of, byte, matches, part, single, special, word,
+)
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 
@@ -47,6 +49,8 @@ cdef class Column:
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
     cdef Py_ssize_t other(self, Reader r, Py_ssize_t at) except -1
     cdef Py_ssize_t odd(self, Reader r, Py_ssize_t at) except -1
+    @cython.locals(end=cython.Py_ssize_t)
+    cdef Py_ssize_t odd_text(self, Reader r, Py_ssize_t at, int first) except -1
     cdef int put(self, object value) except -1
     cdef Py_ssize_t weight(self) noexcept
 

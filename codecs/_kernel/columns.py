@@ -25,7 +25,7 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append, bits_of, byte, matches, part, single, special, word
+    from kvformat.codecs._kernel.memory import append, append_bytes, bits_of, byte, matches, part, single, special, word
 
 EXACT_DOUBLE = 2**53
 LOW_BITS, HALF_WAY = 0x1FFFFFFF, 0x10000000
@@ -138,6 +138,16 @@ class Column:
                 r.final, r.final_of = fault, self
             return BAD
         return end
+
+    def odd_text(self, r: Reader, at: int, first: int) -> int:
+        """The same for a string where a number belongs, given its first byte.
+
+        Letters, quotes and more can't begin a number; signs, blanks, escapes and what is not ASCII may.
+        """
+        if 58 <= first < 128 and first != 92 and not self.is_text:
+            end = r.string(at)
+            return end if end < 0 else r.bad(at, self)
+        return self.odd(r, at)
 
     def put(self, value: Any) -> int:
         """Take a value that Python has."""
@@ -264,11 +274,7 @@ class Integers(Words):
             start = at + 1
             c = byte(r.data, start, r.end)
             if c != 45 and not 48 <= c <= 57:
-                # letters, quotes and more can't begin a number; signs, blanks, escapes and what is not ASCII may
-                if 58 <= c < 128 and c != 92 and not self.is_text:
-                    end = r.string(at)
-                    return end if end < 0 else r.bad(at, self)
-                return self.odd(r, at)
+                return self.odd_text(r, at, c)
         elif 49 <= c <= 57:
             # most numbers: up to 18 digits and nothing more
             size = 0
@@ -354,8 +360,10 @@ class Doubles(Column):
         if quoted:
             start = at + 1
             c = byte(r.data, start, r.end)
-            if c != 45 and not 48 <= c <= 57:
+            if c == 73 or c == 78:  # Infinity, NaN
                 return self.odd(r, at)
+            if c != 45 and not 48 <= c <= 57:
+                return self.odd_text(r, at, c)
         elif c != 45 and not 48 <= c <= 57:
             return self.other(r, at)
         end = r.number(start)
@@ -433,10 +441,7 @@ class Decimals(Column):
             start = at + 1
             c = byte(r.data, start, r.end)
             if c != 45 and not 48 <= c <= 57:
-                if 58 <= c < 128 and c != 92 and not self.is_text:
-                    end = r.string(at)
-                    return end if end < 0 else r.bad(at, self)
-                return self.odd(r, at)
+                return self.odd_text(r, at, c)
         elif c != 45 and not 48 <= c <= 57:
             return self.other(r, at)
         end = r.number(start)
@@ -566,7 +571,7 @@ class Texts(Column):
         return self.ended(False)
 
     def put(self, value: Any) -> int:
-        self.text.add(value.encode())
+        append_bytes(self.text, value.encode())
         return self.ended(True)
 
     def repeat(self) -> bool:
@@ -629,5 +634,5 @@ class Binaries(Texts):
         return at == end
 
     def put(self, value: Any) -> int:
-        self.text.add(value)
+        append_bytes(self.text, value)
         return self.ended(True)

@@ -1,6 +1,6 @@
 # The C types of memory.py, and its only raw memory: functions that look at both ends before they touch it.
 cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.string cimport memcmp, memcpy
 
 
@@ -12,12 +12,15 @@ cdef inline int byte(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t en
 
 # The eight bytes from a place on as a number, the first one lowest; zeros beyond the data.
 cdef inline unsigned long long word(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil:
-    cdef unsigned long long found = 0
+    cdef unsigned long long found, rest = 0
     cdef Py_ssize_t left = data.shape[0] - at
     with cython.boundscheck(False):
         if at < 0 or left <= 0:
             return 0
-        memcpy(&found, &data[at], 8 if left >= 8 else left)
+        if left < 8:
+            memcpy(&rest, &data[at], left)
+            return rest
+        memcpy(&found, &data[at], 8)  # of a size that the compiler knows, so that it is one instruction
         return found
 
 
@@ -37,6 +40,20 @@ cdef inline int append(Bytes out, const unsigned char[::1] data, Py_ssize_t star
             memcpy(&out.view[out.size], &data[start], count)
         out.size += count
         return 0
+
+
+# Append what Python has.
+cdef inline int append_bytes(Bytes out, bytes text) except -1:
+    cdef Py_ssize_t count = len(text)
+    if out.view.shape[0] - out.size < count:
+        out.grow(count)
+    if out.size < 0 or out.view.shape[0] - out.size < count:
+        return out.refuse()
+    with cython.boundscheck(False):
+        if count:
+            memcpy(&out.view[out.size], PyBytes_AS_STRING(text), count)
+    out.size += count
+    return 0
 
 
 # Append a code point as UTF-8.
@@ -199,7 +216,7 @@ cdef class Bytes:
     cdef int grow(self, Py_ssize_t count) except -1 nogil
     cdef int refuse(self) except -1 nogil
     cdef int put(self, int byte) except -1 nogil
-    cdef int add(self, bytes text) except -1
+    cdef int number(self, Py_ssize_t value) except -1
 
 
 @cython.final

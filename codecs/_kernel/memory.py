@@ -59,9 +59,13 @@ if not cython.compiled:
         out.size += count
         return 0
 
+    def append_bytes(out: Bytes, text: bytes) -> int:
+        """Append what Python has."""
+        return append(out, memoryview(text), 0, len(text))
+
     def append_character(out: Bytes, code: int) -> int:
         """Append a code point as UTF-8."""
-        return out.add(chr(code).encode())
+        return append_bytes(out, chr(code).encode())
 
     def part(data: memoryview[int], start: int, stop: int) -> bytes:
         """A part of the data as bytes."""
@@ -130,9 +134,11 @@ class Bytes:
         self.size += 1
         return 0
 
-    def add(self, text: bytes) -> int:
-        """Append what Python has."""
-        return append(self, memoryview(text), 0, len(text))
+    def number(self, value: int) -> int:
+        """Append a number that is not negative."""
+        if value > 9:
+            self.number(value // 10)
+        return self.put(48 + value % 10)
 
     def taken(self) -> bytes:
         """What was appended."""

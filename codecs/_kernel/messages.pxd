@@ -1,7 +1,7 @@
 # The C types of messages.py.
 cimport cython
 from kvformat.codecs._kernel.containers cimport Rows
-from kvformat.codecs._kernel.memory cimport ascii_end, byte, part, token
+from kvformat.codecs._kernel.memory cimport Bytes, append_bytes, byte, part, token
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 
@@ -13,16 +13,27 @@ cdef int TOO_LARGE
 cdef int TRAILING
 
 
+@cython.final
+cdef class Faults:
+    cdef Bytes text
+    cdef Py_ssize_t[::1] numbers
+    cdef Py_ssize_t count
+
+    @cython.locals(size=cython.Py_ssize_t)
+    cdef int end(self, Py_ssize_t message, Py_ssize_t code) except -1
+
+
 cdef class Batch:
     cdef readonly Reader reader
     cdef readonly object words
     cdef dict placed
-    cdef readonly dict errors
-    cdef public object failure
+    cdef object malformed
+    cdef Faults faults
     cdef readonly int[::1] offsets
     cdef unsigned char[::1] present
     cdef public Py_ssize_t rows
     cdef readonly Py_ssize_t count
+    cdef Py_ssize_t current  # the number of the one that is read
     cdef Py_ssize_t value_end
     cdef readonly Py_ssize_t usual_rows
     cdef Tree nodes
@@ -33,12 +44,14 @@ cdef class Batch:
     @cython.locals(r=Reader)
     cdef Py_ssize_t behind(self, Py_ssize_t end, bint loose) except -1
     @cython.locals(r=Reader, c=cython.int)
-    cdef object bad_value(self)
+    cdef int bad_value(self) except -9
     @cython.locals(r=Reader, end=cython.Py_ssize_t)
     cdef object only_value(self, Py_ssize_t at, bint loose)
-    @cython.locals(r=Reader)
-    cdef object fault(self, bint loose)
-    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, is_ascii=cython.bint, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
+    @cython.locals(text=str)
+    cdef int failed(self, object said) except -9
+    @cython.locals(r=Reader, known=tuple, text=bytes)
+    cdef int fault(self, bint loose) except -9
+    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, checked=cython.Py_ssize_t, last=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
     cpdef int run(self, object messages) except -1
     @cython.locals(found=cython.int, data="const unsigned char[::1]")
     cdef int unusual(self, object message) except -9

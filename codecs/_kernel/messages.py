@@ -6,17 +6,17 @@ if it had not been there. A format makes a subclass of `Batch` for what it does 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_VALUE, FAULT, TOO_LARGE, TRAILING
 from kvformat.codecs._kernel.containers import Rows
-from kvformat.codecs._kernel.memory import filled, grown
+from kvformat.codecs._kernel.memory import Bytes, filled, grown
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Tree
-from kvformat.registry.error_codes import errors_at
+from kvformat.registry.error_codes import ErrorCode, errors_at
 
 if TYPE_CHECKING:
     import cython
@@ -24,7 +24,11 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import ascii_end, byte, part, token
+    from kvformat.codecs._kernel.memory import append_bytes, byte, part, token
+
+
+Said: TypeAlias = "tuple[ErrorCode, str]"
+"""An error in words, and its code."""
 
 
 class Words(Protocol):
@@ -33,38 +37,71 @@ class Words(Protocol):
     def recoded(self, message: bytes) -> tuple[bytes, bool]:
         """A message as UTF-8, and whether it was malformed; if so, it ends where Jackson fails."""
 
-    def placed(self) -> dict[int, str]:
-        """Texts of faults, by their code, to which the place is added: the number of the character."""
+    def placed(self) -> dict[int, Said]:
+        """Words for faults, by their numbers, to which the place is added: the number of the character."""
 
-    def fault(self, reader: Reader, *, malformed: bool) -> str:
-        """Why the reader's message is no JSON, for faults that are not among these, and for malformed messages."""
+    def fault(self, reader: Reader) -> Said:
+        """Why the reader's message is no JSON, for faults that are not among these."""
 
-    def bad_value(self, steps: list[Any], reason: Any, name: str, value: Any) -> str:
+    def malformed(self) -> Said:
+        """The same for all malformed messages."""
+
+    def bad_value(self, steps: list[Any], reason: Any, name: str, value: Any) -> Said:
         """Which value can't be read: the steps to it, innermost first, the reason if any, its type, the node."""
 
-    def no_rows(self, node: Any) -> str:
+    def no_rows(self, node: Any) -> Said:
         """That a message is a value which is no row."""
+
+
+class Faults:
+    """The errors of a batch as they are found: their texts one behind the other, three numbers beside each.
+
+    These are the message's, the number of the `ErrorCode`, and where the text ends.
+    """
+
+    def __init__(self) -> None:
+        self.text = Bytes(4096)
+        self.numbers: memoryview[int] = grown(None, 0, 3 * 64, "q")
+        self.count = 0
+
+    def end(self, message: int, code: int) -> int:
+        """End the text of an error."""
+        size = 3 * self.count
+        if size == len(self.numbers):
+            self.numbers = grown(self.numbers, size, 2 * size, "q")
+        self.numbers[size] = message
+        self.numbers[size + 1] = code
+        self.numbers[size + 2] = self.text.size
+        self.count += 1
+        return 0
+
+    def arrays(self, messages: int) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+        """The texts and their codes, one place per message; None without any."""
+        if not self.count:
+            return None, None
+        numbers = np.frombuffer(memoryview(self.numbers), np.int64, 3 * self.count)
+        return errors_at(numbers[::3], numbers[1::3], numbers[2::3], self.text.taken(), messages)
 
 
 class Batch:
     """Reads batches of messages: `run` for each, then the arrays.
 
     `offsets` say which rows are those of each message, `present` is 0 for a null message and one with an error,
-    `errors` the texts of these by the number of the message, `rows` how many rows there are so far.
+    `faults` has the errors, `rows` is how many rows there are so far.
     """
 
     def __init__(self, reader: Reader, words: Words) -> None:
         self.reader, self.words = reader, words
-        self.placed = words.placed()
+        self.placed = {fault: (code.number, text.encode()) for fault, (code, text) in words.placed().items()}
+        self.malformed = words.malformed()
         self.nodes = Tree(keep_repeats=False)
-        self.errors: dict[int, str] = {}
+        self.faults = Faults()
         self.rows = 0
-        self.failure = ""
         self.usual_rows = 0
-        self.count = self.value_end = 0
+        self.count = self.current = self.value_end = 0
 
     def one(self, begin: int, end: int, loose: bool) -> int:
-        """Read a message that is not empty: 1, or 0 where it is bad and `failure` says why.
+        """Read a message that is not empty: 1, or 0 where it is bad and `failed` was told why.
 
         What is malformed is read as far as the first value goes (`loose`), as in Flink.
         """
@@ -85,12 +122,12 @@ class Batch:
         self.offsets = grown(None, 0, count + 1, "i")
         self.offsets[0] = 0
         self.present = grown(None, 0, count, "B")
-        self.errors = {}
+        self.faults = Faults()
         self.rows = 0
         r = self.reader
         r.open(memoryview(data if data is not None else b"").cast("B"))
-        stop = offsets[shift + count]
-        is_ascii = ascii_end(r.data, offsets[shift], stop) == stop
+        last = min(offsets[shift + count], len(r.data))
+        checked = 0  # so far all is UTF-8, from the end of some message on
         for i in range(count):
             self.offsets[i + 1] = self.rows
             place = i + shift
@@ -105,11 +142,17 @@ class Batch:
             if not 0 <= begin < end <= len(r.data):
                 raise ValueError("a message outside of the data")
             rows = self.rows
+            self.current = i
             # UTF-8 without a mark begins with ASCII, UTF-16 and UTF-32 of JSON have a zero among the first two bytes
             first = byte(r.data, begin, end)
             second = byte(r.data, begin + 1, end)
             plain = 0 < first < 128 and (second != 0 or begin + 1 == end)
-            stop = end if is_ascii or not plain else r.utf8_end(begin, end)
+            stop = end
+            # where all is UTF-8, so is a message that begins and ends with a character
+            if plain and (end > checked or byte(r.data, end, len(r.data)) & 0xC0 == 0x80):
+                stop = r.utf8_end(begin, end)
+                if end > checked:
+                    checked = r.utf8_end(end, last)
             if plain and stop == end:
                 found = self.one(begin, end, False)
             elif plain and not r.is_loose(stop, end):
@@ -122,7 +165,6 @@ class Batch:
                 self.undo(rows)
                 self.rows = rows
                 self.present[i] = 0
-                self.errors[i] = self.failure
         r.open(memoryview(b""))
         self.usual_rows = (self.usual_rows + self.rows) // 2
         return 0
@@ -151,13 +193,19 @@ class Batch:
                 return r.fail(end, TRAILING)
         return end
 
-    def bad_value(self) -> str:
-        """Which value of the last message can't be read; of an object or array only that it is one."""
+    def failed(self, said: Any) -> int:
+        """Take the words for what is wrong with the last message; returns 0."""
+        code, text = said
+        append_bytes(self.faults.text, text.encode())
+        self.faults.end(self.current, code.number)
+        return 0
+
+    def bad_value(self) -> int:
+        """Say which value of the last message can't be read; of an object or array only that it is one. Returns 0."""
         r = self.reader
         c = byte(r.data, r.bad_at, r.end)
         value: Any = {} if c == 123 else [] if c == 91 else self.nodes.read(r, r.bad_at)
-        said: str = self.words.bad_value(r.steps, r.reason, r.culprit.name, value)
-        return said
+        return self.failed(self.words.bad_value(r.steps, r.reason, r.culprit.name, value))
 
     def only_value(self, at: int, loose: bool) -> Any:
         """The node of a message that is no object, None if there is nothing; sets `value_end`, perhaps to FAULT."""
@@ -172,15 +220,19 @@ class Batch:
         self.value_end = end
         return node
 
-    def fault(self, loose: bool) -> str:
-        """Why the last message is no JSON."""
+    def fault(self, loose: bool) -> int:
+        """Say why the last message is no JSON; returns 0."""
         r = self.reader
-        if not loose:
-            text = self.placed.get(r.code)
-            if text is not None:
-                return f"{text}{r.characters(r.begin, r.where) + 1}"
-        said: str = self.words.fault(r, malformed=loose)
-        return said
+        if loose:
+            return self.failed(self.malformed)
+        known = self.placed.get(r.code)
+        if known is None:
+            return self.failed(self.words.fault(r))
+        code, text = known
+        append_bytes(self.faults.text, text)
+        self.faults.text.number(r.characters(r.begin, r.where) + 1)
+        self.faults.end(self.current, code)
+        return 0
 
     def lists(self, rows: pa.Array) -> pa.ListArray:
         """One list of rows per message: null for a null message and one with an error."""
@@ -190,9 +242,9 @@ class Batch:
         kind = pa.list_(pa.field("element", rows.type))
         return pa.Array.from_buffers(kind, count, [validity, filled(self.offsets, count + 1)], children=[rows])
 
-    def faults(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+    def errors(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
         """The errors and their codes, one place per message; None without any."""
-        return errors_at(self.errors, self.count)
+        return self.faults.arrays(self.count)
 
 
 class JsonBatch(Batch):
@@ -227,8 +279,7 @@ class JsonBatch(Batch):
             return self.again(at, rows, loose)
         if found == FAULT:
             if not r.lenient or r.code == TOO_LARGE:
-                self.failure = self.fault(loose)
-                return 0
+                return self.fault(loose)
             # of an array the elements before the fault are kept, if it is in the array
             if not r.streaming or c != 91 or r.code == TRAILING:
                 self.rows = rows
@@ -284,14 +335,10 @@ class JsonBatch(Batch):
         r = self.reader
         node = self.only_value(at, loose)
         if self.value_end < 0:
-            if r.lenient:
-                return 1
-            self.failure = self.fault(loose)
-            return 0
+            return 1 if r.lenient else self.fault(loose)
         if r.lenient or (node is None and not r.streaming):
             return 1
-        self.failure = self.words.no_rows(node)
-        return 0
+        return self.failed(self.words.no_rows(node))
 
     def again(self, at: int, rows: int, loose: bool) -> int:
         """Read a message again in which a column could not take a value: by the last places of names."""
@@ -301,20 +348,16 @@ class JsonBatch(Batch):
             r.depth = 0
             end = self.behind(r.skip(at), loose)
         if end < 0:
-            self.failure = self.fault(loose)
-            return 0
+            return self.fault(loose)
         first = (r.bad_at, r.culprit, r.reason, r.steps)
         found = self.once_more(at, rows, loose)
         if found == BAD and (end > 0 or self.behind(self.root.looked_at, loose) >= 0):
-            self.failure = self.bad_value()
-            return 0
+            return self.bad_value()
         if found < 0:
-            self.failure = self.fault(loose)
-            return 0
+            return self.fault(loose)
         if r.streaming and self.out_of_step(part(r.data, r.begin, r.end)):
             r.bad_at, r.culprit, r.reason, r.steps = first
-            self.failure = self.bad_value()
-            return 0
+            return self.bad_value()
         return 1
 
     def once_more(self, at: int, rows: int, loose: bool) -> int:

@@ -577,6 +577,8 @@ class Reader:
 
     def string_text(self, start: int, stop: int) -> str:
         """What a string says, with half surrogate pairs as they are; both places are behind its quotes."""
+        if special(self.data, start, stop) == stop - 1:
+            return self.text(start, stop - 1)
         said: str = scanstring(self.text(start, stop), 0, False)[0]
         return said
 

@@ -49,10 +49,10 @@ def cached_by_identity(function: Callable[Concatenate[_A, _P], _R]) -> Callable[
 
 
 def _content(first: object) -> Hashable:
-    """What equal objects have alike; of a schema its metadata too."""
+    """What equal objects have alike; of a schema its metadata too. What can't be hashed is like nothing else."""
     if isinstance(first, pa.Schema):
         return pa.Schema, first.serialize().to_pybytes()
-    return type(first), first
+    return type(first), first if isinstance(first, Hashable) else id(first)
 
 
 def _keep(known: dict[Any, Any], key: Hashable, value: object) -> None:

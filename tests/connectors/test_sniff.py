@@ -384,6 +384,6 @@ def test_a_topic_of_which_nothing_is_known_becomes_a_table(spark: Any, broker: A
         "debezium-json",
         ("value: balance: texts that are numbers: DECIMAL with enough digits reads them, too",),
     )
-    rows = KafkaTable.from_ddl(found.ddl or "").read(spark)
+    rows = KafkaTable.from_ddl(found.ddl or "").read(spark, changelog=True)
     wanted = read(found, None, values)
     assert sorted(row.account_id for row in rows.collect()) == sorted(row["account_id"] for row in wanted)

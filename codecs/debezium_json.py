@@ -16,6 +16,7 @@ from typing import ClassVar
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat, Reads
 from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, Plain, map_of
+from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._debezium.options import DEBEZIUM, TYPE_OPTIONS, check_types, modes_of
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
@@ -28,6 +29,14 @@ NO_BEFORE = (
     "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)"
 )
 """What to do about a message without the row before a change."""
+OTHERS = {"t": Other("a TRUNCATE", empties=True), "m": Other("a logical decoding message (pg_logical_emit_message)")}
+"""Messages that are no change of a row, by `op`."""
+UNMARKED = (
+    Other("a heartbeat", needs=frozenset({"ts_ms"}), only=frozenset({"ts_ms", "ts_us", "ts_ns"})),
+    Other("the begin or end of a transaction", needs=frozenset({"status", "id", "event_count"})),
+    Other("a schema change", needs=frozenset({"ddl", "databaseName"})),
+)
+"""The same, of messages without one: those of Debezium's topics for heartbeats, transactions and schema changes."""
 
 
 class DebeziumJsonFormat(ChangeFormat):
@@ -68,6 +77,8 @@ class DebeziumJsonFormat(ChangeFormat):
         remedy=NO_BEFORE,
         array=True,
         wrappable=True,
+        others=OTHERS,
+        unmarked=UNMARKED,
     )
     metadata_types = envelope.metadata_types
 

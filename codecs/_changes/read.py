@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowOf
 from kvformat.codecs._changes.metadata import TEXT, Metadata
+from kvformat.codecs._changes.others import ERROR, unmarked
 from kvformat.codecs._java_regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
@@ -26,6 +27,8 @@ from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
 _KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
+_NOTHING = Program([], [])
+"""Gives no rows, whatever else is in the message."""
 
 
 class ChangeReader:
@@ -79,7 +82,11 @@ class Plan:
         self.members = list(dict.fromkeys([*first, *inside, *filtered]))
         self.outer_members = list(dict.fromkeys(["payload", *(c.member for c in metadata if c.outside)]))
         self.filters = [(self.members.index(member), pattern, member) for member, pattern in settings.filters]
-        self.programs = {text: self._program(rows) for text, rows in envelope.rows.items()}
+        self._rows = {**envelope.rows, **({} if settings.others == ERROR else envelope.more_rows)}
+        self.programs = {text: self._program(rows) for text, rows in self._rows.items()}
+        self.programs |= {
+            text: _NOTHING for text, other in envelope.others.items() if other.is_skipped(settings.others)
+        }
         everything = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
         reading = ReadSettings(streaming=False, lenient=settings.lenient, iso=settings.iso)
         # a DECIMAL anywhere in the row counts for the metadata, too
@@ -155,27 +162,40 @@ class Plan:
             )
             raise _at(BadValue(reason, ErrorCode.TOO_LARGE), member) from None
 
-    def program(self, node: Any, has_payload: bool) -> Program:
-        """What an operation gives that is not written as usual."""
+    def program(self, node: Any, message: Any) -> Program:
+        """What an operation gives that is not written as usual, or a message without one, which is then given."""
         known = ", ".join(f'"{known}"' for known in self._envelope.rows)
         if node is not None:
             text = self._text(node)
             if text in self.programs:
                 return self.programs[text]
             self._fail(
-                f"unknown value {shown(text)}; known are {known}, in this spelling",
+                f"unknown value {shown(text)}; known are {known}, in this spelling{self._remedy(text)}",
                 self._envelope.operation,
                 ErrorCode.UNKNOWN_OPERATION,
             )
-        hint = ""
-        if self._envelope.wrappable and has_payload:
+        members = message["payload"] if self.wrapped else message
+        other = unmarked(self._envelope.unmarked, members)
+        if other is not None and other.is_skipped(self._settings.others):
+            return _NOTHING
+        hint = "" if other is None else other.remedy()
+        if not self.wrapped and self._envelope.wrappable and "payload" in message:
             hint = ". The message has a payload: if its connector adds schemas, set 'schema-include' to true"
+        elif other is None and members and not {self._envelope.before, self._envelope.after} & members.keys():
+            hint = self._envelope.alone
         self._fail(f"is missing or null; it must be one of {known}{hint}", self._envelope.operation)
+
+    def _remedy(self, operation: str) -> str:
+        """What to do about a message of another operation than those of rows."""
+        if operation in self._envelope.more_rows:
+            return ". The message has a row all the same: set 'other-messages' to 'skip' to read it"
+        other = self._envelope.others.get(operation)
+        return "" if other is None else other.remedy()
 
     def no_rows(self, member: int, index: int, operation: Any) -> BadValue:
         """The error of a member without rows, or without one at an index, that an operation needs."""
         name = self.members[member]
-        rows = self._envelope.rows[self._text(operation)]
+        rows = self._rows[self._text(operation)]
         remedy = self._envelope.remedy if member == BEFORE else ""
         path = name if index < 0 else f"{name}[{index}]"
         return self._bad(f"is missing or null, but {_NEEDED_BY[rows[0].kind]} needs it{remedy}", path)

@@ -5,8 +5,10 @@ The messages are made after the shapes that the documentation of Debezium, Canal
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +16,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
+from kvformat.registry import ChangelogMode, DecodedBatch, KeyValueFormat, get_format
+from kvformat.registry.errors import OptionError
 from tests.registry_server import Registry, RegistryServer
 
 _COLUMNS = "id INT, name STRING"
@@ -274,3 +277,172 @@ def test_the_same_in_avro(registry: Registry, types: str) -> None:
     assert errors("error") == [True] * len(others)
     assert errors("skip") == empties
     assert errors("skip-all") == [False] * len(others)
+
+
+# --- rows alone: ExtractNewRecordState ---------------------------------------------------------------------
+
+_PEN = {"id": 7, "name": "pen"}
+FLAT: list[tuple[dict[str, Any], str]] = [
+    (_PEN, "+U"),
+    ({**_PEN, "__op": "c"}, "+I"),
+    ({**_PEN, "__op": "r", "__table": "goods", "__lsn": 33842736}, "+I"),
+    ({**_PEN, "__op": "u", "__source_ts_ms": 1_718_000_000_000}, "+U"),
+    ({**_PEN, "__op": "d"}, "-D"),
+    ({**_PEN, "__deleted": "false"}, "+U"),
+    ({**_PEN, "__deleted": "true"}, "-D"),
+    ({**_PEN, "__deleted": True, "__op": "d"}, "-D"),
+    ({**_PEN, "__deleted": False, "__op": "c"}, "+I"),
+    ({"__deleted": "true", "__op": "u", **_PEN}, "-D"),
+    ({**_PEN, "__op": None, "__deleted": None}, "+U"),
+    ({**_PEN, "status": "BEGIN", "event_count": 5}, "+U"),
+    ({**_PEN, "ts_ms": 5, "op": "sold"}, "+U"),
+]
+_FLAT = {"flattened": "true"}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(("row", "kind"), FLAT)
+def test_a_row_alone_is_a_change(row: dict[str, Any], kind: str, wrapped: bool) -> None:
+    message = {"schema": None, "payload": row} if wrapped else row
+    options = _FLAT | ({"schema-include": "true"} if wrapped else {})
+    assert rows_of(decoded("debezium-json", message, **options)) == [(kind, _PEN)]
+    assert rows_of(decoded("debezium-json", json.dumps([message]).encode(), **options)) == [(kind, _PEN)]
+
+
+NO_ROW: list[tuple[Any, str]] = [
+    ({"ts_ms": 5}, "a heartbeat, no change of a row: set 'other-messages' to 'skip'"),
+    ({**_PEN, "__op": "t"}, "a TRUNCATE: the table has lost its rows"),
+    ({**_PEN, "__op": "x"}, 'field \'__op\': unknown value "x"; known are "c", "r", "u", "d"'),
+    ({"before": None, "after": _PEN, "op": "c"}, "there is 'op': for whole changes set 'flattened' to false"),
+    ({"schema": {}, "payload": _PEN}, "there is a payload: set 'schema-include' to true"),
+    ({"id": "x"}, "field 'id': cannot read \"x\" as INT"),
+    ("x", "expected a JSON object"),
+    (b'{"id":7', "not JSON"),
+]
+
+
+@pytest.mark.parametrize(("message", "words"), NO_ROW)
+def test_what_is_no_row_alone_says_so(message: Any, words: str) -> None:
+    assert words in error_of(decoded("debezium-json", message, **_FLAT))
+
+
+def test_a_row_alone_names_the_option() -> None:
+    for row, _ in FLAT[:8]:
+        told = error_of(decoded("debezium-json", row))
+        assert "set 'flattened' to true; as plain rows they are read by format json" in told
+    assert "flattened" not in error_of(decoded("debezium-json", {"after": {"id": 1}}))
+
+
+def test_metadata_of_rows_alone() -> None:
+    row = {**_PEN, "__op": "u", "__ts_ms": 6, "__source_ts_ms": 5, "__db": "shop", "__schema": "public", "__table": "t"}
+    keys = ["ingestion-timestamp", "source.timestamp", "source.database", "source.schema", "source.table"]
+    batch = get_format("debezium-json", _FLAT).decode_batch(
+        pa.array([json.dumps(row).encode()]), "__op STRING, id INT", metadata=[*keys, "source.properties"]
+    )
+    assert batch.errors is None
+    (found,) = batch.rows.to_pylist()[0]
+    assert [str(value) for value in found.values()] == [
+        "u",
+        "7",
+        "1970-01-01 00:00:00.006000+00:00",
+        "1970-01-01 00:00:00.005000+00:00",
+        "shop",
+        "public",
+        "t",
+        "None",
+    ]
+
+
+def test_rows_alone_by_debeziums_types() -> None:
+    block = {
+        "type": "struct",
+        "name": "shop.public.goods.Value",
+        "fields": [
+            {"type": "int32", "field": "id"},
+            {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "version": 1, "field": "at"},
+            {"type": "string", "optional": True, "field": "__deleted"},
+        ],
+    }
+    message = {"schema": block, "payload": {"id": 7, "at": 1_740_998_941_000_001, "__deleted": "true"}}
+    options = _FLAT | {"schema-include": "true"}
+    columns = "id INT, at TIMESTAMP(6)"
+    at = datetime.datetime(2025, 3, 3, 10, 49, 1, 1)
+    found = rows_of(decoded("debezium-json", message, columns, **options, types="debezium"))
+    assert found == [("-D", {"id": 7, "at": at})]
+    told = error_of(decoded("debezium-json", message, columns, **options))
+    assert "field 'payload.at': " in told
+    assert told.endswith("schema says io.debezium.time.MicroTimestamp: set 'types' = 'debezium' to read values so")
+    bare = {"id": 7, "at": 1_740_998_941_000_001}
+    modes = _FLAT | {"types": "debezium", "time.precision.mode": "microseconds"}
+    assert rows_of(decoded("debezium-json", bare, columns, **modes)) == [("+U", {"id": 7, "at": at})]
+
+
+def test_rows_alone_are_changes_of_an_upsert_table() -> None:
+    fmt = get_format("debezium-json", _FLAT)
+    assert pickle.loads(pickle.dumps(fmt)).changelog_mode is fmt.changelog_mode is ChangelogMode.UPSERT
+    assert get_format("debezium-json").changelog_mode is ChangelogMode.ALL
+    with pytest.raises(OptionError, match="'flattened' is for reading only"):
+        fmt.encode_batch(pa.array([_PEN]), "id BIGINT, name STRING")
+    options = {"format": "debezium-json", "debezium-json.flattened": "true"}
+    assert KeyValueFormat(_COLUMNS, options, primary_key=["id"]).changelog_mode is ChangelogMode.UPSERT
+
+
+def test_tombstones_of_rows_alone_delete_by_the_key() -> None:
+    options = {
+        "connector": "upsert-kafka",
+        "key.format": "json",
+        "value.format": "debezium-json",
+        "value.debezium-json.flattened": "true",
+    }
+    codec = KeyValueFormat(_COLUMNS, options, primary_key=["id"])._plan("decode").codec
+    values = [{**_PEN, "__op": "c"}, None, {**_PEN, "__deleted": "true"}, {**_PEN, "__op": "?"}, {**_PEN, "id": 8}]
+    messages = [None if value is None else json.dumps(value).encode() for value in values]
+    keys = [b'{"id":7}'] * 4 + [b'{"id":8}']
+    found = codec.decode(pa.array(keys), pa.array(messages), skips_are_faults=True, fault_rows=True)
+    kinds: Any = found.kinds
+    assert kinds.to_pylist() == ["+U", "-D", "-D", None, "+U"]
+    assert found.columns[0].to_pylist() == [7, 7, 7, None, 8]
+    assert found.columns[1].to_pylist() == ["pen", None, "pen", None, "pen"]
+    found = codec.decode(pa.array(keys[:2]), pa.array([messages[0], messages[2]]))
+    kinds = found.kinds
+    assert kinds.to_pylist() == ["+U", "-D"]
+    whole = {key: text for key, text in options.items() if "flattened" not in key}
+    with pytest.raises(OptionError, match="'debezium-json' is not in insert-only mode"):
+        KeyValueFormat(_COLUMNS, whole, primary_key=["id"])._plan("decode")
+
+
+# --- MongoDB -----------------------------------------------------------------------------------------------
+
+_MONGODB = {"connector": "mongodb", "db": "shop", "collection": "goods"}
+MONGODB: list[dict[str, Any]] = [
+    {"after": '{"_id":{"$numberLong":"7"},"name":"pen"}', "source": _MONGODB, "op": "c", "ts_ms": 5},
+    {"after": '{"_id":{"$numberLong":"7"}}', "source": _MONGODB, "op": "r", "ts_ms": 5, "updateDescription": None},
+    {
+        "before": None,
+        "after": None,
+        "updateDescription": {"removedFields": None, "updatedFields": '{"name":"ink"}', "truncatedArrays": None},
+        "source": _MONGODB,
+        "op": "u",
+    },
+    {"after": None, "patch": '{"$set":{"name":"ink"}}', "filter": '{"_id":7}', "source": _MONGODB, "op": "u"},
+    {"before": None, "after": None, "source": _MONGODB, "op": "d"},
+]
+
+
+@pytest.mark.parametrize("message", MONGODB)
+@pytest.mark.parametrize("options", [{}, {"types": "debezium"}, {"schema-include": "true"}])
+def test_a_document_of_mongodb_names_the_way(message: dict[str, Any], options: dict[str, str]) -> None:
+    wrapped = {"schema": None, "payload": message} if "schema-include" in options else message
+    told = error_of(decoded("debezium-json", wrapped, **options))
+    assert "The message is MongoDB's: its documents are texts" in told
+    assert "ExtractNewDocumentState) and set 'flattened' to true" in told
+    assert "Postgres" not in told
+
+
+def test_both_ways_lead_to_a_document_of_mongodb() -> None:
+    flat = {"_id": "66f0", "name": "pen", "__deleted": False}
+    assert rows_of(decoded("debezium-json", flat, "_id STRING, name STRING", **_FLAT)) == [
+        ("+U", {"_id": "66f0", "name": "pen"})
+    ]
+    plain = decoded("json", MONGODB[0], "op STRING, after STRING, source ROW<collection STRING>")
+    assert plain.rows.to_pylist() == [[{"op": "c", "after": MONGODB[0]["after"], "source": {"collection": "goods"}}]]

@@ -49,7 +49,8 @@ class Envelope:
     `wrappable` messages may also come in `schema` and `payload`. `others` are the operations of messages that are no
     change of a row, `unmarked` such messages without an operation, and `more_rows` operations with rows that Flink does
     not know: they count with the option `other-messages`. `alone` is what to do about messages that have neither an
-    operation nor a row before or after.
+    operation nor a row before or after. In `flat` messages the row is the message itself: `before` is then the member
+    that says if it was deleted, and `after` stands for no member.
     """
 
     operation: str
@@ -67,6 +68,7 @@ class Envelope:
     unmarked: tuple[Other, ...] = ()
     more_rows: Mapping[str, tuple[RowOf, ...]] = field(default_factory=dict)
     alone: str = ""
+    flat: bool = False
 
     @property
     def metadata_types(self) -> dict[str, str]:

@@ -30,12 +30,13 @@ OTHER_MESSAGES = Option(
 class Other:
     """What a message is (`a heartbeat`), and whether the table has no rows after it.
 
-    Without an operation it is known by its members: it has those in `needs`, and if there are `only`, no others.
+    Without an operation it is known by its members: it has those in `needs`, the most unusual one first, and if there
+    are `only`, no others.
     """
 
     what: str
     empties: bool = False
-    needs: frozenset[str] = frozenset()
+    needs: tuple[str, ...] = ()
     only: frozenset[str] = frozenset()
 
     def is_skipped(self, setting: str) -> bool:
@@ -55,6 +56,6 @@ class Other:
 def unmarked(others: tuple[Other, ...], members: Mapping[str, Any]) -> Other | None:
     """What a message of these members, without an operation, is."""
     for other in others:
-        if other.needs and other.needs <= members.keys() and (not other.only or other.only >= members.keys()):
+        if all(name in members for name in other.needs) and (not other.only or other.only >= members.keys()):
             return other
     return None

@@ -20,6 +20,7 @@ from kvformat.codecs._kernel import note
 from kvformat.codecs._kernel.changes import ChangeBatch, Program
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
+from kvformat.codecs._kernel.flattened import FlatBatch
 from kvformat.codecs._scalars import clean
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch
@@ -38,7 +39,8 @@ class ChangeReader:
     """
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
-        self._plan = Plan(row, envelope, settings, [envelope.metadata[key] for key in metadata])
+        plan = FlatPlan if envelope.flat else Plan
+        self._plan = plan(row, envelope, settings, [envelope.metadata[key] for key in metadata])
         columns = tuple(FlinkField(key, envelope.metadata[key].type) for key in metadata)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
         self._batch = self._plan.batch()
@@ -71,6 +73,7 @@ class Plan:
     """
 
     error = BadValue
+    batch_class: type[ChangeBatch] = ChangeBatch
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         self._envelope, self._metadata = envelope, metadata
@@ -99,7 +102,7 @@ class Plan:
     def batch(self) -> ChangeBatch:
         """The kernel's reader of this plan."""
         self._places: list[tuple[int, int | None]] = []
-        return ChangeBatch(self, self.row, self._metadata_readers(), self._schema.reader(), JsonWords())
+        return self.batch_class(self, self.row, self._metadata_readers(), self._schema.reader(), JsonWords())
 
     def _program(self, rows: tuple[RowOf, ...]) -> Program:
         numbers = {self._envelope.before: BEFORE, self._envelope.after: AFTER}
@@ -233,6 +236,41 @@ class Plan:
 
     def _bad(self, reason: str, member: str, code: ErrorCode = ErrorCode.MISSING_FIELD) -> BadValue:
         return _at(BadValue(reason, code), f"payload.{member}" if self.wrapped else member)
+
+
+class FlatPlan(Plan):
+    """An envelope without rows before and after the change, for the row is the message.
+
+    A message without an operation is a row as it is now. `watched` are the members of what may be none: it is a row
+    all the same if it has another column of the table.
+    """
+
+    batch_class = FlatBatch
+
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
+        super().__init__(row, envelope, settings, metadata)
+        names = ["op", "payload", *(other.needs[0] for other in envelope.unmarked)]
+        self.members = list(dict.fromkeys([*self.members, *names]))
+        self.watched = [self.members.index(name) for name in names]
+        self._columns = {field.name for field in row.fields}
+        kinds = {rows[0].kind: self.programs[text] for text, rows in envelope.rows.items()}
+        self.upserted, self.deleted = kinds["+U"], kinds["-D"]
+
+    def _program(self, rows: tuple[RowOf, ...]) -> Program:
+        return Program([(KINDS.index(row.kind), AFTER, -1) for row in rows], [])
+
+    def program(self, node: Any, message: Any) -> Program:
+        if node is not None:
+            return super().program(node, message)
+        members = message["payload"] if self.wrapped else message
+        if "op" in members and {"before", "after"} & members.keys():
+            self._fail("is missing, but there is 'op': for whole changes set 'flattened' to false", self.members[2])
+        if not self.wrapped and {"schema", "payload"} <= members.keys():
+            self._fail("is missing, but there is a payload: set 'schema-include' to true", self.members[2])
+        other = unmarked(self._envelope.unmarked, members)
+        if other is None or (self._columns & members.keys()).difference(other.needs):
+            return self.upserted
+        return super().program(node, message)
 
 
 def _at(error: BadValue, path: str) -> BadValue:

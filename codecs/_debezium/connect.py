@@ -62,10 +62,15 @@ class Connect:
         return self.name or self.type
 
 
-def image_of_json(block: Any) -> Connect | None:
-    """The rows of an envelope, by the block `schema` of a message; None where it is no schema of one."""
-    envelope = _of_json(block, 0)
-    return _image(envelope) if envelope is not None else None
+def image_of_json(block: Any, *, flat: bool = False) -> Connect | None:
+    """The rows of an envelope, by the block `schema` of a message; None where it is no schema of one.
+
+    If messages are `flat`, the block is the row's own.
+    """
+    said = _of_json(block, 0)
+    if said is None or flat:
+        return said if said is not None and said.type == "struct" else None
+    return _image(said)
 
 
 def image_of_avro(schema: Schema) -> Connect | None:

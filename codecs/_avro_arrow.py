@@ -65,7 +65,7 @@ def write_table(
 
 def _lists(rows: pa.StructArray, good: _Mask) -> pa.ListArray:
     count = len(rows)
-    filled = good & rows.isvalid_of().to_numpy(zero_copy_only=False) if rows.null_count else good
+    filled = good & rows.is_valid().to_numpy(zero_copy_only=False) if rows.null_count else good
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(filled, out=offsets[1:])
     values = rows if filled.all() else rows.filter(pa.array(filled))
@@ -183,7 +183,7 @@ class _Conversion:
         """Keep the reason for the rows of numbers that don't fit and are not null."""
         if fits.all():
             return
-        places = np.flatnonzero(~fits & values.isvalid_of().to_numpy(zero_copy_only=False))
+        places = np.flatnonzero(~fits & values.is_valid().to_numpy(zero_copy_only=False))
         rows, first = np.unique(rows_of(places), return_index=True)
         for row, number in zip(rows.tolist(), numbers[places[first]].tolist(), strict=True):
             if row >= 0:

@@ -32,7 +32,7 @@ NO_BEFORE = (
     "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)"
 )
 """What to do about a message without the row before a change."""
-OTHERS = {"t": Other("a TRUNCATE", empties=True), "m": Other("a logical decoding message (pg_logical_emit_message)")}
+OTHERS = {"t": Other("a TRUNCATE", empties=True), "m": Other("a logical decoding message, or a watermark of TiCDC")}
 """Messages that are no change of a row, by `op`."""
 UNMARKED = (
     Other("a heartbeat", needs=("ts_ms",), only=frozenset({"ts_ms", "ts_us", "ts_ns"})),

@@ -42,6 +42,7 @@ _OF_AVRO = {
     "array": "array",
     "map": "map",
 }
+_OF_JSON = {"float": "float32", "double": "float64"}  # what JsonConverter calls otherwise
 _DEEPEST = 50  # levels of a schema that are looked at
 
 
@@ -94,7 +95,7 @@ def _of_json(block: Any, depth: int) -> Connect | None:
         if found is not None and isinstance(one.get("field"), str):
             inner[one["field"]] = found
     return Connect(
-        block["type"],
+        _OF_JSON.get(block["type"], block["type"]),
         name if isinstance(name, str) else "",
         {str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, dict) else {},
         inner,

@@ -208,7 +208,8 @@ class _Changes:
         if op is None:
             hint = ". Heartbeats and transactions have none: set 'other-messages' to 'skip' to pass over them"
             return ErrorCode.MISSING_FIELD.marked(
-                f"'op': is missing or null; it must be one of {known}{hint if self._others == ERROR else ''}"
+                f"'op': is missing or null; it must be one of {known}{hint if self._others == ERROR else ''}. "
+                "Rows alone (the transform ExtractNewRecordState) are read by format avro-confluent"
             )
         if op not in _ROWS:
             return ErrorCode.UNKNOWN_OPERATION.marked(

@@ -446,3 +446,18 @@ def test_both_ways_lead_to_a_document_of_mongodb() -> None:
     ]
     plain = decoded("json", MONGODB[0], "op STRING, after STRING, source ROW<collection STRING>")
     assert plain.rows.to_pylist() == [[{"op": "c", "after": MONGODB[0]["after"], "source": {"collection": "goods"}}]]
+
+
+def test_a_row_alone_in_avro_names_the_format_that_reads_it(registry: Registry) -> None:
+    number = 2 + len(AVRO)
+    schema = json.dumps(_record("Value", {"id": ["null", "int"], "name": _TEXT, "__deleted": _TEXT}))
+    registry.ids[number] = schema
+    message = pa.array([_datum(registry, number, {"id": 7, "name": "pen", "__deleted": "true"})])
+    for types in ("flink", "debezium"):
+        fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": types})
+        assert "ExtractNewRecordState) are read by format avro-confluent" in error_of(
+            fmt.decode_batch(message, _COLUMNS)
+        )
+    columns = f"{_COLUMNS}, __deleted STRING"
+    plain = get_format("avro-confluent", {"url": registry.url}).decode_batch(message, columns)
+    assert plain.rows.to_pylist() == [[{"id": 7, "name": "pen", "__deleted": "true"}]]

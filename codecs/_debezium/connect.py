@@ -89,13 +89,14 @@ def _of_json(block: Any, depth: int) -> Connect | None:
     if not isinstance(block, dict) or not isinstance(block.get("type"), str) or depth > _DEEPEST:
         return None
     name, parameters, fields = block.get("name"), block.get("parameters"), block.get("fields")
+    primitive: str = block["type"]
     inner = {}
     for one in fields if isinstance(fields, list) else ():
         found = _of_json(one, depth + 1)
         if found is not None and isinstance(one.get("field"), str):
             inner[one["field"]] = found
     return Connect(
-        _OF_JSON.get(block["type"], block["type"]),
+        _OF_JSON.get(primitive, primitive),
         name if isinstance(name, str) else "",
         {str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, dict) else {},
         inner,

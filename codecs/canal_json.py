@@ -5,8 +5,8 @@ r"""`canal-json`: changes of one or more rows per message; of old rows only the 
 
     for every i: INSERT  +I(data[i])     UPDATE  -U(data[i], with what old[i] has), +U(data[i])     DELETE  -D(data[i])
 
-CREATE is passed over, other statements are errors unless a filter keeps them out. Written are only `data` and `type`,
-an update as a deletion and an insertion.
+CREATE is passed over, other statements are errors unless a filter or `other-messages` keeps them out. Written are only
+`data` and `type`, an update as a deletion and an insertion.
 Rules: Flink's "Canal Format" page, its `CanalJsonDeserializationSchema` and `CanalJsonSerializationSchema`.
 """
 
@@ -17,6 +17,7 @@ from typing import ClassVar
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain, map_of
+from kvformat.codecs._changes.others import Other
 from kvformat.codecs._java_regex import JavaPattern, RegexError, compile_java
 from kvformat.registry.errors import OptionError
 from kvformat.registry.options import Direction, Option
@@ -24,6 +25,15 @@ from kvformat.registry.types import FlinkType
 
 _WRITES = (Frame('{"data":[', '],"type":"INSERT"}'), Frame('{"data":[', '],"type":"DELETE"}'))
 _FILTERED = ("database", "table")
+_OTHERS = {
+    **dict.fromkeys(("ALTER", "RENAME", "CINDEX", "DINDEX", "QUERY"), Other("a statement (isDdl)")),
+    "TRUNCATE": Other("a TRUNCATE", empties=True),
+    "ERASE": Other("a DROP", empties=True),
+    **dict.fromkeys(("GTID", "XACOMMIT", "XAROLLBACK"), Other("the mark of a transaction")),
+    "MHEARTBEAT": Other("a heartbeat"),
+    "TIDB_WATERMARK": Other("a watermark of TiCDC"),
+}
+"""Canal's `EventType`, and what TiCDC adds."""
 
 
 class CanalJsonFormat(ChangeFormat):
@@ -62,6 +72,7 @@ class CanalJsonFormat(ChangeFormat):
             "event-timestamp": Epoch("es"),
         },
         many=True,
+        others=_OTHERS,
     )
     metadata_types = envelope.metadata_types
 

@@ -25,6 +25,7 @@ from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro_arrow import read_values
 from kvformat.codecs._avro_types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
+from kvformat.codecs._changes.others import ERROR, OTHER_MESSAGES, unmarked
 from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent.format import RegistryFormat, Table
 from kvformat.codecs._debezium.connect import Connect, image_of_avro
@@ -32,7 +33,7 @@ from kvformat.codecs._debezium.convert import Faults
 from kvformat.codecs._debezium.options import AVRO_TYPE_OPTIONS, DEBEZIUM, check_types, modes_of
 from kvformat.codecs._debezium.read import RowPlan, joined
 from kvformat.codecs._debezium.types import Modes
-from kvformat.codecs.debezium_json import NO_BEFORE
+from kvformat.codecs.debezium_json import NO_BEFORE, OTHERS, UNMARKED
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.error_codes import ErrorCode
@@ -59,7 +60,11 @@ class DebeziumAvroConfluentFormat(RegistryFormat):
 
     identifier: ClassVar[str] = "debezium-avro-confluent"
     changelog_mode = ChangelogMode.ALL
-    option_specs: ClassVar[tuple[Option, ...]] = (*RegistryFormat.option_specs, *AVRO_TYPE_OPTIONS)
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *RegistryFormat.option_specs,
+        *AVRO_TYPE_OPTIONS,
+        OTHER_MESSAGES,
+    )
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
@@ -83,16 +88,28 @@ class DebeziumAvroConfluentFormat(RegistryFormat):
     ) -> DecodedBatch:
         there = np.asarray(messages.is_valid())
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
+        if self.options[OTHER_MESSAGES.name] != ERROR:
+            filled = filled & ~self._skipped(messages, filled)
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
         if self.options["types"] == DEBEZIUM:
             return self._decode_typed(messages, row_type(schema), there, filled)
         return self._decoded(messages, self.table(schema), there, filled)
 
+    def _skipped(self, messages: pa.BinaryArray, filled: _Mask) -> _Mask:
+        """The messages that are passed over by their schemas, which have no operation."""
+        ids, writers = self.writers(messages, filled)
+        setting, skipped = self.options[OTHER_MESSAGES.name], []
+        for schema_id, writer in writers.items():
+            other = unmarked(UNMARKED, {field.name: field for field in writer.fields})
+            if other is not None and other.is_skipped(setting):
+                skipped.append(schema_id)
+        return np.isin(ids, skipped)
+
     def _decoded(self, messages: pa.BinaryArray, table: Table, there: _Mask, filled: _Mask) -> DecodedBatch:
         values, errors = self.decode_datums(messages, table.schema, filled)
         envelopes, errors = read_values(values, errors, table.row, micros_as_millis=False)
-        return _Changes(envelopes, errors, there, filled).decoded()
+        return _Changes(envelopes, errors, there, filled, self.options[OTHER_MESSAGES.name]).decoded()
 
     def _decode_typed(self, messages: pa.BinaryArray, row: FlinkType, there: _Mask, filled: _Mask) -> DecodedBatch:
         """By Debezium's types: together the messages whose schemas say the same of the columns."""
@@ -130,13 +147,15 @@ class DebeziumAvroConfluentFormat(RegistryFormat):
 class _Changes:
     """One batch of envelopes on its way to rows."""
 
-    def __init__(self, envelopes: pa.StructArray, errors: pa.Array | None, there: _Mask, filled: _Mask) -> None:
+    def __init__(
+        self, envelopes: pa.StructArray, errors: pa.Array | None, there: _Mask, filled: _Mask, others: str
+    ) -> None:
         self._there, self._filled, self._errors = there, filled, errors
         before, after, op = envelopes.flatten()
         self._images = dict(zip(_IMAGES, (before, after), strict=True))
         self._has = {name: np.asarray(image.is_valid()) for name, image in self._images.items()}
         self._envelope = np.asarray(envelopes.is_valid())
-        self._op = op
+        self._op, self._others = op, others
         self._which = np.asarray(pc.fill_null(pc.index_in(op, pa.array(list(_ROWS))), -1))
 
     def decoded(self) -> DecodedBatch:
@@ -169,6 +188,9 @@ class _Changes:
         complete = np.zeros(len(read), np.bool_)
         for which, rows in enumerate(_ROWS.values()):
             complete |= (self._which == which) & np.logical_and.reduce([self._has[image] for image, _ in rows])
+        if self._others != ERROR:
+            skipped = [op for op, other in OTHERS.items() if other.is_skipped(self._others)]
+            complete |= np.asarray(pc.is_in(self._op, pa.array(skipped)))
         bad = np.flatnonzero(read & ~complete)
         if not len(bad):
             return self._errors
@@ -184,10 +206,15 @@ class _Changes:
             return ErrorCode.MISSING_FIELD.marked("the message is null in place of a record of before, after and op")
         op = self._op[row].as_py()
         if op is None:
-            return ErrorCode.MISSING_FIELD.marked(f"'op': is missing or null; it must be one of {known}")
+            hint = ". Heartbeats and transactions have none: set 'other-messages' to 'skip' to pass over them"
+            return ErrorCode.MISSING_FIELD.marked(
+                f"'op': is missing or null; it must be one of {known}{hint if self._others == ERROR else ''}. "
+                "Rows alone (the transform ExtractNewRecordState) are read by format avro-confluent"
+            )
         if op not in _ROWS:
             return ErrorCode.UNKNOWN_OPERATION.marked(
                 f"'op': unknown value {op!r:.40}; known are {known}, in this spelling"
+                f"{OTHERS[op].remedy() if op in OTHERS else ''}"
             )
         image = next(image for image, _ in _ROWS[op] if not self._has[image][row])
         remedy = NO_BEFORE if image == "before" else ""

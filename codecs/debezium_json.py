@@ -4,21 +4,25 @@ r"""`debezium-json`: one change of a row per message, with the row before and af
 
     c, r  +I(after)     u  -U(before), +U(after)     d  -D(before)     a null or empty message  nothing
 
-With `schema-include` messages are `{"schema": {...}, "payload": {"before": ...}}`. Written are only `before`, `after`
-and `op`, an update as a deletion and a creation.
+With `schema-include` messages are `{"schema": {...}, "payload": {"before": ...}}`, with `flattened` they are the row
+alone (the transform ExtractNewRecordState), which is then a change of an upsert table. Written are only `before`,
+`after` and `op`, an update as a deletion and a creation.
 Rules: Flink's "Debezium Format" page, its `DebeziumJsonDeserializationSchema` and `DebeziumJsonSerializationSchema`.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat, Reads
 from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, Plain, map_of
+from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._debezium.options import DEBEZIUM, TYPE_OPTIONS, check_types, modes_of
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
+from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.errors import OptionError
 from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import FlinkType
@@ -28,6 +32,49 @@ NO_BEFORE = (
     "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)"
 )
 """What to do about a message without the row before a change."""
+OTHERS = {"t": Other("a TRUNCATE", empties=True), "m": Other("a logical decoding message, or a watermark of TiCDC")}
+"""Messages that are no change of a row, by `op`."""
+UNMARKED = (
+    Other("a heartbeat", needs=("ts_ms",), only=frozenset({"ts_ms", "ts_us", "ts_ns"})),
+    Other("the begin or end of a transaction", needs=("event_count", "status", "id")),
+    Other("a schema change", needs=("ddl", "databaseName")),
+)
+"""The same, of messages without one: those of Debezium's topics for heartbeats, transactions and schema changes."""
+FLATTENED = Option(
+    name="flattened",
+    type="boolean",
+    default=False,
+    doc="Ours. Whether messages are rows alone, by Debezium's transform ExtractNewRecordState; what was done is in "
+    "`__op` and `__deleted`. For reading only.",
+)
+_FLAT = Envelope(
+    operation="__op",
+    rows={
+        "c": (RowOf("+I", ""),),
+        "r": (RowOf("+I", ""),),
+        "u": (RowOf("+U", ""),),
+        "d": (RowOf("-D", ""),),
+    },
+    before="__deleted",
+    after="",
+    writes=(Frame("", ""), Frame("", "")),
+    writes_without_nulls=(Frame("", ""), Frame("", "")),
+    metadata={
+        "schema": Plain("schema", outside=True),
+        "ingestion-timestamp": Epoch("__ts_ms"),
+        "source.timestamp": Epoch("__source_ts_ms"),
+        "source.database": Plain("__db"),
+        "source.schema": Plain("__schema"),
+        "source.table": Plain("__table"),
+        "source.properties": Plain("__source", map_of(TEXT)),
+    },
+    array=True,
+    wrappable=True,
+    others=OTHERS,
+    unmarked=UNMARKED,
+    flat=True,
+)
+"""Messages that are the row alone, with what `add.fields` puts beside the columns."""
 
 
 class DebeziumJsonFormat(ChangeFormat):
@@ -43,6 +90,7 @@ class DebeziumJsonFormat(ChangeFormat):
         ),
         *CHANGE_OPTIONS,
         *TYPE_OPTIONS,
+        FLATTENED,
     )
     envelope: ClassVar[Envelope] = Envelope(
         operation="op",
@@ -68,13 +116,29 @@ class DebeziumJsonFormat(ChangeFormat):
         remedy=NO_BEFORE,
         array=True,
         wrappable=True,
+        others=OTHERS,
+        unmarked=UNMARKED,
+        alone=(
+            ". If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true; as plain "
+            "rows they are read by format json"
+        ),
     )
     metadata_types = envelope.metadata_types
 
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(options)
+        if self.options[FLATTENED.name]:
+            self.changelog_mode = ChangelogMode.UPSERT
+
     def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
-        if self.options["types"] != DEBEZIUM:
-            return HintingReader(ChangeReader(row, self.envelope, settings, metadata), wrapped=settings.wrapped)
-        return TypedReader(row, self.envelope, settings, metadata, modes_of(self.options))
+        envelope = _FLAT if self.options[FLATTENED.name] else self.envelope
+        typed = self.options["types"] == DEBEZIUM
+        found: Reads
+        if typed:
+            found = TypedReader(row, envelope, settings, metadata, modes_of(self.options))
+        else:
+            found = ChangeReader(row, envelope, settings, metadata)
+        return HintingReader(found, envelope, settings, typed=typed)
 
     def validate(self, direction: Direction) -> None:
         check_types(self.identifier, self.options, direction)
@@ -83,4 +147,11 @@ class DebeziumJsonFormat(ChangeFormat):
                 "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",
                 format=self.identifier,
                 option="schema-include",
+            )
+        if direction == "encode" and self.options[FLATTENED.name]:
+            raise OptionError(
+                f"format '{self.identifier}' writes whole changes: '{FLATTENED.name}' is for reading only. Rows alone "
+                "are written by format json",
+                format=self.identifier,
+                option=FLATTENED.name,
             )

@@ -5,6 +5,8 @@ r"""`maxwell-json`: one change of a row per message; of an old row only the colu
 
     insert  +I(data)     update  -U(data, with what `old` has), +U(data)     delete  -D(data)
 
+Bootstraps and statements on tables are errors, or what the option `other-messages` makes of them.
+
 Written are only `data` and `type`, an update as a deletion and an insertion.
 Rules: Flink's "Maxwell Format" page, its `MaxwellJsonDeserializationSchema` and `MaxwellJsonSerializationSchema`.
 """
@@ -16,7 +18,15 @@ from typing import ClassVar
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain
+from kvformat.codecs._changes.others import Other
 
+_OTHERS = {
+    **dict.fromkeys(("bootstrap-start", "bootstrap-complete"), Other("the begin or end of a bootstrap")),
+    **dict.fromkeys(("table-create", "table-alter"), Other("a statement on a table")),
+    **dict.fromkeys(("database-create", "database-alter"), Other("a statement on a database")),
+    "table-drop": Other("a DROP TABLE", empties=True),
+    "database-drop": Other("a DROP DATABASE", empties=True),
+}
 _WRITES = (Frame('{"data":', ',"type":"insert"}'), Frame('{"data":', ',"type":"delete"}'))
 
 
@@ -41,5 +51,7 @@ class MaxwellJsonFormat(ChangeFormat):
             "primary-key-columns": Plain("primary_key_columns", TEXTS),
             "ingestion-timestamp": Epoch("ts", micros=1_000_000),
         },
+        others=_OTHERS,
+        more_rows={"bootstrap-insert": (RowOf("+I", "data"),)},
     )
     metadata_types = envelope.metadata_types

@@ -17,6 +17,7 @@ from typing import ClassVar
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, OggTime, Plain
+from kvformat.codecs._changes.others import Other
 
 
 class OggJsonFormat(ChangeFormat):
@@ -48,5 +49,6 @@ class OggJsonFormat(ChangeFormat):
             "FULL, for one of Oracle supplemental logging of all columns"
         ),
         array=True,
+        others={"T": Other("a TRUNCATE", empties=True)},
     )
     metadata_types = envelope.metadata_types

@@ -391,10 +391,13 @@ class _Join:
     def _kinds(self, value_places: pa.Int64Array | None, dead: _Bools, bad: _Bools) -> pa.StringArray | None:
         if not self.codec.has_kinds:
             return None
+        given = self.value.batch.row_kinds
         if self.codec.upsert:
+            if given is not None:  # a format with kinds tells of deletes, too
+                told = given if value_places is None else given.take(value_places)
+                dead = dead | np.asarray(pc.equal(told, "-D").fill_null(False))
             kinds = np.where(dead, 1, 0).astype(np.int8)
             return pa.array(["+U", "-D"]).take(pa.array(kinds, mask=bad))
-        given = self.value.batch.row_kinds
         if given is None:
             given = pa.repeat(pa.scalar("+I"), len(self.value.batch.rows.values))
         return given if value_places is None else given.take(value_places)

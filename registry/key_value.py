@@ -504,8 +504,9 @@ class _Planner:
         if self.upsert:
             if reading:
                 connectors.check_offsets(self.values, "bounded")
-            for part, format in (("key", key_format), ("value", value_format)):
-                self._check_insert_only(part, format)
+            self._check_insert_only("key", key_format)
+            if value_format.changelog_mode is not ChangelogMode.UPSERT:
+                self._check_insert_only("value", value_format)
             if not self.table.primary_key:
                 raise ConfigurationError(
                     "'upsert-kafka' tables require to define a PRIMARY KEY constraint. The PRIMARY KEY specifies which "

@@ -240,6 +240,20 @@ def _wrapped(rng: random.Random) -> dict[str, Any]:
     return {"schema": rng.choice([None, {"type": "struct"}, "text"]), "payload": _debezium(rng)}
 
 
+def _flat(rng: random.Random) -> dict[str, Any]:
+    message = {**row(rng), "__deleted": rng.choice(["true", "false", True, None])}
+    if rng.random() < 0.9:
+        message["__op"] = rng.choice(["c", "u", "u", "d", "r", "t", None, 5])
+    if rng.random() < 0.5:
+        del message["__deleted"]
+    return rng.choice([{"ts_ms": 5}, {"op": "c", "after": {}}]) if rng.random() < 0.03 else message
+
+
+def _others(rng: random.Random) -> dict[str, Any]:
+    others = [{"op": "t", "before": None}, {"op": "m"}, {"ts_ms": 5}, {"status": "END", "id": "1", "event_count": 2}]
+    return rng.choice(others) if rng.random() < 0.3 else _debezium(rng)
+
+
 def _ogg(rng: random.Random) -> dict[str, Any]:
     times = ["2024-05-13 15:40:06.123456", "2024-05-13T15:40:07.327000", "2024-5-3", None, 7]
     return {
@@ -311,6 +325,9 @@ PRODUCERS = [
     Producer("debezium-json", _wrapped, (("schema-include", "true"),)),
     Producer("debezium-json", _debezium, _LENIENT),
     Producer("debezium-json", _wrapped, (("schema-include", "true"), *_LENIENT)),
+    Producer("debezium-json", _others, (("other-messages", "skip"),)),
+    Producer("debezium-json", _flat, (("flattened", "true"),)),
+    Producer("debezium-json", _flat, (("flattened", "true"), ("other-messages", "skip-all"), *_LENIENT)),
     Producer("ogg-json", _ogg),
     Producer("ogg-json", _ogg, _LENIENT),
     Producer("maxwell-json", _maxwell),

@@ -133,6 +133,7 @@ GOOD: list[tuple[Given, str, Any]] = [
         dt.timedelta(days=1, seconds=7384, microseconds=5),
     ),
     (Given("int64", f"{_TIME}MicroDuration", 5), "BIGINT", 5),
+    (Given("int64", f"{_TIME}NanoDuration", -1_500), "INTERVAL DAY TO SECOND", dt.timedelta(microseconds=-2)),
     (Given("string", f"{_TIME}Interval", "P1Y2M3DT4H5M6.78S"), "STRING", "P1Y2M3DT4H5M6.78S"),
     # texts, bytes
     (Given("string", f"{_DATA}Json", '{"a": 1}'), "STRING", '{"a": 1}'),
@@ -192,6 +193,11 @@ BAD: list[tuple[Given, str, str]] = [
     (Given("string", f"{_TIME}ZonedTime", "24:30Z"), "TIME(3)", "24:30Z"),
     (Given("int64", "", 5), "TIMESTAMP(3)", "declare it as BIGINT and convert it"),
     (Given("int32", "", 5), "DATE", "declare it as BIGINT and convert it"),
+    (
+        Given("float64", "", 1.5),
+        "TIMESTAMP(3)",
+        "(which is float64 by the message's schema) as TIMESTAMP(3); declare it",
+    ),
     (Given("int16", "", 2), "BOOLEAN", "cannot read 2 (which is int16 by the message's schema) as BOOLEAN"),
     (Given("string", "", "00ff"), "BYTES", "set 'binary.handling.mode' to the connector's"),
     (Given("bytes", f"{_DATA}Bits", b"\xff" * 9), "BIGINT", "as BIGINT"),
@@ -206,9 +212,12 @@ BAD: list[tuple[Given, str, str]] = [
 # --- as JSON -----------------------------------------------------------------------------------------------
 
 
+_OF_JSON = {"float32": "float", "float64": "double"}  # what the converter calls them
+
+
 def json_schema(given: Given, field: str | None = None) -> dict[str, Any]:
     """The schema as Connect's JsonConverter writes it."""
-    schema: dict[str, Any] = {"type": given.type, "optional": True}
+    schema: dict[str, Any] = {"type": _OF_JSON.get(given.type, given.type), "optional": True}
     schema |= {"name": given.name, "version": 1} if given.name else {}
     schema |= {"parameters": given.parameters} if given.parameters else {}
     if given.type == "struct":

@@ -10,10 +10,11 @@ columns that were another value. Canal sends several rows at once, in arrays (`m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvformat.codecs._changes.metadata import Metadata
+from kvformat.codecs._changes.others import ERROR, Other
 from kvformat.codecs._java_regex import JavaPattern
 from kvformat.registry.changelog import RowKind
 
@@ -45,7 +46,11 @@ class Envelope:
     that come of it, none for a message to pass over. `before` and `after` are the members with rows. `array` says
     whether a top-level array of one message counts as that message. `writes` are the frames of inserts and deletes,
     `writes_without_nulls` those with `encode.ignore-null-fields`. `remedy` is what to do about a missing `before`.
-    `wrappable` messages may also come in `schema` and `payload`.
+    `wrappable` messages may also come in `schema` and `payload`. `others` are the operations of messages that are no
+    change of a row, `unmarked` such messages without an operation, and `more_rows` operations with rows that Flink does
+    not know: they count with the option `other-messages`. `alone` is what to do about messages that have neither an
+    operation nor a row before or after. In `flat` messages the row is the message itself: `before` is then the member
+    that says if it was deleted, and `after` stands for no member.
     """
 
     operation: str
@@ -59,6 +64,11 @@ class Envelope:
     many: bool = False
     array: bool = False
     wrappable: bool = False
+    others: Mapping[str, Other] = field(default_factory=dict)
+    unmarked: tuple[Other, ...] = ()
+    more_rows: Mapping[str, tuple[RowOf, ...]] = field(default_factory=dict)
+    alone: str = ""
+    flat: bool = False
 
     @property
     def metadata_types(self) -> dict[str, str]:
@@ -71,10 +81,11 @@ class ChangeSettings:
     """How change messages are read. `lenient` is `ignore-parse-errors`, `iso` the ISO-8601 timestamps.
 
     `wrapped` messages are `{"schema": ..., "payload": {...}}`. `filters` are pairs of a member and the pattern that its
-    text must match from end to end; other messages are skipped.
+    text must match from end to end; other messages are skipped. `others` is `other-messages`.
     """
 
     lenient: bool = False
     iso: bool = False
     wrapped: bool = False
     filters: tuple[tuple[str, JavaPattern], ...] = ()
+    others: str = ERROR

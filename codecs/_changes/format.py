@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame
+from kvformat.codecs._changes.others import OTHER_MESSAGES
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java_regex import JavaPattern
@@ -29,6 +30,7 @@ CHANGE_OPTIONS = (
     ),
     TIMESTAMP_OPTION,
     *WRITE_OPTIONS,
+    OTHER_MESSAGES,
 )
 
 
@@ -82,6 +84,7 @@ def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> 
         iso=format.options["timestamp-format.standard"] == "ISO-8601",
         wrapped=format.options.get("schema-include", False),
         filters=format.filters(),
+        others=format.options[OTHER_MESSAGES.name],
     )
     return format.reader(row, settings, metadata)
 

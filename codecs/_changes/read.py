@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowOf
 from kvformat.codecs._changes.metadata import TEXT, Metadata
+from kvformat.codecs._changes.others import ERROR, unmarked
 from kvformat.codecs._java_regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
@@ -19,6 +20,7 @@ from kvformat.codecs._kernel import note
 from kvformat.codecs._kernel.changes import ChangeBatch, Program
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
+from kvformat.codecs._kernel.flattened import FlatBatch
 from kvformat.codecs._scalars import clean
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch
@@ -26,6 +28,8 @@ from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
 _KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
+_NOTHING = Program([], [])
+"""Gives no rows, whatever else is in the message."""
 
 
 class ChangeReader:
@@ -35,7 +39,8 @@ class ChangeReader:
     """
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
-        self._plan = Plan(row, envelope, settings, [envelope.metadata[key] for key in metadata])
+        plan = FlatPlan if envelope.flat else Plan
+        self._plan = plan(row, envelope, settings, [envelope.metadata[key] for key in metadata])
         columns = tuple(FlinkField(key, envelope.metadata[key].type) for key in metadata)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
         self._batch = self._plan.batch()
@@ -68,6 +73,7 @@ class Plan:
     """
 
     error = BadValue
+    batch_class: type[ChangeBatch] = ChangeBatch
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         self._envelope, self._metadata = envelope, metadata
@@ -79,7 +85,11 @@ class Plan:
         self.members = list(dict.fromkeys([*first, *inside, *filtered]))
         self.outer_members = list(dict.fromkeys(["payload", *(c.member for c in metadata if c.outside)]))
         self.filters = [(self.members.index(member), pattern, member) for member, pattern in settings.filters]
-        self.programs = {text: self._program(rows) for text, rows in envelope.rows.items()}
+        self._rows = {**envelope.rows, **({} if settings.others == ERROR else envelope.more_rows)}
+        self.programs = {text: self._program(rows) for text, rows in self._rows.items()}
+        self.programs |= {
+            text: _NOTHING for text, other in envelope.others.items() if other.is_skipped(settings.others)
+        }
         everything = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
         reading = ReadSettings(streaming=False, lenient=settings.lenient, iso=settings.iso)
         # a DECIMAL anywhere in the row counts for the metadata, too
@@ -92,7 +102,7 @@ class Plan:
     def batch(self) -> ChangeBatch:
         """The kernel's reader of this plan."""
         self._places: list[tuple[int, int | None]] = []
-        return ChangeBatch(self, self.row, self._metadata_readers(), self._schema.reader(), JsonWords())
+        return self.batch_class(self, self.row, self._metadata_readers(), self._schema.reader(), JsonWords())
 
     def _program(self, rows: tuple[RowOf, ...]) -> Program:
         numbers = {self._envelope.before: BEFORE, self._envelope.after: AFTER}
@@ -155,27 +165,40 @@ class Plan:
             )
             raise _at(BadValue(reason, ErrorCode.TOO_LARGE), member) from None
 
-    def program(self, node: Any, has_payload: bool) -> Program:
-        """What an operation gives that is not written as usual."""
+    def program(self, node: Any, message: Any) -> Program:
+        """What an operation gives that is not written as usual, or a message without one, which is then given."""
         known = ", ".join(f'"{known}"' for known in self._envelope.rows)
         if node is not None:
             text = self._text(node)
             if text in self.programs:
                 return self.programs[text]
             self._fail(
-                f"unknown value {shown(text)}; known are {known}, in this spelling",
+                f"unknown value {shown(text)}; known are {known}, in this spelling{self._remedy(text)}",
                 self._envelope.operation,
                 ErrorCode.UNKNOWN_OPERATION,
             )
-        hint = ""
-        if self._envelope.wrappable and has_payload:
+        members = message["payload"] if self.wrapped else message
+        other = unmarked(self._envelope.unmarked, members)
+        if other is not None and other.is_skipped(self._settings.others):
+            return _NOTHING
+        hint = "" if other is None else other.remedy()
+        if not self.wrapped and self._envelope.wrappable and "payload" in message:
             hint = ". The message has a payload: if its connector adds schemas, set 'schema-include' to true"
+        elif other is None and members and not {self._envelope.before, self._envelope.after} & members.keys():
+            hint = self._envelope.alone
         self._fail(f"is missing or null; it must be one of {known}{hint}", self._envelope.operation)
+
+    def _remedy(self, operation: str) -> str:
+        """What to do about a message of another operation than those of rows."""
+        if operation in self._envelope.more_rows:
+            return ". The message has a row all the same: set 'other-messages' to 'skip' to read it"
+        other = self._envelope.others.get(operation)
+        return "" if other is None else other.remedy()
 
     def no_rows(self, member: int, index: int, operation: Any) -> BadValue:
         """The error of a member without rows, or without one at an index, that an operation needs."""
         name = self.members[member]
-        rows = self._envelope.rows[self._text(operation)]
+        rows = self._rows[self._text(operation)]
         remedy = self._envelope.remedy if member == BEFORE else ""
         path = name if index < 0 else f"{name}[{index}]"
         return self._bad(f"is missing or null, but {_NEEDED_BY[rows[0].kind]} needs it{remedy}", path)
@@ -213,6 +236,41 @@ class Plan:
 
     def _bad(self, reason: str, member: str, code: ErrorCode = ErrorCode.MISSING_FIELD) -> BadValue:
         return _at(BadValue(reason, code), f"payload.{member}" if self.wrapped else member)
+
+
+class FlatPlan(Plan):
+    """An envelope without rows before and after the change, for the row is the message.
+
+    A message without an operation is a row as it is now. `watched` are the members of what may be none: it is a row
+    all the same if it has another column of the table.
+    """
+
+    batch_class = FlatBatch
+
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
+        super().__init__(row, envelope, settings, metadata)
+        names = ["op", "payload", *(other.needs[0] for other in envelope.unmarked)]
+        self.members = list(dict.fromkeys([*self.members, *names]))
+        self.watched = [self.members.index(name) for name in names]
+        self._columns = {field.name for field in row.fields}
+        kinds = {rows[0].kind: self.programs[text] for text, rows in envelope.rows.items()}
+        self.upserted, self.deleted = kinds["+U"], kinds["-D"]
+
+    def _program(self, rows: tuple[RowOf, ...]) -> Program:
+        return Program([(KINDS.index(row.kind), AFTER, -1) for row in rows], [])
+
+    def program(self, node: Any, message: Any) -> Program:
+        if node is not None:
+            return super().program(node, message)
+        members = message["payload"] if self.wrapped else message
+        if "op" in members and {"before", "after"} & members.keys():
+            self._fail("is missing, but there is 'op': for whole changes set 'flattened' to false", self.members[2])
+        if not self.wrapped and {"schema", "payload"} <= members.keys():
+            self._fail("is missing, but there is a payload: set 'schema-include' to true", self.members[2])
+        other = unmarked(self._envelope.unmarked, members)
+        if other is None or (self._columns & members.keys()).difference(other.needs):
+            return self.upserted
+        return super().program(node, message)
 
 
 def _at(error: BadValue, path: str) -> BadValue:

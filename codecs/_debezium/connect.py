@@ -42,6 +42,7 @@ _OF_AVRO = {
     "array": "array",
     "map": "map",
 }
+_OF_JSON = {"float": "float32", "double": "float64"}  # what JsonConverter calls otherwise
 _DEEPEST = 50  # levels of a schema that are looked at
 
 
@@ -62,10 +63,15 @@ class Connect:
         return self.name or self.type
 
 
-def image_of_json(block: Any) -> Connect | None:
-    """The rows of an envelope, by the block `schema` of a message; None where it is no schema of one."""
-    envelope = _of_json(block, 0)
-    return _image(envelope) if envelope is not None else None
+def image_of_json(block: Any, *, flat: bool = False) -> Connect | None:
+    """The rows of an envelope, by the block `schema` of a message; None where it is no schema of one.
+
+    If messages are `flat`, the block is the row's own.
+    """
+    said = _of_json(block, 0)
+    if said is None or flat:
+        return said if said is not None and said.type == "struct" else None
+    return _image(said)
 
 
 def image_of_avro(schema: Schema) -> Connect | None:
@@ -83,13 +89,14 @@ def _of_json(block: Any, depth: int) -> Connect | None:
     if not isinstance(block, dict) or not isinstance(block.get("type"), str) or depth > _DEEPEST:
         return None
     name, parameters, fields = block.get("name"), block.get("parameters"), block.get("fields")
+    primitive: str = block["type"]
     inner = {}
     for one in fields if isinstance(fields, list) else ():
         found = _of_json(one, depth + 1)
         if found is not None and isinstance(one.get("field"), str):
             inner[one["field"]] = found
     return Connect(
-        block["type"],
+        _OF_JSON.get(primitive, primitive),
         name if isinstance(name, str) else "",
         {str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, dict) else {},
         inner,

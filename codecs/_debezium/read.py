@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
+from kvformat.codecs._changes.format import Reads
 from kvformat.codecs._changes.metadata import TEXT, SchemaNumber
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._columnar import Ints, validity
@@ -38,6 +39,13 @@ _OWN_TYPE = (
     r"^field '[^']*': cannot read .* as (?:DECIMAL|DATE|TIME|TIMESTAMP|TIMESTAMP_LTZ|BYTES|DOUBLE|BOOLEAN)(?:\(|$)"
 )
 """An error of a type that Debezium writes in its own way."""
+_IMAGE = r"^field '(?:payload\.)?(?:before|after)': "
+"""An error of a whole row before or after a change."""
+_OF_MONGODB = (
+    ". The message is MongoDB's: its documents are texts, and before a change there is mostly none. Let the connector "
+    "write rows (the transform ExtractNewDocumentState) and set 'flattened' to true, or read `op` and `after` as "
+    "columns of type STRING by format json"
+)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ class TypedReader:
         self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...], modes: Modes
     ) -> None:
         self._row, self._modes = row, modes
-        self._reading = envelope, settings, metadata
+        self._reading, self._flat = (envelope, settings, metadata), envelope.flat
         self._readers: dict[str, _SchemaReader] = {}
         self._plans: dict[str, str] = {}
         self._usual: str | None = None
@@ -134,7 +142,7 @@ class TypedReader:
         """The name of the plan for a schema's text, whose reader is then there; schemas of equal types have one."""
         key = schema if isinstance(schema, str) else schema.decode(errors="replace")
         if key not in self._plans:
-            image, refusal = image_of_json(_parsed(key)), ""
+            image, refusal = image_of_json(_parsed(key), flat=self._flat), ""
             try:
                 plan = RowPlan.of(self._row, image, self._modes, "json")
             except SchemaError as unset:
@@ -196,10 +204,13 @@ def _without_last_column(batch: DecodedBatch) -> DecodedBatch:
 
 
 class HintingReader:
-    """Reads change messages as Flink does; an error of what may be a type of Debezium's says which option reads it."""
+    """Reads change messages; an error says what to do where the message has another layout, or Debezium's own types.
 
-    def __init__(self, reader: ChangeReader, *, wrapped: bool) -> None:
-        self._reader, self._wrapped = reader, wrapped
+    `typed` messages are read by those already.
+    """
+
+    def __init__(self, reader: Reads, envelope: Envelope, settings: ChangeSettings, *, typed: bool) -> None:
+        self._reader, self._envelope, self._wrapped, self._typed = reader, envelope, settings.wrapped, typed
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """What the reader reads."""
@@ -207,9 +218,17 @@ class HintingReader:
         if batch.errors is None:
             return batch
         texts: list[str | None] = batch.errors.to_pylist()
-        for place in np.flatnonzero(np.asarray(pc.match_substring_regex(batch.errors, _OWN_TYPE).fill_null(False))):
-            texts[place] = f"{texts[place]}{self._hint(str(texts[place]), messages[place].as_py())}"
+        pattern = _IMAGE if self._typed else f"{_IMAGE}|{_OWN_TYPE}"
+        for place in np.flatnonzero(np.asarray(pc.match_substring_regex(batch.errors, pattern).fill_null(False))):
+            texts[place] = self._told(str(texts[place]), messages[place].as_py())
         return replace(batch, errors=pa.array(texts, pa.string()))
+
+    def _told(self, error: str, message: bytes) -> str:
+        if not re.match(_IMAGE, error):
+            return error + self._hint(error, message)
+        if _is_of_mongodb(_parsed(message), wrapped=self._wrapped):
+            return error.removesuffix(self._envelope.remedy) + _OF_MONGODB
+        return error
 
     def _hint(self, error: str, message: bytes) -> str:
         how = "set 'types' = 'debezium' to read values so"
@@ -218,8 +237,10 @@ class HintingReader:
                 f". If it is one of Debezium's own types, {how}, with 'decimal.handling.mode' and "
                 "'time.precision.mode' as the connector has them"
             )
-        column = re.sub(r"^field 'payload\.(?:before|after)\.(.*?)': .*", r"\1", error, flags=re.DOTALL)
-        image = image_of_json(_parsed(_schema_of(message)))
+        column = re.sub(r"^field 'payload\.(.*?)': .*", r"\1", error, flags=re.DOTALL)
+        if not self._envelope.flat:
+            column = column.partition(".")[2]
+        image = image_of_json(_parsed(_schema_of(message)), flat=self._envelope.flat)
         said = None if image is None else image.fields.get(column) or image.fields.get(column.split(".")[0])
         return f". The message's schema says {said}: {how}" if said is not None else ""
 
@@ -274,6 +295,12 @@ def joined(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
         found = pa.concat_arrays(filled).take(chosen)
         texts.append(found if found.null_count < count else None)
     return DecodedBatch(rows, pa.concat_arrays(kinds).take(chosen).flatten(), *texts)
+
+
+def _is_of_mongodb(message: Any, *, wrapped: bool) -> bool:
+    event = message.get("payload") if wrapped and isinstance(message, dict) else message
+    source = event.get("source") if isinstance(event, dict) else None
+    return isinstance(source, dict) and source.get("connector") == "mongodb"
 
 
 def _schema_of(message: bytes) -> str:

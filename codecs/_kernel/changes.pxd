@@ -94,7 +94,7 @@ cdef class ChangeBatch(Batch):
     cdef bint is_wanted(self, int number, object pattern, object member) except -1
     @cython.locals(r=Reader, place=cython.Py_ssize_t, start=cython.Py_ssize_t, i=cython.int, program=Program, unusual=Program)
     cdef Program program(self, Py_ssize_t at)
-    cdef bint has_payload(self, Py_ssize_t at) except -1
+    cdef object whole(self, Py_ssize_t at)
     @cython.locals(found=cython.Py_ssize_t)
     cdef Py_ssize_t describe(self, bint needed) except -1
     @cython.locals(r=Reader, place=cython.Py_ssize_t, length=cython.Py_ssize_t, c=cython.int, found=cython.Py_ssize_t)

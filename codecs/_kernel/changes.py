@@ -412,13 +412,13 @@ class ChangeBatch(Batch):
                     program: Program = cython.cast(Program, self.programs[i])
                     return program
         node = self.nodes.read(r, place) if place >= 0 else None
-        unusual: Program = self.plan.program(node, node is None and self.has_payload(at))
+        unusual: Program = self.plan.program(node, self.whole(at) if node is None else None)
         return unusual
 
-    def has_payload(self, at: int) -> bool:
-        """Whether a message that is not wrapped looks as if it were, which an error then says."""
+    def whole(self, at: int) -> Any:
+        """All of a message, which says without an operation what it is."""
         self.reader.depth = 0
-        return not self.wrapped and "payload" in self.nodes.read(self.reader, at)
+        return self.nodes.read(self.reader, at)
 
     def describe(self, needed: bool) -> int:
         """Read the metadata. If it is not needed, a value that is wrong for itself is not looked at, as in Flink."""

@@ -19,6 +19,7 @@ from tests.fuzz.run import ANSWERED, SOURCE
 ROOT = Path(__file__).parent.parent.parent
 SNIPPETS = (
     "README.md",
+    "docs/debezium.md",
     "docs/ingestion.md",
     "docs/install.md",
     "docs/kafka.md",
@@ -39,6 +40,20 @@ def test_snippets_run(page: str, spark: Any, monkeypatch: pytest.MonkeyPatch) ->
     for name, value in scope.items():
         if hasattr(value, "toArrow"):
             assert value.toArrow().num_rows > 0, name
+
+
+@pytest.mark.spark
+def test_the_tables_of_debezium_are_those_that_the_page_shows(spark: Any) -> None:
+    page = (ROOT / "docs" / "debezium.md").read_text(encoding="utf-8")
+    scope: dict[str, Any] = {"__name__": "__snippet__"}
+    for snippet in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(snippet, "debezium.md", "exec"), scope)
+    (row,) = scope["now"].drop("row_kind", "row_index", "partition", "offset").collect()
+    shown = " | ".join(str(value) for value in row)
+    assert f"| {shown} |" in page
+    kinds = {name: [row["row_kind"] for row in scope[name].collect()] for name in ("flat_changes", "pens")}
+    assert kinds == {"flat_changes": ["+U", "-D"], "pens": ["+U", "-D"]}
+    assert [tuple(row) for row in scope["named"].collect()] == [("c", "pen")]
 
 
 def _check(root: Path) -> subprocess.CompletedProcess[str]:

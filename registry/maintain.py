@@ -15,6 +15,7 @@ A path has the last versions of the table and a note of each that is complete, w
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -27,7 +28,7 @@ from kvformat.registry.errors import ConfigurationError, DecodeError
 from kvformat.registry.producer import producer_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from kvformat.registry.dead_letters import DeadLetterTarget
@@ -154,7 +155,7 @@ class ParquetTable:
         rows = changes.where(F.col(ROW_KIND) == "+U").drop(ROW_KIND, ROW_INDEX)
         if before is not None:
             # Columns that the table has got since are NULL.
-            old = spark.read.schema(rows.schema).parquet(f"{self.path}/rows/{commits[before]}")
+            old = _looked_at_anew(spark).schema(rows.schema).parquet(f"{self.path}/rows/{commits[before]}")
             keys = changes.select(*(quoted(name).alias(f"_kvformat_key{n}") for n, name in enumerate(self.keys)))
             same = [quoted(name).eqNullSafe(F.col(f"_kvformat_key{n}")) for n, name in enumerate(self.keys)]
             rows = old.join(keys, same, "left_anti").unionByName(rows)
@@ -173,7 +174,15 @@ def current_table(spark: SparkSession, path: str | PathLike[str]) -> DataFrame:
     commits = _commits(spark, folder)
     if not commits:
         raise ConfigurationError(f"'{folder}' has no table that maintain keeps, or its first batch is still to come")
-    return spark.read.parquet(f"{folder}/rows/{commits[max(commits)]}")
+    return _looked_at_anew(spark).parquet(f"{folder}/rows/{commits[max(commits)]}")
+
+
+def _looked_at_anew(spark: SparkSession) -> DataFrameReader:
+    """A reader that lists its files now: Spark Connect's server keeps plans, and with them the files that were there.
+
+    To Spark it is an option that nobody knows; no two plans with it are equal.
+    """
+    return spark.read.option("kvformat.looked-at", uuid.uuid4().hex)
 
 
 def _folder(path: str | PathLike[str]) -> str:
@@ -186,7 +195,7 @@ def _commits(spark: SparkSession, path: str) -> dict[int, int]:
 
     # A note may be taken away for its next version while it is read; the others say enough then.
     options = {"recursiveFileLookup": "true", "ignoreMissingFiles": "true"}
-    notes = spark.read.schema(_COMMIT).options(**options)
+    notes = _looked_at_anew(spark).schema(_COMMIT).options(**options)
     try:
         found = notes.json(f"{path}/commits").where("batch IS NOT NULL AND slot IS NOT NULL").collect()
     except AnalysisException as error:

@@ -74,6 +74,7 @@ def test_a_table_follows_its_topic(spark: Any, broker: Any, tmp_path: Path) -> N
     assert rows(spark, kept.path) == []
 
 
+@pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_bad_records_are_kept_and_rows_go_on(spark: Any, broker: Any, tmp_path: Path) -> None:
     table, kept = upsert(broker, broker.create("maintained-bad", 1)), Maintained(spark, tmp_path)
     broker.send("maintained-bad", [change(1, 1), (b'{"id":1}', b'{"n":'), (None, b"{}"), change(2, 2)])
@@ -87,6 +88,7 @@ def test_bad_records_are_kept_and_rows_go_on(spark: Any, broker: Any, tmp_path: 
     assert [row.value for row in spark.read.parquet(str(tmp_path / "dead")).collect()] == [b"only bad"]
 
 
+@pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_tolerated_errors_are_counted_in_each_batch(spark: Any, broker: Any, tmp_path: Path) -> None:
     options = {"ingestion.ignore-errors": True, "ingestion.error-tolerance.max-count": 1}
     table = upsert(broker, broker.create("maintained-tolerant", 1), **options)

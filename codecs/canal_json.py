@@ -62,10 +62,12 @@ class CanalJsonFormat(ChangeFormat):
             "event-timestamp": Epoch("es"),
         },
         many=True,
+        key_names="pk-names",
     )
     metadata_types = envelope.metadata_types
 
     def validate(self, direction: Direction) -> None:
+        super().validate(direction)
         if direction == "decode":
             self.filters()
 

@@ -25,6 +25,7 @@ from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro_arrow import read_values
 from kvformat.codecs._avro_types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
+from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY, UpsertFormat
 from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent.format import RegistryFormat, Table
 from kvformat.codecs._debezium.connect import Connect, image_of_avro
@@ -34,7 +35,6 @@ from kvformat.codecs._debezium.read import RowPlan, joined
 from kvformat.codecs._debezium.types import Modes
 from kvformat.codecs.debezium_json import NO_BEFORE
 from kvformat.registry._cache import cached_by_identity
-from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import OptionError, SchemaError
 from kvformat.registry.format import DecodedBatch, EncodedBatch
@@ -50,16 +50,17 @@ _ROWS = {
     "d": (("before", DELETE),),
 }
 """The rows of each operation: the image that a row is in, and its kind."""
+_UPSERT_ROWS = {**_ROWS, "u": (("after", UPDATE_AFTER),)}
+"""The same with 'changelog.mode' = 'upsert'."""
 _IMAGES = ("before", "after")
 _NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
 
 
-class DebeziumAvroConfluentFormat(RegistryFormat):
+class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
     """The `debezium-avro-confluent` format."""
 
     identifier: ClassVar[str] = "debezium-avro-confluent"
-    changelog_mode = ChangelogMode.ALL
-    option_specs: ClassVar[tuple[Option, ...]] = (*RegistryFormat.option_specs, *AVRO_TYPE_OPTIONS)
+    option_specs: ClassVar[tuple[Option, ...]] = (*RegistryFormat.option_specs, *AVRO_TYPE_OPTIONS, MODE_OPTION)
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
@@ -92,7 +93,8 @@ class DebeziumAvroConfluentFormat(RegistryFormat):
     def _decoded(self, messages: pa.BinaryArray, table: Table, there: _Mask, filled: _Mask) -> DecodedBatch:
         values, errors = self.decode_datums(messages, table.schema, filled)
         envelopes, errors = read_values(values, errors, table.row, micros_as_millis=False)
-        return _Changes(envelopes, errors, there, filled).decoded()
+        bare = self.upsert and self.row_key is not None and self.row_key.in_record
+        return _Changes(envelopes, errors, there, filled, upsert=self.upsert, bare_deletes=bare).decoded()
 
     def _decode_typed(self, messages: pa.BinaryArray, row: FlinkType, there: _Mask, filled: _Mask) -> DecodedBatch:
         """By Debezium's types: together the messages whose schemas say the same of the columns."""
@@ -130,7 +132,18 @@ class DebeziumAvroConfluentFormat(RegistryFormat):
 class _Changes:
     """One batch of envelopes on its way to rows."""
 
-    def __init__(self, envelopes: pa.StructArray, errors: pa.Array | None, there: _Mask, filled: _Mask) -> None:
+    def __init__(
+        self,
+        envelopes: pa.StructArray,
+        errors: pa.Array | None,
+        there: _Mask,
+        filled: _Mask,
+        *,
+        upsert: bool,
+        bare_deletes: bool,
+    ) -> None:
+        self._rows, self._remedy = (_UPSERT_ROWS, NO_KEY) if upsert else (_ROWS, NO_BEFORE)
+        self._bare_deletes = bare_deletes
         self._there, self._filled, self._errors = there, filled, errors
         before, after, op = envelopes.flatten()
         self._images = dict(zip(_IMAGES, (before, after), strict=True))
@@ -145,7 +158,7 @@ class _Changes:
         counts = np.zeros(len(good), np.int64)
         first = np.zeros(len(good), np.int64)  # of the row that a message begins with, among the images of all
         kinds = np.zeros(len(good), np.int64)
-        for which, rows in enumerate(_ROWS.values()):
+        for which, rows in enumerate(self._rows.values()):
             of = good & (self._which == which)
             counts[of], kinds[of] = len(rows), rows[0][1]
             first[of] = np.flatnonzero(of) + _IMAGES.index(rows[0][0]) * len(good)
@@ -156,7 +169,8 @@ class _Changes:
         second = offsets[1:][counts == 2] - 1
         at[second] += len(good)
         kind[second] = UPDATE_AFTER
-        rows_of_all = pa.concat_arrays(list(self._images.values())).take(pa.array(at))
+        images = pa.concat_arrays(list(self._images.values())).take(pa.array(at))
+        rows_of_all = pa.Array.from_buffers(images.type, len(images), [None], children=images.flatten())
         values = pa.field("item", rows_of_all.type)
         buffers = [validity(self._there if errors is None else self._there & np.asarray(errors.is_null()))]
         buffers.append(pa.py_buffer(offsets))
@@ -167,8 +181,9 @@ class _Changes:
         """The errors of reading, and those of envelopes that say no change."""
         read = self._filled if self._errors is None else self._filled & np.asarray(self._errors.is_null())
         complete = np.zeros(len(read), np.bool_)
-        for which, rows in enumerate(_ROWS.values()):
-            complete |= (self._which == which) & np.logical_and.reduce([self._has[image] for image, _ in rows])
+        for which, (op, rows) in enumerate(self._rows.items()):
+            has = np.logical_and.reduce([self._has[image] for image, _ in rows])
+            complete |= (self._which == which) & (has | (op == "d" and self._bare_deletes))
         bad = np.flatnonzero(read & ~complete)
         if not len(bad):
             return self._errors
@@ -189,8 +204,8 @@ class _Changes:
             return ErrorCode.UNKNOWN_OPERATION.marked(
                 f"'op': unknown value {op!r:.40}; known are {known}, in this spelling"
             )
-        image = next(image for image, _ in _ROWS[op] if not self._has[image][row])
-        remedy = NO_BEFORE if image == "before" else ""
+        image = next(image for image, _ in self._rows[op] if not self._has[image][row])
+        remedy = self._remedy if image == "before" else ""
         return ErrorCode.MISSING_FIELD.marked(f"'{image}': is missing or null, but {_NEEDED_BY[op]} needs it{remedy}")
 
 

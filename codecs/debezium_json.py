@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat, Reads
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads, RowOf
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, Plain, map_of
 from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._changes.upsert import OR_UPSERT
 from kvformat.codecs._debezium.options import DEBEZIUM, TYPE_OPTIONS, check_types, modes_of
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
 from kvformat.registry.errors import OptionError
@@ -25,7 +26,7 @@ from kvformat.registry.types import FlinkType
 
 NO_BEFORE = (
     ". A table of Postgres must be told to send it: ALTER TABLE ... REPLICA IDENTITY FULL; "
-    "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)"
+    "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)" + OR_UPSERT
 )
 """What to do about a message without the row before a change."""
 
@@ -77,6 +78,7 @@ class DebeziumJsonFormat(ChangeFormat):
         return TypedReader(row, self.envelope, settings, metadata, modes_of(self.options))
 
     def validate(self, direction: Direction) -> None:
+        super().validate(direction)
         check_types(self.identifier, self.options, direction)
         if direction == "encode" and self.options["schema-include"]:
             raise OptionError(

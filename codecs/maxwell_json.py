@@ -41,5 +41,6 @@ class MaxwellJsonFormat(ChangeFormat):
             "primary-key-columns": Plain("primary_key_columns", TEXTS),
             "ingestion-timestamp": Epoch("ts", micros=1_000_000),
         },
+        key_names="primary-key-columns",
     )
     metadata_types = envelope.metadata_types

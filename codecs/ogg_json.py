@@ -17,6 +17,7 @@ from typing import ClassVar
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, OggTime, Plain
+from kvformat.codecs._changes.upsert import OR_UPSERT
 
 
 class OggJsonFormat(ChangeFormat):
@@ -45,7 +46,7 @@ class OggJsonFormat(ChangeFormat):
         },
         remedy=(
             ". The log of the source must hold whole rows: for a table of Postgres ALTER TABLE ... REPLICA IDENTITY "
-            "FULL, for one of Oracle supplemental logging of all columns"
+            "FULL, for one of Oracle supplemental logging of all columns" + OR_UPSERT
         ),
         array=True,
     )

@@ -149,6 +149,13 @@ class Format(abc.ABC):
         """
         return self
 
+    def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
+        """The format for the values of a table whose rows have a key, of which the value has these columns.
+
+        `in_record` says that the key of each record has all columns of that key, also where its value has none.
+        """
+        return self
+
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
         """A Spark expression that gives just what the kernel gives, where that is faster; else None."""
         return None

@@ -418,6 +418,7 @@ class _Planner:
         self._check_options()
         self._check_connector(reading, key_format, value_format)
         codec = self._codec(key_format, value_format)
+        self._check_row_key(codec)
         if self.table.partition_keys and not reading:
             raise ConfigurationError(f"table '{self.table.name}' is PARTITIONED BY, which Kafka tables can't write")
         topics = self.values["topic"]
@@ -530,6 +531,15 @@ class _Planner:
                 format=value_format.identifier,
             )
 
+    def _check_row_key(self, codec: RecordCodec) -> None:
+        if codec.by_key and not codec.row_key:
+            raise ConfigurationError(
+                f"Table '{self.table.name}' produces a changelog stream that contains UPDATE_AFTER but no "
+                "UPDATE_BEFORE. This requires defining a primary key constraint on the table. Declare one, or "
+                "'key.fields'",
+                format=codec.value_format.identifier,
+            )
+
     def _check_insert_only(self, part: str, format: Format | None) -> None:
         if format is not None and format.changelog_mode is not ChangelogMode.INSERT_ONLY:
             raise OptionError(
@@ -560,15 +570,20 @@ class _Planner:
         value_prefix = self.values["value.fields-prefix"] or ""
         key = key_places(self.physical, fields, key_prefix, has_format=key_format is not None)
         value = value_places(self.physical, key, self.values["value.fields-include"], key_prefix, value_prefix)
+        names = [field.name for field in self.physical.fields]
+        row_key = tuple(names.index(name) for name in self.table.primary_key or ()) or key
+        of_value = projected(self.physical, value, value_prefix)
+        in_value = [name.name for place, name in zip(value, of_value.fields, strict=True) if place in row_key]
         return RecordCodec(
             self.physical,
             key_format,
-            value_format,
+            value_format.for_rows(in_value, in_record=key_format is not None and set(row_key) <= set(key)),
             None if key_format is None else arrow_schema(projected(self.physical, key, key_prefix)),
-            arrow_schema(projected(self.physical, value, value_prefix)),
+            arrow_schema(of_value),
             key,
             value,
             self.upsert,
+            row_key,
         )
 
     def _check_schema(self, part: Part, format: Format | None, schema: pa.Schema | None) -> None:

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
 
 from kvformat.codecs._changes.metadata import Metadata
 from kvformat.codecs._java_regex import JavaPattern
 from kvformat.registry.changelog import RowKind
+from kvformat.registry.format import DecodedBatch
 
 KINDS = tuple(str(kind) for kind in RowKind)
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
@@ -45,7 +48,7 @@ class Envelope:
     that come of it, none for a message to pass over. `before` and `after` are the members with rows. `array` says
     whether a top-level array of one message counts as that message. `writes` are the frames of inserts and deletes,
     `writes_without_nulls` those with `encode.ignore-null-fields`. `remedy` is what to do about a missing `before`.
-    `wrappable` messages may also come in `schema` and `payload`.
+    `wrappable` messages may also come in `schema` and `payload`. `key_names` is the metadata that names the key.
     """
 
     operation: str
@@ -59,6 +62,7 @@ class Envelope:
     many: bool = False
     array: bool = False
     wrappable: bool = False
+    key_names: str | None = None
 
     @property
     def metadata_types(self) -> dict[str, str]:
@@ -71,10 +75,20 @@ class ChangeSettings:
     """How change messages are read. `lenient` is `ignore-parse-errors`, `iso` the ISO-8601 timestamps.
 
     `wrapped` messages are `{"schema": ..., "payload": {...}}`. `filters` are pairs of a member and the pattern that its
-    text must match from end to end; other messages are skipped.
+    text must match from end to end; other messages are skipped. `upsert` leaves the rows before updates out; then
+    with `bare_deletes` a deletion without any row gives one of nulls.
     """
 
     lenient: bool = False
     iso: bool = False
     wrapped: bool = False
     filters: tuple[tuple[str, JavaPattern], ...] = ()
+    upsert: bool = False
+    bare_deletes: bool = False
+
+
+class Reads(Protocol):
+    """Reads batches of change messages."""
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowOf
 from kvformat.codecs._changes.metadata import TEXT, Metadata
+from kvformat.codecs._changes.upsert import upserts
 from kvformat.codecs._java_regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
@@ -70,6 +71,7 @@ class Plan:
     error = BadValue
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
+        envelope = upserts(envelope) if settings.upsert else envelope
         self._envelope, self._metadata = envelope, metadata
         self._settings = settings
         self.array, self.many, self.wrapped = envelope.array, envelope.many, settings.wrapped
@@ -78,6 +80,7 @@ class Plan:
         first = [envelope.before, envelope.after, envelope.operation]
         self.members = list(dict.fromkeys([*first, *inside, *filtered]))
         self.outer_members = list(dict.fromkeys(["payload", *(c.member for c in metadata if c.outside)]))
+        self.upsert, self.bare_deletes = settings.upsert, settings.upsert and settings.bare_deletes
         self.filters = [(self.members.index(member), pattern, member) for member, pattern in settings.filters]
         self.programs = {text: self._program(rows) for text, rows in envelope.rows.items()}
         everything = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
@@ -100,7 +103,8 @@ class Plan:
             (KINDS.index(row.kind), numbers[row.member], -1 if row.over is None else numbers[row.over]) for row in rows
         ]
         used = {number for _, *members in found for number in members}
-        return Program(found, [number for number in (BEFORE, AFTER) if number not in used])
+        looked_at = (AFTER,) if self._settings.upsert else (BEFORE, AFTER)
+        return Program(found, [number for number in looked_at if number not in used])
 
     # --- metadata --------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro_arrow import read_values
 from kvformat.codecs._avro_types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY, UpsertFormat
 from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent.format import RegistryFormat, Table
@@ -60,7 +61,12 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
     """The `debezium-avro-confluent` format."""
 
     identifier: ClassVar[str] = "debezium-avro-confluent"
-    option_specs: ClassVar[tuple[Option, ...]] = (*RegistryFormat.option_specs, *AVRO_TYPE_OPTIONS, MODE_OPTION)
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *RegistryFormat.option_specs,
+        *AVRO_TYPE_OPTIONS,
+        MODE_OPTION,
+        *UNCHANGED_OPTIONS,
+    )
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
@@ -86,9 +92,12 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
+        row = row_type(schema)
         if self.options["types"] == DEBEZIUM:
-            return self._decode_typed(messages, row_type(schema), there, filled)
-        return self._decoded(messages, self.table(schema), there, filled)
+            batch = self._decode_typed(messages, row, there, filled)
+        else:
+            batch = self._decoded(messages, self.table(schema), there, filled)
+        return batch if self.unchanged is None else self.unchanged.applied(batch, [field.name for field in row.fields])
 
     def _decoded(self, messages: pa.BinaryArray, table: Table, there: _Mask, filled: _Mask) -> DecodedBatch:
         values, errors = self.decode_datums(messages, table.schema, filled)

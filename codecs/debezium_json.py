@@ -17,6 +17,7 @@ from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, R
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, Plain, map_of
 from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import OR_UPSERT
 from kvformat.codecs._debezium.options import DEBEZIUM, TYPE_OPTIONS, check_types, modes_of
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
@@ -43,6 +44,7 @@ class DebeziumJsonFormat(ChangeFormat):
             doc="Whether messages come in `schema` and `payload` (the connector's `schemas.enable`). For reading only.",
         ),
         *CHANGE_OPTIONS,
+        *UNCHANGED_OPTIONS,
         *TYPE_OPTIONS,
     )
     envelope: ClassVar[Envelope] = Envelope(

@@ -14,8 +14,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import ChangeFormat
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
+from kvformat.registry.options import Option
 
 _WRITES = (Frame('{"data":', ',"type":"insert"}'), Frame('{"data":', ',"type":"delete"}'))
 
@@ -24,6 +26,7 @@ class MaxwellJsonFormat(ChangeFormat):
     """The `maxwell-json` format."""
 
     identifier: ClassVar[str] = "maxwell-json"
+    option_specs: ClassVar[tuple[Option, ...]] = (*CHANGE_OPTIONS, UNCHANGED_OPTION)
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
         rows={

@@ -127,7 +127,7 @@ class _Stage:
             wire.add(ERROR, self._error_type(records))
         work = _Work(
             self.codec,
-            tuple(str(column.of_value) for column in self.of_value),
+            tuple(str(c.of_value) for c in self.of_value if c.of_value not in self.codec.value_format.own_columns),
             self.policy,
             len(self.of_kafka),
             tuple(self.extras),

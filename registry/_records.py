@@ -141,8 +141,9 @@ class RecordCodec:
         """`decode` in the form of a format's `decode_batch`; metadata is by the column names of the result."""
         rows = self.decode(keys, values, tuple(metadata.values()))
         fields = [*arrow_type(nullable(self.physical))]
+        beside = (*metadata, *self.value_format.own_columns)
         fields += [
-            pa.field(name, column.type) for name, column in zip(metadata, rows.columns[len(fields) :], strict=True)
+            pa.field(name, column.type) for name, column in zip(beside, rows.columns[len(fields) :], strict=True)
         ]
         struct = _struct(rows.columns, fields, int(rows.counts.sum()))
         offsets = pa.array(np.concatenate(([0], np.cumsum(rows.counts))), pa.int32())

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 Engine = Literal["auto", "arrow", "native"]
 Errors = Literal["raise", "capture"]
 Part = Literal["key", "value"]
+UNCHANGED = "unchanged_columns"
+"""The column that names the columns of a row whose value the message does not have: it is the one they had before."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class Format(abc.ABC):
     changelog_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
     #: metadata key -> text of its Flink type, in the order in which Flink lists them
     metadata_types: ClassVar[Mapping[str, str]] = {}
+    #: columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type
+    own_columns: Mapping[str, str] = {}
     #: whether `encode` needs the declared types, because the bytes depend on more than the values
     encode_needs_schema: ClassVar[bool] = False
 
@@ -390,12 +394,13 @@ class Format(abc.ABC):
         return type(self), (dict(self._given),)
 
     def result_type(self, schema: pa.Schema, metadata: Sequence[str] = ()) -> FlinkType:
-        """The ROW that decoding gives: the schema's columns and the metadata asked for."""
+        """The ROW that decoding gives: the schema's columns, the metadata asked for, and the format's own columns."""
         from kvformat.registry.types import FlinkField
 
         columns = row_type(schema).fields
+        beside = {**{key: self.metadata_types[key] for key in metadata}, **self.own_columns}
         return FlinkType(
-            "ROW", fields=(*columns, *(FlinkField(key, parse_type(self.metadata_types[key])) for key in metadata))
+            "ROW", fields=(*columns, *(FlinkField(name, parse_type(text)) for name, text in beside.items()))
         )
 
 

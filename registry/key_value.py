@@ -27,7 +27,7 @@ from kvformat.registry.create_table import Column, TableDefinition, Watermark, s
 from kvformat.registry.discovery import format_class
 from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError
 from kvformat.registry.format import Errors, Format, Part
-from kvformat.registry.metadata import MetadataColumn, readable, writable
+from kvformat.registry.metadata import MetadataColumn, own_columns, readable, writable
 from kvformat.registry.options import Direction, OptionValues, owner
 from kvformat.registry.projection import key_places, projected, value_places
 from kvformat.registry.statements import Statement, find_table, statements
@@ -229,8 +229,9 @@ class KeyValueFormat:
         `offset`, `timestamp`, `timestampType`, `headers`). The result has the table's columns in their order, then
         the columns of `metadata` (a list of keys, or a mapping of column name to key), then `row_kind` where the
         mode has more than inserts, then with `row_index=True` the column of that name: the row's place in its record
-        (INT, from 0), by which `latest_by_key` and `normalize_changes` keep rows of one offset in order. Every column
-        is nullable.
+        (INT, from 0), by which `latest_by_key` and `normalize_changes` keep rows of one offset in order. A format that
+        is told to keep what updates leave as it was adds `unchanged_columns`, for the same two. Every column is
+        nullable.
 
         A null key keeps its row, with null key columns; in an upsert table it is an error. A key of several rows
         gives each of them. A null value deletes the key in an upsert table; else it is what the value's format makes
@@ -243,7 +244,10 @@ class KeyValueFormat:
         if errors not in ("raise", "capture"):
             raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
         plan = self._plan("decode")
-        extra = readable(self._table.name, asked(metadata), plan.codec.value_format)
+        extra = (
+            *readable(self._table.name, asked(metadata), plan.codec.value_format),
+            *own_columns(plan.codec.value_format),
+        )
         return _key_value_decode.decode(plan, extra, df, errors, row_index)
 
     def encode(

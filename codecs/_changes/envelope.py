@@ -76,7 +76,8 @@ class ChangeSettings:
 
     `wrapped` messages are `{"schema": ..., "payload": {...}}`. `filters` are pairs of a member and the pattern that its
     text must match from end to end; other messages are skipped. `upsert` leaves the rows before updates out; then
-    with `bare_deletes` a deletion without any row gives one of nulls.
+    with `bare_deletes` a deletion without any row gives one of nulls. With `presences` a column behind those of the
+    row says which of them the row after the change has.
     """
 
     lenient: bool = False
@@ -85,6 +86,7 @@ class ChangeSettings:
     filters: tuple[tuple[str, JavaPattern], ...] = ()
     upsert: bool = False
     bare_deletes: bool = False
+    presences: bool = False
 
 
 class Reads(Protocol):

@@ -42,7 +42,13 @@ class ChangeFormat(UpsertFormat):
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        return _reader(row_type(schema), self, metadata).read(messages)
+        row = row_type(schema)
+        batch = _reader(row, self, metadata).read(messages)
+        return batch if self.unchanged is None else self.unchanged.applied(batch, [field.name for field in row.fields])
+
+    @property
+    def presences(self) -> bool:
+        return not self.envelope.many
 
     def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
         """What reads batches of messages; it is kept."""
@@ -77,6 +83,7 @@ def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> 
         filters=format.filters(),
         upsert=format.upsert,
         bare_deletes=format.row_key is not None and format.row_key.in_record,
+        presences=format.unchanged is not None and format.unchanged.presences,
     )
     names = format.envelope.key_names
     if not format.upsert or names is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowOf
-from kvformat.codecs._changes.metadata import TEXT, Metadata
+from kvformat.codecs._changes.metadata import TEXT, Metadata, Presences
 from kvformat.codecs._changes.upsert import upserts
 from kvformat.codecs._java_regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
@@ -36,8 +36,11 @@ class ChangeReader:
     """
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
-        self._plan = Plan(row, envelope, settings, [envelope.metadata[key] for key in metadata])
-        columns = tuple(FlinkField(key, envelope.metadata[key].type) for key in metadata)
+        described: list[tuple[str, Metadata]] = [(key, envelope.metadata[key]) for key in metadata]
+        if settings.presences:
+            described.insert(0, ("presences", Presences(envelope.after, row=row)))
+        self._plan = Plan(row, envelope, settings, [column for _, column in described])
+        columns = tuple(FlinkField(key, column.type) for key, column in described)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
         self._batch = self._plan.batch()
         self._lock = threading.Lock()

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE, Envelope, Reads
+from kvformat.codecs._changes.unchanged import KEEP, OWN_COLUMNS, UNCHANGED_OPTION, Unchanged
 from kvformat.codecs._columnar import Ints, Mask
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.errors import OptionError
@@ -62,6 +63,14 @@ class UpsertFormat(Format):
         super().__init__(options)
         if self.options["changelog.mode"] == UPSERT:
             self.changelog_mode = ChangelogMode.UPSERT
+        self.unchanged = Unchanged.of(self.options, presences=self.presences)
+        if self.unchanged is not None and self.unchanged.policy == KEEP:
+            self.own_columns = OWN_COLUMNS
+
+    @property
+    def presences(self) -> bool:
+        """Whether it is known which columns the row after an update has."""
+        return False
 
     @property
     def upsert(self) -> bool:
@@ -70,12 +79,15 @@ class UpsertFormat(Format):
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
-        if self.upsert and direction == "encode":
-            raise OptionError(
-                f"format '{self.identifier}' writes all kinds of rows: 'changelog.mode' = 'upsert' is for reading only",
-                format=self.identifier,
-                option="changelog.mode",
-            )
+        for option in (MODE_OPTION, UNCHANGED_OPTION):
+            value = self.options.get(option.name, option.default)
+            if direction == "encode" and value != option.default:
+                raise OptionError(
+                    f"format '{self.identifier}' writes whole rows of all kinds: '{option.name}' = '{value}' is for "
+                    "reading only",
+                    format=self.identifier,
+                    option=option.name,
+                )
 
     def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
         if not self.upsert:

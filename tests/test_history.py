@@ -27,8 +27,8 @@ _TRANSACTIONS = int(os.environ.get("KVFORMAT_TRANSACTIONS", "450"))
 _LEAST = 200
 """So many rows are compared at least, for each way of a table."""
 _FOLDED = [pytest.param(c, t, id=f"{c.name}-{t.name}") for c in CONNECTORS for t in TABLES]
-_STREAMED = _FOLDED[::3] + _FOLDED[1::4]
-"""Streams take longer: each connector with a table, some with both."""
+_STREAMED = _FOLDED[::4] + _FOLDED[3::4]
+"""Streams take longer: each connector with one table."""
 
 
 @pytest.fixture(scope="module")
@@ -157,10 +157,5 @@ def test_the_database_does_what_it_should(database: Database) -> None:
             assert sum(old[name] == new[name] is not None for old, new in updates) > 50
         gone = {table.key_of(e.before) for e in events if e.before is not None and e.kind == "d"}
         assert len(gone & {table.key_of(e.after) for e in events if e.after is not None and e.kind == "i"}) > 10
-        assert any(
-            isinstance(value, Decimal | bytes)
-            for row in database.states[table.name][0].values()
-            for value in row.values()
-        )
         text = b"".join(r.value or b"" for c in CONNECTORS for r in c.records(table, events, _SEED))
         assert text.count(b"__debezium_unavailable_value") > 50

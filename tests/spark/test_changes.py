@@ -248,6 +248,32 @@ def test_what_cannot_be_folded(spark: Any) -> None:
             latest_by_key(changes.withColumn("row_kind", F.expr(kind)), "id").collect()
 
 
+def test_unchanged_columns_take_the_last_value_of_their_key(spark: Any) -> None:
+    schema = "n INT, id INT, a STRING, `b.c` INT, unchanged_columns ARRAY<STRING>, row_kind STRING"
+    rows: list[tuple[Any, ...]] = [
+        (1, 1, "x", 1, None, "+I"),
+        (2, 1, None, 2, ["a"], "+U"),
+        (3, 1, None, None, ["a", "b.c"], "+U"),
+        (1, 2, "x", 1, None, "+I"),
+        (2, 2, None, None, None, "+U"),  # NULL is a value, too
+        (3, 2, None, 3, ["a"], "+U"),
+        (1, 3, None, 1, ["a"], "+U"),  # of this only a table can know the value
+        (1, 4, "x", 1, None, "+I"),
+        (2, 4, None, None, None, "-D"),
+        (3, 4, None, 2, ["a"], "+U"),
+        (1, 5, "x", 1, None, "+I"),
+        (2, 5, None, None, ["a"], "-D"),
+    ]
+    changes = spark.createDataFrame(random.Random(1).sample(rows, len(rows)), schema).repartition(3)
+    table = latest_by_key(changes, "id", "n")
+    assert table.columns == ["n", "id", "a", "b.c", "unchanged_columns"]
+    wanted = [[3, 1, "x", 2, None], [3, 2, None, 3, None], [1, 3, None, 1, ["a"]], [3, 4, None, 2, ["a"]]]
+    assert [list(row.values()) for row in _rows(table, "id")] == wanted
+    marked = _rows(latest_by_key(changes, "id", "n", deletes=True), "id")
+    kinds = [(row["id"], row["row_kind"], row["unchanged_columns"]) for row in marked]
+    assert kinds == [(1, "+U", None), (2, "+U", None), (3, "+U", ["a"]), (4, "+U", ["a"]), (5, "-D", None)]
+
+
 # --- normalize_changes -----------------------------------------------------------------------------------
 
 
@@ -451,6 +477,7 @@ def test_the_recipes_of_the_docs(spark: Any, rocksdb: None, tmp_path: Path) -> N
     assert _texts(scope["changes"], "offset", "row_index") == _shown(page, "partition")
     assert _texts(scope["goods"].select("id", "name")) == [["1", "red pen"]]
     assert [row["row_kind"] for row in _rows(scope["complete"].where("id = 1"))] == ["+I", "-U", "+U"]
+    assert _texts(scope["pens_now"].select("id", "name")) == [["1", "red pen"]]
     assert _texts(scope["orders"], "id") == _shown(page, "id | amount")
 
     a, b, c = ({"id": n, "name": name} for n, name in ((1, "a"), (2, "b"), (None, "c")))

@@ -274,6 +274,29 @@ def test_unchanged_columns_take_the_last_value_of_their_key(spark: Any) -> None:
     assert kinds == [(1, "+U", None), (2, "+U", None), (3, "+U", ["a"]), (4, "+U", ["a"]), (5, "-D", None)]
 
 
+def test_a_merge_gets_the_names_of_unchanged_columns(spark: Any, tmp_path: Path) -> None:
+    options = {"changelog.mode": "upsert", "unchanged.columns": "keep"}
+    kv = KeyValueFormat(
+        "id INT, v STRING",
+        {"format": "debezium-json"} | {f"debezium-json.{name}": value for name, value in options.items()},
+        primary_key=["id"],
+    )
+    source, got = str(tmp_path / "in"), []
+    untouched = {"id": 1, "v": "__debezium_unavailable_value"}
+    _put(spark, source, 0, [_goods("u", None, untouched), _goods("d", {"id": 2, "v": None}, None), None])
+    stream = spark.readStream.schema("partition INT, offset BIGINT, value BINARY").parquet(source)
+
+    def merge(changes: Any, _: int) -> None:
+        got.extend(_rows(changes, "id"))
+
+    query = kv.maintain(stream, merge, checkpoint_location=str(tmp_path / "checkpoint"), trigger={"availableNow": True})
+    query.awaitTermination()
+    assert got == [
+        {"id": 1, "v": None, "unchanged_columns": ["v"], "row_kind": "+U"},
+        {"id": 2, "v": None, "unchanged_columns": None, "row_kind": "-D"},
+    ]
+
+
 # --- normalize_changes -----------------------------------------------------------------------------------
 
 

@@ -73,10 +73,12 @@ class CanalJsonFormat(ChangeFormat):
         },
         many=True,
         others=_OTHERS,
+        key_names="pk-names",
     )
     metadata_types = envelope.metadata_types
 
     def validate(self, direction: Direction) -> None:
+        super().validate(direction)
         if direction == "decode":
             self.filters()
 

@@ -26,6 +26,8 @@ from kvformat.codecs._avro_arrow import read_values
 from kvformat.codecs._avro_types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
 from kvformat.codecs._changes.others import ERROR, OTHER_MESSAGES, unmarked
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY, UpsertFormat
 from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent.format import RegistryFormat, Table
 from kvformat.codecs._debezium.connect import Connect, image_of_avro
@@ -35,7 +37,6 @@ from kvformat.codecs._debezium.read import RowPlan, joined
 from kvformat.codecs._debezium.types import Modes
 from kvformat.codecs.debezium_json import NO_BEFORE, OTHERS, UNMARKED
 from kvformat.registry._cache import cached_by_identity
-from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import OptionError, SchemaError
 from kvformat.registry.format import DecodedBatch, EncodedBatch
@@ -51,19 +52,22 @@ _ROWS = {
     "d": (("before", DELETE),),
 }
 """The rows of each operation: the image that a row is in, and its kind."""
+_UPSERT_ROWS = {**_ROWS, "u": (("after", UPDATE_AFTER),)}
+"""The same with 'changelog.mode' = 'upsert'."""
 _IMAGES = ("before", "after")
 _NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
 
 
-class DebeziumAvroConfluentFormat(RegistryFormat):
+class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
     """The `debezium-avro-confluent` format."""
 
     identifier: ClassVar[str] = "debezium-avro-confluent"
-    changelog_mode = ChangelogMode.ALL
     option_specs: ClassVar[tuple[Option, ...]] = (
         *RegistryFormat.option_specs,
         *AVRO_TYPE_OPTIONS,
         OTHER_MESSAGES,
+        MODE_OPTION,
+        *UNCHANGED_OPTIONS,
     )
 
     def validate(self, direction: Direction) -> None:
@@ -92,9 +96,12 @@ class DebeziumAvroConfluentFormat(RegistryFormat):
             filled = filled & ~self._skipped(messages, filled)
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
+        row = row_type(schema)
         if self.options["types"] == DEBEZIUM:
-            return self._decode_typed(messages, row_type(schema), there, filled)
-        return self._decoded(messages, self.table(schema), there, filled)
+            batch = self._decode_typed(messages, row, there, filled)
+        else:
+            batch = self._decoded(messages, self.table(schema), there, filled)
+        return batch if self.unchanged is None else self.unchanged.applied(batch, [field.name for field in row.fields])
 
     def _skipped(self, messages: pa.BinaryArray, filled: _Mask) -> _Mask:
         """The messages that are passed over by their schemas, which have no operation."""
@@ -109,7 +116,11 @@ class DebeziumAvroConfluentFormat(RegistryFormat):
     def _decoded(self, messages: pa.BinaryArray, table: Table, there: _Mask, filled: _Mask) -> DecodedBatch:
         values, errors = self.decode_datums(messages, table.schema, filled)
         envelopes, errors = read_values(values, errors, table.row, micros_as_millis=False)
-        return _Changes(envelopes, errors, there, filled, self.options[OTHER_MESSAGES.name]).decoded()
+        bare = self.upsert and self.row_key is not None and self.row_key.in_record
+        others = self.options[OTHER_MESSAGES.name]
+        return _Changes(
+            envelopes, errors, there, filled, others=others, upsert=self.upsert, bare_deletes=bare
+        ).decoded()
 
     def _decode_typed(self, messages: pa.BinaryArray, row: FlinkType, there: _Mask, filled: _Mask) -> DecodedBatch:
         """By Debezium's types: together the messages whose schemas say the same of the columns."""
@@ -148,8 +159,18 @@ class _Changes:
     """One batch of envelopes on its way to rows."""
 
     def __init__(
-        self, envelopes: pa.StructArray, errors: pa.Array | None, there: _Mask, filled: _Mask, others: str
+        self,
+        envelopes: pa.StructArray,
+        errors: pa.Array | None,
+        there: _Mask,
+        filled: _Mask,
+        *,
+        others: str,
+        upsert: bool,
+        bare_deletes: bool,
     ) -> None:
+        self._rows, self._remedy = (_UPSERT_ROWS, NO_KEY) if upsert else (_ROWS, NO_BEFORE)
+        self._bare_deletes = bare_deletes
         self._there, self._filled, self._errors = there, filled, errors
         before, after, op = envelopes.flatten()
         self._images = dict(zip(_IMAGES, (before, after), strict=True))
@@ -164,7 +185,7 @@ class _Changes:
         counts = np.zeros(len(good), np.int64)
         first = np.zeros(len(good), np.int64)  # of the row that a message begins with, among the images of all
         kinds = np.zeros(len(good), np.int64)
-        for which, rows in enumerate(_ROWS.values()):
+        for which, rows in enumerate(self._rows.values()):
             of = good & (self._which == which)
             counts[of], kinds[of] = len(rows), rows[0][1]
             first[of] = np.flatnonzero(of) + _IMAGES.index(rows[0][0]) * len(good)
@@ -175,7 +196,8 @@ class _Changes:
         second = offsets[1:][counts == 2] - 1
         at[second] += len(good)
         kind[second] = UPDATE_AFTER
-        rows_of_all = pa.concat_arrays(list(self._images.values())).take(pa.array(at))
+        images = pa.concat_arrays(list(self._images.values())).take(pa.array(at))
+        rows_of_all = pa.Array.from_buffers(images.type, len(images), [None], children=images.flatten())
         values = pa.field("item", rows_of_all.type)
         buffers = [validity(self._there if errors is None else self._there & np.asarray(errors.is_null()))]
         buffers.append(pa.py_buffer(offsets))
@@ -186,8 +208,9 @@ class _Changes:
         """The errors of reading, and those of envelopes that say no change."""
         read = self._filled if self._errors is None else self._filled & np.asarray(self._errors.is_null())
         complete = np.zeros(len(read), np.bool_)
-        for which, rows in enumerate(_ROWS.values()):
-            complete |= (self._which == which) & np.logical_and.reduce([self._has[image] for image, _ in rows])
+        for which, (op, rows) in enumerate(self._rows.items()):
+            has = np.logical_and.reduce([self._has[image] for image, _ in rows])
+            complete |= (self._which == which) & (has | (op == "d" and self._bare_deletes))
         if self._others != ERROR:
             skipped = [op for op, other in OTHERS.items() if other.is_skipped(self._others)]
             complete |= np.asarray(pc.is_in(self._op, pa.array(skipped)))
@@ -216,8 +239,8 @@ class _Changes:
                 f"'op': unknown value {op!r:.40}; known are {known}, in this spelling"
                 f"{OTHERS[op].remedy() if op in OTHERS else ''}"
             )
-        image = next(image for image, _ in _ROWS[op] if not self._has[image][row])
-        remedy = NO_BEFORE if image == "before" else ""
+        image = next(image for image, _ in self._rows[op] if not self._has[image][row])
+        remedy = self._remedy if image == "before" else ""
         return ErrorCode.MISSING_FIELD.marked(f"'{image}': is missing or null, but {_NEEDED_BY[op]} needs it{remedy}")
 
 

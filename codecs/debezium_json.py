@@ -13,13 +13,16 @@ Rules: Flink's "Debezium Format" page, its `DebeziumJsonDeserializationSchema` a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat, Reads
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads, RowOf
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, Plain, map_of
 from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs._changes.upsert import OR_UPSERT
 from kvformat.codecs._debezium.options import DEBEZIUM, TYPE_OPTIONS, check_types, modes_of
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
 from kvformat.registry.changelog import ChangelogMode
@@ -29,7 +32,7 @@ from kvformat.registry.types import FlinkType
 
 NO_BEFORE = (
     ". A table of Postgres must be told to send it: ALTER TABLE ... REPLICA IDENTITY FULL; "
-    "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)"
+    "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)" + OR_UPSERT
 )
 """What to do about a message without the row before a change."""
 OTHERS = {"t": Other("a TRUNCATE", empties=True), "m": Other("a logical decoding message, or a watermark of TiCDC")}
@@ -89,6 +92,7 @@ class DebeziumJsonFormat(ChangeFormat):
             doc="Whether messages come in `schema` and `payload` (the connector's `schemas.enable`). For reading only.",
         ),
         *CHANGE_OPTIONS,
+        *UNCHANGED_OPTIONS,
         *TYPE_OPTIONS,
         FLATTENED,
     )
@@ -130,8 +134,14 @@ class DebeziumJsonFormat(ChangeFormat):
         if self.options[FLATTENED.name]:
             self.changelog_mode = ChangelogMode.UPSERT
 
+    @property
+    def presences(self) -> bool:
+        return not self.options[FLATTENED.name] and super().presences
+
     def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
-        envelope = _FLAT if self.options[FLATTENED.name] else self.envelope
+        envelope = self.envelope
+        if self.options[FLATTENED.name]:  # its rows are those after a change already
+            envelope, settings = _FLAT, replace(settings, upsert=False, bare_deletes=False)
         typed = self.options["types"] == DEBEZIUM
         found: Reads
         if typed:
@@ -141,6 +151,7 @@ class DebeziumJsonFormat(ChangeFormat):
         return HintingReader(found, envelope, settings, typed=typed)
 
     def validate(self, direction: Direction) -> None:
+        super().validate(direction)
         check_types(self.identifier, self.options, direction)
         if direction == "encode" and self.options["schema-include"]:
             raise OptionError(

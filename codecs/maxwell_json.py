@@ -16,9 +16,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import ChangeFormat
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain
 from kvformat.codecs._changes.others import Other
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
+from kvformat.registry.options import Option
 
 _OTHERS = {
     **dict.fromkeys(("bootstrap-start", "bootstrap-complete"), Other("the begin or end of a bootstrap")),
@@ -34,6 +36,7 @@ class MaxwellJsonFormat(ChangeFormat):
     """The `maxwell-json` format."""
 
     identifier: ClassVar[str] = "maxwell-json"
+    option_specs: ClassVar[tuple[Option, ...]] = (*CHANGE_OPTIONS, UNCHANGED_OPTION)
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
         rows={
@@ -53,5 +56,6 @@ class MaxwellJsonFormat(ChangeFormat):
         },
         others=_OTHERS,
         more_rows={"bootstrap-insert": (RowOf("+I", "data"),)},
+        key_names="primary-key-columns",
     )
     metadata_types = envelope.metadata_types

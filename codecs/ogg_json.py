@@ -15,15 +15,19 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import ChangeFormat
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, OggTime, Plain
 from kvformat.codecs._changes.others import Other
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
+from kvformat.codecs._changes.upsert import OR_UPSERT
+from kvformat.registry.options import Option
 
 
 class OggJsonFormat(ChangeFormat):
     """The `ogg-json` format."""
 
     identifier: ClassVar[str] = "ogg-json"
+    option_specs: ClassVar[tuple[Option, ...]] = (*CHANGE_OPTIONS, UNCHANGED_OPTION)
     envelope: ClassVar[Envelope] = Envelope(
         operation="op_type",
         rows={
@@ -46,7 +50,7 @@ class OggJsonFormat(ChangeFormat):
         },
         remedy=(
             ". The log of the source must hold whole rows: for a table of Postgres ALTER TABLE ... REPLICA IDENTITY "
-            "FULL, for one of Oracle supplemental logging of all columns"
+            "FULL, for one of Oracle supplemental logging of all columns" + OR_UPSERT
         ),
         array=True,
         others={"T": Other("a TRUNCATE", empties=True)},

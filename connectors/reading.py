@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.changes import ERROR, ROW_INDEX, ROW_KIND, latest_by_key, normalize_changes
 from kvformat.registry.errors import ConfigurationError
-from kvformat.registry.format import Errors
+from kvformat.registry.format import UNCHANGED, Errors
 from kvformat.registry.key_value import KeyValueFormat, MetadataKeys, asked
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def normalized(kv: KeyValueFormat, records: DataFrame, metadata: MetadataKeys | 
     if kv.changelog_mode is ChangelogMode.INSERT_ONLY:
         raise ConfigurationError(f"table '{kv.name}' has inserts alone, which are complete: leave normalize out")
     changes, order = _ordered(kv, records, metadata)
-    columns = [name for name in changes.columns if name not in (*order, ROW_KIND, ROW_INDEX)]
+    columns = [name for name in changes.columns if name not in (*order, ROW_KIND, ROW_INDEX, UNCHANGED)]
     return normalize_changes(changes, kv, order, columns=columns)
 
 

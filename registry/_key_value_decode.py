@@ -120,14 +120,14 @@ class _Stage:
         for name, (t, _) in zip(names, fields, strict=True):
             wire.add(name, spark_type(t, wire=True))
         if self.codec.has_kinds:
-            wire.add(ROW_KIND, T.StringType(), metadata={KINDS_KEY: "+U,-D"} if self.codec.upsert else None)
+            wire.add(ROW_KIND, T.StringType(), metadata=self._known_kinds())
         if self.row_index:
             wire.add(ROW_INDEX, T.IntegerType())
         if self.capture:
             wire.add(ERROR, self._error_type(records))
         work = _Work(
             self.codec,
-            tuple(str(column.of_value) for column in self.of_value),
+            tuple(str(c.of_value) for c in self.of_value if c.of_value not in self.codec.value_format.own_columns),
             self.policy,
             len(self.of_kafka),
             tuple(self.extras),
@@ -140,6 +140,12 @@ class _Stage:
         )
         decoded = records.mapInArrow(work.mapped(), wire)
         return decoded.select(self._output(dict(zip([name for _, name in fields], names, strict=True))))
+
+    def _known_kinds(self) -> dict[str, str] | None:
+        """What is known of the kinds beforehand, if it is less than all."""
+        if self.codec.upsert:
+            return {KINDS_KEY: "+U,-D"}
+        return {KINDS_KEY: "+I,+U,-D"} if self.codec.by_key else None
 
     def _wire_names(self, names: list[str]) -> list[str]:
         """The names that the stage's columns have: their own, so that Spark need not copy rows to rename them.

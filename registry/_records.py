@@ -90,6 +90,13 @@ class RecordCodec:
     key_places: tuple[int, ...]
     value_places: tuple[int, ...]
     upsert: bool
+    #: the columns of the rows' key, of an upsert table or of one whose changes are by key
+    row_key: tuple[int, ...] = ()
+
+    @property
+    def by_key(self) -> bool:
+        """Whether rows are changed by their key: also by a value's format that leaves out the rows before updates."""
+        return self.upsert or self.value_format.changelog_mode is ChangelogMode.UPSERT
 
     @property
     def has_kinds(self) -> bool:
@@ -124,7 +131,7 @@ class RecordCodec:
             key = _Part.of(self.key_format.decode_batch(keys, self.key_schema), keys)
         joined = _Join(self, key, value, metadata, skips_are_faults)
         rows = joined.rows(fault_rows)
-        if self.upsert and joined.refuse_null_keys(rows):
+        if self.by_key and joined.refuse_null_keys(rows):
             rows = joined.rows(fault_rows)
         return rows
 
@@ -134,8 +141,9 @@ class RecordCodec:
         """`decode` in the form of a format's `decode_batch`; metadata is by the column names of the result."""
         rows = self.decode(keys, values, tuple(metadata.values()))
         fields = [*arrow_type(nullable(self.physical))]
+        beside = (*metadata, *self.value_format.own_columns)
         fields += [
-            pa.field(name, column.type) for name, column in zip(metadata, rows.columns[len(fields) :], strict=True)
+            pa.field(name, column.type) for name, column in zip(beside, rows.columns[len(fields) :], strict=True)
         ]
         struct = _struct(rows.columns, fields, int(rows.counts.sum()))
         offsets = pa.array(np.concatenate(([0], np.cumsum(rows.counts))), pa.int32())
@@ -355,12 +363,16 @@ class _Join:
         dead, bad = self.tombstone[of], bad[of]
         per_key = key_counts[of]
         value_places = _places(self.value, of, inner // per_key, dead | bad)
+        kinds = self._kinds(value_places, dead, bad)
+        deleted = dead
+        if self.codec.by_key and not self.codec.upsert:
+            deleted = np.asarray(pc.fill_null(pc.equal(kinds, "-D"), False))
         key_columns: list[pa.Array] = []
-        if self.key is not None and (len(self.codec.value_places) < len(self.codec.physical.fields) or dead.any()):
+        if self.key is not None and (len(self.codec.value_places) < len(self.codec.physical.fields) or deleted.any()):
             key_places = _places(self.key, of, inner % per_key, self.no_key[of] | bad)
             key_columns = self.key.columns(key_places)
-        columns = self._columns(key_columns, self.value.columns(value_places), dead)
-        return Rows(columns, self._kinds(value_places, dead, bad), counts, records, reasons, parts, codes)
+        columns = self._columns(key_columns, self.value.columns(value_places), deleted)
+        return Rows(columns, kinds, counts, records, reasons, parts, codes)
 
     def _are_all(self) -> bool:
         """Whether the rows of the value are those of the table, in their order: the usual case without a key."""
@@ -374,16 +386,18 @@ class _Join:
         columns = self._columns([], self.value.columns(None), self.tombstone)
         return Rows(columns, self._kinds(None, self.tombstone, self.tombstone), counts, records, None, None, None)
 
-    def _columns(self, keys: list[pa.Array], values: list[pa.Array], dead: _Bools) -> list[pa.Array]:
-        """The table's columns: the value's copy wins over the key's, except where there is no value."""
+    def _columns(self, keys: list[pa.Array], values: list[pa.Array], deleted: _Bools) -> list[pa.Array]:
+        """The table's columns: the value's copy wins over the key's, but for a deletion, which may not have it."""
         of_key = {place: i for i, place in enumerate(self.codec.key_places)}
         of_value = {place: i for i, place in enumerate(self.codec.value_places)}
         columns = []
         for place in range(len(self.codec.physical.fields)):
             if place not in of_value:
                 columns.append(keys[of_key[place]])
-            elif place in of_key and dead.any():
-                columns.append(pc.if_else(pa.array(dead), keys[of_key[place]], values[of_value[place]]))
+            elif place in of_key and keys and deleted.any():
+                value = values[of_value[place]]
+                of_key_alone = deleted if self.codec.upsert else deleted & np.asarray(value.is_null())
+                columns.append(pc.if_else(pa.array(of_key_alone), keys[of_key[place]], value))
             else:
                 columns.append(values[of_value[place]])
         return [*columns, *values[len(of_value) :]]
@@ -405,7 +419,7 @@ class _Join:
     def refuse_null_keys(self, rows: Rows) -> bool:
         """Make a fault of each record with a NULL in its PRIMARY KEY; says whether there are any."""
         found = False
-        for place in self.codec.key_places:
+        for place in self.codec.row_key:
             if rows.columns[place].null_count:
                 null = np.asarray(rows.columns[place].is_null())
                 records = np.flatnonzero(null) if rows.records is None else rows.records[null]

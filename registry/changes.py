@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kvformat.registry.changelog import RowKind
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import ConfigurationError, SchemaError, did_you_mean, listed
+from kvformat.registry.format import UNCHANGED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -137,20 +138,30 @@ def latest_by_key(
     The result has the columns of `df` without `row_kind` and `row_index`. With `deletes=True` it has a line for every
     key, with `row_kind` '+U' for a row to be written and '-D' for a key to be removed: what a MERGE needs.
 
+    Where `df` has `unchanged_columns` (ARRAY<STRING>), the columns that a row names there take the last value that they
+    had in `df` since the key was deleted. The column stays: it names what `df` has no value of, which is NULL here and
+    stays as it is in a table that is kept.
+
     Spark SQL functions only, one shuffle, no Python. Raises `ConfigurationError` for streams (call it in
     `foreachBatch`) and for DataFrames that still hold bad records, `SchemaError` for a column that is not there; a row
     of an unknown kind fails the job.
     """
     from pyspark.sql import functions as F
 
+    from kvformat.registry import changes_kept
+
     check_split(df)
     if df.isStreaming:
         raise ConfigurationError("latest_by_key folds a batch: in a stream call it in foreachBatch (docs/changes.md)")
-    values = [quoted(name) for name in df.columns if name not in (ROW_KIND, ROW_INDEX)]
-    row = F.struct(*values, row_kind(df).alias(ROW_KIND))
+    names = [name for name in df.columns if name not in (ROW_KIND, ROW_INDEX)]
+    row = F.struct(*map(quoted, names), row_kind(df).alias(ROW_KIND))
     groups = [key.alias(f"_kvformat_key{n}") for n, key in enumerate(key_columns(df, keys))]
     order = F.struct(*order_columns(df, order_by), row_kind(df).isin(_ADDED).alias("added"))
-    rows = df.groupBy(*groups).agg(F.max_by(row, order).alias(_ROW)).select(f"{_ROW}.*")
+    last = F.max_by(row, order).alias(_ROW)
+    if UNCHANGED in names:
+        rows = changes_kept.latest(df.groupBy(*groups), last, names, row_kind(df), order)
+    else:
+        rows = df.groupBy(*groups).agg(last).select(f"{_ROW}.*")
     added = F.col(ROW_KIND).isin(_ADDED)
     if deletes:
         return rows.withColumn(ROW_KIND, F.when(added, "+U").otherwise("-D"))
@@ -176,8 +187,8 @@ def normalize_changes(
     Within a micro-batch rows are put in `order_by` (ties by `row_index`, then deletes before rows; without `order_by`
     in Kafka's order, the columns `partition` and `offset`); batches follow each other as they arrive. `columns` are
     the table's, which are compared and come out, followed by `row_kind`: by default all of `df` but those in
-    `order_by`, `row_kind` and `row_index`. Keys may be NULL, structs, or fields of structs; a `KeyValueFormat` stands
-    for its `key_columns`.
+    `order_by`, `row_kind`, `row_index`, and `unchanged_columns`: those that a row names there keep the value of the
+    last row. Keys may be NULL, structs, or fields of structs; a `KeyValueFormat` stands for its `key_columns`.
 
     For streams in output mode append (and for batches). It needs `spark.sql.streaming.stateStore.providerClass` set to
     RocksDB's, and protobuf where Python runs (`kvformat[state]`): both are checked here, before a query starts.
@@ -192,7 +203,7 @@ def normalize_changes(
     order = [*order_columns(df, order_by), kind.isin(_ADDED)]
     if columns is None:
         ordering = _names(_KAFKA_ORDER if order_by is None else order_by)
-        columns = [name for name in df.columns if name not in (*ordering, ROW_KIND, ROW_INDEX)]
+        columns = [name for name in df.columns if name not in (*ordering, ROW_KIND, ROW_INDEX, UNCHANGED)]
     _check_columns(df, columns)
     return changes_state.normalized(
         df.select(*map(quoted, columns)).schema,
@@ -200,6 +211,7 @@ def normalize_changes(
         key_columns(df, keys),
         order,
         kind,
+        quoted(UNCHANGED) if UNCHANGED in df.columns else None,
         update_before=update_before,
     )
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
@@ -34,6 +35,7 @@ _AS_TEXT = (
     *(T.FloatType, T.DoubleType, T.DecimalType, T.DateType, T.TimestampNTZType, T.TimeType),
     *(T.DayTimeIntervalType, T.YearMonthIntervalType),
 )
+_JSON = json.JSONDecoder()
 _SORTABLE = (*_AS_THEY_ARE, *_AS_TEXT[:6], T.TimestampType)
 
 
@@ -53,9 +55,19 @@ def check_session(df: DataFrame) -> None:
 
 
 def normalized(
-    table: T.StructType, df: DataFrame, keys: list[Column], order: list[Column], kind: Column, *, update_before: bool
+    table: T.StructType,
+    df: DataFrame,
+    keys: list[Column],
+    order: list[Column],
+    kind: Column,
+    unchanged: Column | None,
+    *,
+    update_before: bool,
 ) -> DataFrame:
-    """The changes of `df` as `normalize_changes` describes them, with the columns of `table`."""
+    """The changes of `df` as `normalize_changes` describes them, with the columns of `table`.
+
+    `unchanged` has the names of the columns that keep the value of the last row.
+    """
     key_types = [field.dataType for field in df.select(*keys).schema]
     order_types = [field.dataType for field in df.select(*order).schema]
     cells = [cell for by in zip(order, order_types, strict=True) for cell in _sort_cells(*by)]
@@ -67,9 +79,10 @@ def normalized(
         _text(row).alias("row"),
         kind.alias("row_kind"),
         F.struct(*(cell.alias(f"o{n}") for n, cell in enumerate(cells))).alias("order"),
+        *([] if unchanged is None else [unchanged.alias("unchanged")]),
     )
     changes = texts.groupBy("bucket").transformWithState(
-        statefulProcessor=_Normalizer(update_before),
+        statefulProcessor=_Normalizer(update_before, None if unchanged is None else table.names),
         outputStructType=_RESULT,
         outputMode="Append",
         timeMode="None",
@@ -85,8 +98,8 @@ class _Normalizer(StatefulProcessor):
     Keys come in buckets, because a call costs more than a row: a bucket is one call, the rows are a map in the state.
     """
 
-    def __init__(self, update_before: bool) -> None:
-        self._update_before = update_before
+    def __init__(self, update_before: bool, kept: list[str] | None) -> None:
+        self._update_before, self._kept = update_before, kept
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._last = handle.getMapState("last", _KEY, _TEXT)
@@ -105,6 +118,8 @@ class _Normalizer(StatefulProcessor):
             if row["row_kind"] == "-U" and following is not None and following["row_kind"] in _ADDED:
                 continue  # the first half of an update; alone it deletes, for then the other half has another key
             text = row["row"] if row["row_kind"] in _ADDED else None
+            if self._kept is not None and text is not None and last is not None and row["unchanged"]:
+                text = _with_old(text, last, row["unchanged"], self._kept)
             changes += self._step(last, text)
             last = text
         if last is None and before is not None:
@@ -126,6 +141,24 @@ class _Normalizer(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+
+def _with_old(text: str, last: str, unchanged: Iterable[str], names: list[str]) -> str:
+    """A row as text with these columns as the last row has them, in the order of all names."""
+    old = _members(last)
+    members = {**_members(text), **{name: old[name] for name in unchanged if name in old}}
+    return f"{{{','.join(members[name] for name in names if name in members)}}}"
+
+
+def _members(text: str) -> dict[str, str]:
+    """The members of a row as text, name and value as they stand there."""
+    found, at = dict[str, str](), 1
+    while text[at] != "}":
+        name, end = _JSON.raw_decode(text, at)
+        _, end = _JSON.raw_decode(text, end + 1)
+        found[name] = text[at:end]
+        at = end + (text[end] == ",")
+    return found
 
 
 # --- order -----------------------------------------------------------------------------------------------

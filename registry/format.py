@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 Engine = Literal["auto", "arrow", "native"]
 Errors = Literal["raise", "capture"]
 Part = Literal["key", "value"]
+UNCHANGED = "unchanged_columns"
+"""The column that names the columns of a row whose value the message does not have: it is the one they had before."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class Format(abc.ABC):
     changelog_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
     #: metadata key -> text of its Flink type, in the order in which Flink lists them
     metadata_types: ClassVar[Mapping[str, str]] = {}
+    #: columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type
+    own_columns: Mapping[str, str] = {}
     #: whether `encode` needs the declared types, because the bytes depend on more than the values
     encode_needs_schema: ClassVar[bool] = False
 
@@ -146,6 +150,13 @@ class Format(abc.ABC):
         """The format that a Spark job carries to its executors: what one process does for all of them is done here.
 
         Called by `encode`, once, with the canonical schema; never when a plan is shown or run.
+        """
+        return self
+
+    def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
+        """The format for the values of a table whose rows have a key, of which the value has these columns.
+
+        `in_record` says that the key of each record has all columns of that key, also where its value has none.
         """
         return self
 
@@ -383,12 +394,13 @@ class Format(abc.ABC):
         return type(self), (dict(self._given),)
 
     def result_type(self, schema: pa.Schema, metadata: Sequence[str] = ()) -> FlinkType:
-        """The ROW that decoding gives: the schema's columns and the metadata asked for."""
+        """The ROW that decoding gives: the schema's columns, the metadata asked for, and the format's own columns."""
         from kvformat.registry.types import FlinkField
 
         columns = row_type(schema).fields
+        beside = {**{key: self.metadata_types[key] for key in metadata}, **self.own_columns}
         return FlinkType(
-            "ROW", fields=(*columns, *(FlinkField(key, parse_type(self.metadata_types[key])) for key in metadata))
+            "ROW", fields=(*columns, *(FlinkField(name, parse_type(text)) for name, text in beside.items()))
         )
 
 

@@ -27,7 +27,7 @@ from kvformat.registry.create_table import Column, TableDefinition, Watermark, s
 from kvformat.registry.discovery import format_class
 from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError
 from kvformat.registry.format import Errors, Format, Part
-from kvformat.registry.metadata import MetadataColumn, readable, writable
+from kvformat.registry.metadata import MetadataColumn, own_columns, readable, writable
 from kvformat.registry.options import Direction, OptionValues, owner
 from kvformat.registry.projection import key_places, projected, value_places
 from kvformat.registry.statements import Statement, find_table, statements
@@ -229,8 +229,9 @@ class KeyValueFormat:
         `offset`, `timestamp`, `timestampType`, `headers`). The result has the table's columns in their order, then
         the columns of `metadata` (a list of keys, or a mapping of column name to key), then `row_kind` where the
         mode has more than inserts, then with `row_index=True` the column of that name: the row's place in its record
-        (INT, from 0), by which `latest_by_key` and `normalize_changes` keep rows of one offset in order. Every column
-        is nullable.
+        (INT, from 0), by which `latest_by_key` and `normalize_changes` keep rows of one offset in order. A format that
+        is told to keep what updates leave as it was adds `unchanged_columns`, for the same two. Every column is
+        nullable.
 
         A null key keeps its row, with null key columns; in an upsert table it is an error. A key of several rows
         gives each of them. A null value deletes the key in an upsert table; else it is what the value's format makes
@@ -243,7 +244,10 @@ class KeyValueFormat:
         if errors not in ("raise", "capture"):
             raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
         plan = self._plan("decode")
-        extra = readable(self._table.name, asked(metadata), plan.codec.value_format)
+        extra = (
+            *readable(self._table.name, asked(metadata), plan.codec.value_format),
+            *own_columns(plan.codec.value_format),
+        )
         return _key_value_decode.decode(plan, extra, df, errors, row_index)
 
     def encode(
@@ -418,6 +422,7 @@ class _Planner:
         self._check_options()
         self._check_connector(reading, key_format, value_format)
         codec = self._codec(key_format, value_format)
+        self._check_row_key(codec)
         if self.table.partition_keys and not reading:
             raise ConfigurationError(f"table '{self.table.name}' is PARTITIONED BY, which Kafka tables can't write")
         topics = self.values["topic"]
@@ -531,6 +536,15 @@ class _Planner:
                 format=value_format.identifier,
             )
 
+    def _check_row_key(self, codec: RecordCodec) -> None:
+        if codec.by_key and not codec.row_key:
+            raise ConfigurationError(
+                f"Table '{self.table.name}' produces a changelog stream that contains UPDATE_AFTER but no "
+                "UPDATE_BEFORE. This requires defining a primary key constraint on the table. Declare one, or "
+                "'key.fields'",
+                format=codec.value_format.identifier,
+            )
+
     def _check_insert_only(self, part: str, format: Format | None) -> None:
         if format is not None and format.changelog_mode is not ChangelogMode.INSERT_ONLY:
             raise OptionError(
@@ -561,15 +575,20 @@ class _Planner:
         value_prefix = self.values["value.fields-prefix"] or ""
         key = key_places(self.physical, fields, key_prefix, has_format=key_format is not None)
         value = value_places(self.physical, key, self.values["value.fields-include"], key_prefix, value_prefix)
+        names = [field.name for field in self.physical.fields]
+        row_key = tuple(names.index(name) for name in self.table.primary_key or ()) or key
+        of_value = projected(self.physical, value, value_prefix)
+        in_value = [name.name for place, name in zip(value, of_value.fields, strict=True) if place in row_key]
         return RecordCodec(
             self.physical,
             key_format,
-            value_format,
+            value_format.for_rows(in_value, in_record=key_format is not None and set(row_key) <= set(key)),
             None if key_format is None else arrow_schema(projected(self.physical, key, key_prefix)),
-            arrow_schema(projected(self.physical, value, value_prefix)),
+            arrow_schema(of_value),
             key,
             value,
             self.upsert,
+            row_key,
         )
 
     def _check_schema(self, part: Part, format: Format | None, schema: pa.Schema | None) -> None:

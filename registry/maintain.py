@@ -25,6 +25,7 @@ from kvformat.registry.changes import ROW_INDEX, ROW_KIND, latest_by_key, quoted
 from kvformat.registry.dead_letters import DeadLetters
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import ConfigurationError, DecodeError
+from kvformat.registry.format import UNCHANGED
 from kvformat.registry.producer import producer_options
 
 if TYPE_CHECKING:
@@ -142,6 +143,8 @@ class ParquetTable:
         """Write the version of this batch, from the last one before: the same again when the batch is."""
         from pyspark.sql import functions as F
 
+        from kvformat.registry import changes_kept
+
         spark = changes.sparkSession
         commits = _commits(spark, self.path)
         later = [batch for batch in commits if batch > batch_id]
@@ -153,13 +156,16 @@ class ParquetTable:
         before = max((batch for batch in commits if batch < batch_id), default=None)
         slot = 0 if before is None else (commits[before] + 1) % _VERSIONS
         rows = changes.where(F.col(ROW_KIND) == "+U").drop(ROW_KIND, ROW_INDEX)
+        table = rows.drop(UNCHANGED)
         if before is not None:
             # Columns that the table has got since are NULL.
-            old = _looked_at_anew(spark).schema(rows.schema).parquet(f"{self.path}/rows/{commits[before]}")
+            old = _looked_at_anew(spark).schema(table.schema).parquet(f"{self.path}/rows/{commits[before]}")
             keys = changes.select(*(quoted(name).alias(f"_kvformat_key{n}") for n, name in enumerate(self.keys)))
             same = [quoted(name).eqNullSafe(F.col(f"_kvformat_key{n}")) for n, name in enumerate(self.keys)]
-            rows = old.join(keys, same, "left_anti").unionByName(rows)
-        rows.write.mode("overwrite").parquet(f"{self.path}/rows/{slot}")
+            if UNCHANGED in rows.columns:
+                table = changes_kept.with_old(rows, old, self.keys)
+            table = old.join(keys, same, "left_anti").unionByName(table)
+        table.write.mode("overwrite").parquet(f"{self.path}/rows/{slot}")
         commit = spark.range(1).select(F.lit(batch_id).cast("bigint").alias("batch"), F.lit(slot).alias("slot"))
         commit.coalesce(1).write.mode("overwrite").json(f"{self.path}/commits/{slot}")
 

@@ -63,6 +63,12 @@ def readable(table: str, columns: Sequence[Column], value_format: Format) -> tup
     return tuple(_resolved(table, column, known, "reading") for column in columns)
 
 
+def own_columns(value_format: Format) -> tuple[MetadataColumn, ...]:
+    """The columns that the value's format adds to its rows."""
+    types = {name: parse_type(text) for name, text in value_format.own_columns.items()}
+    return tuple(MetadataColumn(name, f"{VALUE_PREFIX}{name}", t, t) for name, t in types.items())
+
+
 def writable(table: str, columns: Sequence[Column], topics: Sequence[str] | None) -> tuple[MetadataColumn, ...]:
     """The columns that are written as metadata, without the virtual ones; raises as `readable` does."""
     keys = _WRITABLE if topics is not None and len(topics) == 1 else ("topic", *_WRITABLE)

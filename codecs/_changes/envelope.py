@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
 
 from kvformat.codecs._changes.metadata import Metadata
 from kvformat.codecs._changes.others import ERROR, Other
 from kvformat.codecs._java_regex import JavaPattern
 from kvformat.registry.changelog import RowKind
+from kvformat.registry.format import DecodedBatch
 
 KINDS = tuple(str(kind) for kind in RowKind)
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
@@ -46,11 +49,11 @@ class Envelope:
     that come of it, none for a message to pass over. `before` and `after` are the members with rows. `array` says
     whether a top-level array of one message counts as that message. `writes` are the frames of inserts and deletes,
     `writes_without_nulls` those with `encode.ignore-null-fields`. `remedy` is what to do about a missing `before`.
-    `wrappable` messages may also come in `schema` and `payload`. `others` are the operations of messages that are no
-    change of a row, `unmarked` such messages without an operation, and `more_rows` operations with rows that Flink does
-    not know: they count with the option `other-messages`. `alone` is what to do about messages that have neither an
-    operation nor a row before or after. In `flat` messages the row is the message itself: `before` is then the member
-    that says if it was deleted, and `after` stands for no member.
+    `wrappable` messages may also come in `schema` and `payload`. `key_names` is the metadata that names the key.
+    `others` are the operations of messages that are no change of a row, `unmarked` such messages without an operation,
+    and `more_rows` operations with rows that Flink does not know: they count with the option `other-messages`. `alone`
+    is what to do about messages that have neither an operation nor a row before or after. In `flat` messages the row is
+    the message itself: `before` is then the member that says if it was deleted, and `after` stands for no member.
     """
 
     operation: str
@@ -69,6 +72,7 @@ class Envelope:
     more_rows: Mapping[str, tuple[RowOf, ...]] = field(default_factory=dict)
     alone: str = ""
     flat: bool = False
+    key_names: str | None = None
 
     @property
     def metadata_types(self) -> dict[str, str]:
@@ -81,7 +85,9 @@ class ChangeSettings:
     """How change messages are read. `lenient` is `ignore-parse-errors`, `iso` the ISO-8601 timestamps.
 
     `wrapped` messages are `{"schema": ..., "payload": {...}}`. `filters` are pairs of a member and the pattern that its
-    text must match from end to end; other messages are skipped. `others` is `other-messages`.
+    text must match from end to end; other messages are skipped. `others` is `other-messages`. `upsert` leaves the rows
+    before updates out; then with `bare_deletes` a deletion without any row gives one of nulls. With `presences` a
+    column behind those of the row says which of them the row after the change has.
     """
 
     lenient: bool = False
@@ -89,3 +95,13 @@ class ChangeSettings:
     wrapped: bool = False
     filters: tuple[tuple[str, JavaPattern], ...] = ()
     others: str = ERROR
+    upsert: bool = False
+    bare_deletes: bool = False
+    presences: bool = False
+
+
+class Reads(Protocol):
+    """Reads batches of change messages."""
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message."""

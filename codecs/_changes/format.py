@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads
 from kvformat.codecs._changes.others import OTHER_MESSAGES
 from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._changes.upsert import MODE_OPTION, KeyedUpdates, UpsertFormat
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java_regex import JavaPattern
 from kvformat.codecs.json import TIMESTAMP_OPTION, WRITE_OPTIONS, write_settings
 from kvformat.registry._cache import cached_by_identity
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.format import DecodedBatch, EncodedBatch
 from kvformat.registry.options import Option
 from kvformat.registry.types import FlinkType, row_type
 
@@ -31,27 +31,26 @@ CHANGE_OPTIONS = (
     TIMESTAMP_OPTION,
     *WRITE_OPTIONS,
     OTHER_MESSAGES,
+    MODE_OPTION,
 )
 
 
-class Reads(Protocol):
-    """Reads batches of change messages."""
-
-    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of rows per message."""
-
-
-class ChangeFormat(Format):
+class ChangeFormat(UpsertFormat):
     """A format of change data in JSON. Values are read by the rules of json's tree reader, as in Flink."""
 
-    changelog_mode = ChangelogMode.ALL
     option_specs: ClassVar[tuple[Option, ...]] = CHANGE_OPTIONS
     envelope: ClassVar[Envelope]
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        return _reader(row_type(schema), self, metadata).read(messages)
+        row = row_type(schema)
+        batch = _reader(row, self, metadata).read(messages)
+        return batch if self.unchanged is None else self.unchanged.applied(batch, [field.name for field in row.fields])
+
+    @property
+    def presences(self) -> bool:
+        return not self.envelope.many
 
     def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
         """What reads batches of messages; it is kept."""
@@ -85,8 +84,16 @@ def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> 
         wrapped=format.options.get("schema-include", False),
         filters=format.filters(),
         others=format.options[OTHER_MESSAGES.name],
+        upsert=format.upsert,
+        bare_deletes=format.row_key is not None and format.row_key.in_record,
+        presences=format.unchanged is not None and format.unchanged.presences,
     )
-    return format.reader(row, settings, metadata)
+    names = format.envelope.key_names
+    if not format.upsert or names is None:
+        return format.reader(row, settings, metadata)
+    key = format.row_key
+    reader = format.reader(row, settings, metadata if key is not None else (*metadata, names))
+    return KeyedUpdates(reader, [field.name for field in row.fields], key)
 
 
 @cached_by_identity

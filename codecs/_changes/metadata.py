@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
+
 from kvformat.codecs._json.scalars import BadValue, Rules, scalar_converter, shown
-from kvformat.codecs._json.schema import JsonSchema
-from kvformat.codecs._kernel.columns import Column, Integers, Repeats
+from kvformat.codecs._json.schema import JsonSchema, row_of
+from kvformat.codecs._kernel.columns import Column, Integers, Presence, Repeats
 from kvformat.codecs._kernel.times import Timestamps
 from kvformat.codecs._scalars import MICROS_OF_A_DAY
 from kvformat.registry.error_codes import ErrorCode
@@ -148,6 +150,22 @@ class SchemaNumber(Metadata):
     def column(self, schema: JsonSchema) -> Column:
         object.__setattr__(self, "reads", Repeats(_INT, arrow_type(_INT)))
         return self.reads
+
+
+@dataclass(frozen=True, slots=True)
+class Presences(Metadata):
+    """Not a column of anybody's: which columns of a row its member has, be they null."""
+
+    row: FlinkType = _INT
+
+    @property
+    def type(self) -> FlinkType:
+        return row_of({column.name: _INT for column in self.row.fields})
+
+    def column(self, schema: JsonSchema) -> Column:
+        return schema.row_of_columns(
+            self.type, [Presence(_INT, arrow_type(_INT), None, np.int32) for _ in self.row.fields]
+        )
 
 
 def _instants(member: FlinkType, read: Callable[[Any], int], micros: int, *, cuts: bool) -> Column:

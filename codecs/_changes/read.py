@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowOf
-from kvformat.codecs._changes.metadata import TEXT, Metadata
+from kvformat.codecs._changes.metadata import TEXT, Metadata, Presences
 from kvformat.codecs._changes.others import ERROR, unmarked
+from kvformat.codecs._changes.upsert import upserts
 from kvformat.codecs._java_regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
@@ -39,9 +40,12 @@ class ChangeReader:
     """
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
+        described: list[tuple[str, Metadata]] = [(key, envelope.metadata[key]) for key in metadata]
+        if settings.presences:
+            described.insert(0, ("presences", Presences(envelope.after, row=row)))
         plan = FlatPlan if envelope.flat else Plan
-        self._plan = plan(row, envelope, settings, [envelope.metadata[key] for key in metadata])
-        columns = tuple(FlinkField(key, envelope.metadata[key].type) for key in metadata)
+        self._plan = plan(row, envelope, settings, [column for _, column in described])
+        columns = tuple(FlinkField(key, column.type) for key, column in described)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
         self._batch = self._plan.batch()
         self._lock = threading.Lock()
@@ -76,6 +80,7 @@ class Plan:
     batch_class: type[ChangeBatch] = ChangeBatch
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
+        envelope = upserts(envelope) if settings.upsert else envelope
         self._envelope, self._metadata = envelope, metadata
         self._settings = settings
         self.array, self.many, self.wrapped = envelope.array, envelope.many, settings.wrapped
@@ -84,6 +89,7 @@ class Plan:
         first = [envelope.before, envelope.after, envelope.operation]
         self.members = list(dict.fromkeys([*first, *inside, *filtered]))
         self.outer_members = list(dict.fromkeys(["payload", *(c.member for c in metadata if c.outside)]))
+        self.upsert, self.bare_deletes = settings.upsert, settings.upsert and settings.bare_deletes
         self.filters = [(self.members.index(member), pattern, member) for member, pattern in settings.filters]
         self._rows = {**envelope.rows, **({} if settings.others == ERROR else envelope.more_rows)}
         self.programs = {text: self._program(rows) for text, rows in self._rows.items()}
@@ -110,7 +116,8 @@ class Plan:
             (KINDS.index(row.kind), numbers[row.member], -1 if row.over is None else numbers[row.over]) for row in rows
         ]
         used = {number for _, *members in found for number in members}
-        return Program(found, [number for number in (BEFORE, AFTER) if number not in used])
+        looked_at = (AFTER,) if self._settings.upsert else (BEFORE, AFTER)
+        return Program(found, [number for number in looked_at if number not in used])
 
     # --- metadata --------------------------------------------------------------------------------------
 

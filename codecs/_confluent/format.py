@@ -145,6 +145,7 @@ class RegistryFormat(Format):
         return options if given else {**options, "subject": f"{topic}-{part}"}
 
     def validate(self, direction: Direction) -> None:
+        super().validate(direction)
         if direction == "decode":
             self.settings.check_authentication()
         elif self.options["subject"] is None:

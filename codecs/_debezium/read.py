@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
-from kvformat.codecs._changes.format import Reads
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Reads
 from kvformat.codecs._changes.metadata import TEXT, SchemaNumber
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._columnar import Ints, validity

@@ -42,6 +42,7 @@ cdef class ChangeBatch(Batch):
     cdef bint wrapped
     cdef bint many
     cdef bint partial
+    cdef bint upsert  # rows before updates are not wanted
     cdef list filters
     cdef bint hopeful  # rows were read where they were found
     cdef bint as_hoped  # and these are all
@@ -102,6 +103,8 @@ cdef class ChangeBatch(Batch):
     cdef int no_entries(self, Maps column) except -1
     @cython.locals(member=cython.int, over=cython.int, i=cython.int, old=cython.Py_ssize_t, found=cython.Py_ssize_t)
     cdef Py_ssize_t single(self, Program program) except -1
+    @cython.locals(place=cython.Py_ssize_t)
+    cdef bint is_bare(self, Program program) except -1
     @cython.locals(r=Reader, over=cython.int, i=cython.int, new=cython.Py_ssize_t, old=cython.Py_ssize_t, index=cython.Py_ssize_t, found=cython.Py_ssize_t, end_of_new=cython.Py_ssize_t, end_of_old=cython.Py_ssize_t)
     cdef Py_ssize_t several(self, Program program) except -1
     @cython.locals(member=cython.int, place=cython.Py_ssize_t, found=cython.Py_ssize_t)

@@ -74,7 +74,8 @@ class ChangeBatch(Batch):
         self.filters = plan.filters
         self.root = Parts(plan.outer_members, self, outer=True)
         self.programs: list[Program] = list(plan.programs.values())
-        self.partial = any(max(program.overs) >= 0 for program in self.programs)
+        self.upsert = plan.upsert
+        self.partial = self.upsert or any(max(program.overs) >= 0 for program in self.programs)
         texts = [f'"{text}"'.encode() for text in plan.programs]
         self.operations = memoryview(b"".join(texts) + bytes(8))
         self.starts = _numbers([sum(map(len, texts[:i])) for i in range(len(texts) + 1)])
@@ -292,7 +293,7 @@ class ChangeBatch(Batch):
         old = self.members.places[BEFORE]
         c = byte(r.data, old, r.end) if old >= 0 else 110
         if program.overs[0] < 0:
-            if c != 110 or program.count != 1:
+            if program.count != 1 or program.members[0] != AFTER or (c != 110 and not self.upsert):
                 return 0
         else:
             if self.many:
@@ -463,6 +464,11 @@ class ChangeBatch(Batch):
 
     def single(self, program: Program) -> int:
         """Read the rows of a message that has at most one before and one after its change."""
+        if self.is_bare(program):
+            self.image.null()
+            self.kinds.put(program.kinds[0])
+            self.rows += 1
+            return 0
         for i in range(program.count):
             member, over = program.members[i], program.overs[i]
             if over >= 0 and not self.is_there(over, self.members.places[over], 123, -1):
@@ -476,6 +482,13 @@ class ChangeBatch(Batch):
             if found < 0:
                 return self.astray(found, member, over, -1)
         return 0
+
+    def is_bare(self, program: Program) -> bool:
+        """Whether the row of a message is one of nulls: of a deletion that has no row, but need not."""
+        if not self.plan.bare_deletes or program.count != 1 or program.members[0] != BEFORE:
+            return False
+        place = self.members.places[BEFORE]
+        return place < 0 or byte(self.reader.data, place, self.reader.end) == 110
 
     def several(self, program: Program) -> int:
         """Read the rows of a message that has arrays of them: for each after the change, the one before it, too."""

@@ -87,6 +87,11 @@ cdef class Repeats(Words):
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
 
 
+cdef class Presence(Words):
+    @cython.locals(end=cython.Py_ssize_t)
+    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+
+
 cdef class Doubles(Column):
     cdef double[::1] values
     cdef bint short

@@ -340,6 +340,14 @@ class Repeats(Words):
         return self.word(len(self.texts) - 1, end)
 
 
+class Presence(Words):
+    """Whether a member is there, whatever its value: 1, and null where it is not."""
+
+    def read(self, r: Reader, at: int) -> int:
+        end = r.skip(at)
+        return end if end < 0 else self.word(1, end)
+
+
 class Doubles(Column):
     """DOUBLE, and FLOAT (`short`): rounded once from the text, but for FLOAT in the tree reader, as in Flink."""
 

@@ -248,6 +248,55 @@ def test_what_cannot_be_folded(spark: Any) -> None:
             latest_by_key(changes.withColumn("row_kind", F.expr(kind)), "id").collect()
 
 
+def test_unchanged_columns_take_the_last_value_of_their_key(spark: Any) -> None:
+    schema = "n INT, id INT, a STRING, `b.c` INT, unchanged_columns ARRAY<STRING>, row_kind STRING"
+    rows: list[tuple[Any, ...]] = [
+        (1, 1, "x", 1, None, "+I"),
+        (2, 1, None, 2, ["a"], "+U"),
+        (3, 1, None, None, ["a", "b.c"], "+U"),
+        (1, 2, "x", 1, None, "+I"),
+        (2, 2, None, None, None, "+U"),  # NULL is a value, too
+        (3, 2, None, 3, ["a"], "+U"),
+        (1, 3, None, 1, ["a"], "+U"),  # of this only a table can know the value
+        (1, 4, "x", 1, None, "+I"),
+        (2, 4, None, None, None, "-D"),
+        (3, 4, None, 2, ["a"], "+U"),
+        (1, 5, "x", 1, None, "+I"),
+        (2, 5, None, None, ["a"], "-D"),
+    ]
+    changes = spark.createDataFrame(random.Random(1).sample(rows, len(rows)), schema).repartition(3)
+    table = latest_by_key(changes, "id", "n")
+    assert table.columns == ["n", "id", "a", "b.c", "unchanged_columns"]
+    wanted = [[3, 1, "x", 2, None], [3, 2, None, 3, None], [1, 3, None, 1, ["a"]], [3, 4, None, 2, ["a"]]]
+    assert [list(row.values()) for row in _rows(table, "id")] == wanted
+    marked = _rows(latest_by_key(changes, "id", "n", deletes=True), "id")
+    kinds = [(row["id"], row["row_kind"], row["unchanged_columns"]) for row in marked]
+    assert kinds == [(1, "+U", None), (2, "+U", None), (3, "+U", ["a"]), (4, "+U", ["a"]), (5, "-D", None)]
+
+
+def test_a_merge_gets_the_names_of_unchanged_columns(spark: Any, tmp_path: Path) -> None:
+    options = {"changelog.mode": "upsert", "unchanged.columns": "keep"}
+    kv = KeyValueFormat(
+        "id INT, v STRING",
+        {"format": "debezium-json"} | {f"debezium-json.{name}": value for name, value in options.items()},
+        primary_key=["id"],
+    )
+    source, got = str(tmp_path / "in"), []
+    untouched = {"id": 1, "v": "__debezium_unavailable_value"}
+    _put(spark, source, 0, [_goods("u", None, untouched), _goods("d", {"id": 2, "v": None}, None), None])
+    stream = spark.readStream.schema("partition INT, offset BIGINT, value BINARY").parquet(source)
+
+    def merge(changes: Any, _: int) -> None:
+        got.extend(_rows(changes, "id"))
+
+    query = kv.maintain(stream, merge, checkpoint_location=str(tmp_path / "checkpoint"), trigger={"availableNow": True})
+    query.awaitTermination()
+    assert got == [
+        {"id": 1, "v": None, "unchanged_columns": ["v"], "row_kind": "+U"},
+        {"id": 2, "v": None, "unchanged_columns": None, "row_kind": "-D"},
+    ]
+
+
 # --- normalize_changes -----------------------------------------------------------------------------------
 
 

@@ -1,0 +1,172 @@
+"""Columns that an update left as they were, and that its message therefore does not have: 'unchanged.columns'.
+
+    data    a placeholder is data, a column that is not there is NULL (Flink's)
+    null    NULL, both
+    error   the message is an error that names them
+    keep    NULL, and `unchanged_columns` of the row has their names: who folds rows keeps what they had before
+
+Debezium writes a placeholder for a large value of PostgreSQL that was not touched ("toasted"). Other sources leave the
+column out of the row after an update, as Oracle GoldenGate does with compressed updates.
+Source: Debezium's PostgreSQL page, "Toasted values" and `unavailable.value.placeholder`, and its
+`UnchangedToastedPlaceholder` for the values in arrays and maps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._columnar import Mask
+from kvformat.registry._parts import with_reasons
+from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.format import UNCHANGED, DecodedBatch
+from kvformat.registry.options import Option
+
+DATA, NULL, ERROR, KEEP = "data", "null", "error", "keep"
+UNCHANGED_OPTION = Option(
+    name="unchanged.columns",
+    type="enum",
+    default=DATA,
+    allowed=(DATA, NULL, ERROR, KEEP),
+    doc="Ours. What becomes of columns that an update left as they were and that the message does not have: what it "
+    "has in their place is data, as in Flink; NULL; an error; or NULL with their names in the column "
+    "`unchanged_columns`, by which tables keep what they had. For reading only.",
+)
+PLACEHOLDER_OPTION = Option(
+    name="unavailable.value.placeholder",
+    default="__debezium_unavailable_value",
+    doc="Ours. The connector's setting of this name: what it writes in place of such a column. Counts where "
+    "`unchanged.columns` is not `data`.",
+)
+UNCHANGED_OPTIONS = (UNCHANGED_OPTION, PLACEHOLDER_OPTION)
+OWN_COLUMNS: Mapping[str, str] = {UNCHANGED: "ARRAY<STRING>"}
+
+
+class Unchanged(NamedTuple):
+    """What to do about unchanged columns: `policy`, and the `placeholder` where there is one.
+
+    With `presences` the column behind those of the row says which columns the row after an update has.
+    """
+
+    policy: str
+    placeholder: bytes | None
+    presences: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], *, presences: bool) -> Unchanged | None:
+        """As the options say; None where all is data."""
+        policy = options.get(UNCHANGED_OPTION.name, DATA)
+        if policy == DATA:
+            return None
+        text = options.get(PLACEHOLDER_OPTION.name)
+        return cls(policy, None if text is None else _bytes_of(text), presences)
+
+    def applied(self, batch: DecodedBatch, names: Sequence[str]) -> DecodedBatch:
+        """The batch with these columns of the row; metadata stays behind them."""
+        rows = batch.rows.values
+        columns = [rows.field(place) for place in range(rows.type.num_fields)]
+        fields = list(rows.type)
+        there = None
+        if self.presences:
+            del fields[len(names)]
+            there = columns.pop(len(names))
+        updated = np.asarray(pc.equal(batch.row_kinds, "+U"))
+        masks = np.zeros((len(names), len(rows)), np.bool_)
+        for place in range(len(names)):
+            if there is not None:
+                masks[place] = updated & np.asarray(there.field(place).is_null())
+            if self.placeholder is not None:
+                masks[place] |= _are(columns[place], self.placeholder)
+            if masks[place].any():
+                nothing = pa.scalar(None, columns[place].type)
+                columns[place] = pc.if_else(pa.array(masks[place]), nothing, columns[place])
+        if self.policy == KEEP:
+            columns.append(_names_at(masks, names))
+            fields.append(pa.field(UNCHANGED, columns[-1].type))
+        kind = pa.struct(fields)
+        values = pa.Array.from_buffers(kind, len(rows), [None], children=columns)
+        items = pa.list_(pa.field("item", kind))
+        lists = pa.Array.from_buffers(items, len(batch.rows), batch.rows.buffers()[:2], children=[values])
+        found = replace(batch, rows=lists)
+        if self.policy != ERROR or not masks.any():
+            return found
+        reasons = {row: _reason(np.flatnonzero(masks[:, row]), names) for row in np.flatnonzero(masks.any(0)).tolist()}
+        return with_reasons(found, reasons)
+
+
+def _bytes_of(text: str) -> bytes:
+    """The placeholder of a setting, which may be in hexadecimal: `hex:5f5f`."""
+    return bytes.fromhex(text.removeprefix("hex:")) if text.startswith("hex:") else text.encode()
+
+
+def _reason(places: Any, names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{names[place]}'" for place in places)
+    return ErrorCode.MISSING_FIELD.marked(
+        f"the message does not have the value of {shown}, which the update left as it was. Set 'unchanged.columns' to "
+        "'keep', and tables keep what they had; or have the source send whole rows"
+    )
+
+
+def _names_at(masks: Mask, names: Sequence[str]) -> pa.ListArray:
+    """For each row the names of its columns in the masks, null for none."""
+    counts = masks.sum(0)
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    texts = pa.array(list(names), pa.string()).take(pa.array(np.nonzero(masks.T)[1]))
+    return pa.ListArray.from_arrays(pa.array(offsets), texts, mask=pa.array(counts == 0))
+
+
+# --- placeholders --------------------------------------------------------------------------------------------
+
+
+def _are(column: pa.Array, placeholder: bytes) -> Mask:
+    """Which values are a placeholder, as its type has it: a text, bytes, an array of one, a map of one to itself."""
+    text, kind = placeholder.decode(errors="replace"), column.type
+    if pa.types.is_string(kind):
+        return _equal(column, [text, f'{{"{text}":"{text}"}}'])
+    if pa.types.is_binary(kind):
+        return _equal(column, [placeholder])
+    if pa.types.is_map(kind):
+        if not (pa.types.is_string(kind.key_type) and pa.types.is_string(kind.item_type)):
+            return np.zeros(len(column), np.bool_)
+        return _single(column, _equal(column.keys, [text]) & _equal(column.items, [text]))
+    if not pa.types.is_list(kind):
+        return np.zeros(len(column), np.bool_)
+    if pa.types.is_integer(kind.value_type):
+        signed = np.frombuffer(placeholder, np.int8).tolist()
+        return _equal_lists(column, signed)
+    if pa.types.is_string(kind.value_type):
+        named = uuid.UUID(bytes=hashlib.md5(placeholder, usedforsecurity=False).digest(), version=3)
+        return _single(column, _equal(column.values, [text, str(named)]))
+    if pa.types.is_binary(kind.value_type):
+        return _single(column, _equal(column.values, [placeholder]))
+    return np.zeros(len(column), np.bool_)
+
+
+def _equal(column: pa.Array, values: list[Any]) -> Mask:
+    found: Mask = np.asarray(pc.is_in(column, pa.array(values, column.type)))
+    return found
+
+
+def _single(column: pa.Array, found: Mask) -> Mask:
+    """Of which lists or maps the only element was found."""
+    offsets = np.asarray(column.offsets)
+    one: Mask = (np.diff(offsets) == 1) & np.asarray(column.is_valid())
+    one[one] = found[offsets[:-1][one]]
+    return one
+
+
+def _equal_lists(column: pa.ListArray, values: list[int]) -> Mask:
+    """Which lists have just these numbers."""
+    offsets = np.asarray(column.offsets)
+    same: Mask = (np.diff(offsets) == len(values)) & np.asarray(column.is_valid())
+    for row in np.flatnonzero(same).tolist():
+        same[row] = column.values[offsets[row] : offsets[row + 1]].to_pylist() == values
+    return same

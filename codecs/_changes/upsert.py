@@ -1,0 +1,171 @@
+"""Changes without the row before an update: 'changelog.mode' = 'upsert'.
+
+    all       u  -U(before), +U(after)     d  -D(before)
+    upsert    u  +U(after)                 d  -D(what there is of the row before: its key is enough)
+
+So a table is kept current by its key, as Flink does behind a source in upsert mode. An update that changes the key must
+delete the old one. Debezium writes such an update as a deletion and a creation. Canal and Maxwell write one message,
+from which the row before it is known: it comes out as -D where its key is another one. The key is the table's
+(`Format.for_rows`), else the one that the message names, else none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE, Envelope, Reads
+from kvformat.codecs._changes.unchanged import KEEP, OWN_COLUMNS, UNCHANGED_OPTION, Unchanged
+from kvformat.codecs._columnar import Ints, Mask
+from kvformat.registry.changelog import ChangelogMode
+from kvformat.registry.errors import OptionError
+from kvformat.registry.format import DecodedBatch, Format
+from kvformat.registry.options import Direction, Option
+
+UPSERT = "upsert"
+MODE_OPTION = Option(
+    name="changelog.mode",
+    type="enum",
+    default="all",
+    allowed=("all", UPSERT),
+    doc="Ours. Whether an update gives the row before it too, or with `upsert` the new row alone, and a deletion what "
+    "there is of the old row: then messages need no more of it than the primary key. For reading only.",
+)
+OR_UPSERT = ". Or set 'changelog.mode' to 'upsert', which needs no more of the row before than the primary key"
+"""What else to do about a message without the row before a change."""
+NO_KEY = (
+    ". With 'changelog.mode' = 'upsert' a deletion needs no more than the primary key: in 'before', or in the key of "
+    "the record, where a table with 'key.format' reads it (KeyValueFormat)"
+)
+"""What to do about a deletion that does not say of which row."""
+
+
+class RowKey(NamedTuple):
+    """The key of a table's rows: its columns in the value, and whether the key of a record has all of them."""
+
+    columns: tuple[str, ...]
+    in_record: bool
+
+
+class UpsertFormat(Format):
+    """A format of change data that may leave out the rows before updates."""
+
+    changelog_mode = ChangelogMode.ALL
+    row_key: RowKey | None = None
+    """The key of the table's rows, where it is known."""
+
+    def __init__(self, options: Any = None) -> None:
+        super().__init__(options)
+        if self.options["changelog.mode"] == UPSERT:
+            self.changelog_mode = ChangelogMode.UPSERT
+        self.unchanged = Unchanged.of(self.options, presences=self.presences)
+        if self.unchanged is not None and self.unchanged.policy == KEEP:
+            self.own_columns = OWN_COLUMNS
+
+    @property
+    def presences(self) -> bool:
+        """Whether it is known which columns the row after an update has."""
+        return False
+
+    @property
+    def upsert(self) -> bool:
+        """Whether rows before updates are left out."""
+        return self.changelog_mode is ChangelogMode.UPSERT
+
+    def validate(self, direction: Direction) -> None:
+        super().validate(direction)
+        for option in (MODE_OPTION, UNCHANGED_OPTION):
+            value = self.options.get(option.name, option.default)
+            if direction == "encode" and value != option.default:
+                raise OptionError(
+                    f"format '{self.identifier}' writes whole rows of all kinds: '{option.name}' = '{value}' is for "
+                    "reading only",
+                    format=self.identifier,
+                    option=option.name,
+                )
+
+    def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
+        if not self.upsert:
+            return self
+        made = type(self)(self._given)
+        made.row_key = RowKey(tuple(key), in_record)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and isinstance(other, UpsertFormat) and other.row_key == self.row_key
+
+    def __hash__(self) -> int:
+        return hash((super().__hash__(), self.row_key))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (*super().__reduce__(), {"row_key": self.row_key})
+
+
+def upserts(envelope: Envelope) -> Envelope:
+    """The envelope without whole rows before updates; those that the row after is read for (`over`) stay."""
+    rows = {
+        operation: tuple(row for row in rows if row.kind != KINDS[UPDATE_BEFORE] or row.over is not None)
+        for operation, rows in envelope.rows.items()
+    }
+    return replace(envelope, rows=rows, remedy=NO_KEY)
+
+
+class KeyedUpdates:
+    """Takes the rows before updates out of what a reader gives, or makes deletions of those with another key.
+
+    Without a `key` the last column that the reader gives has the names of its columns, and is left out.
+    """
+
+    def __init__(self, reader: Reads, columns: Sequence[str], key: RowKey | None) -> None:
+        self._reader, self._key = reader, key
+        self._places = {name: place for place, name in enumerate(columns)}
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """The rows of the batch."""
+        batch = self._reader.read(messages)
+        rows = batch.rows.values
+        columns = [rows.field(place) for place in range(rows.type.num_fields)]
+        kinds = np.asarray(pc.index_in(batch.row_kinds, pa.array(KINDS)))
+        before = np.flatnonzero(kinds == UPDATE_BEFORE)
+        if self._key is None:
+            names = columns.pop()
+            moved = self._moved_by_names(columns, names, before)
+        else:
+            moved = self._moved(columns, before, self._key.columns)
+        kept = np.ones(len(kinds), np.bool_)
+        kept[before[~moved]] = False
+        kinds = kinds.copy()
+        kinds[before[moved]] = DELETE
+        kind = pa.struct(list(rows.type)[: len(columns)])
+        values = pa.Array.from_buffers(kind, len(rows), [None], children=columns).filter(pa.array(kept))
+        offsets = np.concatenate(([0], np.cumsum(kept)))[np.asarray(batch.rows.offsets)].astype(np.int32)
+        buffers = [batch.rows.buffers()[0], pa.py_buffer(offsets)]
+        items = pa.list_(pa.field("item", kind))
+        lists = pa.Array.from_buffers(items, len(batch.rows), buffers, children=[values])
+        return replace(batch, rows=lists, row_kinds=pa.array(KINDS).take(pa.array(kinds[kept])))
+
+    def _moved_by_names(self, columns: list[pa.Array], names: pa.ListArray, before: Ints) -> Mask:
+        """Whether each update changes the key that its message names."""
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for place, key in enumerate(names.take(pa.array(before)).to_pylist()):
+            groups.setdefault(tuple(name for name in key or () if name), []).append(place)
+        moved = np.zeros(len(before), np.bool_)
+        for key, places in groups.items():
+            moved[places] = self._moved(columns, before[places], key)
+        return moved
+
+    def _moved(self, columns: list[pa.Array], before: Ints, key: Sequence[str]) -> Mask:
+        """Whether the row behind each of these rows has another key."""
+        moved = np.zeros(len(before), np.bool_)
+        for name in key:
+            if name in self._places:
+                column = columns[self._places[name]]
+                old, new = column.take(pa.array(before)), column.take(pa.array(before + 1))
+                same = pc.or_(pc.fill_null(pc.equal(old, new), False), pc.and_(old.is_null(), new.is_null()))
+                moved |= ~np.asarray(same)
+        return moved

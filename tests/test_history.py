@@ -1,0 +1,161 @@
+"""The history of a random database, as connectors write it: the tables that come of it are those of the database.
+
+`KVFORMAT_TRANSACTIONS` sets how many transactions it has: some hundreds, unless 10,000 are wanted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kvformat.registry import KeyValueFormat, latest_by_key, normalize_changes
+from tests.history import CONNECTORS, TABLES, Connector, Database, Key, Row, Table
+
+pytestmark = pytest.mark.spark
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_KAFKA = "partition INT, offset BIGINT, key BINARY, value BINARY"
+_SEED, _CHECKPOINTS = 20, 3
+_TRANSACTIONS = int(os.environ.get("KVFORMAT_TRANSACTIONS", "450"))
+_LEAST = 200
+"""So many rows are compared at least, for each way of a table."""
+_FOLDED = [pytest.param(c, t, id=f"{c.name}-{t.name}") for c in CONNECTORS for t in TABLES]
+_STREAMED = _FOLDED[::4] + _FOLDED[3::4]
+"""Streams take longer: each connector with one table."""
+
+
+@pytest.fixture(scope="module")
+def database() -> Database:
+    return Database(_SEED, _TRANSACTIONS, _CHECKPOINTS)
+
+
+@pytest.fixture
+def rocksdb(spark: Any) -> Iterator[None]:
+    before = spark.conf.get(_PROVIDER)
+    spark.conf.set(_PROVIDER, _ROCKSDB)
+    yield
+    spark.conf.set(_PROVIDER, before)
+
+
+def _topic(database: Database, connector: Connector, table: Table, folder: Path) -> Path:
+    """The records of each part of the history in a file of its own."""
+    folder.mkdir()
+    records = [*connector.records(table, database.events[table.name], _SEED)]
+    offsets = dict.fromkeys(range(3), 0)
+    for part in range(_CHECKPOINTS):
+        columns: dict[str, list[Any]] = {"partition": [], "offset": [], "key": [], "value": []}
+        for record in records:
+            if record.checkpoint == part:
+                for name, value in zip(
+                    columns, (record.partition, offsets[record.partition], *record[1:3]), strict=True
+                ):
+                    columns[name].append(value)
+                offsets[record.partition] += 1
+        types = zip(columns.values(), (pa.int32(), pa.int64(), pa.binary(), pa.binary()), strict=True)
+        arrays = [pa.array(values, type) for values, type in types]
+        pq.write_table(pa.Table.from_arrays(arrays, names=[*columns]), folder / f"{part}.parquet")
+        os.utime(folder / f"{part}.parquet", (part, 1_700_000_000 + part))
+    return folder
+
+
+def _kv(connector: Connector, table: Table) -> KeyValueFormat:
+    options = {"key.format": "json", "key.fields": ";".join(table.key), "value.format": connector.format}
+    own = {f"value.{connector.format}.{name}": value for name, value in connector.options.items()}
+    return KeyValueFormat(table.ddl, options | own, primary_key=table.key)
+
+
+def _rows(df: Any, table: Table) -> dict[Key, Row]:
+    """The rows by key; each key comes once."""
+    rows = df.select(*table.columns).toArrow().to_pylist()
+    found = {table.key_of(row): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.mark.parametrize(("connector", "table"), _FOLDED)
+def test_a_batch(spark: Any, database: Database, connector: Connector, table: Table, tmp_path: Path) -> None:
+    topic, kv, compared = _topic(database, connector, table, tmp_path / "topic"), _kv(connector, table), 0
+    for part, wanted in enumerate(database.states[table.name]):
+        if part in (0, _CHECKPOINTS - 1):
+            records = spark.read.schema(_KAFKA).parquet(*(str(topic / f"{n}.parquet") for n in range(part + 1)))
+            changes = kv.decode(records, metadata=["partition", "offset"], row_index=True)
+            assert _rows(latest_by_key(changes, kv), table) == wanted
+            compared += len(wanted)
+    assert compared >= _LEAST * 2 // 3
+    print(f"{compared} rows compared")
+
+
+@pytest.mark.parametrize(("connector", "table"), _STREAMED)
+def test_a_table_that_is_maintained(
+    spark: Any, database: Database, connector: Connector, table: Table, tmp_path: Path
+) -> None:
+    topic = _topic(database, connector, table, tmp_path / "topic")
+    stream = spark.readStream.schema(_KAFKA).option("maxFilesPerTrigger", 1).parquet(str(topic))
+    kept = str(tmp_path / "table")
+    query = _kv(connector, table).maintain(
+        stream, kept, checkpoint_location=str(tmp_path / "checkpoint"), trigger={"availableNow": True}
+    )
+    query.awaitTermination()
+    compared = 0
+    for batch, wanted in enumerate(database.states[table.name]):
+        rows = spark.read.parquet(f"{kept}/rows/{batch}")  # of three versions none is gone yet
+        assert rows.columns == [*table.columns]
+        assert _rows(rows, table) == wanted
+        compared += len(wanted)
+    assert compared >= _LEAST
+    print(f"{compared} rows compared")
+
+
+@pytest.mark.parametrize(("connector", "table"), _STREAMED)
+def test_a_changelog(
+    spark: Any, rocksdb: None, database: Database, connector: Connector, table: Table, tmp_path: Path
+) -> None:
+    """Each -U and -D that comes out has the row as it is in the table that the rows before it make."""
+    topic, kv = _topic(database, connector, table, tmp_path / "topic"), _kv(connector, table)
+    stream = spark.readStream.schema(_KAFKA).option("maxFilesPerTrigger", 1).parquet(str(topic))
+    changes = kv.decode(stream, metadata=["partition", "offset"], row_index=True)
+    batches: dict[int, list[Row]] = {}
+
+    def collect(batch: Any, number: int) -> None:
+        batches[number] = batch.toArrow().to_pylist()
+
+    query = normalize_changes(changes, kv).writeStream.foreachBatch(collect)
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    query.start().awaitTermination()
+    rows: dict[Key, Row] = {}
+    compared = 0
+    for number, wanted in enumerate(database.states[table.name]):
+        for row in batches[number]:
+            kind, key = row.pop("row_kind"), table.key_of(row)
+            if kind in ("-U", "-D"):
+                assert rows.pop(key) == row
+            else:
+                assert key not in rows
+                rows[key] = row
+        assert rows == wanted
+        compared += len(wanted)
+    assert compared >= _LEAST
+    print(f"{compared} rows compared")
+
+
+def test_the_database_does_what_it_should(database: Database) -> None:
+    """Keys come again after deletions, change, and large values are not touched: else nothing is tried."""
+    for table in TABLES:
+        events = database.events[table.name]
+        kinds = [event.kind for event in events]
+        assert {kind: kinds.count(kind) > 20 for kind in "riud"} == dict.fromkeys("riud", True)
+        updates = [(e.before, e.after) for e in events if e.before is not None and e.after is not None]
+        assert sum(table.key_of(old) != table.key_of(new) for old, new in updates) > 10
+        for name in table.large:
+            assert sum(old[name] == new[name] is not None for old, new in updates) > 50
+        gone = {table.key_of(e.before) for e in events if e.before is not None and e.kind == "d"}
+        assert len(gone & {table.key_of(e.after) for e in events if e.after is not None and e.kind == "i"}) > 10
+        text = b"".join(r.value or b"" for c in CONNECTORS for r in c.records(table, events, _SEED))
+        assert text.count(b"__debezium_unavailable_value") > 50

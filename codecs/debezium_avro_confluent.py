@@ -13,6 +13,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` a
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
@@ -34,11 +35,11 @@ from kvformat.codecs._debezium.connect import Connect, image_of_avro
 from kvformat.codecs._debezium.convert import Faults
 from kvformat.codecs._debezium.options import AVRO_TYPE_OPTIONS, DEBEZIUM, check_types, modes_of
 from kvformat.codecs._debezium.read import RowPlan, joined
-from kvformat.codecs._debezium.types import Modes
+from kvformat.codecs._debezium.types import Modes, is_mistaken
 from kvformat.codecs.debezium_json import NO_BEFORE, OTHERS, UNMARKED
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import OptionError, SchemaError
+from kvformat.registry.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.format import DecodedBatch, EncodedBatch
 from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType, row_type
@@ -101,6 +102,8 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
             batch = self._decode_typed(messages, row, there, filled)
         else:
             batch = self._decoded(messages, self.table(schema), there, filled)
+            for writer in self.writers(messages, filled)[1].values():
+                _warn_of_types(row, writer)
         return batch if self.unchanged is None else self.unchanged.applied(batch, [field.name for field in row.fields])
 
     def _skipped(self, messages: pa.BinaryArray, filled: _Mask) -> _Mask:
@@ -273,6 +276,23 @@ def _typed(row: FlinkType, writer: Schema | None, modes: Modes) -> _Typed:
     plan = RowPlan.of(row, image or Connect("struct"), modes, "avro")
     envelope = _envelope(plan.wire)
     return _Typed(plan, Table(envelope, parse_schema(schema_text(envelope, legacy=True, optional=True))))
+
+
+@cached_by_identity
+def _warn_of_types(row: FlinkType, writer: Schema) -> None:
+    """Tell once for each schema of the columns whose values Flink mistakes."""
+    image = image_of_avro(writer)
+    for column in row.fields:
+        said = None if image is None else image.fields.get(column.name)
+        if said is not None and is_mistaken(column.type, said):
+            warnings.warn(
+                f"format '{DebeziumAvroConfluentFormat.identifier}': column '{column.name}' is "
+                f"{column.type.summary()}, and {said} by the schema of its messages: as in Flink, its values are taken "
+                "for what they are not. Set 'types' = 'debezium', or declare the column as the number, text or bytes "
+                "that it is",
+                DebeziumTypesWarning,
+                stacklevel=2,
+            )
 
 
 def _check(provided: Schema, row: FlinkType) -> None:

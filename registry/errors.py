@@ -18,6 +18,7 @@
         ├── DecodeError                          a message can't be read
         └── EncodeError                          a row can't be written
 
+    DebeziumTypesWarning (RuntimeWarning)    a column is read as Flink does, which is not what Debezium wrote
     UncompiledKernelWarning (RuntimeWarning) much JSON is read without the compiled kernel
     KafkaSinkWarning (UserWarning)           Spark's Kafka sink will not write records as the table says
     KafkaSourceWarning (UserWarning)         Spark's Kafka source will not read records as the table says
@@ -148,6 +149,10 @@ class DecodeError(DataError):
 
 class EncodeError(DataError):
     """A row can't be written."""
+
+
+class DebeziumTypesWarning(RuntimeWarning):
+    """A column gets values that Debezium did not write, as Flink reads them; the text names the option that helps."""
 
 
 class UncompiledKernelWarning(RuntimeWarning):

@@ -10,6 +10,7 @@ import base64
 import datetime as dt
 import io
 import json
+import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import DecodedBatch, get_format
-from kvformat.registry.errors import OptionError, SchemaError
+from kvformat.registry.errors import DebeziumTypesWarning, OptionError, SchemaError
 from tests.registry_server import Registry, RegistryServer
 
 _TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
@@ -560,3 +561,42 @@ def test_an_error_of_flinks_reading_names_the_option() -> None:
     assert "set 'types' = 'debezium'" in first
     assert "set 'types' = 'debezium'" in second
     assert "debezium" not in third
+
+
+@pytest.mark.parametrize(
+    ("given", "type"),
+    [
+        (Given("int64", f"{_TIME}MicroTimestamp", micros(_AT)), "TIMESTAMP(3)"),
+        (Given("int32", f"{_TIME}Date", 20_150), "TIME(3)"),
+        (Given("string", "", "907.61"), "DECIMAL(10, 2)"),
+        (Given("bytes", "", b"\xff"), "STRING"),
+    ],
+)
+def test_what_flink_mistakes_in_avro_is_told_once(registry: Registry, given: Given, type: str) -> None:
+    written = avro_envelope({"v": given})
+    registry.ids[1] = json.dumps(written)
+    messages = pa.array([avro_event(1, written, {"v": given.value})] * 2)
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url})
+    with pytest.warns(DebeziumTypesWarning, match="column 'v' .* Set 'types' = 'debezium'"):
+        fmt.decode_batch(messages, f"v {type}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DebeziumTypesWarning)
+        assert fmt.decode_batch(messages, f"v {type}").errors is None
+
+
+def test_what_flink_reads_right_in_avro_is_not_told_of(registry: Registry) -> None:
+    columns = {
+        "d": Given("int32", f"{_TIME}Date", 1),
+        "ts": Given("int64", f"{_TIME}Timestamp", 1),
+        "n": decimal(5, 2),
+        "raw": Given("int64", f"{_TIME}MicroTimestamp", 1),
+        "s": Given("string", "", "x"),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DebeziumTypesWarning)
+        written = avro_envelope(columns)
+        registry.ids[1] = json.dumps(written)
+        message = avro_event(1, written, {name: one.value for name, one in columns.items()})
+        fmt = get_format("debezium-avro-confluent", {"url": registry.url})
+        batch = fmt.decode_batch(pa.array([message]), "d DATE, ts TIMESTAMP(3), n DECIMAL(10, 2), raw BIGINT, s STRING")
+    assert batch.errors is None

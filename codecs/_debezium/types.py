@@ -104,6 +104,16 @@ def reading_of(t: FlinkType, said: Connect | None, modes: Modes, carrier: Carrie
     return _by_schema(t, said or Connect("null"), modes, carrier, path)
 
 
+def is_mistaken(t: FlinkType, said: Connect) -> bool:
+    """Whether Flink's Avro reads values of a Connect type for a column, but not what they mean."""
+    if said.name in _COUNTED and t.root in _TIMES:
+        roots, per_second = _COUNTED[said.name]
+        return t.root not in roots or per_second != (1 if t.root == "DATE" else 10**3)
+    if t.root == "DECIMAL":
+        return said.type == "string" or (said.type == "bytes" and said.name != DECIMAL)
+    return t.root in _TEXTS and said.type == "bytes"
+
+
 # --- with a schema -----------------------------------------------------------------------------------------
 
 

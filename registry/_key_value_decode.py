@@ -36,8 +36,8 @@ except ImportError as cause:
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from kvformat.registry._planner import Plan
     from kvformat.registry.format import Errors
-    from kvformat.registry.key_value import _Plan
     from kvformat.registry.metadata import MetadataColumn
 
 ROW_KIND, ROW_INDEX, ERROR = "row_kind", "row_index", "error"
@@ -49,7 +49,7 @@ _PLACE = {"topic": T.StringType(), "partition": T.IntegerType(), "offset": T.Lon
 _HEAD = 100  # so many bytes of a bad record are quoted in an error
 
 
-def decode(plan: _Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool) -> DataFrame:
+def decode(plan: Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool) -> DataFrame:
     """`KeyValueFormat.decode`, everything but the DataFrame checked."""
     check_workers()
     stage = _Stage(plan, extra, df, errors, row_index)
@@ -63,7 +63,7 @@ class _Stage:
     """The Python stage: what goes in, what comes out."""
 
     def __init__(
-        self, plan: _Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool
+        self, plan: Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool
     ) -> None:
         self.plan, self.df, self.codec, self.row_index = plan, df, plan.codec, row_index
         self.capture = errors == "capture"
@@ -381,7 +381,7 @@ def _nullable(t: T.DataType) -> T.DataType:
 # --- computed columns --------------------------------------------------------------------------------------
 
 
-def _with_computed(plan: _Plan, decoded: DataFrame, stage: _Stage) -> DataFrame:
+def _with_computed(plan: Plan, decoded: DataFrame, stage: _Stage) -> DataFrame:
     """The table's columns in their declared order, computed ones among them."""
     computed = {column.name: column for column in plan.table.columns if column.kind == "computed"}
     if not computed:
@@ -413,7 +413,7 @@ def _with_computed(plan: _Plan, decoded: DataFrame, stage: _Stage) -> DataFrame:
 # --- watermark ---------------------------------------------------------------------------------------------
 
 
-def _with_watermark(plan: _Plan, decoded: DataFrame) -> DataFrame:
+def _with_watermark(plan: Plan, decoded: DataFrame) -> DataFrame:
     """The table's WATERMARK in a stream; a batch has no use for one.
 
     Spark's event time has a time zone: a TIMESTAMP becomes one in that of the session, as in `CAST(ts AS TIMESTAMP)`.

@@ -17,7 +17,7 @@ import pytest
 from kvformat.registry import KeyValueFormat, latest_by_key, normalize_changes
 from tests.history import CONNECTORS, TABLES, Connector, Database, Key, Row, Table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.once]
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

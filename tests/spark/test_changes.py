@@ -281,17 +281,17 @@ def test_a_merge_gets_the_names_of_unchanged_columns(spark: Any, tmp_path: Path)
         {"format": "debezium-json"} | {f"debezium-json.{name}": value for name, value in options.items()},
         primary_key=["id"],
     )
-    source, got = str(tmp_path / "in"), []
+    source, merged = str(tmp_path / "in"), str(tmp_path / "merged")
     untouched = {"id": 1, "v": "__debezium_unavailable_value"}
     _put(spark, source, 0, [_goods("u", None, untouched), _goods("d", {"id": 2, "v": None}, None), None])
     stream = spark.readStream.schema("partition INT, offset BIGINT, value BINARY").parquet(source)
 
-    def merge(changes: Any, _: int) -> None:
-        got.extend(_rows(changes, "id"))
+    def merge(changes: Any, _: int) -> None:  # with Spark Connect it runs in another process
+        changes.write.parquet(merged)
 
     query = kv.maintain(stream, merge, checkpoint_location=str(tmp_path / "checkpoint"), trigger={"availableNow": True})
     query.awaitTermination()
-    assert got == [
+    assert _rows(spark.read.parquet(merged), "id") == [
         {"id": 1, "v": None, "unchanged_columns": ["v"], "row_kind": "+U"},
         {"id": 2, "v": None, "unchanged_columns": None, "row_kind": "-D"},
     ]

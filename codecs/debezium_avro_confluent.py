@@ -14,6 +14,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` a
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
@@ -101,9 +102,9 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
         if self.options["types"] == DEBEZIUM:
             batch = self._decode_typed(messages, row, there, filled)
         else:
-            batch = self._decoded(messages, self.table(schema), there, filled)
-            for writer in self.writers(messages, filled)[1].values():
-                _warn_of_types(row, writer)
+            batch = self._decoded(
+                messages, self.table(schema), there, filled, lambda writer: _warn_of_types(row, writer)
+            )
         return batch if self.unchanged is None else self.unchanged.applied(batch, [field.name for field in row.fields])
 
     def _skipped(self, messages: pa.BinaryArray, filled: _Mask) -> _Mask:
@@ -116,8 +117,15 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
                 skipped.append(schema_id)
         return np.isin(ids, skipped)
 
-    def _decoded(self, messages: pa.BinaryArray, table: Table, there: _Mask, filled: _Mask) -> DecodedBatch:
-        values, errors = self.decode_datums(messages, table.schema, filled)
+    def _decoded(
+        self,
+        messages: pa.BinaryArray,
+        table: Table,
+        there: _Mask,
+        filled: _Mask,
+        look: Callable[[Schema], None] | None = None,
+    ) -> DecodedBatch:
+        values, errors = self.decode_datums(messages, table.schema, filled, look)
         envelopes, errors = read_values(values, errors, table.row, micros_as_millis=False)
         bare = self.upsert and self.row_key is not None and self.row_key.in_record
         others = self.options[OTHER_MESSAGES.name]
@@ -132,8 +140,8 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
         which = np.zeros(len(ids), np.int64)  # those without a schema go with any others
         for schema_id, writer in writers.items():
             typed = _typed(row, writer, modes_of(self.options))
-            found.setdefault(str(typed.plan), typed)
-            which[ids == schema_id] = list(found).index(str(typed.plan))
+            found.setdefault(typed.name, typed)
+            which[ids == schema_id] = list(found).index(typed.name)
         parts = []
         for number, typed in enumerate(found.values() or [_typed(row, None, modes_of(self.options))]):
             at = np.flatnonzero(which == number)
@@ -268,6 +276,8 @@ class _Typed(NamedTuple):
 
     plan: RowPlan
     table: Table
+    name: str
+    """Equal for writers whose columns are read alike."""
 
 
 @cached_by_identity
@@ -275,7 +285,8 @@ def _typed(row: FlinkType, writer: Schema | None, modes: Modes) -> _Typed:
     image = None if writer is None else image_of_avro(writer)
     plan = RowPlan.of(row, image or Connect("struct"), modes, "avro")
     envelope = _envelope(plan.wire)
-    return _Typed(plan, Table(envelope, parse_schema(schema_text(envelope, legacy=True, optional=True))))
+    schema = parse_schema(schema_text(envelope, legacy=True, optional=True))
+    return _Typed(plan, Table(envelope, schema), str(plan))
 
 
 @cached_by_identity
@@ -291,7 +302,7 @@ def _warn_of_types(row: FlinkType, writer: Schema) -> None:
                 "for what they are not. Set 'types' = 'debezium', or declare the column as the number, text or bytes "
                 "that it is",
                 DebeziumTypesWarning,
-                stacklevel=2,
+                stacklevel=3,  # beyond the cache
             )
 
 

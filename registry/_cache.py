@@ -36,12 +36,14 @@ def cached_by_identity(function: Callable[Concatenate[_A, _P], _R]) -> Callable[
         if found is None or found[0] is not first:
             content = (_content(first), args)
             result = by_content.get(content, _UNKNOWN)
-            if result is _UNKNOWN:
+            is_new = result is _UNKNOWN
+            if is_new:
                 result = function(first, *args, **kwargs)
             found = (first, result)
             with _changing:  # or another thread changes what `next` goes over
                 _keep(known, key, found)
-                _keep(by_content, content, result)
+                if is_new:
+                    _keep(by_content, content, result)
         kept: _R = found[1]
         return kept
 
@@ -52,7 +54,7 @@ def _content(first: object) -> Hashable:
     """What equal objects have alike; of a schema its metadata too. What can't be hashed is like nothing else."""
     if isinstance(first, pa.Schema):
         return pa.Schema, first.serialize().to_pybytes()
-    return type(first), first if isinstance(first, Hashable) else id(first)
+    return type(first), first if isinstance(first, Hashable) else object()
 
 
 def _keep(known: dict[Any, Any], key: Hashable, value: object) -> None:

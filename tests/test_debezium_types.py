@@ -19,6 +19,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs._debezium import read
 from kvformat.registry import DecodedBatch, get_format
 from kvformat.registry.errors import DebeziumTypesWarning, OptionError, SchemaError
 from tests.registry_server import Registry, RegistryServer
@@ -600,3 +601,44 @@ def test_what_flink_reads_right_in_avro_is_not_told_of(registry: Registry) -> No
         fmt = get_format("debezium-avro-confluent", {"url": registry.url})
         batch = fmt.decode_batch(pa.array([message]), "d DATE, ts TIMESTAMP(3), n DECIMAL(10, 2), raw BIGINT, s STRING")
     assert batch.errors is None
+
+
+def test_codes_are_told_apart_where_several_things_are_wrong(registry: Registry) -> None:
+    """A value that a column can't hold, a schema that nobody knows, a plan of another schema, in one batch."""
+    messages = []
+    for number, given in enumerate((decimal(125, 2), Given("string", "", "1.25"))):
+        schema = avro_envelope({"v": given})
+        registry.ids[number + 1] = json.dumps(schema)
+        messages += [avro_event(number + 1, schema, {"v": value}) for value in (given.value, given.value)]
+    first = avro_envelope({"v": decimal(125, 2)})
+    messages += [avro_event(1, first, {"v": unscaled(10**12)}), b"\0\0\0\0\x63\0"]
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": "debezium"})
+    batch = fmt.decode_batch(pa.array(messages), "v DECIMAL(10, 2)")
+    assert batch.codes.to_pylist() == [*[None] * 4, "OUT_OF_RANGE", "UNKNOWN_SCHEMA"]  # type: ignore[union-attr]
+    assert not any(text.startswith("[") for text in batch.errors.drop_null().to_pylist())  # type: ignore[union-attr]
+
+
+def test_a_broken_message_does_not_change_by_what_the_next_ones_are_read() -> None:
+    fmt = get_format("debezium-json", WITH_SCHEMA)
+    good = event({"v": 20_150}, envelope({"v": Given("int32", f"{_TIME}Date", None)}))
+    reads: list[int] = []
+    schema = "v DATE"
+    fmt.decode_batch(pa.array([good]), schema)
+    before = read._SchemaReader.read
+
+    def counted(self: Any, messages: pa.BinaryArray) -> DecodedBatch:
+        reads.append(len(messages))
+        return before(self, messages)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read._SchemaReader, "read", counted)
+        for _ in range(3):
+            batch = fmt.decode_batch(pa.array([good, b"{", good]), schema)
+            assert batch.rows.value_lengths().to_pylist() == [1, None, 1]
+    assert reads == [3, 1] * 3, "all by the usual plan, and the broken one by that of no schema"
+
+
+def test_days_beyond_what_a_date_holds_are_an_error() -> None:
+    columns = {"v": Given("int64", f"{_TIME}Date", 2**31)}
+    batch = decoded_json(columns, "v DATE")
+    assert batch.codes.to_pylist() == ["OUT_OF_RANGE"]  # type: ignore[union-attr]

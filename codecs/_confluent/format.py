@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -238,18 +238,28 @@ class RegistryFormat(Format):
     # --- reading -----------------------------------------------------------------------------------------
 
     def decode_datums(
-        self, messages: pa.BinaryArray, reader: Schema, present: _Mask
+        self,
+        messages: pa.BinaryArray,
+        reader: Schema,
+        present: _Mask,
+        look: Callable[[Schema], None] | None = None,
     ) -> tuple[pa.Array, pa.Array | None]:
-        """What the messages hold, each by the schema of its id, and what is wrong with some."""
+        """What the messages hold, each by the schema of its id, and what is wrong with some.
+
+        `look` is called with each of these schemas.
+        """
         frames = read_frames(messages, present)
         ids = frames.ids[frames.good]
         if len(ids) == len(messages) and len(ids) and (ids == ids[0]).all():
-            return self._decode_by(int(ids[0]), messages, reader)
+            return self._decode_by(int(ids[0]), messages, reader, look)
         errors, where = frames.errors(), np.flatnonzero(frames.good)
         which = np.full(len(messages), -1, np.int64)
         found, kind, counts = np.unique(ids, return_inverse=True, return_counts=True)
         schemas = self._schemas_of(found[np.argsort(-counts, kind="stable")].tolist())
         writers = {i: schema for i, schema in schemas.items() if isinstance(schema, Schema)}
+        if look is not None:
+            for writer in writers.values():
+                look(writer)
         places = {schema_id: place for place, schema_id in enumerate(writers)}
         which[where] = np.array([places.get(schema_id, -1) for schema_id in found.tolist()], np.int64)[kind]
         reasons = [None if schema_id in writers else schemas[schema_id] for schema_id in found.tolist()]
@@ -269,10 +279,14 @@ class RegistryFormat(Format):
         known = self._schemas_of(np.unique(ids[frames.good]).tolist())
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
 
-    def _decode_by(self, schema_id: int, messages: pa.Array, reader: Schema) -> tuple[pa.Array, pa.Array | None]:
+    def _decode_by(
+        self, schema_id: int, messages: pa.Array, reader: Schema, look: Callable[[Schema], None] | None
+    ) -> tuple[pa.Array, pa.Array | None]:
         """Messages of one id."""
         writer = self._schemas_of([schema_id])[schema_id]
         if isinstance(writer, Schema):
+            if look is not None:
+                look(writer)
             decoded = _avro.decode(messages, writer, reader, start=PREFIX, rules=READING)
             return decoded.values, decoded.errors
         return pa.nulls(len(messages), reader.arrow_type), pa.repeat(pa.scalar(writer), len(messages))

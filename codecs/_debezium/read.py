@@ -22,10 +22,11 @@ import pyarrow.compute as pc
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Reads
 from kvformat.codecs._changes.metadata import TEXT, SchemaNumber
 from kvformat.codecs._changes.read import ChangeReader
-from kvformat.codecs._columnar import Ints, validity
+from kvformat.codecs._columnar import Ints
 from kvformat.codecs._debezium.connect import Connect, image_of_json
 from kvformat.codecs._debezium.convert import Change, Faults, Refused
 from kvformat.codecs._debezium.types import Carrier, Modes, Reading, reading_of
+from kvformat.registry._parts import joined_rows, with_reasons
 from kvformat.registry.error_codes import ErrorCode, parted
 from kvformat.registry.errors import SchemaError
 from kvformat.registry.format import DecodedBatch
@@ -79,7 +80,7 @@ class RowPlan:
 
         If `lenient`, a value that the column can't hold is null instead.
         """
-        rows, bounds = batch.rows.values, np.asarray(batch.rows.offsets).astype(np.int64)
+        rows = batch.rows.values
         known = dict(faults.reasons)
         columns = [rows.field(place) for place in range(rows.type.num_fields)]
         for place, (change, field) in enumerate(zip(self.changes, self.row.fields, strict=False)):
@@ -89,7 +90,9 @@ class RowPlan:
         changed = pa.Array.from_buffers(kind, len(rows), [None], children=columns)
         items = pa.list_(pa.field("item", kind))
         lists = pa.Array.from_buffers(items, len(batch.rows), batch.rows.buffers()[:2], children=[changed])
-        return _without(replace(batch, rows=lists), bounds, known if lenient else faults.reasons)
+        reasons = known if lenient else faults.reasons
+        changed_batch = replace(batch, rows=lists)
+        return with_reasons(changed_batch, dict(sorted(reasons.items()))) if reasons else changed_batch
 
 
 class TypedReader:
@@ -109,7 +112,11 @@ class TypedReader:
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
         with self._lock:  # the columns grow in place
-            return self._by_schemas(messages) if self._only is None else self._only.read(messages)
+            batch = self._by_schemas(messages) if self._only is None else self._only.read(messages)
+        if batch.errors is None or batch.codes is not None:
+            return batch
+        errors, codes = parted(batch.errors)
+        return replace(batch, errors=errors, codes=codes)
 
     def _by_schemas(self, messages: pa.BinaryArray) -> DecodedBatch:
         """By the usual plan first; messages whose schema asks for another one are read again by that."""
@@ -126,11 +133,10 @@ class TypedReader:
         if any(plan != usual for plan in plans):
             for place in np.flatnonzero(reader.numbers >= 0).tolist():
                 found.setdefault(plans[reader.numbers[place]], []).append(place)
+            self._usual = max(found, key=lambda plan: len(found[plan]), default=usual)
         if batch.errors is not None:
             for place in np.flatnonzero(np.asarray(batch.errors.is_valid()) & (reader.numbers < 0)).tolist():
                 found.setdefault(self._plan_of(_schema_of(messages[place].as_py())), []).append(place)
-        if found:
-            self._usual = max(found, key=lambda plan: len(found[plan]))
         parts = [(np.arange(len(messages)), batch)]
         for plan, places in found.items():
             if plan != usual:
@@ -244,56 +250,18 @@ class HintingReader:
         return f". The message's schema says {said}: {how}" if said is not None else ""
 
 
-def _without(batch: DecodedBatch, bounds: Ints, reasons: dict[int, str]) -> DecodedBatch:
-    """The batch with errors in the place of the messages that rows with reasons are of."""
-    if not reasons:
-        return batch
-    of_message: dict[int, str] = {}
-    for row in sorted(reasons):
-        of_message.setdefault(int(np.searchsorted(bounds, row, side="right")) - 1, reasons[row])
-    count = len(batch.rows)
-    good = np.asarray(batch.rows.is_valid()).copy()
-    good[list(of_message)] = False
-    counts = np.where(good, np.diff(bounds), 0)
-    kept = pa.array(np.repeat(good, np.diff(bounds)))
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    buffers = [validity(good), pa.py_buffer(offsets)]
-    rows = pa.Array.from_buffers(batch.rows.type, count, buffers, children=[batch.rows.values.filter(kept)])
-    kinds = None if batch.row_kinds is None else batch.row_kinds.filter(kept)
-    errors, codes = parted(pa.array([of_message.get(message) for message in range(count)], pa.string()))
-    if batch.errors is not None:
-        errors, codes = pc.coalesce(batch.errors, errors), pc.coalesce(batch.codes, codes)
-    return DecodedBatch(rows, kinds, errors, codes)
-
-
 def joined(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
     """One batch of several, each with the places of its messages; a later one takes the place of an earlier one."""
-    count = 1 + max(int(at.max()) for at, _ in parts if len(at))
-    places, start = np.zeros(count, np.int64), 0
+    places, start = np.zeros(1 + max(int(at.max()) for at, _ in parts if len(at)), np.int64), 0
     for at, _ in parts:
         places[at] = start + np.arange(len(at))
         start += len(at)
     chosen = pa.array(places)
-    batches = [part for _, part in parts]
-    rows = pa.concat_arrays([part.rows for part in batches]).take(chosen)
-    kinds = [
-        pa.Array.from_buffers(pa.list_(pa.string()), len(part.rows), part.rows.buffers()[:2], children=[part.row_kinds])
-        for part in batches
-    ]
-    texts: list[pa.StringArray | None] = []
-    for name in ("errors", "codes"):
-        given = [getattr(part, name) for part in batches]
-        if all(one is None for one in given):
-            texts.append(None)
-            continue
-        filled = [
-            pa.nulls(len(part.rows), pa.string()) if one is None else one
-            for one, part in zip(given, batches, strict=True)
-        ]
-        found = pa.concat_arrays(filled).take(chosen)
-        texts.append(found if found.null_count < count else None)
-    return DecodedBatch(rows, pa.concat_arrays(kinds).take(chosen).flatten(), *texts)
+    batch = joined_rows([part for _, part in parts])
+    buffers = batch.rows.buffers()[:2]
+    kinds = pa.Array.from_buffers(pa.list_(pa.string()), len(batch.rows), buffers, children=[batch.row_kinds])
+    errors = None if batch.errors is None else batch.errors.take(chosen)
+    return replace(batch, rows=batch.rows.take(chosen), row_kinds=kinds.take(chosen).flatten(), errors=errors)
 
 
 def _is_of_mongodb(message: Any, *, wrapped: bool) -> bool:

@@ -147,7 +147,7 @@ def _counted(t: FlinkType, said: Connect, told: str) -> Reading:
     roots, per_second = _COUNTED[said.name]
     if t.root in roots:
         arrow = _ARROW_UNITS[t.root]
-        wire = _INT if said.type == "int32" else _BIGINT
+        wire = _INT if said.type == "int32" or t.root == "DATE" else _BIGINT  # a DATE has no more days
         return Reading(wire, convert.Units(t, told, max(arrow // per_second, 1), max(per_second // arrow, 1)))
     if t.root in _NUMBERS or t.root in _TEXTS:
         return Reading(t)

@@ -1,0 +1,61 @@
+"""What the site's builder does beyond its settings: pages from the root of the repository, plots within their pages."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parent.parent
+OF_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
+"""Pages that stand in the repository's root, and what they are called on the site."""
+FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]*)"')
+"""What a browser would fetch from elsewhere."""
+LINK = re.compile(r"(\]\()([^)#:]+)((?:#[^)]*)?\))")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the pages of the root."""
+    for name, page in OF_ROOT.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=LINK.sub(from_root, text)))
+    return files
+
+
+def from_root(link: re.Match[str]) -> str:
+    """A link of a page in the root, as it must be in the docs."""
+    target = OF_ROOT.get(link[2], link[2].removeprefix("docs/"))
+    return f"{link[1]}{'index.md' if target == 'README.md' else target}{link[3]}"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Points links that leave the docs for the root's pages to where these are on the site."""
+    folder = posixpath.dirname(page.file.src_uri)
+
+    def to_root(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join("docs", folder, link[2]))
+        if target not in OF_ROOT:
+            return link[0]
+        return f"{link[1]}{posixpath.relpath(OF_ROOT[target], folder or '.')}{link[3]}"
+
+    return LINK.sub(to_root, markdown)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Puts plots into their pages, whose colours they then take; an image has its own."""
+
+    def within(image: re.Match[str]) -> str:
+        svg = ROOT / "docs" / posixpath.dirname(page.file.src_uri) / image[1]
+        return svg.read_text(encoding="utf-8")
+
+    return re.sub(r'<img [^>]*src="((?:\.\./)*plots/[^"]+\.svg)"[^>]*>', within, html)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> None:
+    """Refuses a page that a browser would have to fetch something for from elsewhere."""
+    if found := FETCHED.findall(output):
+        raise PluginError(f"{page.file.src_uri} would fetch {', '.join(found)}: put it into docs/")

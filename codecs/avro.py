@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import _avro
 from kvformat.codecs._avro import Rules, Schema, parse_schema
-from kvformat.codecs._avro_arrow import read_table, write_table
-from kvformat.codecs._avro_json import AvroJsonReader, AvroJsonWriter
-from kvformat.codecs._avro_types import schema_text
+from kvformat.codecs._avro.json_encoding import AvroJsonReader, AvroJsonWriter
+from kvformat.codecs._avro.table import read_table, write_table
+from kvformat.codecs._avro.types import schema_text
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.options import Option
@@ -88,14 +88,14 @@ class AvroFormat(Format):
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
         if not self._is_plain:
             return None
-        from kvformat.codecs._avro_native import decode_native
+        from kvformat.codecs._avro.native import decode_native
 
         return decode_native(message, self._schema(schema), schema)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         if not self._is_plain:
             return None
-        from kvformat.codecs._avro_native import encode_native
+        from kvformat.codecs._avro.native import encode_native
 
         return encode_native(row, self._schema(schema), schema)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from kvformat.codecs._avro import parse_schema
-from kvformat.codecs._avro_arrow import read_table
-from kvformat.codecs._avro_types import check_provided, provided_schema, schema_text
+from kvformat.codecs._avro.table import read_table
+from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.format import RegistryFormat, Table
 from kvformat.registry._cache import cached_by_identity
@@ -52,7 +52,7 @@ class AvroConfluentFormat(RegistryFormat):
         schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=True))
         if schema_id is None or self.options["schema"] not in (None, derived.text):
             return None  # not known here, or not the types that Spark's function has for these columns
-        from kvformat.codecs._avro_native import encode_native
+        from kvformat.codecs._avro.native import encode_native
 
         return encode_native(row, derived, schema, prefix(schema_id))
 

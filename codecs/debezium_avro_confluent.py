@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._avro_arrow import read_values
-from kvformat.codecs._avro_types import provided_schema, row_of_schema, schema_text
+from kvformat.codecs._avro.table import read_values
+from kvformat.codecs._avro.types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
 from kvformat.codecs._changes.others import ERROR, OTHER_MESSAGES, unmarked
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS

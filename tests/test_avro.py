@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvformat.codecs import _avro
+from kvformat.codecs._avro.json_encoding import AvroJsonReader, _Unusual
 from kvformat.codecs._avro.json_tokens import Decoder
-from kvformat.codecs._avro_json import AvroJsonReader, _Unusual
-from kvformat.codecs._avro_types import row_of_schema, schema_text
+from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._json.document import FirstValue, JsonFault
 from kvformat.codecs._json.scalars import BadValue
 from kvformat.registry import OptionError, SchemaError, get_format

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._charsets import java_text
 from kvformat.codecs._columnar import Ints, Mask, MessageBytes, Words, fixed_width, spread, validity
+from kvformat.codecs._java.charsets import java_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from kvformat.codecs._avro.resolve import (
     Symbol,
 )
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._charsets import java_text
+from kvformat.codecs._java.charsets import java_text
 from kvformat.registry.error_codes import ErrorCode
 
 MAX_LEVELS: Final = 200

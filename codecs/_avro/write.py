@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._charsets import java_text
 from kvformat.codecs._columnar import Bytes, Ints, Mask, Words, pieces_of
+from kvformat.codecs._java.charsets import java_text
 
 _GAP: Final = 32
 _LONG_TEXT: Final = 256

@@ -12,7 +12,8 @@ from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, R
 from kvformat.codecs._changes.metadata import TEXT, Metadata, Presences
 from kvformat.codecs._changes.others import ERROR, unmarked
 from kvformat.codecs._changes.upsert import upserts
-from kvformat.codecs._java_regex import JavaPattern, SlowMatchError
+from kvformat.codecs._java.parse import clean
+from kvformat.codecs._java.regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.settings import ReadSettings
@@ -22,7 +23,6 @@ from kvformat.codecs._kernel.changes import ChangeBatch, Program
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.flattened import FlatBatch
-from kvformat.codecs._scalars import clean
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable

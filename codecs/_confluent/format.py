@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import _avro
 from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._avro_types import check_provided
+from kvformat.codecs._avro.types import check_provided
 from kvformat.codecs._confluent import (
     PREFIX,
     Refused,

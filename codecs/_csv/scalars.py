@@ -15,7 +15,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from kvformat.codecs._scalars import (
+from kvformat.codecs._java.parse import (
     BLANKS,
     DATE,
     DECIMAL,

@@ -19,9 +19,8 @@ from decimal import Decimal
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from kvformat.codecs._java import decimal_text, double_text_17, stripped_decimal
-from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.codecs._scalars import (
+from kvformat.codecs._java.numbers import decimal_text, double_text_17, stripped_decimal
+from kvformat.codecs._java.parse import (
     BLANKS,
     DATE,
     DECIMAL,
@@ -43,6 +42,7 @@ from kvformat.codecs._scalars import (
     single_of,
     whole_of,
 )
+from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkType
 

@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kvformat.codecs._avro import Field, Schema, parse_schema
-from kvformat.codecs._avro_types import row_of_schema, schema_text
+from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import PREFIX, Refused, schemas_by_id, subject_schema
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer.inferred import InferredSchema

@@ -20,12 +20,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs import _java
 from kvformat.codecs._avro.decimals import Reading, to_bytes
 from kvformat.codecs._avro.json_tokens import Decoder
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._json.charsets import recoded, text_of
+from kvformat.codecs._java.numbers import double_texts
+from kvformat.codecs._java.parse import clean, nearest_double, nearest_single
 from kvformat.codecs._json.document import FirstValue, JsonFault
+from kvformat.codecs._json.encodings import recoded, text_of
 from kvformat.codecs._json.scalars import BadValue, shown
 from kvformat.codecs._json.write import (
     TEXT,
@@ -41,7 +42,6 @@ from kvformat.codecs._json.write import (
     unless_null,
 )
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
-from kvformat.codecs._scalars import clean, nearest_double, nearest_single
 from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkType, nullable
@@ -459,7 +459,7 @@ def _whole_texts(values: pa.Array, unit: int) -> pa.LargeStringArray:
 
 
 def _floating_texts(values: pa.Array) -> pa.LargeStringArray:
-    texts, finite = _java.double_texts(values).cast(TEXT), pc.is_finite(values)
+    texts, finite = double_texts(values).cast(TEXT), pc.is_finite(values)
     if not finite.false_count:
         return texts
     return pc.if_else(finite, texts, joined(['"', texts, '"'], len(texts), nulls="emit_null"))

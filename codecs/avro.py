@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs import _avro
-from kvformat.codecs._avro import Rules, Schema, parse_schema
+from kvformat.codecs._avro import ResolutionRules, Schema, parse_schema
 from kvformat.codecs._avro.json_encoding import AvroJsonReader, AvroJsonWriter
 from kvformat.codecs._avro.table import read_table, write_table
 from kvformat.codecs._avro.types import schema_text
@@ -30,7 +30,7 @@ from kvformat.registry.types import FlinkType, row_type
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-READING = Rules(overflow_as_null=True)
+READING = ResolutionRules(overflow_as_null=True)
 """How Flink reads, but with the units and scales of the writer."""
 
 
@@ -107,13 +107,13 @@ class AvroFormat(Format):
     def _schema(self, row: FlinkType) -> Schema:
         return parse_schema(schema_text(row, legacy=self.options["timestamp_mapping.legacy"]))
 
-    def _table(self, schema: pa.Schema) -> Table:
+    def _table(self, schema: pa.Schema) -> AvroTable:
         options = self.options
         return _table(schema, options["timestamp_mapping.legacy"], options["timestamp-micros-as-millis"])
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class AvroTable:
     """A table's type and the Avro schema that follows from it."""
 
     row: FlinkType
@@ -122,9 +122,9 @@ class Table:
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, legacy: bool, micros_as_millis: bool) -> Table:
+def _table(schema: pa.Schema, legacy: bool, micros_as_millis: bool) -> AvroTable:
     row = row_type(schema)
-    return Table(row, parse_schema(schema_text(row, legacy=legacy)), micros_as_millis)
+    return AvroTable(row, parse_schema(schema_text(row, legacy=legacy)), micros_as_millis)
 
 
 def encode_rows(

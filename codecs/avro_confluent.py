@@ -18,7 +18,7 @@ from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
-from kvformat.codecs._confluent.format import RegistryFormat, Table
+from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.format import DecodedBatch, EncodedBatch
 from kvformat.registry.types import FlinkType, row_type
@@ -32,7 +32,7 @@ class AvroConfluentFormat(RegistryFormat):
 
     identifier: ClassVar[str] = "avro-confluent"
 
-    def table(self, schema: pa.Schema) -> Table:
+    def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])
 
     def decode_arrow(
@@ -58,11 +58,11 @@ class AvroConfluentFormat(RegistryFormat):
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None) -> Table:
+def _table(schema: pa.Schema, provided: str | None) -> ConfluentTable:
     row = row_type(schema)
     derived = parse_schema(schema_text(row, legacy=True))
     if provided is None:
-        return Table(row, derived)
+        return ConfluentTable(row, derived)
     given = provided_schema(provided)
     check_provided(given, row, AvroConfluentFormat.identifier)
-    return Table(row, given)
+    return ConfluentTable(row, given)

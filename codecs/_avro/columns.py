@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._columnar import Ints, Mask, MessageBytes, Words, fixed_width, spread, validity
+from kvformat.codecs._columnar import Ints, Mask, MessageBytes, WordArray, fixed_width, spread, validity
 from kvformat.codecs._java.charsets import java_text
 
 
@@ -281,7 +281,7 @@ def _doubtful(keys: Texts, lengths: Ints, batch: MessageBytes) -> Ints:
 _MIX: Final = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
 
-def _hashes(keys: Texts, batch: MessageBytes) -> Words:
+def _hashes(keys: Texts, batch: MessageBytes) -> WordArray:
     """Of each key a number made of its length, its first, middle and last eight bytes."""
     length = keys.end - keys.start
     short = np.clip(length, 0, 8).astype(np.uint64) << np.uint64(3)

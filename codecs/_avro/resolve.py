@@ -28,7 +28,7 @@ _DIGITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ResolutionRules:
     """Where readers differ though all of them follow Avro.
 
     convert_units: whether a number in a unit or scale of the writer (timestamps, times, decimals) becomes the same
@@ -63,7 +63,7 @@ class Bytes:
 
     reader: str
     size: int | None = None
-    decimal: decimals.Reading | None = None
+    decimal: decimals.DecimalReading | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +152,7 @@ class Plan:
 
     writer: Schema
     reader: Schema
-    rules: Rules
+    rules: ResolutionRules
     action: Action
 
     def __str__(self) -> str:
@@ -160,14 +160,14 @@ class Plan:
         return "\n".join([head, *_described(self.action, "  ")])
 
 
-def compile_plan(writer: Schema, reader: Schema, rules: Rules) -> Plan:
+def compile_plan(writer: Schema, reader: Schema, rules: ResolutionRules) -> Plan:
     """Resolve the two schemas. Raises `SchemaError` for a reader's schema that has no Arrow type."""
     _ = reader.arrow_type
     return Plan(writer, reader, rules, _Resolver(writer, reader, rules).resolve(writer, reader))
 
 
 class _Resolver:
-    def __init__(self, writer: Schema, reader: Schema, rules: Rules) -> None:
+    def __init__(self, writer: Schema, reader: Schema, rules: ResolutionRules) -> None:
         self._rules = rules
         self._names: dict[str, str] = {}
         self._fields: dict[str, dict[str, str]] = {}
@@ -259,13 +259,13 @@ class _Resolver:
         finer = wanted_digits - digits
         return Number(w.type, r.type, 10 ** max(finer, 0), 10 ** max(-finer, 0))
 
-    def _decimal(self, w: Schema, r: Schema) -> decimals.Reading | None:
+    def _decimal(self, w: Schema, r: Schema) -> decimals.DecimalReading | None:
         if r.logical is None or r.logical.name != "decimal" or not decimals.has_arrow_type(r.logical.precision):
             return None
         scale = r.logical.scale
         if self._rules.convert_units and w.logical is not None and w.logical.name == "decimal":
             scale = w.logical.scale
-        return decimals.Reading(r.logical.precision, r.logical.scale, scale, self._rules.overflow_as_null)
+        return decimals.DecimalReading(r.logical.precision, r.logical.scale, scale, self._rules.overflow_as_null)
 
     def _enum(self, w: Schema, r: Schema) -> Action:
         if self._short_name(w) != r.name:
@@ -402,7 +402,7 @@ def _bytes_value(schema: Schema, value: bytes) -> bytes | Decimal | None:
     logical = schema.logical
     if logical is None or logical.name != "decimal" or not decimals.has_arrow_type(logical.precision):
         return value
-    return decimals.Reading(logical.precision, logical.scale, logical.scale, overflow_as_null=False).value(value)
+    return decimals.DecimalReading(logical.precision, logical.scale, logical.scale, overflow_as_null=False).value(value)
 
 
 # --- as text -------------------------------------------------------------------------------------------------

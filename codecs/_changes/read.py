@@ -43,7 +43,7 @@ class ChangeReader:
         described: list[tuple[str, Metadata]] = [(key, envelope.metadata[key]) for key in metadata]
         if settings.presences:
             described.insert(0, ("presences", Presences(envelope.after, row=row)))
-        plan = FlatPlan if envelope.flat else Plan
+        plan = FlatPlan if envelope.flat else EnvelopePlan
         self._plan = plan(row, envelope, settings, [column for _, column in described])
         columns = tuple(FlinkField(key, column.type) for key, column in described)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
@@ -69,7 +69,7 @@ def _texts_of(kinds: Any) -> pa.StringArray:
     )
 
 
-class Plan:
+class EnvelopePlan:
     """An envelope as the kernel reads it: names of members by number, and what each operation gives.
 
     `members` begins with those before and after the change and the operation, `outer_members` (of a wrapped message)
@@ -245,7 +245,7 @@ class Plan:
         return _at(BadValue(reason, code), f"payload.{member}" if self.wrapped else member)
 
 
-class FlatPlan(Plan):
+class FlatPlan(EnvelopePlan):
     """An envelope without rows before and after the change, for the row is the message.
 
     A message without an operation is a row as it is now. `watched` are the members of what may be none: it is a row

@@ -63,7 +63,7 @@ def _numbers(numbers: list[int]) -> memoryview[int]:
 class ChangeBatch(Batch):
     """Reads batches of change messages as rows of `image`, with kinds and metadata.
 
-    `plan` is a `_changes.read.Plan`. Its `programs` have for each operation the rows that it gives.
+    `plan` is a `_changes.read.EnvelopePlan`. Its `programs` have for each operation the rows that it gives.
     """
 
     def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: Words) -> None:

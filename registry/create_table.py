@@ -38,7 +38,7 @@ _OPTIONS = re.compile(
 )
 _BEHIND_COLUMNS = ("COMMENT", "PARTITIONED", "WITH", "LIKE", "AS")
 _BARE_NAMES = ("connector", "format", "topic")
-_MOST_MILLIS = 2**63 - 1
+_MOST_MILLIS = 2**63 - 1  # of a Java long
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 
 ColumnKind = Literal["physical", "metadata", "computed"]

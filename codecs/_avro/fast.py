@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._avro.bounds import added_per_item
-from kvformat.codecs._avro.columns import Lists, Made, Nulls, Numbers, Part, Placed, Structs, item_type, place
+from kvformat.codecs._avro.columns import ItemLists, Made, Nulls, Numbers, Part, Placed, Structs, item_type, place
 from kvformat.codecs._avro.cursors import AvroBatch, Lanes, is_too_long, longs, varint
 from kvformat.codecs._avro.leaves import (
     BytesLeaf,
@@ -31,7 +31,7 @@ from kvformat.codecs._avro.resolve import (
     Action,
     Array,
     Branches,
-    Bytes,
+    ByteString,
     Constant,
     Fail,
     Into,
@@ -309,7 +309,7 @@ class _Blocks(PartReader):
     def _put_together(self, total: Ints, runs: list[_Run], batch: AvroBatch) -> Part:
         first = np.cumsum(total) - total
         parts = [(spread(first[run.where] + run.before, run.count), run.part) for run in runs]
-        return Lists(total, place(parts, int(total.sum()), self._item_type, batch))
+        return ItemLists(total, place(parts, int(total.sum()), self._item_type, batch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +343,7 @@ def _compiled(action: Action, kind: pa.DataType) -> PartReader:
             return NullLeaf()
         case Number():
             return WholeLeaf(action) if action.writer in ("int", "long") else WidthLeaf(action)
-        case Bytes():
+        case ByteString():
             return _bytes_node(action)
         case Symbol():
             return SymbolLeaf(action.texts)
@@ -366,7 +366,7 @@ def _compiled(action: Action, kind: pa.DataType) -> PartReader:
             return _Into(_compiled(action.action, kind[target].type), target, kind.num_fields)
 
 
-def _bytes_node(action: Bytes) -> PartReader:
+def _bytes_node(action: ByteString) -> PartReader:
     if action.decimal is not None and action.decimal.precision > MAX_DECIMAL128:
         return _Refuse()
     return BytesLeaf(action.decimal) if action.size is None else FixedLeaf(action.size, action.decimal)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro.columns import Codes, Nulls, Numbers, Part, Texts
+from kvformat.codecs._avro.columns import Codes, Nulls, Numbers, Part, TextSpans
 from kvformat.codecs._avro.cursors import Lanes, ints, is_too_long, longs, varint
 from kvformat.codecs._avro.decimals import DecimalReading
 from kvformat.codecs._avro.resolve import Number
@@ -140,7 +140,7 @@ class BytesLeaf(Leaf):
             end = np.where(bad, lanes.batch.size, end)
         lanes.jump(end, bad)
         if self._decimal is None:
-            return Texts(start, end, valid)
+            return TextSpans(start, end, valid)
         return self._decimal.read(lanes, end, end - start, valid)
 
     def _bounds(self, lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Ints, Ints, Mask]:
@@ -183,12 +183,12 @@ class FixedLeaf(Leaf):
             valid = ~bad if valid is None else valid & ~bad
         lanes.jump(end, bad)
         if self._decimal is None:
-            return Texts(start, end, valid)
+            return TextSpans(start, end, valid)
         return self._decimal.read(lanes, end, end - start, valid)
 
     def take(self, lanes: Lanes, start: Ints) -> Part:
         """The values at these positions."""
-        return Texts(start, start + self._size)
+        return TextSpans(start, start + self._size)
 
 
 class SymbolLeaf(Leaf):

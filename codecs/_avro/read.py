@@ -17,7 +17,7 @@ from kvformat.codecs._avro.merging import PIECE, all_errors, errors_of, replaced
 from kvformat.codecs._avro.resolve import Plan
 from kvformat.codecs._columnar import Ints
 
-_MOST_BYTES: Final = 2**30
+_MOST_BYTES: Final = 2**30  # of messages read at once: half of what the offsets of an Arrow array reach
 
 
 @dataclass(frozen=True)

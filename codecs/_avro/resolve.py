@@ -58,7 +58,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bytes:
+class ByteString:
     """A string, bytes, or a fixed (`size` is not None) as a string, bytes or decimal of the reader."""
 
     reader: str
@@ -143,7 +143,7 @@ class Into:
     action: Action
 
 
-Action = Null | Number | Bytes | Symbol | Constant | Fail | Skip | Record | Array | Map | Branches | Into
+Action = Null | Number | ByteString | Symbol | Constant | Fail | Skip | Record | Array | Map | Branches | Into
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,18 +195,18 @@ class _Resolver:
         if r.type not in _PROMOTED.get(w.type, ()):
             return self._mismatch(w, r)
         if w.type in ("string", "bytes"):
-            return Bytes(r.type, decimal=self._decimal(w, r))
+            return ByteString(r.type, decimal=self._decimal(w, r))
         return self._number(w, r)
 
     def _same_type(self, w: Schema, r: Schema) -> Action:
         if w.type == "null":
             return Null()
         if w.type in ("string", "bytes"):
-            return Bytes(r.type, decimal=self._decimal(w, r))
+            return ByteString(r.type, decimal=self._decimal(w, r))
         if w.type == "fixed":
             if self._short_name(w) != r.name or w.size != r.size:
                 return self._mismatch(w, r)
-            return Bytes(r.type, w.size, self._decimal(w, r))
+            return ByteString(r.type, w.size, self._decimal(w, r))
         if w.type == "enum":
             return self._enum(w, r)
         if w.type == "record":
@@ -442,7 +442,7 @@ def _summary(action: Action) -> str:
         case Number():
             unit = f" * {action.times}" if action.times > 1 else f" / {action.divisor}" if action.divisor > 1 else ""
             return action.writer + ("" if action.writer == action.reader else f" -> {action.reader}") + unit
-        case Bytes():
+        case ByteString():
             kind = "bytes" if action.size is None else f"{action.size} bytes"
             return f"{kind} -> {action.decimal or action.reader}"
         case Symbol():

@@ -25,7 +25,7 @@ BIGINT = FlinkType("BIGINT")
 _INT = FlinkType("INT")
 _INSTANT = FlinkType("TIMESTAMP_LTZ", precision=3)
 _OGG_INSTANT = FlinkType("TIMESTAMP_LTZ", precision=6)
-_MOST = 2**63
+_MOST = 2**63  # what a BIGINT does not reach
 
 
 def map_of(value: FlinkType) -> FlinkType:

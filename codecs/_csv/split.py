@@ -26,7 +26,7 @@ from kvformat.codecs._csv.settings import ReadSettings
 Places = npt.NDArray[np.int32]
 """Positions in the bytes of a batch: half as wide as `Ints`, and twice as fast."""
 
-_MOST_BLANKS = 64
+_MOST_BLANKS = 64  # around a text; one step each for the whole batch, so rows with more are read one by one
 _BLANK = 0x20
 _LF, _CR = 10, 13
 _MARKS = 0xEF  # from here on bytes may begin a byte order mark

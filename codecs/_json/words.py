@@ -36,7 +36,7 @@ _LONGEST_CONSTANT = 9  # -Infinity
 
 
 class JsonWords:
-    """The words of JSON: `kvformat.codecs._kernel.messages.Words`."""
+    """The words of JSON: `kvformat.codecs._kernel.messages.ErrorWords`."""
 
     @staticmethod
     def recoded(message: bytes) -> tuple[bytes, bool]:

@@ -17,7 +17,7 @@ from kvformat.connectors.cli.decode import files_argument, opened
 if TYPE_CHECKING:
     from kvformat.connectors.infer import Inspection
 
-_MOST = 1000
+_MOST = 1000  # messages: `SAMPLE` of `connectors.infer`, which the command line imports late
 
 
 @click.command()

@@ -41,9 +41,9 @@ BOOTSTRAP = "localhost:9092"
 """What stands in a CREATE TABLE for brokers that nobody has named."""
 
 _FORMAT = "avro-confluent"
-_MOST_IDS = 100
+_MOST_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
 _OF_LOGICAL = ("logicalType", "precision", "scale")
-_LONGEST_HEADER = 1 << 20
+_LONGEST_HEADER = 1 << 20  # bytes of an Avro file that its schema is looked for in
 
 
 def schema_from_subject(

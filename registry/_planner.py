@@ -29,7 +29,7 @@ _NO_COLUMNS = pa.schema([])
 
 
 @dataclass(frozen=True)
-class Plan:
+class TablePlan:
     """One direction of a table, fully checked."""
 
     table: TableDefinition
@@ -61,7 +61,7 @@ class Planner:
         self.values = _Values(self.connector, self.given)
         self.physical = table.physical()
 
-    def plan(self) -> Plan:
+    def plan(self) -> TablePlan:
         reading = self.direction == "decode"
         if not reading:
             connectors.check_topic(self.values, required=self.strict)
@@ -82,7 +82,7 @@ class Planner:
         self._check_runtime(reading)
         self._check_schema("key", key_format, codec.key_schema)
         self._check_schema("value", value_format, codec.value_schema)
-        return Plan(
+        return TablePlan(
             self.table,
             codec,
             metadata,

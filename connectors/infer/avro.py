@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kvformat.codecs._avro import Field, Schema, parse_schema
-from kvformat.codecs._avro_types import row_of_schema, schema_text
+from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import PREFIX, Refused, schemas_by_id, subject_schema
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer.inferred import InferredSchema
@@ -41,9 +41,9 @@ BOOTSTRAP = "localhost:9092"
 """What stands in a CREATE TABLE for brokers that nobody has named."""
 
 _FORMAT = "avro-confluent"
-_MOST_IDS = 100
+_MOST_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
 _OF_LOGICAL = ("logicalType", "precision", "scale")
-_LONGEST_HEADER = 1 << 20
+_LONGEST_HEADER = 1 << 20  # bytes of an Avro file that its schema is looked for in
 
 
 def schema_from_subject(

@@ -16,7 +16,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from kvformat.codecs._json.scalars import Converter, Rules, scalar_converter
+from kvformat.codecs._json.scalars import Converter, ScalarRules, scalar_converter
 from kvformat.codecs._kernel.tree import Fraction, Node
 from kvformat.connectors.infer.seen import MAX_DEPTH, MOST_DIGITS
 from kvformat.connectors.infer.types import BYTES, STRING, Notes, array_of, is_name, map_of
@@ -53,7 +53,7 @@ def fits(t: FlinkType, node: Node, *, iso: bool) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _converter(t: FlinkType, iso: bool) -> Converter:
-    return scalar_converter(t, Rules(streaming=False, iso=iso, decimals=False))
+    return scalar_converter(t, ScalarRules(streaming=False, iso=iso, decimals=False))
 
 
 # --- Kafka Connect ---------------------------------------------------------------------------------------

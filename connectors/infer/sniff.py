@@ -26,7 +26,7 @@ from kvformat.registry.format import Part
 from kvformat.registry.types import FlinkField, FlinkType
 
 _MOST = 100_000  # records
-_MOST_IDS = 100
+_MOST_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
 _CSV_SHARE, _CSV_RECORDS, _CSV_COLUMNS = 0.9, 3, 3
 _WIDTHS = {4: "INT", 8: "BIGINT"}
 _SIGN_BYTES = (0x00, 0xFF)  # that a number begins with, unless it is huge

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kvformat.registry import errors
 from kvformat.registry.format import Format
-from kvformat.registry.testing import decoding, encoding, objects, spark  # noqa: F401 - they fill RULES
+from kvformat.registry.testing import columns, decoding, encoding, objects  # noqa: F401 - they fill RULES
 from kvformat.registry.testing.declaration import Declaration, FormatDirection, Sample
 from kvformat.registry.testing.edges import EDGES
 from kvformat.registry.testing.rules import RULES, Outcome, Rule, outcome
@@ -124,6 +124,8 @@ class _Contract:
     unsupported: ClassVar[Sequence[str]] = ()
     most_columns: ClassVar[int | None] = None
     changed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    unlike_wider: ClassVar[Sequence[str]] = ()
+    null_is_row: ClassVar[bool] = False
     skipped: ClassVar[Sequence[bytes]] = ()
     bad: ClassVar[Sequence[bytes]] = ()
     _subjects: ClassVar[dict[type, Subject]] = {}

@@ -31,12 +31,11 @@ def _mixed(subject: Subject, case: Case, count: int) -> list[bytes | None]:
     return some[:count]
 
 
-@rule(
-    "decode",
-    "Rows are a list array of structs, one list per message, with the columns of the schema in their order and with "
-    "their exact types; there is a known kind per row, and an error or null per message.",
-)
+@rule("decode")
 def shapes(subject: Subject) -> None:
+    """Rows are a list array of structs, one list per message, with the columns of the schema in their order and
+    with their exact types; there is a known kind per row, and an error or null per message.
+    """
     subject.reads()
     for case in subject.cases:
         subject.doing = case.name
@@ -59,22 +58,21 @@ def _validate(where: str, batch: DecodedBatch) -> None:
         raise Breach(f"{where}: proper Arrow data was expected, but {error}") from None
 
 
-@rule("decode", "A null message gives a null list, no row and no error.")
+@rule("decode")
 def null_messages(subject: Subject) -> None:
+    """A null message gives a null list, no row and no error, wherever it is in a batch."""
     subject.reads()
     for case in subject.cases:
         subject.doing = case.name
-        alone = case.decode([None, None])
-        subject.same_answers(f"{case.name}, nothing but null messages", [None, None], alone, [_NULL, _NULL])
-        messages = [part for message in case.good for part in (None, message)]
-        found = case.decode(messages)
-        subject.same_answers(
-            f"{case.name}, between others", [None] * len(case.good), found[::2], [_NULL] * len(case.good)
-        )
+        null, good = case.null_answer(subject.declared.null_is_row), case.good
+        subject.same_answers(f"{case.name}, nothing but null messages", [None] * 2, case.decode([None] * 2), [null] * 2)
+        found = case.decode([part for message in good for part in (None, message)])
+        subject.same_answers(f"{case.name}, between others", [None] * len(good), found[::2], [null] * len(good))
 
 
-@rule("decode", "A message that the format skips gives an empty list and no error.")
+@rule("decode")
 def skipped_messages(subject: Subject) -> None:
+    """A message that the format skips gives an empty list and no error."""
     subject.reads()
     if not subject.declared.skipped:
         raise LeftOut("the format is not said to skip any message")
@@ -83,8 +81,9 @@ def skipped_messages(subject: Subject) -> None:
     subject.same_answers(case.name, skipped, case.decode(skipped), [Answer("[]", (), None)] * len(skipped))
 
 
-@rule("decode", "A message with an error has a null list, and a text that says why; no other message has an error.")
+@rule("decode")
 def errors_have_no_rows(subject: Subject) -> None:
+    """A message with an error has a null list, and a text that says why; no other message has an error."""
     subject.reads()
     for case in subject.cases:
         subject.doing = case.name
@@ -99,13 +98,13 @@ def errors_have_no_rows(subject: Subject) -> None:
                 f"{where}, whether there is a text where there is an error", bool((one.error or "?").strip()), True
             )
             if one.error is not None or one.rows is None:
-                expected = Answer(None, (), one.error if message is not None else None)
-                subject.same(where, one, expected)
-                subject.same(f"{where}, whether an error says why there are no rows", one == _NULL, message is None)
+                subject.same(where, one, Answer(None, (), one.error))
+                subject.same(f"{where}, whether there is an error", one.error is not None, message is not None)
 
 
-@rule("decode", "Messages decode the same in any array: a slice, chunks, large_binary, binary_view, a dictionary.")
+@rule("decode")
 def layouts(subject: Subject) -> None:
+    """Messages decode the same in any array: a slice, chunks, large_binary, binary_view, a dictionary."""
     subject.reads()
     for case in subject.cases:
         subject.doing = case.name
@@ -121,8 +120,9 @@ def layouts(subject: Subject) -> None:
             )
 
 
-@rule("decode", "What bytes lie under a null message does not matter.")
+@rule("decode")
 def garbage_under_nulls(subject: Subject) -> None:
+    """What bytes lie under a null message does not matter."""
     subject.reads()
     for case in subject.cases:
         subject.doing = case.name
@@ -131,8 +131,9 @@ def garbage_under_nulls(subject: Subject) -> None:
         subject.same_answers(f"{case.name}, bytes under nulls", messages, found, case.decode(messages))
 
 
-@rule("decode", "An empty batch gives an empty batch of the same types.")
+@rule("decode")
 def empty_batches(subject: Subject) -> None:
+    """An empty batch gives an empty batch of the same types."""
     subject.reads()
     for case in subject.cases:
         subject.doing = f"{case.name}, an empty batch"
@@ -141,8 +142,9 @@ def empty_batches(subject: Subject) -> None:
         subject.same(subject.doing, answers(batch), [])
 
 
-@rule("decode", "A schema without columns is refused by a SchemaError, or gives a list for each message all the same.")
+@rule("decode")
 def zero_columns(subject: Subject) -> None:
+    """A schema without columns is refused by a SchemaError, or gives a list for each message all the same."""
     subject.reads()
     for case in subject.cases:
         subject.doing = f"{case.name}, without columns"
@@ -154,13 +156,11 @@ def zero_columns(subject: Subject) -> None:
         _no_failure(subject, subject.doing, case.messages.to_pylist(), batch)
 
 
-@rule(
-    "decode",
-    "A type that the format serves is served, one that it does not is refused by a SchemaError at the first call, also "
-    "for an empty batch.",
-    page="flink.md#schemas",
-)
+@rule("decode", page="flink.md#schemas")
 def types(subject: Subject) -> None:
+    """A type that the format serves is served, one that it does not is refused by a SchemaError at the first call,
+    also for an empty batch.
+    """
     for flink in subject.declared.types:
         subject.doing = f"an empty batch of {flink}"
         for direction, refusal in subject.refuses(flink).items():
@@ -172,12 +172,9 @@ def types(subject: Subject) -> None:
                 subject.same(f"{where}, whether the error says more than a word", len(str(refusal).split()) > 2, True)
 
 
-@rule(
-    "decode",
-    "A value at the edge of its type comes out as it was, or is an error of its own message or row.",
-    page="flink.md#schemas",
-)
+@rule("decode", page="flink.md#schemas")
 def edges(subject: Subject) -> None:
+    """A value at the edge of its type comes out as it was, or is an error of its own message or row."""
     subject.reads()
     subject.writes()
     for flink in subject.served:
@@ -197,15 +194,13 @@ def edges(subject: Subject) -> None:
                 subject.same(where, one.rows, expected)
 
 
-@rule(
-    "decode",
-    "A number beyond the range of its type is an error of its message, never another number.",
-    page="flink.md#schemas",
-)
+@rule("decode", page="flink.md#schemas")
 def overflow(subject: Subject) -> None:
+    """A number beyond the range of its type is an error of its message, never another number."""
     subject.reads()
     subject.writes()
-    pairs = [(narrow, *of) for narrow, of in WIDER.items() if {narrow, of[0]} <= set(subject.served)]
+    served = set(subject.served).difference(subject.declared.unlike_wider)
+    pairs = [(narrow, *of) for narrow, of in WIDER.items() if narrow in served and of[0] in subject.served]
     if not pairs:
         raise LeftOut("no two types of integers are tried, of which one is the wider")
     for narrow, wide, bits in pairs:
@@ -222,8 +217,9 @@ def overflow(subject: Subject) -> None:
             subject.same(f"{where}, which gave {one}: whether it is an error or NULL", expected, True)
 
 
-@rule("decode", f"A schema of {_COLUMNS} columns works as one of few does.")
+@rule("decode")
 def wide_schemas(subject: Subject) -> None:
+    """A schema of 200 columns works as one of few does."""
     subject.reads()
     subject.writes()
     if subject.declared.most_columns is not None:
@@ -233,7 +229,8 @@ def wide_schemas(subject: Subject) -> None:
         raise LeftOut("no type is served")
     rng = random.Random(SEED)
     chosen = [plain[at % len(plain)] for at in range(_COLUMNS)]
-    subject.doing = schema = ", ".join(f"c{at} {flink}" for at, flink in enumerate(chosen))
+    subject.doing = f"{_COLUMNS} columns"
+    schema = ", ".join(f"c{at} {flink}" for at, flink in enumerate(chosen))
     columns = []
     for flink in chosen:
         kept = _kept(subject, flink)
@@ -246,15 +243,19 @@ def wide_schemas(subject: Subject) -> None:
 
 
 def _kept(subject: Subject, flink: str) -> pa.Array:
-    """The edges of a type that come out as they were, in batches of one value."""
+    """The edges of a type that come out as they were; not -0.0, for Flink reads it as 0.0 beside a DECIMAL."""
     rows, schema = rows_of(flink), resolve_schema(f"v {flink}")
     batch = subject.format.decode_batch(subject.format.encode_batch(rows, schema).messages, schema)
-    same = [one.rows == f"[{{'v': {value}}}]" for one, value in zip(answers(batch), values_of(rows), strict=True)]
+    same = [
+        one.rows == f"[{{'v': {value}}}]" and value != "-0.0"
+        for one, value in zip(answers(batch), values_of(rows), strict=True)
+    ]
     return rows.field(0).filter(pa.array(same, pa.bool_()))
 
 
-@rule("decode", "Rows that are encoded and decoded again are as they were, and known messages are written as they are.")
+@rule("decode")
 def round_trip(subject: Subject) -> None:
+    """Rows that are encoded and decoded again are as they were, and known messages are written as they are."""
     for case in subject.cases:
         subject.doing = case.name
         of_one = pa.ListArray.from_arrays(pa.array(range(len(case.rows) + 1), pa.int32()), case.rows)
@@ -267,12 +268,9 @@ def round_trip(subject: Subject) -> None:
                 subject.same(f"{case.name}, encoded", str(one), shown(message))
 
 
-@rule(
-    "decode",
-    "A kernel never raises for bad data, however the bytes are changed: it reports an error.",
-    page="robustness.md",
-)
+@rule("decode", page="robustness.md")
 def never_raises(subject: Subject) -> None:
+    """A kernel never raises for bad data, however the bytes are changed: it reports an error."""
     subject.reads()
     for case in subject.cases:
         subject.doing = case.name
@@ -306,12 +304,9 @@ def _no_failure(subject: Subject, where: str, messages: list[bytes | None] | lis
         subject.same(f"{where}, message {shown(message)}", text, "no failure of the kernel")
 
 
-@rule(
-    "decode",
-    "One bad message changes nothing of its neighbours, and has its error in its own place.",
-    page="robustness.md",
-)
+@rule("decode", page="robustness.md")
 def neighbours(subject: Subject) -> None:
+    """One bad message changes nothing of its neighbours, and has its error in its own place."""
     subject.reads()
     if not any(subject.bad.values()):
         raise LeftOut("none of the changed messages is an error; `bad` may name some")
@@ -330,8 +325,9 @@ def neighbours(subject: Subject) -> None:
         subject.same_answers(f"{case.name}, a bad message", bad, found[::2], alone)
 
 
-@rule("decode", "A batch decodes as its messages do each in a batch of its own.")
+@rule("decode")
 def batches_of_one(subject: Subject) -> None:
+    """A batch decodes as its messages do each in a batch of its own."""
     subject.reads()
     for case in subject.cases:
         subject.doing = case.name
@@ -340,8 +336,9 @@ def batches_of_one(subject: Subject) -> None:
         subject.same_answers(f"{case.name}, in a batch of {len(messages)}", messages, case.decode(messages), alone)
 
 
-@rule("decode", "Messages in another order give the same in that order.")
+@rule("decode")
 def order(subject: Subject) -> None:
+    """Messages in another order give the same in that order."""
     subject.reads()
     rng = random.Random(SEED)
     for case in subject.cases:
@@ -353,12 +350,9 @@ def order(subject: Subject) -> None:
         subject.same_answers(f"{case.name}, in another order", mixed, case.decode(mixed), [before[at] for at in places])
 
 
-@rule(
-    "decode",
-    "The columns of metadata follow those of the schema, with the types that are declared, and change no row.",
-    page="key-value.md",
-)
+@rule("decode", page="key-value.md")
 def metadata(subject: Subject) -> None:
+    """The columns of metadata follow those of the schema, with the types that are declared, and change no row."""
     subject.reads()
     keys = tuple(subject.format.metadata_types)
     if not keys:

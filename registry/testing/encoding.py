@@ -19,11 +19,9 @@ _NULL: Final = Written(None, None)
 _GONE: Final = {RowKind.UPDATE_BEFORE, RowKind.DELETE}
 
 
-@rule(
-    "encode",
-    "Messages are a binary array, one per row; there is an error or null per row, and null beside an error.",
-)
+@rule("encode")
 def encoded_shapes(subject: Subject) -> None:
+    """Messages are a binary array, one per row; there is an error or null per row, and null beside an error."""
     subject.writes()
     for case in subject.cases:
         subject.doing = case.name
@@ -35,8 +33,9 @@ def encoded_shapes(subject: Subject) -> None:
             subject.compared += len(rows)
 
 
-@rule("encode", "A null row gives a null message and no error, whatever lies under it.")
+@rule("encode")
 def null_rows(subject: Subject) -> None:
+    """A null row gives a null message and no error, whatever lies under it."""
     subject.writes()
     for case in subject.cases:
         subject.doing = case.name
@@ -49,8 +48,9 @@ def null_rows(subject: Subject) -> None:
             subject.same_written(f"{case.name}, {name} null", rows, nulls, [_NULL] * len(nulls))
 
 
-@rule("encode", "A row is encoded in a batch, in a slice and in another order as it is alone, and so are its errors.")
+@rule("encode")
 def rows_alone(subject: Subject) -> None:
+    """A row is encoded in a batch, in a slice and in another order as it is alone, and so are its errors."""
     subject.writes()
     rng = random.Random(SEED)
     for case in subject.cases:
@@ -75,12 +75,11 @@ def rows_alone(subject: Subject) -> None:
             subject.same_written(f"an edge of {flink}", rows[at : at + 1], one, found[at : at + 1])
 
 
-@rule(
-    "encode",
-    "A format of changes keeps apart rows that are there from rows that are gone; one of inserts writes all kinds alike.",
-    page="changes.md",
-)
+@rule("encode", page="changes.md")
 def row_kinds(subject: Subject) -> None:
+    """A format of changes keeps apart rows that are there from rows that are gone; one of inserts writes all kinds
+    alike.
+    """
     subject.writes()
     mode = subject.format.changelog_mode
     for case in subject.cases:
@@ -102,8 +101,9 @@ def row_kinds(subject: Subject) -> None:
             subject.compared += 1
 
 
-@rule("decode", "Decoded rows have only the kinds of the format's changelog mode.", page="changes.md")
+@rule("decode", page="changes.md")
 def decoded_kinds(subject: Subject) -> None:
+    """Decoded rows have only the kinds of the format's changelog mode."""
     subject.reads()
     mode = subject.format.changelog_mode
     for case in subject.cases:

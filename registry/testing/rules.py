@@ -44,11 +44,11 @@ RULES: dict[str, Rule] = {}
 _Check = TypeVar("_Check", bound=Callable[..., None])
 
 
-def rule(part: Part, sentence: str, *, page: str = "plugins.md") -> Callable[[_Check], _Check]:
-    """Make a rule of a function that looks at a `Subject`; the function's name is the rule's."""
+def rule(part: Part, *, page: str = "plugins.md") -> Callable[[_Check], _Check]:
+    """Make a rule of a function that looks at a `Subject`: its name is the rule's, its docstring the sentence."""
 
     def add(check: _Check) -> _Check:
-        name = check.__name__
+        name, sentence = check.__name__, " ".join((check.__doc__ or "").split())
         assert name not in RULES, f"rule {name} is there already"
         RULES[name] = Rule(name, part, sentence, f"docs/{page}", check)
         return check

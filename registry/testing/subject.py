@@ -49,6 +49,11 @@ class Case:
         """The messages that are none of them null."""
         return [message for message in self.messages.to_pylist() if message is not None]
 
+    def null_answer(self, is_row: bool) -> Answer:
+        """What a null message gives."""
+        nulls = ", ".join(f"{name!r}: None" for name in self.schema.names)
+        return Answer(f"[{{{nulls}}}]", ("+I",), None) if is_row else Answer(None, (), None)
+
     def decode(self, messages: pa.Array | Sequence[bytes | None]) -> list[Answer]:
         """What comes of messages."""
         return answers(self.format.decode_batch(as_array(messages), self.schema))
@@ -167,7 +172,8 @@ class Subject:
         """Count a comparison; raises `Breach` with what came and what was expected."""
         self.compared += 1
         if found != expected:
-            raise Breach(f"{where}: {cut(str(expected))} was expected, but {cut(str(found))} came")
+            texts = _around_difference(str(expected), str(found))
+            raise Breach(f"{cut(where)}: {texts[0]} was expected, but {texts[1]} came")
 
     def same_answers(
         self,
@@ -201,6 +207,14 @@ def as_array(messages: pa.Array | Sequence[bytes | None]) -> pa.Array:
 def cut(text: str) -> str:
     """The beginning of a text for a sentence."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _around_difference(a: str, b: str) -> tuple[str, str]:
+    """Two texts for a sentence: of long ones what begins shortly before they differ."""
+    start = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), 0) - _SHOWN // 4
+    if start <= 0 or max(len(a), len(b)) <= _SHOWN:
+        return cut(a), cut(b)
+    return f"...{cut(a[start:])}", f"...{cut(b[start:])}"
 
 
 def _with_pairs(rows: Sequence[Mapping[str, Any] | None], schema: pa.Schema) -> list[Any]:

@@ -24,7 +24,7 @@ from kvformat.registry.types import FlinkType, arrow_type, nullable, row_type
 __all__ = ["MsgpackFormat"]
 
 _WHOLE = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}  # bits
-_HELD = {
+_HELD: dict[str, Any] = {
     "BOOLEAN": bool,
     **dict.fromkeys(_WHOLE, int),
     **dict.fromkeys(("FLOAT", "DOUBLE"), (float, int)),

@@ -32,6 +32,7 @@ _PYTHON: Final[dict[str, type | tuple[type, ...]]] = {
     "memory": int,
     "list": tuple,
     "map": Mapping,
+    "format": Format,
 }
 """What the default of an option of each type is."""
 _MALFORMED: Final = {
@@ -41,6 +42,7 @@ _MALFORMED: Final = {
     "double": "many",
     "duration": "soon",
     "memory": "much",
+    "format": "no format",
 }
 
 

@@ -14,6 +14,7 @@ wire instead: BIGINT, STRING or BYTES. What is in rows, arrays and maps is so fr
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +70,6 @@ _FINER = {
 """What may have digits below a microsecond, or an offset that a column does not keep."""
 _INSTANT = r"^[^.]*(\.[0-9]{1,6})?(Z|[+-][0-9:]+)$"
 _OF_UTC = r"^[^.]*(\.[0-9]{1,6})?Z$"
-_OF_COLUMN = "by the message's schema|^field '"
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _MOST_BITS = 63
 
@@ -106,7 +106,7 @@ class DebeziumColumns:
         said = self.said[name]
         found = [_type_of(one) for one in said]
         usual = _together(found)
-        wire = [t for t in (BIGINT, BYTES) if any(_PRIMITIVES.get(one.type, STRING).root == t.root for one in said)]
+        wire = [t for kind, t in (("int64", BIGINT), ("bytes", BYTES)) if any(_is_plain(one, kind) for one in said)]
         for t in (usual, *wire):
             if t is not None and not self._errors(name, t) and self._is_whole(name, said, t):
                 if t != usual:
@@ -130,8 +130,16 @@ class DebeziumColumns:
 
     def _errors(self, name: str, t: FlinkType) -> bool:
         """Whether messages are errors by the column, and not by what else they are."""
+        return self._count(name, t) > self._others
+
+    @functools.cached_property
+    def _others(self) -> int:
+        """How many messages are errors whatever the columns."""
+        return self._count(f"no_{''.join(self.said)}", STRING)
+
+    def _count(self, name: str, t: FlinkType) -> int:
         errors = self._decode(name, t).errors
-        return errors is not None and bool(pc.any(pc.match_substring_regex(errors, _OF_COLUMN)).as_py())
+        return 0 if errors is None else len(errors) - int(errors.null_count)
 
     def _read(self, name: str, t: FlinkType) -> pa.Array:
         return self._decode(name, t).rows.values.field(0)
@@ -139,6 +147,10 @@ class DebeziumColumns:
     def _decode(self, name: str, t: FlinkType) -> DecodedBatch:
         schema = resolve_schema(column_text(FlinkField(name, t)))
         return get_format(self.format, {**self.options, **TYPES}).decode_batch(self.messages, schema)
+
+
+def _is_plain(said: Connect, kind: str) -> bool:
+    return said.type == kind and said.name != DECIMAL
 
 
 def _type_of(said: Connect, inside: bool = False) -> FlinkType:

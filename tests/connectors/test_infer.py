@@ -492,7 +492,7 @@ def test_debeziums_own_types_that_a_sample_does_not_fit() -> None:
     assert f"time: {micros}, but TIME(6) does not take all values as they are" in found.notes
     assert read(found, [message]) == [{"time": -5, "nanos": 1500, "zoned": zoned.value}]
     alone = debezium_types.event({"zoned": zoned.value}, debezium_types.envelope({"zoned": zoned}))
-    assert infer_schema([alone], format="debezium-json").ddl == "`zoned` STRING"
+    assert infer_schema([alone], format="debezium-json").ddl == "`zoned` TIMESTAMP_LTZ(9)"
     later = {"time": time._replace(type="string", name="", value="x"), "amount": debezium_types.decimal(5, 2)}
     more = debezium_types.event({n: g.value for n, g in later.items()}, debezium_types.envelope(later))
     found = infer_schema([message, more], format="debezium-json")

@@ -113,14 +113,17 @@ class Format(abc.ABC):
     """
 
     identifier: ClassVar[str]
+    """The name of the format, as `get_format` and tables give it."""
     option_specs: ClassVar[tuple[Option, ...]] = ()
+    """The declarations of its options."""
     changelog_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
-    #: metadata key -> text of its Flink type, in the order in which Flink lists them
+    """The kinds of row that its messages may hold."""
     metadata_types: Mapping[str, str] = {}
-    #: columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type
+    """Metadata key -> text of its Flink type, in the order in which Flink lists them."""
     own_columns: Mapping[str, str] = {}
-    #: whether `encode` needs the declared types, because the bytes depend on more than the values
+    """Columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type."""
     encode_needs_schema: ClassVar[bool] = False
+    """Whether `encode` needs the declared types, because the bytes depend on more than the values."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         given = dict(options or {})

@@ -1,9 +1,10 @@
-"""What the site's builder does beyond its settings: pages from the root of the repository, plots within their pages."""
+"""What the site's builder does beyond its settings: pages of the root, formats in the navigation, plots and tables."""
 
 from __future__ import annotations
 
 import posixpath
 import re
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,21 @@ OF_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md",
 FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]*)"')
 """What a browser would fetch from elsewhere."""
 LINK = re.compile(r"(\]\()([^)#:]+)((?:#[^)]*)?\))")
+FORMATS = "formats/"
+
+
+def on_config(config: Any) -> Any:
+    """Puts the formats' pages where the navigation names their folder: as the first of them links them, others last."""
+    folder = Path(config.docs_dir) / FORMATS
+    linked = [link[2] for link in LINK.finditer((folder / "index.md").read_text(encoding="utf-8"))]
+    there = sorted(page.name for page in folder.glob("*.md"))
+    names = [name for name in dict.fromkeys(("index.md", *linked, *there)) if name in there]
+    for section in config.nav:
+        for pages in section.values():
+            if FORMATS in pages:
+                place = pages.index(FORMATS)
+                pages[place : place + 1] = [FORMATS + name for name in names]
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -46,13 +62,24 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Puts plots into their pages, whose colours they then take; an image has its own."""
+    """Labels the cells of wide tables, and puts plots into their pages, whose colours they then take."""
 
     def within(image: re.Match[str]) -> str:
         svg = ROOT / "docs" / posixpath.dirname(page.file.src_uri) / image[1]
         return svg.read_text(encoding="utf-8")
 
+    html = re.sub(r"<table>.*?</table>", stacked, html, flags=re.DOTALL)
     return re.sub(r'<img [^>]*src="((?:\.\./)*plots/[^"]+\.svg)"[^>]*>', within, html)
+
+
+def stacked(table: re.Match[str]) -> str:
+    """A wide table of words, whose cells say their column: on a phone they stand below each other (site.css)."""
+    heads = [re.sub("<[^>]*>", "", head) for head in re.findall(r"<th>(.*?)</th>", table[0], re.DOTALL)]
+    if len(heads) < 4 or "text-align" in table[0]:  # numbers stand better in columns
+        return table[0]
+    labels = cycle(heads)
+    cells = re.sub("<td>", lambda _: f'<td data-label="{next(labels)}">', table[0])
+    return cells.replace("<table>", "<table data-stacked>")
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> None:

@@ -49,16 +49,18 @@ def from_root(link: re.Match[str]) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Points links that leave the docs for the root's pages to where these are on the site."""
+    """Points links to the root's pages to where these are on the site, and makes others out of the docs plain text."""
     folder = posixpath.dirname(page.file.src_uri)
 
-    def to_root(link: re.Match[str]) -> str:
+    def beyond(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join("docs", folder, link[2]))
-        if target not in OF_ROOT:
+        if target.startswith("docs/") or not (ROOT / target).exists():
             return link[0]
-        return f"{link[1]}{posixpath.relpath(OF_ROOT[target], folder or '.')}{link[3]}"
+        if target in OF_ROOT:
+            return f"[{link[1]}]({posixpath.relpath(OF_ROOT[target], folder or '.')}{link[3]})"
+        return f"{link[1]} (`{target}` in the repository)"
 
-    return LINK.sub(to_root, markdown)
+    return re.sub(r"\[([^\]]*)\]\(([^)#:\s]+)((?:#[^)]*)?)\)", beyond, markdown)
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:

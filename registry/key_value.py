@@ -20,15 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry import connector_options as connectors
-from kvformat.registry._planner import Planner, TablePlan, retold
+from kvformat.registry._inner import innermost
+from kvformat.registry._planner import Planner, TablePlan
 from kvformat.registry._records import DecodedRecords, EncodedRecords
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import binary_messages, conform
 from kvformat.registry.create_table import TableColumn, TableDefinition, Watermark, show, with_primary_key
-from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError
+from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError, retold
 from kvformat.registry.format import Errors
 from kvformat.registry.metadata import MetadataColumn, own_columns, readable, writable
-from kvformat.registry.options import Direction, OptionValues, owner
+from kvformat.registry.options import Direction, OptionValues
 from kvformat.registry.statements import Statement, find_table, statements
 from kvformat.registry.types import (
     arrow_schema,
@@ -360,7 +361,7 @@ class KeyValueFormat:
             if format is not None:
                 _, mark, short = f".{key}".partition(f".{format.identifier}.")
                 if mark:
-                    return owner(format.option_specs, short)
+                    return innermost(format.option_specs, short)
         return None
 
     def __eq__(self, other: object) -> bool:

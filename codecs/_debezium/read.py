@@ -25,7 +25,7 @@ from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._columnar import Ints
 from kvformat.codecs._debezium.connect import Connect, image_of_json
 from kvformat.codecs._debezium.convert import Change, RefusedValues, RowFaults
-from kvformat.codecs._debezium.types import Carrier, Modes, ValueReading, reading_of
+from kvformat.codecs._debezium.types import Carrier, Modes, absent, reading_of
 from kvformat.registry._parts import joined_rows, with_reasons
 from kvformat.registry.error_codes import ErrorCode, parted
 from kvformat.registry.errors import SchemaError
@@ -62,7 +62,7 @@ class RowPlan:
         readings = []
         for column in row.fields:
             if image is not None and column.name not in image.fields:
-                readings.append(ValueReading(column.type))  # it is missing, which is NULL
+                readings.append(absent(column.type, carrier))
                 continue
             said = None if image is None else image.fields[column.name]
             readings.append(reading_of(column.type, said, modes, carrier, column.name))

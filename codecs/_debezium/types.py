@@ -65,13 +65,16 @@ _PLAIN = {
 }
 """What each primitive is read as; anything else is text."""
 _ARROW_UNITS = {"DATE": 1, "TIME": 10**9, "TIMESTAMP": 10**6, "TIMESTAMP_LTZ": 10**6, "INTERVAL DAY TO SECOND": 10**6}
+_ZONED = "io.debezium.time.ZonedTimestamp"
 _WRITTEN: dict[str, tuple[str, Callable[[str], int] | None]] = {
-    "io.debezium.time.ZonedTimestamp": ("TIMESTAMP_LTZ", None),
+    _ZONED: ("TIMESTAMP_LTZ", None),
     "io.debezium.time.IsoTimestamp": ("TIMESTAMP", None),
     "io.debezium.time.ZonedTime": ("TIME", convert.clock_of),
     "io.debezium.time.IsoTime": ("TIME", convert.clock_of),
     "io.debezium.time.IsoDate": ("DATE", convert.day_of),
 }
+_VARIABLE_DECIMAL, _BITS = "io.debezium.data.VariableScaleDecimal", "io.debezium.data.Bits"
+_OWN = frozenset((*_COUNTED, DECIMAL, _VARIABLE_DECIMAL, _BITS))
 _TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 _DIGITS = {3: 10**3, 6: 10**6, 9: 10**9}
 
@@ -104,6 +107,14 @@ def reading_of(t: FlinkType, said: Connect | None, modes: Modes, carrier: Carrie
     return _by_schema(t, said or Connect("null"), modes, carrier, path)
 
 
+def absent(t: FlinkType, carrier: Carrier) -> ValueReading:
+    """How a column is read that the schema does not have, and that is therefore NULL.
+
+    In Avro by a text, as Avro has no place for some types (TIMESTAMP(6)).
+    """
+    return ValueReading(t) if carrier == "json" else ValueReading(_TEXT, convert.RefusedValues(t, ""))
+
+
 def is_mistaken(t: FlinkType, said: Connect) -> bool:
     """Whether Flink's Avro reads values of a Connect type for a column, but not what they mean."""
     if said.name in _COUNTED and t.root in _TIMES:
@@ -112,6 +123,13 @@ def is_mistaken(t: FlinkType, said: Connect) -> bool:
     if t.root == "DECIMAL":
         return said.type == "string" or (said.type == "bytes" and said.name != DECIMAL)
     return t.root in _TEXTS and said.type == "bytes"
+
+
+def has_own_type(said: Connect) -> bool:
+    """Whether values of a Connect type, or what is inside them, are other than Flink's formats take them for."""
+    if said.name in _OWN or (said.name in _WRITTEN and said.name != _ZONED):
+        return True
+    return any(map(has_own_type, (*said.fields.values(), *(() if said.items is None else (said.items,)))))
 
 
 # --- with a schema -----------------------------------------------------------------------------------------
@@ -128,12 +146,12 @@ def _by_schema(t: FlinkType, said: Connect, modes: Modes, carrier: Carrier, path
         return ValueReading(t) if t.root in _TEXTS else _refused(t, said, told, f"declare it as {root}, or STRING")
     if said.name == DECIMAL:
         return _decimal(t, said, told, carrier)
-    if said.name == "io.debezium.data.VariableScaleDecimal":
+    if said.name == _VARIABLE_DECIMAL:
         variable = convert.VariableScale(t, told)
         if t.root == "DECIMAL":
             return ValueReading(_VARIABLE, variable)
         return ValueReading(_VARIABLE, convert.PlainDigits(t, told, variable)) if t.root in _TEXTS else ValueReading(t)
-    if said.name == "io.debezium.data.Bits" and t.root in _WHOLE:
+    if said.name == _BITS and t.root in _WHOLE:
         return ValueReading(_BYTES, convert.ByOne(t, told, convert.bits_of))
     if said.name == "io.debezium.data.EnumSet" and t.root == "ARRAY":
         return ValueReading(_TEXT, convert.SplitWords(t, told))
@@ -179,10 +197,11 @@ def _inside(t: FlinkType, said: Connect, modes: Modes, carrier: Carrier, path: s
     fields, changes = [], {}
     for field in t.fields:
         part = said.fields.get(field.name) if t.root == "ROW" else None if field.name == "key" else said.items
-        if part is None:
+        if part is None and t.root != "ROW":
             fields.append(field)
             continue
-        found = _by_schema(field.type, part, modes, carrier, f"{path}.{field.name}")
+        inner = f"{path}.{field.name}"
+        found = absent(field.type, carrier) if part is None else _by_schema(field.type, part, modes, carrier, inner)
         fields.append(FlinkField(field.name, found.wire))
         if found.change is not None:
             changes[field.name] = found.change

@@ -1,6 +1,6 @@
 # The C types of containers.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Column, Texts
+from kvformat.codecs._kernel.columns cimport Column, Slices, Texts
 from kvformat.codecs._kernel.memory cimport Bytes, byte, matches, part, special, token
 from kvformat.codecs._kernel.reader cimport Reader
 
@@ -33,8 +33,7 @@ cdef class Names:
     cdef int unusual(self, Reader r, Py_ssize_t at) except -9
 
 
-cdef class Lists(Column):
-    cdef int[::1] offsets
+cdef class Lists(Slices):
     cdef readonly Column element
 
     @cython.locals(element=Column, first=cython.Py_ssize_t)

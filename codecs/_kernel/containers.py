@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kvformat.codecs._java.parse import clean
 from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
-from kvformat.codecs._kernel.columns import Column, Texts
+from kvformat.codecs._kernel.columns import Column, Slices, Texts
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
 
@@ -119,10 +119,8 @@ def _view(array: Any, form: Any) -> memoryview[int]:
     return view
 
 
-class Lists(Column):
+class Lists(Slices):
     """ARRAY."""
-
-    offsets: memoryview[int]
 
     def __init__(self, type: Any, kind: pa.DataType, element: Column) -> None:
         super().__init__(type, kind)
@@ -130,14 +128,7 @@ class Lists(Column):
 
     def start(self, capacity: int) -> int:
         self.element.start(capacity)
-        Column.start(self, capacity)
-        self.offsets[0] = 0
-        return 0
-
-    def grow(self, capacity: int) -> int:
-        kept = self.length + 1 if self.length else 0
-        self.offsets = grown(self.offsets if kept else None, kept, capacity + 1, "i")
-        return Column.grow(self, capacity)
+        return Slices.start(self, capacity)
 
     def read(self, r: Reader, at: int) -> int:
         if byte(r.data, at, r.end) != 91:

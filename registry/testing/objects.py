@@ -34,6 +34,7 @@ _PYTHON: Final[dict[str, type | tuple[type, ...]]] = {
     "memory": int,
     "list": tuple,
     "map": Mapping,
+    "format": Format,
 }
 """What the default of an option of each type is."""
 _MALFORMED: Final = {
@@ -43,6 +44,7 @@ _MALFORMED: Final = {
     "double": "many",
     "duration": "soon",
     "memory": "much",
+    "format": "no format",
 }
 
 

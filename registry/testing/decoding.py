@@ -182,8 +182,8 @@ def types(subject: Subject) -> None:
 
 @rule("decode", page="flink.md#schemas")
 def edges(subject: Subject) -> None:
-    """A value at the edge of its type comes out as it was, or is an error of its own message or row; at least half of the
-    edges of a type come out.
+    """A value at the edge of its type comes out as it was, or is an error of its own message or row; at least half of
+    the edges of a type come out.
     """
     subject.reads()
     subject.writes()

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+import pyarrow as pa
+
 from kvformat.registry import discovery
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.errors import ConfigurationError, DirectionError, OptionError, UnknownFormatError
@@ -209,13 +211,26 @@ def _use(subject: Subject, format: Format) -> None:
             _answered(subject, case, format)
 
 
-def _answered(subject: Subject, case: Case, format: Format) -> tuple[Any, ...]:
-    """All that comes of a case."""
+def _answered(subject: Subject, case: Case, format: Format, turned: int = 0) -> tuple[list[Any], list[Any]]:
+    """All that comes of a case: of its messages and some changed ones, of its rows; so many of them go to the end."""
     other = replace(case, format=format)
-    messages = [*case.messages.to_pylist(), *subject.changed[case.name][:60]]
+    messages = _turned([*case.messages.to_pylist(), *subject.changed[case.name][:60]], turned)
+    places = pa.array(_turned(list(range(len(case.rows))), turned), pa.int64())
     decoded = other.decode(messages) if subject.declared.direction != "encode" else []
-    encoded = other.encode(case.rows, case.kinds) if subject.declared.direction != "decode" else []
-    return tuple(decoded), tuple(encoded)
+    kinds = None if case.kinds is None else case.kinds.take(places)
+    encoded = other.encode(case.rows.take(places), kinds) if subject.declared.direction != "decode" else []
+    return decoded, encoded
+
+
+def _turned(values: list[Any], count: int) -> list[Any]:
+    count %= max(len(values), 1)
+    return [*values[count:], *values[:count]]
+
+
+def _same_as(subject: Subject, where: str, found: tuple[list[Any], ...], expected: tuple[list[Any], ...]) -> None:
+    for part, ones, wanted in zip(("decoded", "encoded"), found, expected, strict=True):
+        for one, want in zip(ones, wanted, strict=True):
+            subject.same(f"{where}, {part}", one, want)
 
 
 @rule("object")
@@ -225,12 +240,8 @@ def determinism(subject: Subject) -> None:
         subject.doing = case.name
         first = _answered(subject, case, case.format)
         others = (case.format, subject.make(case.sample.options), pickle.loads(pickle.dumps(case.format)))
-        for name, format in zip(("once more", "from an equal format", "from a pickled format"), others, strict=True):
-            for part, found, expected in zip(
-                ("decoded", "encoded"), _answered(subject, case, format), first, strict=True
-            ):
-                for one, wanted in zip(found, expected, strict=True):
-                    subject.same(f"{case.name}, {part} {name}", one, wanted)
+        for name, format in zip(("once more", "by an equal format", "by a pickled format"), others, strict=True):
+            _same_as(subject, f"{case.name}, {name}", _answered(subject, case, format), first)
 
 
 @rule("object")
@@ -245,27 +256,24 @@ def no_state(subject: Subject) -> None:
         if subject.declared.direction != "encode":
             for message in subject.changed[case.name][-40:]:
                 used.decode_batch(as_array([message, None, *case.good]), case.schema)
-        expected, found = _answered(subject, case, fresh), _answered(subject, case, used)
-        for part, ones, wanted in zip(("decoded", "encoded"), found, expected, strict=True):
-            for one, want in zip(ones, wanted, strict=True):
-                subject.same(f"{case.name}, {part} after other batches", one, want)
+        expected = _answered(subject, case, fresh)
+        _same_as(subject, f"{case.name}, after other batches", _answered(subject, case, used), expected)
 
 
 @rule("object")
 def threads(subject: Subject) -> None:
-    """8 threads that share a format get the answers that one gets."""
+    """8 threads that share a format get the answers that one gets, each of messages in another order."""
     for case in subject.cases:
         subject.doing = case.name
         expected = _answered(subject, case, case.format)
 
-        def run(_: int, case: Case = case) -> tuple[Any, ...]:
-            return _answered(subject, case, case.format)
+        def run(turned: int, case: Case = case) -> tuple[list[Any], list[Any]]:
+            return _answered(subject, case, case.format, turned)
 
         with ThreadPoolExecutor(_THREADS) as pool:
-            for found in pool.map(run, range(_THREADS * 2)):
-                for part, ones, wanted in zip(("decoded", "encoded"), found, expected, strict=True):
-                    for one, want in zip(ones, wanted, strict=True):
-                        subject.same(f"{case.name}, {part} by several threads", one, want)
+            for turned, found in enumerate(pool.map(run, range(_THREADS * 2))):
+                wanted = tuple(_turned(part, turned) for part in expected)
+                _same_as(subject, f"{case.name}, by thread {turned}", found, wanted)
 
 
 @rule("object")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,11 +20,11 @@ from kvformat.registry.key_value import KeyValueFormat
 from kvformat.registry.options import Option
 from kvformat.registry.testing.answers import answers, with_columns
 from kvformat.registry.testing.rules import Breach, LeftOut, rule
-from kvformat.registry.testing.subject import Case, Subject, as_array, cut
+from kvformat.registry.testing.subject import SECRET, Case, Subject, as_array, cut
 from kvformat.registry.types import quoted, row_type
 
 _THREADS: Final = 8
-_SECRET: Final = "hunter2-do-not-show"
+
 _PYTHON: Final[dict[str, type | tuple[type, ...]]] = {
     "string": str,
     "enum": str,
@@ -120,7 +120,7 @@ def secrets(subject: Subject) -> None:
     for spec in specs:
         texts: dict[str, str] = {}
         try:
-            value = f"a:{_SECRET}" if spec.type == "map" else _SECRET
+            value = f"a:{SECRET}" if spec.type == "map" else SECRET
             format = subject.make({**subject.declared.options, spec.name: value})
         except ConfigurationError as error:
             texts["the error of the option"] = str(error)
@@ -130,8 +130,8 @@ def secrets(subject: Subject) -> None:
             texts |= {"the repr of what was pickled": repr(again), "vars": repr(vars(format))}
             texts |= _errors_of(subject, format)
         for name, text in texts.items():
-            where = f"option '{spec.name}', {name}, {cut(text.replace(_SECRET, '<the secret>'))}"
-            subject.same(f"{where}: whether the secret is in it", _SECRET in text, False)
+            where = f"option '{spec.name}', {name}, {cut(text.replace(SECRET, '<the secret>'))}"
+            subject.same(f"{where}: whether the secret is in it", SECRET in text, False)
 
 
 def _errors_of(subject: Subject, format: Format) -> dict[str, str]:
@@ -281,7 +281,7 @@ def one_way(subject: Subject) -> None:
     """A format that only reads, or only writes, refuses the other way by a DirectionError, or an OptionError that says
     why it does so with these options.
     """
-    calls = {
+    calls: dict[str, Callable[[Case], object]] = {
         "encode": lambda case: case.format.encode_batch(case.rows[:0], case.schema),
         "decode": lambda case: case.format.decode_batch(as_array([]), case.schema),
     }

@@ -23,7 +23,14 @@ from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import OR_UPSERT
-from kvformat.codecs._debezium.options import DEBEZIUM, TYPE_OPTIONS, check_types, modes_of
+from kvformat.codecs._debezium.options import (
+    DEBEZIUM,
+    FLATTENED,
+    TYPE_OPTIONS,
+    check_flattened,
+    check_types,
+    modes_of,
+)
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.errors import OptionError
@@ -43,13 +50,6 @@ UNMARKED = (
     Other("a schema change", needs=("ddl", "databaseName")),
 )
 """The same, of messages without one: those of Debezium's topics for heartbeats, transactions and schema changes."""
-FLATTENED = Option(
-    name="flattened",
-    type="boolean",
-    default=False,
-    doc="Ours. Whether messages are rows alone, by Debezium's transform ExtractNewRecordState; what was done is in "
-    "`__op` and `__deleted`. For reading only.",
-)
 _FLAT = Envelope(
     operation="__op",
     rows={
@@ -153,16 +153,10 @@ class DebeziumJsonFormat(ChangeFormat):
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         check_types(self.identifier, self.options, direction)
+        check_flattened(self.identifier, self.options, direction, "json")
         if direction == "encode" and self.options["schema-include"]:
             raise OptionError(
                 "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",
                 format=self.identifier,
                 option="schema-include",
-            )
-        if direction == "encode" and self.options[FLATTENED.name]:
-            raise OptionError(
-                f"format '{self.identifier}' writes whole changes: '{FLATTENED.name}' is for reading only. Rows alone "
-                "are written by format json",
-                format=self.identifier,
-                option=FLATTENED.name,
             )

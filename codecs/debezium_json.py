@@ -12,6 +12,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumJsonDeserializationSchema` a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -44,10 +45,14 @@ NO_BEFORE = (
 """What to do about a message without the row before a change."""
 OTHERS = {"t": Other("a TRUNCATE", empties=True), "m": Other("a logical decoding message, or a watermark of TiCDC")}
 """Messages that are no change of a row, by `op`."""
+_CHANGED = ("ddl", "databaseName")
+_LOSING = re.compile(r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:DROP\s+(?:TABLE|DATABASE|SCHEMA)|TRUNCATE)\b", re.I | re.S)
+"""A statement after which tables have lost their rows."""
 UNMARKED = (
     Other("a heartbeat", needs=("ts_ms",), only=frozenset({"ts_ms", "ts_us", "ts_ns"})),
     Other("the begin or end of a transaction", needs=("event_count", "status", "id")),
-    Other("a schema change", needs=("ddl", "databaseName")),
+    Other("a DROP or TRUNCATE", empties=True, needs=_CHANGED, words=_LOSING),
+    Other("a schema change", needs=_CHANGED),
 )
 """The same, of messages without one: those of Debezium's topics for heartbeats, transactions and schema changes."""
 _FLAT = Envelope(

@@ -90,13 +90,47 @@ OTHERS: list[tuple[str, Any, str, bool]] = [
         "a schema change",
         False,
     ),
+    *(  # TiCDC's `EncodeDDLEvent` has no table changes for a TRUNCATE
+        (
+            "debezium-json",
+            {"source": _SOURCE, "ts_ms": 5, "databaseName": "shop", "schemaName": None, "ddl": ddl, "tableChanges": []},
+            "a DROP or TRUNCATE",
+            True,
+        )
+        for ddl in (
+            "TRUNCATE TABLE `goods`",
+            "truncate goods",
+            "  /* from the\n app */ DROP TABLE IF EXISTS goods",
+            "-- old\ndrop  database shop",
+        )
+    ),
+    *(
+        (
+            "debezium-json",
+            {"source": _SOURCE, "ts_ms": 5, "databaseName": "shop", "schemaName": None, "ddl": ddl, "tableChanges": []},
+            "a schema change",
+            False,
+        )
+        for ddl in (
+            "ALTER TABLE goods DROP COLUMN size",
+            "DROP INDEX i ON goods",
+            "CREATE TABLE dropped (id INT)",
+            None,
+        )
+    ),
     *(
         ("canal-json", {**_CANAL, "type": type, "sql": f"{type} ..."}, "a statement", False)
         for type in ("ALTER", "RENAME", "CINDEX", "DINDEX", "QUERY")
     ),
     ("canal-json", {**_CANAL, "type": "TRUNCATE", "sql": "TRUNCATE TABLE goods"}, "a TRUNCATE", True),
     ("canal-json", {**_CANAL, "type": "ERASE", "sql": "DROP TABLE goods"}, "a DROP", True),
-    ("canal-json", {**_CANAL, "type": "GTID", "isDdl": False}, "the mark of a transaction", False),
+    *(  # the rest of `EventType` in Canal's EntryProtocol.proto
+        ("canal-json", {**_CANAL, "type": type, "isDdl": False}, words, False)
+        for type, words in [
+            *((mark, "the mark of a transaction") for mark in ("GTID", "XACOMMIT", "XAROLLBACK")),
+            ("MHEARTBEAT", "a heartbeat"),
+        ]
+    ),
     (
         "canal-json",
         {**_CANAL, "isDdl": False, "type": "TIDB_WATERMARK", "_tidb": {"watermarkTs": 429918007904436226}},

@@ -24,16 +24,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._avro_arrow import read_values
-from kvformat.codecs._avro_types import provided_schema, row_of_schema, schema_text
+from kvformat.codecs._avro.table import read_values
+from kvformat.codecs._avro.types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
 from kvformat.codecs._changes.others import ERROR, OTHER_MESSAGES, unmarked
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY, UpsertFormat
 from kvformat.codecs._columnar import validity
-from kvformat.codecs._confluent.format import RegistryFormat, Table
+from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.codecs._debezium.connect import Connect, image_of_avro
-from kvformat.codecs._debezium.convert import Faults
+from kvformat.codecs._debezium.convert import RowFaults
 from kvformat.codecs._debezium.options import AVRO_TYPE_OPTIONS, DEBEZIUM, check_types, modes_of
 from kvformat.codecs._debezium.read import RowPlan, joined
 from kvformat.codecs._debezium.types import Modes, is_mistaken
@@ -83,7 +83,7 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
                 option="schema",
             )
 
-    def table(self, schema: pa.Schema) -> Table:
+    def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])
 
     def check(self, provided: Schema, row: FlinkType) -> None:
@@ -120,7 +120,7 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
     def _decoded(
         self,
         messages: pa.BinaryArray,
-        table: Table,
+        table: ConfluentTable,
         there: _Mask,
         filled: _Mask,
         look: Callable[[Schema], None] | None = None,
@@ -147,7 +147,7 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
             at = np.flatnonzero(which == number)
             some = messages if len(at) == len(ids) else messages.take(pa.array(at))
             batch = self._decoded(some, typed.table, there[at], filled[at])
-            parts.append((at, typed.plan.applied(batch, Faults())))
+            parts.append((at, typed.plan.applied(batch, RowFaults())))
         return parts[0][1] if len(parts) == 1 else joined(parts)
 
     def encode_arrow(
@@ -262,20 +262,20 @@ def _envelope(row: FlinkType) -> FlinkType:
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None) -> Table:
+def _table(schema: pa.Schema, provided: str | None) -> ConfluentTable:
     row = _envelope(row_type(schema))
     if provided is None:
-        return Table(row, parse_schema(schema_text(row, legacy=True, optional=True)))
+        return ConfluentTable(row, parse_schema(schema_text(row, legacy=True, optional=True)))
     given = provided_schema(provided)
     _check(given, row)
-    return Table(row, given)
+    return ConfluentTable(row, given)
 
 
 class _Typed(NamedTuple):
     """How the messages of a writer's schema are read by Debezium's types: first as a table of the wire's values."""
 
     plan: RowPlan
-    table: Table
+    table: ConfluentTable
     name: str
     """Equal for writers whose columns are read alike."""
 
@@ -286,7 +286,7 @@ def _typed(row: FlinkType, writer: Schema | None, modes: Modes) -> _Typed:
     plan = RowPlan.of(row, image or Connect("struct"), modes, "avro")
     envelope = _envelope(plan.wire)
     schema = parse_schema(schema_text(envelope, legacy=True, optional=True))
-    return _Typed(plan, Table(envelope, schema), str(plan))
+    return _Typed(plan, ConfluentTable(envelope, schema), str(plan))
 
 
 @cached_by_identity

@@ -20,15 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry import connector_options as connectors
-from kvformat.registry._planner import Plan, Planner, retold
+from kvformat.registry._inner import innermost
+from kvformat.registry._planner import Planner, TablePlan
 from kvformat.registry._records import DecodedRecords, EncodedRecords
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import binary_messages, conform
-from kvformat.registry.create_table import Column, TableDefinition, Watermark, show, with_primary_key
-from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError
+from kvformat.registry.create_table import TableColumn, TableDefinition, Watermark, show, with_primary_key
+from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError, retold
 from kvformat.registry.format import Errors
 from kvformat.registry.metadata import MetadataColumn, own_columns, readable, writable
-from kvformat.registry.options import Direction, OptionValues, owner
+from kvformat.registry.options import Direction, OptionValues
 from kvformat.registry.statements import Statement, find_table, statements
 from kvformat.registry.types import (
     arrow_schema,
@@ -73,7 +74,7 @@ class KeyValueFormat:
         primary_key: Sequence[str] = (),
     ) -> None:
         row = row_type(resolve_schema(schema))
-        columns = tuple(Column(field.name, "physical", field.type) for field in row.fields)
+        columns = tuple(TableColumn(field.name, "physical", field.type) for field in row.fields)
         key = tuple([primary_key] if isinstance(primary_key, str) else primary_key)
         names = {column.name for column in columns}
         for name in key:
@@ -116,7 +117,7 @@ class KeyValueFormat:
 
     def _set(self, table: TableDefinition, *, strict: bool) -> None:
         self._table, self._strict = table, strict
-        self._plans: dict[Direction, Plan | ConfigurationError] = {}
+        self._plans: dict[Direction, TablePlan | ConfigurationError] = {}
         for direction in _DIRECTIONS:
             try:
                 self._plans[direction] = Planner(table, strict, direction).plan()
@@ -127,7 +128,7 @@ class KeyValueFormat:
             reading, writing = refused
             raise reading if str(reading) == str(writing) else retold(reading, "", f"\nFor writing: {writing}")
 
-    def _plan(self, direction: Direction) -> Plan:
+    def _plan(self, direction: Direction) -> TablePlan:
         plan = self._plans[direction]
         if isinstance(plan, ConfigurationError):
             raise plan.with_traceback(None)
@@ -173,7 +174,7 @@ class KeyValueFormat:
         return self._table.name
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[TableColumn, ...]:
         """All columns as they are declared: physical ones, metadata, computed ones."""
         return self._table.columns
 
@@ -207,8 +208,8 @@ class KeyValueFormat:
         """The same table, checked as Flink plans it: connector, topic and bootstrap servers are required."""
         return KeyValueFormat._of(self._table, True)
 
-    def _any_plan(self) -> Plan:
-        return next(plan for plan in self._plans.values() if isinstance(plan, Plan))
+    def _any_plan(self) -> TablePlan:
+        return next(plan for plan in self._plans.values() if isinstance(plan, TablePlan))
 
     # --- Spark -------------------------------------------------------------------------------------------
 
@@ -270,7 +271,7 @@ class KeyValueFormat:
         return tuple(column.key for column in (*self._plan("encode").metadata, *self._written(metadata)))
 
     def _written(self, metadata: MetadataKeys | None) -> tuple[MetadataColumn, ...]:
-        columns = [Column(c.name, "metadata", None, c.key) for c in asked(metadata)]
+        columns = [TableColumn(c.name, "metadata", None, c.key) for c in asked(metadata)]
         return writable(self._table.name, columns, self._plan("encode").topics)
 
     def maintain(
@@ -360,7 +361,7 @@ class KeyValueFormat:
             if format is not None:
                 _, mark, short = f".{key}".partition(f".{format.identifier}.")
                 if mark:
-                    return owner(format.option_specs, short)
+                    return innermost(format.option_specs, short)
         return None
 
     def __eq__(self, other: object) -> bool:
@@ -373,14 +374,14 @@ class KeyValueFormat:
         return KeyValueFormat._of, (self._table, self._strict)
 
 
-def asked(metadata: MetadataKeys | None) -> list[Column]:
+def asked(metadata: MetadataKeys | None) -> list[TableColumn]:
     """The metadata that a caller asks for: keys, or column names with their keys."""
     if metadata is None:
         return []
     if isinstance(metadata, str):
         raise MetadataError(f"metadata must be a list of keys or a mapping of column to key, not {metadata!r}")
     pairs = metadata.items() if isinstance(metadata, Mapping) else [(key, key) for key in metadata]
-    return [Column(name, "metadata", None, key) for name, key in pairs]
+    return [TableColumn(name, "metadata", None, key) for name, key in pairs]
 
 
 def _text(option: str, value: Any) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED
-from kvformat.codecs._columnar import BACK, Ints, Mask, MessageBytes, Words
+from kvformat.codecs._columnar import BACK, Ints, Mask, MessageBytes, WordArray
 
 MOST_WIDTH: Final = 24
 """The most bytes that a reader looks at behind a cursor in one go."""
@@ -34,7 +34,7 @@ _STEPS: Final = (
 )
 
 
-class Batch(MessageBytes):
+class AvroBatch(MessageBytes):
     """The bytes of the messages, and which messages have been refused so far."""
 
     def __init__(self, messages: Any) -> None:
@@ -61,7 +61,7 @@ class Lanes:
 
     __slots__ = ("_unchecked", "batch", "end", "pos", "row")
 
-    def __init__(self, batch: Batch, row: Ints, pos: Ints, end: Ints) -> None:
+    def __init__(self, batch: AvroBatch, row: Ints, pos: Ints, end: Ints) -> None:
         self.batch, self.row, self.pos, self.end = batch, row, pos, end
         self._unchecked = 0
 
@@ -112,7 +112,7 @@ class Lanes:
         self._unchecked = max(self._unchecked, some._unchecked)
 
 
-def varint(lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Words, Any]:
+def varint(lanes: Lanes, shift: int, valid: Mask | None) -> tuple[WordArray, Any]:
     """The numbers at a distance of `shift` (0 or 1) behind the cursors, as they stand there, and their lengths.
 
     Where not `valid` the number is 0. The length is one number if it is the same for all. Numbers of more than ten
@@ -143,7 +143,7 @@ def varint(lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Words, Any]:
     return number, lengths
 
 
-def _gathered(groups: Words, longest: int) -> Words:
+def _gathered(groups: WordArray, longest: int) -> WordArray:
     """Close the gaps that the top bits of the bytes leave."""
     for enough, moving, staying, by in _STEPS:
         if longest > enough:
@@ -151,7 +151,7 @@ def _gathered(groups: Words, longest: int) -> Words:
     return groups
 
 
-def _long_varint(lanes: Lanes, some: Ints, shift: int, number: Words, lengths: Ints) -> None:
+def _long_varint(lanes: Lanes, some: Ints, shift: int, number: WordArray, lengths: Ints) -> None:
     """Numbers of 8 to 10 bytes, whose surplus bits are dropped; one of more gets the length 0."""
     at = lanes.pos[some] + shift
     word, more = lanes.batch.words[at], lanes.batch.words[at + 8]
@@ -165,12 +165,12 @@ def _long_varint(lanes: Lanes, some: Ints, shift: int, number: Words, lengths: I
     lengths[some] = np.where(has_tenth & (tenth >= _HIGH), 0, 8 + has_ninth.astype(np.int64) + has_tenth)
 
 
-def longs(number: Words) -> Ints:
+def longs(number: WordArray) -> Ints:
     """Zigzag numbers of 64 bits as what they stand for."""
     return ((number >> _ONE) ^ (~(number & _ONE) + _ONE)).view(np.int64)
 
 
-def ints(number: Words) -> npt.NDArray[np.int32]:
+def ints(number: WordArray) -> npt.NDArray[np.int32]:
     """Zigzag numbers of which 32 bits count as what they stand for."""
     narrow = number.astype(np.uint32)
     return ((narrow >> np.uint32(1)) ^ (~(narrow & np.uint32(1)) + np.uint32(1))).view(np.int32)

@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._avro.bounds import added_per_item
-from kvformat.codecs._avro.columns import Lists, Made, Nulls, Numbers, Part, Placed, Structs, item_type, place
-from kvformat.codecs._avro.cursors import Batch, Lanes, is_too_long, longs, varint
+from kvformat.codecs._avro.columns import ItemLists, Made, Nulls, Numbers, Part, Placed, Structs, item_type, place
+from kvformat.codecs._avro.cursors import AvroBatch, Lanes, is_too_long, longs, varint
 from kvformat.codecs._avro.leaves import (
     BytesLeaf,
     FixedLeaf,
     Leaf,
-    Node,
     NullLeaf,
+    PartReader,
     SymbolLeaf,
     WholeLeaf,
     WidthLeaf,
@@ -31,7 +31,7 @@ from kvformat.codecs._avro.resolve import (
     Action,
     Array,
     Branches,
-    Bytes,
+    ByteString,
     Constant,
     Fail,
     Into,
@@ -45,8 +45,7 @@ from kvformat.codecs._avro.resolve import (
     Symbol,
 )
 from kvformat.codecs._avro.schema import MAX_DECIMAL128, Schema
-from kvformat.codecs._columnar import Bytes as ByteArray
-from kvformat.codecs._columnar import Ints, spread
+from kvformat.codecs._columnar import ByteArray, Ints, spread
 from kvformat.registry._cache import cached_by_identity
 
 _FEW: Final = 24
@@ -61,15 +60,15 @@ _U = np.uint64
 
 
 @cached_by_identity
-def fast_reader(plan: Plan) -> Node:
+def fast_reader(plan: Plan) -> PartReader:
     """The compiled form of a plan."""
     return _Few(_compiled(plan.action, plan.reader.arrow_type))
 
 
-class _Few(Node):
+class _Few(PartReader):
     """Leaves it to the exact reader where there is little to read."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: PartReader) -> None:
         self._node = node
 
     def read(self, lanes: Lanes) -> Part:
@@ -79,7 +78,7 @@ class _Few(Node):
         return self._node.read(lanes)
 
 
-class _Refuse(Node):
+class _Refuse(PartReader):
     """Whatever the exact reader does better, errors above all."""
 
     def read(self, lanes: Lanes) -> Part:
@@ -87,7 +86,7 @@ class _Refuse(Node):
         return Nulls(len(lanes))
 
 
-class _Default(Node):
+class _Default(PartReader):
     """A value that is not in the message."""
 
     def __init__(self, value: object, kind: pa.DataType) -> None:
@@ -97,10 +96,10 @@ class _Default(Node):
         return Nulls(len(lanes)) if self._value.null_count else Made(self._value, len(lanes))
 
 
-class _Record(Node):
+class _Record(PartReader):
     """Fields in the writer's order, each to its place in the reader's."""
 
-    def __init__(self, steps: Sequence[tuple[Node, int | None]], count: int) -> None:
+    def __init__(self, steps: Sequence[tuple[PartReader, int | None]], count: int) -> None:
         self._steps, self._count = steps, count
 
     def read(self, lanes: Lanes) -> Part:
@@ -112,10 +111,10 @@ class _Record(Node):
         return Structs(tuple(parts), len(lanes))
 
 
-class _Into(Node):
+class _Into(PartReader):
     """A value for one branch of a reader's union that is a struct."""
 
-    def __init__(self, node: Node, target: int, count: int) -> None:
+    def __init__(self, node: PartReader, target: int, count: int) -> None:
         self._node, self._target, self._count = node, target, count
 
     def read(self, lanes: Lanes) -> Part:
@@ -124,7 +123,7 @@ class _Into(Node):
         return Structs(tuple(parts), len(lanes))
 
 
-class _Optional(Node):
+class _Optional(PartReader):
     """A union of null and a leaf."""
 
     def __init__(self, leaf: Leaf, null_index: int) -> None:
@@ -142,10 +141,10 @@ class _Optional(Node):
         return self._leaf.read_at(lanes, 1, valid)
 
 
-class _Union(Node):
+class _Union(PartReader):
     """Any union: each branch is read for the messages that chose it. Without a type, it is gone over."""
 
-    def __init__(self, branches: Sequence[Node], kind: pa.DataType | None) -> None:
+    def __init__(self, branches: Sequence[PartReader], kind: pa.DataType | None) -> None:
         self._branches, self._type = branches[:_MOST_BRANCHES], kind
 
     def read(self, lanes: Lanes) -> Part:
@@ -172,14 +171,14 @@ class _Union(Node):
             lanes.refuse(np.flatnonzero(others))
 
 
-class _Blocks(Node):
+class _Blocks(PartReader):
     """The items of arrays and maps: the first of every message, then the second, and so on.
 
     Messages that still have items when few others do are left to the exact reader. Without a type, they are gone over,
     and blocks that tell their size in one step.
     """
 
-    def __init__(self, item: Node, least_size: int, kind: pa.DataType | None, added: int = 0) -> None:
+    def __init__(self, item: PartReader, least_size: int, kind: pa.DataType | None, added: int = 0) -> None:
         self._item, self._least_size, self._added = item, least_size, added
         self._item_type = None if kind is None else item_type(kind)
 
@@ -307,10 +306,10 @@ class _Blocks(Node):
             lanes.rejoin(sized, some)
             sized = sized[counts[sized] < 0]
 
-    def _put_together(self, total: Ints, runs: list[_Run], batch: Batch) -> Part:
+    def _put_together(self, total: Ints, runs: list[_Run], batch: AvroBatch) -> Part:
         first = np.cumsum(total) - total
         parts = [(spread(first[run.where] + run.before, run.count), run.part) for run in runs]
-        return Lists(total, place(parts, int(total.sum()), self._item_type, batch))
+        return ItemLists(total, place(parts, int(total.sum()), self._item_type, batch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,10 +322,10 @@ class _Run:
     part: Part
 
 
-class _Entry(Node):
+class _Entry(PartReader):
     """A key and a value."""
 
-    def __init__(self, value: Node) -> None:
+    def __init__(self, value: PartReader) -> None:
         self._key, self._value = BytesLeaf(), value
 
     def read(self, lanes: Lanes) -> Part:
@@ -337,14 +336,14 @@ class _Entry(Node):
 # --- compiling -----------------------------------------------------------------------------------------------
 
 
-def _compiled(action: Action, kind: pa.DataType) -> Node:
+def _compiled(action: Action, kind: pa.DataType) -> PartReader:
     """The node of an action whose values have this Arrow type."""
     match action:
         case Null():
             return NullLeaf()
         case Number():
             return WholeLeaf(action) if action.writer in ("int", "long") else WidthLeaf(action)
-        case Bytes():
+        case ByteString():
             return _bytes_node(action)
         case Symbol():
             return SymbolLeaf(action.texts)
@@ -367,13 +366,13 @@ def _compiled(action: Action, kind: pa.DataType) -> Node:
             return _Into(_compiled(action.action, kind[target].type), target, kind.num_fields)
 
 
-def _bytes_node(action: Bytes) -> Node:
+def _bytes_node(action: ByteString) -> PartReader:
     if action.decimal is not None and action.decimal.precision > MAX_DECIMAL128:
         return _Refuse()
     return BytesLeaf(action.decimal) if action.size is None else FixedLeaf(action.size, action.decimal)
 
 
-def _record_node(action: Record, kind: pa.DataType) -> Node:
+def _record_node(action: Record, kind: pa.DataType) -> PartReader:
     places = {field.name: index for index, field in enumerate(kind)}
     steps = [_step_node(step, places, kind) for step in action.steps]
     for name, default in action.defaults.items():
@@ -381,13 +380,13 @@ def _record_node(action: Record, kind: pa.DataType) -> Node:
     return _Record(steps, kind.num_fields)
 
 
-def _step_node(step: Step, places: dict[str, int], kind: pa.DataType) -> tuple[Node, int | None]:
+def _step_node(step: Step, places: dict[str, int], kind: pa.DataType) -> tuple[PartReader, int | None]:
     if step.target is None:
         return _compiled(step.action, pa.null()), None
     return _compiled(step.action, kind[places[step.target]].type), places[step.target]
 
 
-def _union_node(branches: list[Node], kind: pa.DataType | None) -> Node:
+def _union_node(branches: list[PartReader], kind: pa.DataType | None) -> PartReader:
     if len(branches) == 2:
         for null_index, leaf in enumerate(reversed(branches)):
             if isinstance(leaf, Leaf) and isinstance(branches[null_index], NullLeaf):
@@ -395,7 +394,7 @@ def _union_node(branches: list[Node], kind: pa.DataType | None) -> Node:
     return _Union(branches, kind)
 
 
-def _skipping(schema: Schema) -> Node:
+def _skipping(schema: Schema) -> PartReader:
     """The node that goes over a value of the schema."""
     if schema.is_recursive:
         return _Refuse()

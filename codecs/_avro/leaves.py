@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro.columns import Codes, Nulls, Numbers, Part, Texts
+from kvformat.codecs._avro.columns import Codes, Nulls, Numbers, Part, TextSpans
 from kvformat.codecs._avro.cursors import Lanes, ints, is_too_long, longs, varint
-from kvformat.codecs._avro.decimals import Reading
+from kvformat.codecs._avro.decimals import DecimalReading
 from kvformat.codecs._avro.resolve import Number
-from kvformat.codecs._columnar import Column, Ints, Mask
+from kvformat.codecs._columnar import AnyArray, Ints, Mask
 
 _U = np.uint64
 _TYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -30,7 +30,7 @@ _WIDTHS: Final = {"boolean": 1, "float": 4, "double": 8}
 _LONG_MAX: Final = 2**63 - 1
 
 
-class Node(abc.ABC):
+class PartReader(abc.ABC):
     """Reads one part of the writer's schema."""
 
     #: bytes that every value takes, if that is one number
@@ -41,7 +41,7 @@ class Node(abc.ABC):
         """Read a value of every message and move the cursors behind it."""
 
 
-class Leaf(Node):
+class Leaf(PartReader):
     """A node that can stand behind a union's branch."""
 
     def read(self, lanes: Lanes) -> Part:
@@ -57,7 +57,7 @@ class Leaf(Node):
         raise NotImplementedError
 
 
-class NullLeaf(Node):
+class NullLeaf(PartReader):
     """Null, which has no bytes."""
 
     def read(self, lanes: Lanes) -> Part:
@@ -77,7 +77,7 @@ class WholeLeaf(Leaf):
         """Read a value of every `valid` message."""
         return Numbers(self._converted(lanes, self.whole(lanes, shift, valid)), valid)
 
-    def whole(self, lanes: Lanes, shift: int, valid: Mask | None) -> Column:
+    def whole(self, lanes: Lanes, shift: int, valid: Mask | None) -> AnyArray:
         """The numbers as the writer has them."""
         number, length = varint(lanes, shift, valid)
         wrong = is_too_long(length, is_int=self._is_int)
@@ -86,7 +86,7 @@ class WholeLeaf(Leaf):
             lanes.refuse(np.flatnonzero(np.broadcast_to(wrong, len(lanes))))
         return ints(number) if self._is_int else longs(number)
 
-    def _converted(self, lanes: Lanes, numbers: Column) -> Column:
+    def _converted(self, lanes: Lanes, numbers: AnyArray) -> AnyArray:
         if self._times > 1:
             bound = _LONG_MAX // self._times
             wrong = (numbers > bound) | (numbers < -bound)
@@ -119,7 +119,7 @@ class WidthLeaf(Leaf):
             return Numbers(lanes.batch.bytes[start] == 1)
         return Numbers(self._converted((lanes.batch.floats if self._kind == "float" else lanes.batch.doubles)[start]))
 
-    def _converted(self, numbers: Column) -> Column:
+    def _converted(self, numbers: AnyArray) -> AnyArray:
         if self._type is None:
             return numbers
         with np.errstate(invalid="ignore"):  # a signalling NaN
@@ -129,7 +129,7 @@ class WidthLeaf(Leaf):
 class BytesLeaf(Leaf):
     """Bytes or a string, with their length before them; a decimal if `decimal` is given."""
 
-    def __init__(self, decimal: Reading | None = None) -> None:
+    def __init__(self, decimal: DecimalReading | None = None) -> None:
         self._decimal = None if decimal is None else DecimalBytes(decimal)
 
     def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
@@ -140,7 +140,7 @@ class BytesLeaf(Leaf):
             end = np.where(bad, lanes.batch.size, end)
         lanes.jump(end, bad)
         if self._decimal is None:
-            return Texts(start, end, valid)
+            return TextSpans(start, end, valid)
         return self._decimal.read(lanes, end, end - start, valid)
 
     def _bounds(self, lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Ints, Ints, Mask]:
@@ -167,7 +167,7 @@ class BytesLeaf(Leaf):
 class FixedLeaf(Leaf):
     """Bytes of one length; a decimal if `decimal` is given."""
 
-    def __init__(self, size: int, decimal: Reading | None = None) -> None:
+    def __init__(self, size: int, decimal: DecimalReading | None = None) -> None:
         self._size = size
         self.width = size if decimal is None else None  # decimals are not taken many at a time
         self._decimal = None if decimal is None else DecimalBytes(decimal)
@@ -183,12 +183,12 @@ class FixedLeaf(Leaf):
             valid = ~bad if valid is None else valid & ~bad
         lanes.jump(end, bad)
         if self._decimal is None:
-            return Texts(start, end, valid)
+            return TextSpans(start, end, valid)
         return self._decimal.read(lanes, end, end - start, valid)
 
     def take(self, lanes: Lanes, start: Ints) -> Part:
         """The values at these positions."""
-        return Texts(start, start + self._size)
+        return TextSpans(start, start + self._size)
 
 
 class SymbolLeaf(Leaf):
@@ -217,7 +217,7 @@ class SymbolLeaf(Leaf):
 class DecimalBytes:
     """Decimals of at most 38 digits from at most 16 bytes; all others are for the exact reader."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: DecimalReading) -> None:
         self._reading = reading
         self._most = 10**reading.precision - 1
         self._times = 10 ** max(reading.scale - reading.written_scale, 0)
@@ -277,6 +277,6 @@ def _shifted(words: Ints, unused: Ints) -> Ints:
     return (words << shift) >> shift
 
 
-def skip_number(kind: str) -> Node:
+def skip_number(kind: str) -> PartReader:
     """The leaf that goes over a number."""
     return WidthLeaf(Number(kind, kind)) if kind in _WIDTHS else WholeLeaf(Number(kind, kind))

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._avro.columns import Part, Placed, finish, place
-from kvformat.codecs._avro.cursors import Batch, Lanes
+from kvformat.codecs._avro.cursors import AvroBatch, Lanes
 from kvformat.codecs._avro.exact import BadDatum, read_datum
 from kvformat.codecs._avro.fast import fast_reader
 from kvformat.codecs._avro.merging import PIECE, all_errors, errors_of, replaced
 from kvformat.codecs._avro.resolve import Plan
 from kvformat.codecs._columnar import Ints
 
-_MOST_BYTES: Final = 2**30
+_MOST_BYTES: Final = 2**30  # of messages read at once: half of what the offsets of an Arrow array reach
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def read_batch(
     if too_large:
         refused = np.zeros(1 if which is None or which[0] >= 0 else 0, np.int64)
         return _merged(messages, plans, which, start, pa.nulls(1, kind), refused, np.zeros(1, np.int64))
-    batch = Batch(messages)
+    batch = AvroBatch(messages)
     end = np.zeros(count, np.int64)
     part = _read_together(batch, plans, kind, which, start, end)
     refused = np.flatnonzero(batch.refused)
@@ -72,7 +72,7 @@ def _by_pieces(
 
 
 def _read_together(
-    batch: Batch, plans: Sequence[Plan], kind: pa.DataType, which: Ints | None, start: int, end: Ints
+    batch: AvroBatch, plans: Sequence[Plan], kind: pa.DataType, which: Ints | None, start: int, end: Ints
 ) -> Part:
     """What the fast readers read; `end` gets the bytes that they went over in each message."""
     if which is None:
@@ -86,7 +86,7 @@ def _read_together(
     return place(parts, len(end), kind, batch)
 
 
-def _read_rows(batch: Batch, compiled: Plan, rows: Ints, start: int, end: Ints) -> Part:
+def _read_rows(batch: AvroBatch, compiled: Plan, rows: Ints, start: int, end: Ints) -> Part:
     lanes = Lanes(batch, rows, batch.start[rows] + start, batch.end[rows])
     lanes.check()
     part = fast_reader(compiled).read(lanes)

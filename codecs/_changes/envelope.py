@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kvformat.codecs._changes.metadata import Metadata
 from kvformat.codecs._changes.others import ERROR, Other
-from kvformat.codecs._java_regex import JavaPattern
+from kvformat.codecs._java.regex import JavaPattern
 from kvformat.registry.changelog import RowKind
 from kvformat.registry.format import DecodedBatch
 

@@ -11,7 +11,7 @@ from kvformat.codecs._changes.others import OTHER_MESSAGES
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.upsert import MODE_OPTION, KeyedUpdates, UpsertFormat
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
-from kvformat.codecs._java_regex import JavaPattern
+from kvformat.codecs._java.regex import JavaPattern
 from kvformat.codecs.json import TIMESTAMP_OPTION, WRITE_OPTIONS, write_settings
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.format import DecodedBatch, EncodedBatch

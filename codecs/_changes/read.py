@@ -12,7 +12,8 @@ from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, R
 from kvformat.codecs._changes.metadata import TEXT, Metadata, Presences
 from kvformat.codecs._changes.others import ERROR, unmarked
 from kvformat.codecs._changes.upsert import upserts
-from kvformat.codecs._java_regex import JavaPattern, SlowMatchError
+from kvformat.codecs._java.parse import clean
+from kvformat.codecs._java.regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.settings import ReadSettings
@@ -22,7 +23,6 @@ from kvformat.codecs._kernel.changes import ChangeBatch, Program
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.flattened import FlatBatch
-from kvformat.codecs._scalars import clean
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
@@ -43,7 +43,7 @@ class ChangeReader:
         described: list[tuple[str, Metadata]] = [(key, envelope.metadata[key]) for key in metadata]
         if settings.presences:
             described.insert(0, ("presences", Presences(envelope.after, row=row)))
-        plan = FlatPlan if envelope.flat else Plan
+        plan = FlatPlan if envelope.flat else EnvelopePlan
         self._plan = plan(row, envelope, settings, [column for _, column in described])
         columns = tuple(FlinkField(key, column.type) for key, column in described)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
@@ -69,7 +69,7 @@ def _texts_of(kinds: Any) -> pa.StringArray:
     )
 
 
-class Plan:
+class EnvelopePlan:
     """An envelope as the kernel reads it: names of members by number, and what each operation gives.
 
     `members` begins with those before and after the change and the operation, `outer_members` (of a wrapped message)
@@ -245,7 +245,7 @@ class Plan:
         return _at(BadValue(reason, code), f"payload.{member}" if self.wrapped else member)
 
 
-class FlatPlan(Plan):
+class FlatPlan(EnvelopePlan):
     """An envelope without rows before and after the change, for the row is the message.
 
     A message without an operation is a row as it is now. `watched` are the members of what may be none: it is a row

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.codes import BAD, FALSE_TEXT, NULL_TEXT, ODD, TOO_LARGE, TRUE_TEXT
+from kvformat.codecs._kernel.codes import BAD, FALSE_TEXT, MOST_BYTES, NULL_TEXT, ODD, TOO_LARGE, TRUE_TEXT
 from kvformat.codecs._kernel.memory import Bytes, filled, grown
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Tree
@@ -33,9 +33,7 @@ LOW_BITS, HALF_WAY = 0x1FFFFFFF, 0x10000000
 FIVE_BYTES, SIX_BYTES = 2**40 - 1, 2**48 - 1
 QUOTED_TRUE = int.from_bytes(b'true"', "little")
 QUOTED_FALSE = int.from_bytes(b'false"', "little")
-LARGEST = 2**63 - 1
-MOST_BYTES = 2**31 - 1
-"""What the offsets of an Arrow string array reach."""
+LARGEST = 2**63 - 1  # of a signed word
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 TENS: memoryview[int] = memoryview(np.array([10**i for i in range(20)], np.uint64).tobytes()).cast("Q")
 POWERS: memoryview[float] = memoryview(np.array([float(f"1e{i}") for i in range(23)]).tobytes()).cast("d")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._java.parse import clean
 from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
 from kvformat.codecs._kernel.columns import Column, Texts
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
-from kvformat.codecs._scalars import clean
 
 if TYPE_CHECKING:
     import cython

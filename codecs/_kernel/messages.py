@@ -31,7 +31,7 @@ Said: TypeAlias = "tuple[ErrorCode, str]"
 """An error in words, and its code."""
 
 
-class Words(Protocol):
+class ErrorWords(Protocol):
     """What a batch leaves to Python: other encodings than UTF-8, and the words of an error."""
 
     def recoded(self, message: bytes) -> tuple[bytes, bool]:
@@ -133,7 +133,7 @@ class Messages:
 class Batch(Messages):
     """Reads batches of messages that are text: `run` for each, then the arrays."""
 
-    def __init__(self, reader: Reader, words: Words) -> None:
+    def __init__(self, reader: Reader, words: ErrorWords) -> None:
         super().__init__()
         self.reader, self.words = reader, words
         self.placed = {fault: (code.number, text.encode()) for fault, (code, text) in words.placed().items()}
@@ -267,7 +267,7 @@ class JsonBatch(Batch):
     `out_of_step(message)` says whether Flink's streaming reader has no answer to a message that takes it out of step.
     """
 
-    def __init__(self, root: Rows, reader: Reader, words: Words, out_of_step: Any) -> None:
+    def __init__(self, root: Rows, reader: Reader, words: ErrorWords, out_of_step: Any) -> None:
         super().__init__(reader, words)
         self.root, self.out_of_step = root, out_of_step
 

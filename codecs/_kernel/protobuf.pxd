@@ -2,8 +2,9 @@
 cimport cython
 from kvformat.codecs._kernel.columns cimport Column, Texts, Words
 from kvformat.codecs._kernel.containers cimport Lists, Rows
-from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, byte, part, same, word
+from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, byte, part, word
 from kvformat.codecs._kernel.messages cimport Messages
+from kvformat.codecs._kernel.protobuf_columns cimport Pairs
 from kvformat.codecs._kernel.reader cimport Reader
 
 cdef Py_ssize_t FAULT
@@ -35,8 +36,7 @@ cdef unsigned long long LOW
 cdef unsigned long long SIGN
 cdef unsigned long long LARGEST
 cdef unsigned long long ALL
-cdef Py_ssize_t MOST_TEXT
-cdef int FEW
+cdef Py_ssize_t MOST_BYTES
 
 
 @cython.final
@@ -48,6 +48,7 @@ cdef class Wire:
     cdef int number
     cdef int kind
     cdef Py_ssize_t size
+    cdef Py_ssize_t begin
     cdef Py_ssize_t where
     cdef int code
     cdef int depth
@@ -56,7 +57,7 @@ cdef class Wire:
     cdef list steps
 
     cdef int open(self, const unsigned char[::1] data) except -1
-    cdef int start(self) except -1
+    cdef int start(self, Py_ssize_t begin) except -1
     cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
     @cython.locals(c=cython.int)
     cdef inline Py_ssize_t varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
@@ -95,6 +96,7 @@ cdef class Field:
 cdef class Number(Field):
     cdef Words words
     cdef int how
+    cdef Py_ssize_t most
     cdef long long default
     cdef public bint is_closed
     cdef const long long[::1] known
@@ -167,24 +169,6 @@ cdef class Entries(Field):
     cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
     cdef int drop(self) except -1
-
-
-cdef class Pairs(Lists):
-    cdef readonly Column keys
-    cdef readonly Column items
-    cdef Words words
-    cdef Texts texts
-    cdef bint has_equal
-
-    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, i=cython.Py_ssize_t, k=cython.Py_ssize_t)
-    cdef int compare(self) except -1
-    @cython.locals(start=cython.Py_ssize_t, size=cython.Py_ssize_t, texts=Texts)
-    cdef bint equal(self, Py_ssize_t a, Py_ssize_t b) except -1
-
-
-cdef class EnumNames(Words):
-    cdef object numbers
-    cdef object names
 
 
 cdef class ProtobufBatch(Messages):

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.codes import FAULT
+from kvformat.codecs._kernel.codes import FAULT, MOST_BYTES
 from kvformat.codecs._kernel.columns import Column, Texts, Words
 from kvformat.codecs._kernel.containers import Lists, Rows
-from kvformat.codecs._kernel.memory import filled
 from kvformat.codecs._kernel.messages import Messages, Said
 from kvformat.codecs._kernel.protobuf_codes import (
     BITS32,
@@ -47,6 +46,7 @@ from kvformat.codecs._kernel.protobuf_codes import (
     ZERO_TAG,
     ZIGZAG32,
 )
+from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
@@ -55,16 +55,13 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append, append_bytes, byte, part, same, word
+    from kvformat.codecs._kernel.memory import append, append_bytes, byte, part, word
 
 SIGN = 0x80000000
 LARGEST = 2**63 - 1
 ALL = 0xFFFFFFFFFFFFFFFF
-MOST_TEXT = 2**31 - 1
 _DENSE = 4096
 """Up to this number a field is found in a table, beyond it in a dict."""
-FEW = 16
-"""The keys of so many entries are compared two by two; of more it is only said that there may be equal ones."""
 
 
 class Wire:
@@ -75,7 +72,7 @@ class Wire:
         self.texts = Reader()
         self.value = self.integer = 0
         self.number = self.kind = 0
-        self.size = self.where = self.code = self.depth = 0
+        self.size = self.begin = self.where = self.code = self.depth = 0
         self.is_unknown = self.is_doubtful = False
         self.steps: list[str] = []
 
@@ -84,8 +81,9 @@ class Wire:
         self.data = data
         return self.texts.open(data)
 
-    def start(self) -> int:
+    def start(self, begin: int) -> int:
         """Begin with a message."""
+        self.begin = begin
         self.depth = 0
         self.is_unknown = self.is_doubtful = False
         if self.steps:
@@ -167,9 +165,9 @@ class Wire:
             if at < 0:
                 return at
             found = self.value
-        if how == SIGNED64 or how == BITS64:
+        if how in (SIGNED64, BITS64):
             self.integer = found if found <= LARGEST else -1 - self.plain(ALL - found)
-        elif how == SIGNED32 or how == BITS32_SIGNED:
+        elif how in (SIGNED32, BITS32_SIGNED):
             found &= LOW
             self.integer = found if found < SIGN else -1 - self.plain(LOW - found)
         elif how == TRUTH:
@@ -224,11 +222,13 @@ class Wire:
 class Field:
     """A field of a message. `wire` is the type its values have on the wire; `bit` says which required one it is.
 
-    `column` gets the values; without one they are only looked at. `rivals` are the columns' other members of its oneof.
+    `column` gets the values; without one they are only looked at, and the field is never closed. `rivals` are the
+    columns' other members of its oneof.
     """
 
     def __init__(self, name: str, wire: int, column: Column | None) -> None:
-        self.name, self.wire, self.column = name, wire, column
+        self.name, self.wire = name, wire
+        self.column: Column = column  # type: ignore[assignment]
         self.bit = 0
         self.rivals: list[Field] = []
         self.has_rivals = self.is_list = self.came = self.has_default = False
@@ -257,7 +257,9 @@ class Number(Field):
     def __init__(self, name: str, column: Words | None, how: int, default: int | None, known: list[int] | None) -> None:
         wire = FIXED64 if how == BITS64 else FIXED32 if how >= BITS32 else VARINT
         super().__init__(name, wire, column)
-        self.words, self.how = column, how
+        self.words: Words = column  # type: ignore[assignment]
+        self.how = how
+        self.most = column.most if isinstance(column, EnumNames) else MOST_BYTES
         self.has_default, self.default = default is not None, default or 0
         self.is_closed = known is not None
         self.known: memoryview[int] = memoryview(np.array(sorted(known or [0]), np.int64).tobytes()).cast("q")
@@ -294,6 +296,9 @@ class Number(Field):
             self.words.word(self.default, 0)
         else:
             self.words.null()
+        if self.words.length > self.most:
+            w.steps.append(self.name)
+            return w.fail(w.begin, TOO_MUCH_TEXT)
         return 0
 
 
@@ -310,7 +315,8 @@ class Text(Field):
         mend: Callable[[bytes], bytes] | None,
     ) -> None:
         super().__init__(name, SIZED, column)
-        self.text, self.checked, self.mend = column, checked, mend
+        self.text: Texts = column  # type: ignore[assignment]
+        self.checked, self.mend = checked, mend
         self.has_default, self.default = default is not None, default or b""
         self.start = self.stop = 0
         self.is_broken = False
@@ -335,12 +341,13 @@ class Text(Field):
                 self.text.null()
                 return 0
             append_bytes(self.text.text, self.default)
+            self.start = w.begin
         elif self.is_broken:
             append_bytes(self.text.text, self.mend(part(w.data, self.start, self.stop)))  # type: ignore[misc]
         else:
             append(self.text.text, w.data, self.start, self.stop)
         self.came = False
-        if self.text.weight() > MOST_TEXT:
+        if self.text.weight() > MOST_BYTES:
             w.steps.append(self.name)
             return w.fail(self.start, TOO_MUCH_TEXT)
         return self.text.ended(True)
@@ -443,7 +450,8 @@ class Submessage(Field):
 
     def __init__(self, name: str, column: Rows | None, message: Message, group: int, *, has_default: bool) -> None:
         super().__init__(name, GROUP_START if group else SIZED, column)
-        self.rows, self.message, self.group, self.has_default = column, message, group, has_default
+        self.rows: Rows = column  # type: ignore[assignment]
+        self.message, self.group, self.has_default = message, group, has_default
 
     def take(self, w: Wire, at: int, end: int) -> int:
         if self.group == 0:
@@ -479,7 +487,8 @@ class Repeated(Field):
 
     def __init__(self, column: Lists | None, element: Field, *, has_default: bool) -> None:
         super().__init__(element.name, element.wire, column)
-        self.lists, self.element, self.has_default = column, element, has_default
+        self.lists: Lists = column  # type: ignore[assignment]
+        self.element, self.has_default = element, has_default
         self.is_list = isinstance(element, Number)
 
     def take(self, w: Wire, at: int, end: int) -> int:
@@ -515,13 +524,14 @@ class Repeated(Field):
 
 
 class Entries(Field):
-    """A map: a list of messages of a key and a value. With `number`, a closed enum's, entries of others are left out."""
+    """A map: a list of messages of a key and a value. `number` is a closed enum: entries of others are left out."""
 
     def __init__(
         self, name: str, column: Pairs | None, entry: Message, number: Number | None, *, has_default: bool
     ) -> None:
         super().__init__(name, SIZED, column)
-        self.pairs, self.entry, self.number, self.has_default = column, entry, number, has_default
+        self.pairs: Pairs = column  # type: ignore[assignment]
+        self.entry, self.number, self.has_default = entry, number, has_default
         if number is not None:
             number.is_closed = False  # the last value of an entry counts, be it known or not
 
@@ -553,83 +563,6 @@ class Entries(Field):
     def drop(self) -> int:
         self.entry.drop()
         return self.pairs.truncate(self.pairs.length)
-
-
-class Pairs(Lists):
-    """MAP with keys of any type. Of equal keys the first place and the last value count; `finish` sees to that."""
-
-    def __init__(self, type: Any, kind: pa.DataType, keys: Column, items: Column) -> None:
-        super().__init__(type, kind, items)
-        self.keys, self.items = keys, items
-        self.words = keys if isinstance(keys, Words) else None
-        self.texts = keys if isinstance(keys, Texts) else None
-        self.has_equal = False
-
-    def start(self, capacity: int) -> int:
-        self.keys.start(capacity)
-        self.has_equal = False
-        return Lists.start(self, capacity)
-
-    def compare(self) -> int:
-        """Look whether the map that is to end may have equal keys."""
-        first = self.offsets[self.length]
-        last = self.keys.length
-        if last - first > FEW:
-            self.has_equal = True
-        if self.has_equal:
-            return 0
-        for i in range(first + 1, last):
-            for k in range(first, i):
-                if self.equal(i, k):
-                    self.has_equal = True
-        return 0
-
-    def equal(self, a: int, b: int) -> bool:
-        """Whether two keys are equal."""
-        if self.words is not None:
-            return self.words.values[a] == self.words.values[b]
-        texts = self.texts
-        start = texts.offsets[a]
-        size = texts.offsets[a + 1] - start
-        if texts.offsets[b + 1] - texts.offsets[b] != size:
-            return False
-        return size == 0 or same(texts.text.view, start, texts.offsets[b], size)
-
-    def truncate(self, length: int) -> int:
-        self.keys.truncate(self.offsets[length])
-        return Lists.truncate(self, length)
-
-    def finish(self) -> pa.Array:
-        keys, items, offsets = self.keys.finish(), self.items.finish(), filled(self.offsets, self.length + 1)
-        if self.has_equal:
-            bounds = np.frombuffer(offsets, np.int32)
-            codes = np.asarray(keys.dictionary_encode().indices, np.int64)
-            rows = np.repeat(np.arange(self.length), np.diff(bounds))
-            _, first, of = np.unique(rows * (len(codes) + 1) + codes, return_index=True, return_inverse=True)
-            last = np.zeros(len(first), np.int64)
-            np.maximum.at(last, of, np.arange(len(codes)))
-            kept = np.sort(first)
-            keys, items = keys.take(pa.array(kept)), items.take(pa.array(last[of[kept]]))
-            offsets = pa.py_buffer(np.searchsorted(kept, bounds).astype(np.int32))
-        entries = pa.StructArray.from_arrays([keys, items], fields=[self.kind.key_field, self.kind.item_field])
-        buffers = [self.validity(), offsets]
-        return pa.Array.from_buffers(self.kind, self.length, buffers, children=[entries])
-
-
-class EnumNames(Words):
-    """STRING for an enum: its numbers, which become names at the end; `other` for one that has none."""
-
-    def __init__(self, type: Any, kind: pa.DataType, names: dict[int, str], other: str) -> None:
-        super().__init__(type, kind, None, np.int64)
-        self.numbers = np.array(sorted(names), np.int64)
-        self.names = pa.array([*(names[number] for number in sorted(names)), other], kind)
-
-    def finish(self) -> pa.Array:
-        numbers = np.frombuffer(memoryview(self.values), np.int64, self.length)
-        valid = np.frombuffer(memoryview(self.valid), np.uint8, self.length)
-        places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-        places[self.numbers[places] != numbers] = len(self.numbers)
-        return self.names.take(pa.array(places, mask=valid == 0))
 
 
 class ProtobufBatch(Messages):
@@ -697,7 +630,7 @@ class ProtobufBatch(Messages):
     def one(self, begin: int, end: int) -> bool:
         """Read a message; whether it is good."""
         w = self.wire
-        w.start()
+        w.start(begin)
         if self.message.read(w, begin, end, 0) >= 0:
             lack: Any = self.lacking(part(w.data, begin, end)) if w.is_doubtful else None
             if lack is not None:

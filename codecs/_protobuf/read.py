@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._charsets import java_text
+from kvformat.codecs._java.charsets import java_text
 from kvformat.codecs._kernel import note
 from kvformat.codecs._kernel import protobuf as wire
 from kvformat.codecs._kernel import protobuf_codes as codes
-from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Texts, Words
+from kvformat.codecs._kernel.columns import Binaries, Booleans, Texts, Words
 from kvformat.codecs._kernel.containers import Lists, Rows
+from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
 from kvformat.codecs._protobuf.binding import TEXTS
 from kvformat.codecs._protobuf.required import lacking
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, Enum, Field, Message, Types
@@ -137,7 +138,7 @@ class _Schema:
             made = {
                 member.name: self._value(member, parts[member.name].type, has_default=True) for member in entry.fields
             }
-            pairs = wire.Pairs(t, _stored(t), made["key"].column, made["value"].column)
+            pairs = Pairs(t, _stored(t), made["key"].column, made["value"].column)
             value = made["value"]
             number = value if isinstance(value, wire.Number) and value.is_closed else None
             message = self._filled(wire.Message(), entry, made)
@@ -178,7 +179,7 @@ def _words(t: FlinkType, enum: Enum | None) -> Words:
         names: dict[int, str] = {}
         for name, number in enum.values:
             names.setdefault(number, name)
-        return wire.EnumNames(t, _stored(t), names, UNRECOGNIZED)
+        return EnumNames(t, _stored(t), names, UNRECOGNIZED)
     if t.root == "BOOLEAN":
         return Booleans(t, _stored(t), bool)
     return Words(t, _stored(t), None, _STORED[t.root])
@@ -204,5 +205,3 @@ def _mended(data: bytes) -> bytes:
 
 def _stored(t: FlinkType) -> pa.DataType:
     return arrow_type(nullable(t))
-
-

@@ -197,7 +197,7 @@ def _zeros(values: pa.Array, t: FlinkType, field: Field, types: Types) -> _Mask:
     """Which values are zeros, which a field without presence does not write; -0.0 is none."""
     if field.kind in ("string", "bytes"):
         return np.asarray(pc.equal(pc.binary_length(values), 0))
-    return _numbers(values, t, field, types) == 0
+    return np.equal(_numbers(values, t, field, types), 0)
 
 
 def _numbers(values: pa.Array, t: FlinkType, field: Field, types: Types) -> _Words:

@@ -1,0 +1,1 @@
+"""The rules of Columns, in Spark classic and Connect."""

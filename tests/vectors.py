@@ -87,7 +87,7 @@ def outcomes(case: Case) -> Iterator[str | None]:
 
 @contextlib.contextmanager
 def _served(case: Case) -> Iterator[tuple[dict[str, Any], Registry | None]]:
-    """The options of a case, with a descriptor set in a file, or the url of a registry that knows what the case says."""
+    """The options of a case, with a descriptor set in a file, or the url of a registry that knows what it says."""
     if "descriptor_set" in case:
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "types.desc")

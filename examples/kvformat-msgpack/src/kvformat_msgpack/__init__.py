@@ -50,7 +50,7 @@ class MsgpackFormat(Format):
         rows: list[Any] = []
         errors: list[str | None] = []
         for message in messages.to_pylist():
-            decoded, error = (None, None) if message is None else self._row(message, row)
+            decoded, error = (None, None) if message is None else _decoded(message, row)
             rows.append(None if decoded is None else [decoded])
             errors.append(error)
         return DecodedBatch(pa.array(rows, pa.list_(arrow_type(row))), errors=pa.array(errors, pa.string()))
@@ -62,21 +62,6 @@ class MsgpackFormat(Format):
         row = self._held(schema)
         values = [None if value is None else msgpack.packb(_written(value, row)) for value in rows.to_pylist()]
         return EncodedBatch(pa.array(values, pa.binary()))
-
-    def _row(self, message: bytes, row: FlinkType) -> tuple[Any, str | None]:
-        """The columns of a message, or what is wrong with it."""
-        try:
-            value = msgpack.unpackb(message, strict_map_key=False)
-            if value is None:
-                return None, ErrorCode.WRONG_TYPE.marked("$: a nil, not a map")
-        except (ValueError, TypeError) as cause:  # a name that is a list or a map is a TypeError
-            return None, ErrorCode.MALFORMED.marked(f"no MessagePack: {cause}")
-        try:
-            return _read(value, row, "$"), None
-        except OverflowError as cause:
-            return None, ErrorCode.OUT_OF_RANGE.marked(str(cause))
-        except TypeError as cause:
-            return None, ErrorCode.WRONG_TYPE.marked(str(cause))
 
     def _held(self, schema: pa.Schema) -> FlinkType:
         """The columns as a ROW; raises `SchemaError` for what MessagePack has no values for."""
@@ -99,6 +84,22 @@ def _inside(type: FlinkType, path: str) -> Iterator[tuple[str, FlinkType]]:
         inner = f"{path}.{field.name}" if path else field.name
         yield inner, field.type
         yield from _inside(field.type, inner)
+
+
+def _decoded(message: bytes, row: FlinkType) -> tuple[Any, str | None]:
+    """The columns of a message, or what is wrong with it."""
+    try:
+        value = msgpack.unpackb(message, strict_map_key=False)
+        if value is None:
+            return None, ErrorCode.WRONG_TYPE.marked("$: a nil, not a map")
+    except (ValueError, TypeError) as cause:  # a name that is a list or a map is a TypeError
+        return None, ErrorCode.MALFORMED.marked(f"no MessagePack: {cause}")
+    try:
+        return _read(value, row, "$"), None
+    except OverflowError as cause:
+        return None, ErrorCode.OUT_OF_RANGE.marked(str(cause))
+    except TypeError as cause:
+        return None, ErrorCode.WRONG_TYPE.marked(str(cause))
 
 
 def _read(value: Any, type: FlinkType, path: str) -> Any:

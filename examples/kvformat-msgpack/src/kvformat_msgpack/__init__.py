@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from reprlib import repr as short  # a message may be nested deeper than repr can
 from typing import Any
 
 import msgpack
@@ -93,7 +94,7 @@ def _decoded(message: bytes, row: FlinkType) -> tuple[Any, str | None]:
         if value is None:
             return None, ErrorCode.WRONG_TYPE.marked("$: a nil, not a map")
     except (ValueError, TypeError) as cause:  # a name that is a list or a map is a TypeError
-        return None, ErrorCode.MALFORMED.marked(f"no MessagePack: {cause}")
+        return None, ErrorCode.MALFORMED.marked(f"no MessagePack: {type(cause).__name__} {cause}")
     try:
         return _read(value, row, "$"), None
     except OverflowError as cause:
@@ -108,7 +109,7 @@ def _read(value: Any, type: FlinkType, path: str) -> Any:
         return None
     held, bits = _HELD[type.root], _WHOLE.get(type.root)
     if not isinstance(value, held) or (isinstance(value, bool) and held is not bool):
-        raise TypeError(f"{path}: cannot read {value!r:.100} as {type.root if type.fields else type}")
+        raise TypeError(f"{path}: cannot read {short(value)} as {type.root if type.fields else type}")
     if bits and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         raise OverflowError(f"{path}: {value} is beyond {type}")
     if type.root == "FLOAT" and math.isfinite(value) and abs(value) > _MOST_FLOAT:
@@ -123,7 +124,7 @@ def _read(value: Any, type: FlinkType, path: str) -> Any:
         if None in value:
             raise TypeError(f"{path}: a key is nil, which no {type} has")
         of_key, of_value = (field.type for field in type.fields)
-        return [(_read(k, of_key, f"{path}.key"), _read(v, of_value, f"{path}[{k!r:.100}]")) for k, v in value.items()]
+        return [(_read(k, of_key, f"{path}.key"), _read(v, of_value, f"{path}[{short(k)}]")) for k, v in value.items()]
     return value
 
 

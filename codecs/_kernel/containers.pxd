@@ -40,6 +40,7 @@ cdef class Lists(Slices):
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
     @cython.locals(start=cython.Py_ssize_t, depth=cython.int)
     cdef Py_ssize_t member(self, Reader r, Column column, Py_ssize_t at, object step) except -1
+    cdef bint has_open(self) except -1
     cdef int end(self) except -1
 
 
@@ -83,6 +84,8 @@ cdef class Rows(Column):
     cdef Py_ssize_t again(self, Reader r, Members own, Members laid) except -1
     @cython.locals(column=Column, number=cython.int)
     cdef Py_ssize_t close(self, Reader r, Py_ssize_t end) except -1
+    @cython.locals(column=Column, number=cython.int)
+    cdef int row(self) except -1
 
 
 cdef class Members:

@@ -171,6 +171,10 @@ class Lists(Slices):
                 r.steps.append(step if isinstance(step, str) else length - step)
         return at
 
+    def has_open(self) -> bool:
+        """Whether there are elements of an array that is to end."""
+        return self.element.length > self.offsets[self.length]
+
     def end(self) -> int:
         """End an array whose elements were read."""
         if self.length == self.capacity:
@@ -450,6 +454,16 @@ class Rows(Column):
             self.grow(self.capacity * 2)
         self.add(True)
         return end
+
+    def row(self) -> int:
+        """End a row whose columns all have a value."""
+        for number in range(self.names.count):
+            column = cython.cast(Column, self.columns[number])
+            if column.length != self.length + 1:
+                raise AssertionError(f"a column of {column.length} values in row {self.length}")
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        return self.add(True)
 
     def null(self) -> int:
         for number in range(self.names.count):

@@ -83,24 +83,25 @@ class Lanes:
         self._unchecked = 0
         over = self.pos > self.end
         if over.any():
-            self.refuse(LaneNumbers(np.flatnonzero(over)))
+            self.refuse(over)
 
     def jump(self, target: Positions, bad: Mask) -> None:
         """Put the cursors to positions that lie in their messages, but refuse the `bad` ones."""
         self.pos = target
         self._unchecked = 0
         if bad.any():
-            self.refuse(LaneNumbers(np.flatnonzero(bad)))
+            self.refuse(bad)
 
-    def refuse(self, lanes: LaneNumbers) -> None:
-        """Leave messages to the exact reader."""
+    def refuse(self, bad: Mask) -> None:
+        """Leave the messages that are `bad` to the exact reader."""
+        lanes = np.flatnonzero(bad)
         self.batch.refused[self.message[lanes]] = True
         self.pos, self.end = Positions(self.pos.copy()), Positions(self.end.copy())
         self.pos[lanes] = self.end[lanes] = self.batch.size
 
     def refuse_all(self) -> None:
         """Leave all of these messages to the exact reader."""
-        self.refuse(LaneNumbers(np.arange(len(self))))
+        self.refuse(np.ones(len(self), bool))
 
     def select(self, lanes: LaneNumbers) -> Lanes:
         """Some of the cursors, to be read from by themselves."""

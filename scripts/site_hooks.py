@@ -43,7 +43,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Points links to where their pages are on the site, and makes those to other files of the repository plain text."""
+    """Points links to where their pages are on the site, and makes those to other files of the repository text."""
     on_site = page.file.src_uri
     folder = "" if on_site in OF_ROOT.values() else posixpath.join("docs", posixpath.dirname(on_site))
 

@@ -18,7 +18,7 @@ from kvformat.registry.format import DecodedBatch, Engine
 from kvformat.registry.testing.answers import Answer, Written, answers, row_texts, shown, with_columns
 from kvformat.registry.testing.rules import LeftOut, rule
 from kvformat.registry.testing.subject import SECRET, Case, Subject
-from kvformat.registry.types import nullable, row_type, spark_type
+from kvformat.registry.types import nullable, result_arrow_type, row_type, spark_type
 
 _CHANGED: Final = 30
 """Changed messages of each sample."""
@@ -64,14 +64,22 @@ def _table(**columns: Sequence[pa.Array]) -> pa.Table:
     return pa.table({"n": pa.array(range(count), pa.int64()), **arrays})
 
 
-def _frame_of(spark: Any, table: pa.Table, cases: Sequence[Case]) -> Any:
-    """A frame on several partitions; rows have the types of their sample, which Arrow's don't tell."""
-    from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+def _frame_of(spark: Any, table: pa.Table) -> Any:
+    """A frame on several partitions."""
+    return spark.createDataFrame(table).repartition(3)
 
-    of = {"n": LongType(), **{f"r{at}": spark_type(nullable(row_type(case.schema))) for at, case in enumerate(cases)}}
-    kinds = {"m": BinaryType(), "k": StringType()}
-    schema = [StructField(name, of.get(name) or kinds[name[0]]) for name in table.column_names]
-    return spark.createDataFrame(table, StructType(schema)).repartition(3)
+
+def _rows_of(case: Case, count: int) -> Any:
+    """The rows of a sample as a Column of their types, by `n`; they take the way into Spark that decoded rows take."""
+    from pyspark.sql import functions as F
+
+    of = nullable(row_type(case.schema))
+    rows = _filled(case.rows, count).cast(result_arrow_type(of))
+
+    def udf(places: pa.Array) -> pa.Array:
+        return rows.take(places)
+
+    return F.arrow_udf(udf, spark_type(of, wire=True))("n").cast(spark_type(of))
 
 
 def _collected(frame: Any, *columns: Any) -> dict[str, pa.Array]:
@@ -107,7 +115,7 @@ def _compare(subject: Subject, spark: Any, where: str) -> None:
     """Columns with the kernels: all messages are decoded and all rows encoded, in one job."""
     if subject.declared.direction != "encode":
         messages = _messages(subject)
-        frame = _frame_of(spark, _table(m=messages), subject.cases)
+        frame = _frame_of(spark, _table(m=messages))
         decoded = [
             case.format.decode_rows(f"m{at}", case.schema, errors="capture").alias(f"d{at}")
             for at, case in enumerate(subject.cases)
@@ -133,8 +141,9 @@ def _compare_encoded(subject: Subject, spark: Any, where: str, engine: Engine) -
     if not encoded:
         return
     inserts = pa.array(["+I"] * longest)
-    table = _table(r=rows, k=[inserts if kind is None else kind for kind in kinds])
-    found = _collected(_frame_of(spark, table, subject.cases), *encoded)
+    frame = _frame_of(spark, _table(k=[inserts if kind is None else kind for kind in kinds]))
+    columns = [_rows_of(case, longest).alias(f"r{at}") for at, case in enumerate(subject.cases)]
+    found = _collected(frame.select("*", *columns), *encoded)
     for at, case in enumerate(subject.cases):
         if f"e{at}" in found:
             messages = [Written(message, None) for message in found[f"e{at}"].to_pylist()]
@@ -181,7 +190,7 @@ def policies(subject: Subject, spark: Any, _: Path) -> None:
     subject.doing = f"{case.name}, in Spark"
     bad = subject.bad[case.name][0]
     messages = pa.array([*case.good, bad, *case.good], pa.binary())
-    frame = _frame_of(spark, _table(m=[messages]), [case])
+    frame = _frame_of(spark, _table(m=[messages]))
     captured = case.format.decode_rows("m0", case.schema, errors="capture").alias("d0")
     kept = [one and one["message"] for one in _collected(frame, captured)["d0"].field("error").to_pylist()]
     wanted = [message if message == bad else None for message in messages.to_pylist()]
@@ -219,7 +228,7 @@ def _compare_decoded(subject: Subject, spark: Any) -> None:
                 for engine in ("native", "arrow")
             ]
     if pairs:
-        frame = _frame_of(spark, _table(m=_good(subject)), subject.cases)
+        frame = _frame_of(spark, _table(m=_good(subject)))
         found = _collected(frame, *(column for pair in pairs.values() for column in pair))
     for at in pairs:
         native, arrow = row_texts(found[f"native{at}"]), row_texts(found[f"arrow{at}"])
@@ -270,7 +279,7 @@ def one_python_node(subject: Subject, spark: Any, _: Path) -> None:
 
     for at, case in enumerate(subject.cases):
         subject.doing = f"{case.name}, the plan"
-        frame = _frame_of(spark, _table(m=_good(subject)), subject.cases).select(
+        frame = _frame_of(spark, _table(m=_good(subject))).select(
             case.format.decode_rows(f"m{at}", case.schema, errors="capture").alias("d")
         )
         used = frame.where(F.size("d.rows") > 0).select("d.rows", "d.error.reason")
@@ -298,6 +307,7 @@ def secrets_in_plans(subject: Subject, spark: Any, _: Path) -> None:
                 columns.append(format.encode("r0", case.schema).alias("e"))
         except ConfigurationError:
             continue
-        frame = _frame_of(spark, _table(m=good, r=[_filled(case.rows, len(good[0]))]), [case]).select(*columns)
+        rows = _rows_of(case, len(good[0])).alias("r0")
+        frame = _frame_of(spark, _table(m=good)).select("*", rows).select(*columns)
         for name, text in (("the plan", _plan(frame)), ("the columns", str(columns))):
             subject.same(f"option '{spec.name}', {name}: whether the secret is in it", SECRET in text, False)

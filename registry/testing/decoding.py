@@ -182,8 +182,8 @@ def types(subject: Subject) -> None:
 
 @rule("decode", page="flink.md#schemas")
 def edges(subject: Subject) -> None:
-    """A value at the edge of its type comes out as it was, or is an error of its own message or row; at least half of the
-    edges of a type come out.
+    """A value at the edge of its type comes out as it was, or is an error of its own message or row; at least half of
+    the edges of a type come out.
     """
     subject.reads()
     subject.writes()
@@ -280,7 +280,7 @@ def round_trip(subject: Subject) -> None:
                 subject.same(f"{case.name}, encoded", str(one), shown(message))
 
 
-@rule("decode", page="robustness.md")
+@rule("decode", page="robustness.md#what-is-promised")
 def never_raises(subject: Subject) -> None:
     """A kernel never raises for bad data, however the bytes are changed: it reports an error."""
     subject.reads()
@@ -316,7 +316,7 @@ def _no_failure(subject: Subject, where: str, messages: list[bytes | None] | lis
         subject.same(f"{where}, message {shown(message)}", text, "no failure of the kernel")
 
 
-@rule("decode", page="robustness.md")
+@rule("decode", page="robustness.md#what-is-promised")
 def neighbours(subject: Subject) -> None:
     """One bad message changes nothing of its neighbours, and has its error in its own place."""
     subject.reads()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -27,8 +27,6 @@ from kvformat.registry.testing.rules import outcome
 from kvformat.registry.testing.subject import Subject
 
 _SECRET_OPTION: Final = Option(name="password", sensitive=True, doc="A secret.")
-_MEMORY: Final[dict[str, Any]] = {}
-"""What formats remember that should not."""
 
 
 class Good(JsonFormat):
@@ -61,7 +59,7 @@ def _rebuilt(batch: DecodedBatch, rows: list[Any], errors: list[str | None] | No
     return replace(batch, rows=lists, errors=batch.errors if errors is None else pa.array(errors, pa.string()))
 
 
-def _shouted(batch: DecodedBatch) -> DecodedBatch:
+def _in_capitals(batch: DecodedBatch) -> DecodedBatch:
     rows = batch.rows.to_pylist()
     for row in (one for several in rows for one in several or []):
         row.update({name: value.upper() for name, value in row.items() if isinstance(value, str)})
@@ -228,7 +226,7 @@ class Shouts(Good):
     rule = "round_trip"
 
     def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
-        return _shouted(super().read(messages, schema))
+        return _in_capitals(super().read(messages, schema))
 
 
 class OtherBytes(Good):
@@ -260,10 +258,10 @@ class ShiftsAfterABadOne(Good):
 
     def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         batch = super().read(messages, schema)
-        errors = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
+        bad = batch.errors is not None and batch.errors.null_count < len(messages)
         rows, last = [], None
-        for row, error in zip(batch.rows.to_pylist(), errors, strict=True):
-            rows.append(last[:1] if last and row and any(errors) else row)
+        for row in batch.rows.to_pylist():
+            rows.append(last[:1] if last and row and bad else row)
             last = row or last
         return _rebuilt(batch, rows)
 
@@ -465,11 +463,12 @@ class Counts(Good):
 
     identifier = "counts"
     rule = "determinism"
+    _count = itertools.count(1)
 
     def encode_arrow(self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: Any = None) -> EncodedBatch:
         batch = super().encode_arrow(rows, schema, row_kinds=row_kinds)
-        _MEMORY["count"] = _MEMORY.get("count", 0) + 1
-        return replace(batch, messages=pc.binary_join_element_wise(batch.messages, b" " * (_MEMORY["count"] % 7), b""))
+        blanks = b" " * (next(self._count) % 7)
+        return replace(batch, messages=pc.binary_join_element_wise(batch.messages, blanks, b""))
 
 
 class BecomesLenient(Good):
@@ -492,23 +491,27 @@ class BecomesLenient(Good):
 
 
 class SharesABuffer(Good):
-    """The messages wait in the object until all threads have come."""
+    """Messages wait in the class until eight threads have come."""
 
     identifier = "shares-a-buffer"
     rule = "threads"
-    _met = threading.Barrier(8)
+    _count = itertools.count(1)
+    _all_here = threading.Event()
+    _waiting: ClassVar[list[pa.BinaryArray]] = []
 
     def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         if threading.current_thread() is threading.main_thread():
             return super().read(messages, schema)
-        _MEMORY["messages"] = (
-            messages if threading.get_ident() % 2 else messages.take(pa.array(np.arange(len(messages))[::-1]))
-        )
-        self._met.wait(timeout=30)
-        return super().read(_MEMORY["messages"], schema)
+        self._waiting.append(messages)
+        if next(self._count) < 8:
+            assert self._all_here.wait(timeout=60)
+        self._all_here.set()
+        return super().read(self._waiting[0], schema)
 
 
 class WritesAllTheSame(Good):
+    """It is said only to read."""
+
     identifier = "writes-all-the-same"
     rule = "one_way"
     declared: ClassVar[dict[str, Any]] = {
@@ -530,23 +533,23 @@ class OtherInATable(Good):
 
     def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         batch = super().read(messages, schema)
-        return _shouted(batch) if self.options["shout"] else batch
+        return _in_capitals(batch) if self.options["shout"] else batch
 
 
 MUTANTS: Final = {cls.__name__: cls for cls in (*Good.__subclasses__(), *GoodChanges.__subclasses__())}
-WITHOUT_A_MUTANT: Final[dict[str, str]] = {}
 ROWS: Final = [{"id": 1, "name": "a"}, {"id": None, "name": "bß"}, {"id": -7, "name": None}, {"id": 2**40, "name": ""}]
 SCHEMA: Final = "id BIGINT, name STRING"
+LEAST_MUTANTS: Final = 40
 
 
-def declaration(cls: type[Format]) -> Declaration:
+def declaration(cls: type[Format], **further: Any) -> Declaration:
     """What is declared for a mutant, and for the good formats."""
     kinds = ["+I", "-D", "+I", "-D"] if issubclass(cls, DebeziumJsonFormat) else None
-    samples = [Sample(SCHEMA, ROWS, row_kinds=kinds), Sample("r ROW<x INT>", [{"r": {"x": 1}}, {"r": None}])]
     declared = {
-        "samples": samples,
+        "samples": [Sample(SCHEMA, ROWS, row_kinds=kinds), Sample("r ROW<x INT>", [{"r": {"x": 1}}, {"r": None}])],
         "options": {"map-null-key.literal": "n", "map-null-key.mode": "LITERAL"},
         **getattr(cls, "declared", {}),
+        **further,
     }
     return Declaration(cls, **declared)
 
@@ -561,3 +564,16 @@ def test_a_wrong_format_is_caught_with_the_sentence_of_its_rule(name: str) -> No
     assert found.broken.startswith(f"format '{mutant.identifier}' breaks the rule {rule.name}: {rule.sentence} ")
     assert found.broken.endswith(f"The rule is explained in {rule.page}")
     assert "hunter2" not in found.broken
+
+
+@pytest.mark.parametrize("good", [Good, GoodChanges])
+def test_what_the_mutants_are_made_of_is_good(good: type[Format]) -> None:
+    subject = Subject(declaration(good, skipped=[b""]))
+    found = [outcome(rule, subject) for rule in RULES.values() if rule.part != "spark"]
+    assert [one.broken for one in found if one.broken] == []
+
+
+def test_every_rule_has_a_mutant() -> None:
+    without_spark = {name for name, rule in RULES.items() if rule.part != "spark"}
+    assert without_spark == {mutant.rule for mutant in MUTANTS.values() if mutant.rule in without_spark}
+    assert len(MUTANTS) >= LEAST_MUTANTS

@@ -45,7 +45,7 @@ class Declaration:
     unsupported: of these the ones that the format refuses, by their text or by a type in them, such as 'MAP'.
     most_columns: how many columns a schema may have, None for any number.
     changed_values: edges that come out as another value: type, then the value's text, then the text that it becomes.
-    unlike_wider: types of integers whose bytes are not those of the next wider type, as in Avro: one that is read as the
+    unlike_wider: types of integers whose bytes are not those of the next wider type, as in Avro: one read as the
         other may be any number.
     null_is_row: whether a null message is a row of nulls, as with Flink's raw, and not nothing.
     null_is_error: whether a null message is an error, as with Flink's protobuf, and not nothing.

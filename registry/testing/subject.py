@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -21,6 +21,7 @@ from kvformat.registry.testing.rules import Breach, LeftOut
 from kvformat.registry.types import resolve_schema, result_arrow_type, row_type
 
 SEED: Final = 20_240_229
+SECRET: Final = "hunter2-do-not-show"
 MUTATIONS: Final = 400
 """Changed messages of all samples together."""
 _SHOWN: Final = 300
@@ -155,8 +156,9 @@ class Subject:
 
     def refuses(self, flink: str) -> dict[str, SchemaError | None]:
         """What an empty batch of a type raises in each direction that the format has."""
-        schema, found = resolve_schema(f"v {flink}"), {}
-        empty = {
+        schema = resolve_schema(f"v {flink}")
+        found: dict[str, SchemaError | None] = {}
+        empty: dict[str, Callable[[], object]] = {
             "encode": lambda: self.format.encode_batch(rows_of(flink)[:0], schema),
             "decode": lambda: self.format.decode_batch(pa.array([], pa.binary()), schema),
         }

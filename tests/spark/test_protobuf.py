@@ -44,7 +44,8 @@ def test_a_table_of_key_and_value_with_bad_records_beside_the_good_ones(spark: A
             'connector' = 'upsert-kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'localhost:9092',
             'key.format' = 'protobuf', 'value.format' = 'protobuf',
             'key.protobuf.message-class-name' = 'com.shop.Orders$Key', 'key.protobuf.descriptor-file' = '{file}',
-            'value.protobuf.message-class-name' = 'com.shop.Orders$Order', 'value.protobuf.descriptor-file' = '{file}')"""
+            'value.protobuf.message-class-name' = 'com.shop.Orders$Order',
+            'value.protobuf.descriptor-file' = '{file}')"""
     )
     records = [(b"\x08\x07", b"\x08\x07\x12\x03Ada"), (b"\x08\x08", None), (b"\x08\x09", b"\x12\x09x")]
     frame = spark.createDataFrame(records, "key BINARY, value BINARY")

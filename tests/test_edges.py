@@ -15,8 +15,8 @@ import pytest
 
 from kvformat.registry import Format, SchemaError, get_format
 from kvformat.registry.ddl import parse_type
+from kvformat.registry.testing.edges import EDGES, NO_TIMES, rows_of, shown
 from kvformat.registry.types import arrow_type
-from tests.edges import EDGES, NO_TIMES, rows_of, shown
 
 FORMATS: dict[str, tuple[str, dict[str, str]]] = {
     "json": ("json", {}),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads
 from kvformat.codecs._changes.others import OTHER_MESSAGES
-from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._changes.read import ChangeReader, PresenceReader
 from kvformat.codecs._changes.upsert import MODE_OPTION, KeyedUpdates, UpsertFormat
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java.regex import JavaPattern
@@ -46,7 +47,10 @@ class ChangeFormat(UpsertFormat):
     ) -> DecodedBatch:
         row = row_type(schema)
         batch = _reader(row, self, metadata).read(messages)
-        return batch if self.unchanged is None else self.unchanged.applied(batch, [field.name for field in row.fields])
+        if self.unchanged is None:
+            return batch
+        told = _presences(row, self).read(messages) if self.envelope.many else None
+        return self.unchanged.applied(batch, [field.name for field in row.fields], told)
 
     @property
     def presences(self) -> bool:
@@ -77,9 +81,8 @@ class ChangeFormat(UpsertFormat):
         return self.envelope.writes_without_nulls if settings.ignore_null_fields else self.envelope.writes
 
 
-@cached_by_identity
-def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> Reads:
-    settings = ChangeSettings(
+def _settings(format: ChangeFormat) -> ChangeSettings:
+    return ChangeSettings(
         values=ReadSettings.of(format.options),
         wrapped=format.options.get("schema-include", False),
         filters=format.filters(),
@@ -88,7 +91,16 @@ def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> 
         bare_deletes=format.row_key is not None and format.row_key.in_record,
         presences=format.unchanged is not None and format.unchanged.presences,
     )
-    names = format.envelope.key_names
+
+
+@cached_by_identity
+def _presences(row: FlinkType, format: ChangeFormat) -> PresenceReader:
+    return PresenceReader(row, format.envelope, replace(_settings(format), presences=False))
+
+
+@cached_by_identity
+def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> Reads:
+    settings, names = _settings(format), format.envelope.key_names
     if not format.upsert or names is None:
         return format.reader(row, settings, metadata)
     key = format.row_key

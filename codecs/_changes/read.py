@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -58,6 +59,30 @@ class ChangeReader:
             columns += self._plan.metadata_columns(described)
             rows = pa.Array.from_buffers(self._stored, len(image), [None], children=columns)
             return DecodedBatch(self._batch.lists(rows), _texts_of(kinds), *self._batch.errors())
+
+
+class PresenceReader:
+    """Reads which columns the rows after updates have, where messages have several rows: numbers, null for the others.
+
+    Messages of other kinds give nothing, and errors are those of who reads the rows.
+    """
+
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings) -> None:
+        updates = {
+            operation: tuple(RowOf(found.kind, found.member) for found in rows if found.kind == "+U")
+            for operation, rows in envelope.rows.items()
+        }
+        self._plan = PresencePlan(row, replace(envelope, rows=updates), replace(settings, upsert=True), [])
+        self._stored = arrow_type(Presences(envelope.after, row=row).type)
+        self._batch = self._plan.batch()
+        self._lock = threading.Lock()
+
+    def read(self, messages: pa.BinaryArray) -> pa.ListArray:
+        """A list of such rows per message."""
+        with self._lock:  # the columns grow in place
+            image, _, _ = self._batch.read(messages)
+            columns = [image.field(place) for place in range(image.type.num_fields)]
+            return self._batch.lists(pa.Array.from_buffers(self._stored, len(image), [None], children=columns))
 
 
 def _texts_of(kinds: Any) -> pa.StringArray:
@@ -241,6 +266,14 @@ class EnvelopePlan:
 
     def _bad(self, reason: str, member: str, code: ErrorCode = ErrorCode.MISSING_FIELD) -> BadValue:
         return _at(BadValue(reason, code), f"payload.{member}" if self.wrapped else member)
+
+
+class PresencePlan(EnvelopePlan):
+    """An envelope of whose rows nothing is read but which columns they have."""
+
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
+        super().__init__(row, envelope, settings, metadata)
+        self.row = Presences(envelope.after, row=row).column(self._schema)
 
 
 class FlatPlan(EnvelopePlan):

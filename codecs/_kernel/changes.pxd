@@ -2,6 +2,7 @@
 cimport cython
 from kvformat.codecs._kernel.columns cimport Column
 from kvformat.codecs._kernel.containers cimport Maps, Members, Rows
+from kvformat.codecs._kernel.likeness cimport Likeness
 from kvformat.codecs._kernel.memory cimport Bytes, byte, matches, token
 from kvformat.codecs._kernel.messages cimport Batch
 from kvformat.codecs._kernel.reader cimport Reader
@@ -14,6 +15,7 @@ cdef int TOO_DEEP
 cdef int TOO_LARGE
 cdef Py_ssize_t MOST_OF_A_MESSAGE
 cdef Py_ssize_t MOST_OF_A_BATCH
+cdef int MOST_COMPARED
 cdef int BEFORE
 cdef int AFTER
 cdef int OPERATION
@@ -53,6 +55,8 @@ cdef class ChangeBatch(Batch):
     cdef Py_ssize_t first_at
     cdef Py_ssize_t second_at
     cdef bint found
+    cdef list likenesses  # of what is not read as rows, as the constructor filled it
+    cdef int passed  # how many objects and arrays of the message
     cdef list programs  # of programs, as the constructor filled it: they are cast unchecked
     cdef const unsigned char[::1] operations  # their texts with quotes, one behind the other
     cdef int[::1] starts
@@ -76,13 +80,16 @@ cdef class ChangeBatch(Batch):
     cdef Py_ssize_t find_inside(self, Py_ssize_t at) except -1
     @cython.locals(r=Reader)
     cdef Py_ssize_t outer_value(self, int number, Py_ssize_t at) except -1
+    @cython.locals(r=Reader, c=cython.int)
     cdef Py_ssize_t inner_value(self, int number, Py_ssize_t at) except -1
     @cython.locals(r=Reader, row=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int, depth=cython.int, fine=cython.bint)
     cdef Py_ssize_t hoped(self, int number, Py_ssize_t at) except -1
     @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t noting(self, Members members, Py_ssize_t at) except -1
-    @cython.locals(r=Reader, place=cython.Py_ssize_t, c=cython.int, number=cython.int, wanted=cython.int, i=cython.int)
+    @cython.locals(place=cython.Py_ssize_t, wanted=cython.int, i=cython.int)
     cdef int came_true(self, Program program) except -1
+    @cython.locals(place=cython.Py_ssize_t, c=cython.int)
+    cdef bint is_row_or_null(self, int number) except -1
     @cython.locals(r=Reader, old=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int, i=cython.int)
     cdef int came_true_in_part(self, Program program) except -1
     cdef Py_ssize_t no_object(self, Py_ssize_t at, bint loose) except -1

@@ -27,6 +27,7 @@ from kvformat.codecs._kernel.codes import (
 )
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.containers import Maps, Members, Names, Rows
+from kvformat.codecs._kernel.likeness import Likeness
 from kvformat.codecs._kernel.memory import Bytes
 from kvformat.codecs._kernel.messages import Batch, ErrorWords
 from kvformat.codecs._kernel.reader import Reader
@@ -39,6 +40,9 @@ else:
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import byte, matches, token
+
+MOST_COMPARED = 8
+"""So many objects and arrays beside the rows are compared with those of the message before, by their number in it."""
 
 
 class Program:
@@ -79,6 +83,8 @@ class ChangeBatch(Batch):
         self.own, self.laid = Members(image.names), Members(image.names)
         self.hopeful = self.as_hoped = False
         self.found = False
+        self.likenesses = [Likeness() for _ in range(MOST_COMPARED)]
+        self.passed = 0
         self.element = self.taken = self.first = self.second = self.first_at = self.second_at = 0
         self.kinds = Bytes(8)
         self.described = self.repeated = self.weighed = 0
@@ -200,7 +206,7 @@ class ChangeBatch(Batch):
             self.image.truncate(self.rows)
         self.found = True
         self.hopeful = not self.reader.careful
-        self.taken = 0
+        self.taken = self.passed = 0
         return self.members.read(self.reader, at)
 
     def outer_value(self, number: int, at: int) -> int:
@@ -219,7 +225,12 @@ class ChangeBatch(Batch):
         """Go past a member of the object that has the rows: read a row that may come out."""
         if self.hopeful and (number == AFTER or (number == BEFORE and not self.partial)):
             return self.hoped(number, at)
-        return self.reader.skip(at)
+        r = self.reader
+        c = byte(r.data, at, r.end)
+        if (c == 123 or c == 91) and self.passed < MOST_COMPARED:
+            self.passed += 1
+            return cython.cast(Likeness, self.likenesses[self.passed - 1]).skip(r, at)
+        return r.skip(at)
 
     def hoped(self, number: int, at: int) -> int:
         """Read the row in a member: closed, or open where another may have to be laid over it. Returns its end."""
@@ -262,16 +273,12 @@ class ChangeBatch(Batch):
 
     def came_true(self, program: Program) -> int:
         """Take the rows that were read on the way: 1, or 0 if others are wanted."""
-        r = self.reader
         if self.partial:
             return self.came_true_in_part(program)
         if program.count != self.taken:
             return 0
-        for number in (BEFORE, AFTER):
-            place = self.members.places[number]
-            c = byte(r.data, place, r.end) if place >= 0 else 110
-            if c != 110 and c != 123:
-                return 0
+        if not self.is_row_or_null(BEFORE) or not self.is_row_or_null(AFTER):
+            return 0
         wanted, place = self.first, self.first_at
         for i in range(program.count):
             if program.members[i] != wanted or self.members.places[wanted] != place:
@@ -281,6 +288,12 @@ class ChangeBatch(Batch):
             self.kinds.put(program.kinds[i])
         self.rows += program.count
         return 1
+
+    def is_row_or_null(self, number: int) -> bool:
+        """Whether a member is an object, null or not there."""
+        place = self.members.places[number]
+        c = byte(self.reader.data, place, self.reader.end) if place >= 0 else 110
+        return c == 110 or c == 123
 
     def came_true_in_part(self, program: Program) -> int:
         """The same for the one row that another may have to be laid over."""

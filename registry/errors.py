@@ -178,7 +178,7 @@ def retold(error: ConfigurationError, before: str, after: str = "", *, option: s
     )
 
 
-def too_many_bad(most: int, reason: str, code: str | None, *, where: str = "") -> DecodeError:
+def too_many_bad(most: int, reason: str, code: str, *, where: str = "") -> DecodeError:
     """The error of more bad records than a table tolerates, with what is wrong with one of them."""
     return DecodeError(
         f"more than {most} bad records{where}, which 'ingestion.error-tolerance.max-count' allows; "

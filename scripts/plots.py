@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-BAR, GAP, LABEL, WIDE, FIGURE = 22, 8, 250, 300, 150
-"""Pixels: a bar's height, the room between bars; the widths of names, of the longest bar, of figures."""
-LINE = 7.2
-"""The mean width of a letter, in pixels: longer texts are pressed together rather than cut off."""
+NAME, BAR, GAP, WIDE, FIGURE = 18, 12, 10, 320, 80
+"""Pixels: the heights of a name, of the bar below it, of the room behind; the widths of the longest bar, of a figure.
+Narrow, so that a phone shows letters that can be read."""
 STYLE = """\
     .plot { color: var(--md-default-fg-color, #24292f); font: 13px system-ui, sans-serif }
     .plot { max-width: 100%; height: auto }
@@ -24,7 +23,7 @@ STYLE = """\
 
 def bars(title: str, unit: str, figures: Sequence[tuple[str, int, bool]]) -> str:
     """A bar for each of name, number and whether it is one of ours, in their order."""
-    width, height = LABEL + WIDE + FIGURE, len(figures) * (BAR + GAP) + GAP
+    width, height = WIDE + FIGURE, len(figures) * (NAME + BAR + GAP)
     most = max(number for _, number, _ in figures)
     lines = [
         f'<svg class="plot" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
@@ -34,14 +33,13 @@ def bars(title: str, unit: str, figures: Sequence[tuple[str, int, bool]]) -> str
         f"  <style>\n{STYLE}\n  </style>",
     ]
     for place, (name, number, ours) in enumerate(figures):
-        top = GAP + place * (BAR + GAP)
+        top = place * (NAME + BAR + GAP) + NAME
         long = max(1, round(number / most * WIDE))
-        pressed = f' textLength="{LABEL - 12}" lengthAdjust="spacingAndGlyphs"' if len(name) * LINE > LABEL - 12 else ""
         kind = "ours" if ours else "other"
         lines += [
-            f'  <text x="{LABEL - 8}" y="{top + BAR - 6}" text-anchor="end"{pressed}>{escape(name)}</text>',
-            f'  <rect class="{kind}" x="{LABEL}" y="{top}" width="{long}" height="{BAR}" rx="2"/>',
-            f'  <text x="{LABEL + long + 8}" y="{top + BAR - 6}">{number:,}</text>',
+            f'  <text x="0" y="{top - 5}">{escape(name)}</text>',
+            f'  <rect class="{kind}" x="0" y="{top}" width="{long}" height="{BAR}" rx="2"/>',
+            f'  <text x="{long + 8}" y="{top + BAR - 1}">{number:,}</text>',
         ]
     return "\n".join([*lines, "</svg>", ""])
 

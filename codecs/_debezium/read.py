@@ -41,7 +41,7 @@ _OWN_TYPE = (
 """An error of a type that Debezium writes in its own way."""
 _IMAGE = r"^field '(?:payload\.)?(?:before|after)': "
 """An error of a whole row before or after a change."""
-_OF_MONGODB = (
+OF_MONGODB = (
     ". The message is MongoDB's: its documents are texts, and before a change there is mostly none. Let the connector "
     "write rows (the transform ExtractNewDocumentState) and set 'flattened' to true, or read `op` and `after` as "
     "columns of type STRING by format json"
@@ -169,7 +169,7 @@ class _SchemaReader:
     def __init__(
         self, plan: RowPlan, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...], refusal: str = ""
     ) -> None:
-        self._plan, self._refusal, self._lenient = plan, refusal, settings.lenient
+        self._plan, self._refusal, self._lenient = plan, refusal, settings.values.lenient
         self._number = SchemaNumber("schema", outside=True)
         self._wrapped = settings.wrapped
         if settings.wrapped:
@@ -232,7 +232,7 @@ class HintingReader:
         if not re.match(_IMAGE, error):
             return error + self._hint(error, message)
         if _is_of_mongodb(_parsed(message), wrapped=self._wrapped):
-            return error.removesuffix(self._envelope.remedy) + _OF_MONGODB
+            return error.removesuffix(self._envelope.remedy) + OF_MONGODB
         return error
 
     def _hint(self, error: str, message: bytes) -> str:

@@ -112,6 +112,18 @@ def test_a_changed_figure_is_noticed(tmp_path: Path) -> None:
     assert "there are no stored figures of benchmark 'json_orders'" in _check(tmp_path).stderr
 
 
+def test_the_notebook_is_the_quick_start() -> None:
+    """Its cells are the page's snippets, which are run; it holds no outputs."""
+    notebook = json.loads((ROOT / "docs" / "notebooks" / "quickstart.ipynb").read_text(encoding="utf-8"))
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    snippets = re.findall(r"```python\n(.*?)```", PAGES["docs/quickstart.md"], re.DOTALL)
+    assert ["".join(cell["source"]) + "\n" for cell in code] == snippets
+    assert "docs/quickstart.md" in SNIPPETS
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"]) > len(code) > 4
+
+
 def test_links_lead_somewhere() -> None:
     """Files; headings are looked for where the site is built."""
     links = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", text)]

@@ -15,6 +15,7 @@ from kvformat.codecs._java.parse import MICROS_OF_A_DAY
 from kvformat.codecs._json.scalars import BadValue, ScalarRules, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._kernel.columns import Column, Integers, Presence, Repeats
+from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.times import Timestamps
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type
@@ -162,7 +163,7 @@ class Presences(Metadata):
     def type(self) -> FlinkType:
         return row_of({column.name: _INT for column in self.row.fields})
 
-    def column(self, schema: JsonSchema) -> Column:
+    def column(self, schema: JsonSchema) -> Rows:
         return schema.row_of_columns(
             self.type, [Presence(_INT, arrow_type(_INT), None, np.int32) for _ in self.row.fields]
         )

@@ -150,7 +150,7 @@ setup(
     packages=packages(),
     package_dir={f"kvformat.{folder}": folder for folder in FOLDERS},
     py_modules=["_kvformat_alias"],
-    package_data={"": ["py.typed"]},
+    package_data={"": ["py.typed"], "kvformat.connectors.cli": ["template/*"]},
     # Of use to nobody else: what is compiled against them must be compiled by the same Cython, from the same source.
     exclude_package_data={"": ["*.pxd"]},
     cmdclass={"bdist_wheel": BdistWheel, "build_py": BuildPy, "editable_wheel": EditableWheel},

@@ -9,17 +9,21 @@ the neighbour.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NewType
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-Bytes = npt.NDArray[np.uint8]
+WordArray = npt.NDArray[np.uint64]
+ByteArray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
-Column = npt.NDArray[Any]
+AnyArray = npt.NDArray[Any]
+MessageNumbers = NewType("MessageNumbers", npt.NDArray[np.int64])
+"""Which messages of a batch."""
+Positions = NewType("Positions", npt.NDArray[np.int64])
+"""Where bytes are in the bytes of a batch (`MessageBytes.bytes`), not in their message."""
 
 FRONT = 64
 """Bytes before the first message, so that a cursor may stand a little before its message."""
@@ -44,28 +48,28 @@ class MessageBytes:
         length = self.size + BACK
         texts = memoryview(data)[first:last] if last > first else b""
         self.raw = bytearray().join([bytes(FRONT), texts, bytes(BACK)])
-        self.bytes: Bytes = np.frombuffer(self.raw, np.uint8)
+        self.bytes: ByteArray = np.frombuffer(self.raw, np.uint8)
         moved = offsets.astype(np.int64) + (FRONT - first)
-        self.start: Ints = moved[:-1]
-        self.end: Ints = moved[1:]
-        self.words: Words = np.ndarray((length - 7,), "<u8", self.bytes.data, strides=(1,))
+        self.start = Positions(moved[:-1])
+        self.end = Positions(moved[1:])
+        self.words: WordArray = np.ndarray((length - 7,), "<u8", self.bytes.data, strides=(1,))
 
-    def blank(self, rows: Ints) -> None:
+    def blank(self, messages: MessageNumbers) -> None:
         """Overwrite messages, so that nothing in them can be taken for anything."""
-        for row in rows.tolist():
-            self.bytes[self.start[row] : self.end[row]] = 0
+        for number in messages.tolist():
+            self.bytes[self.start[number] : self.end[number]] = 0
 
-    def byte(self, position: Ints) -> Bytes:
+    def byte(self, position: Positions) -> ByteArray:
         """The byte at each cursor."""
         return self.bytes.take(position, mode="clip")
 
-    def word(self, position: Ints) -> Words:
+    def word(self, position: Positions) -> WordArray:
         """The eight bytes at each cursor as a little-endian word."""
         if not _are_below(position, len(self.words)):
-            position = np.clip(position, 0, len(self.words) - 1)
+            position = Positions(np.clip(position, 0, len(self.words) - 1))
         return self.words[position]
 
-    def pieces(self, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None = None) -> pa.Array:
+    def pieces(self, start: Positions, end: Positions, kind: pa.DataType, valid: Mask | None = None) -> pa.Array:
         """The texts between two positions each as a string or binary array; null where not `valid`."""
         return pieces_of(self.bytes, start, end, kind, valid)
 
@@ -91,7 +95,7 @@ def validity(valid: Mask) -> pa.Buffer | None:
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def fixed_width(kind: pa.DataType, values: Column, valid: Mask) -> pa.Array:
+def fixed_width(kind: pa.DataType, values: AnyArray, valid: Mask) -> pa.Array:
     """An array of a type of fixed width over the memory of `values`, null where not `valid`."""
     count = len(valid)
     if kind == pa.bool_():
@@ -136,7 +140,7 @@ def merge_rows(rows: pa.Array, refused: Mask, others: pa.ListArray | None = None
     )
 
 
-def pieces_of(data: Bytes, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None) -> pa.Array:
+def pieces_of(data: ByteArray, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None) -> pa.Array:
     """All pieces in one `take`: with the offsets [start0, end0, start1, end1, ...] they are at the even places."""
     count = len(start)
     if count == 0:

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs import _avro
-from kvformat.codecs._avro import Rules, Schema, parse_schema
-from kvformat.codecs._avro_arrow import read_table, write_table
-from kvformat.codecs._avro_json import AvroJsonReader, AvroJsonWriter
-from kvformat.codecs._avro_types import schema_text
+from kvformat.codecs._avro import ResolutionRules, Schema, parse_schema
+from kvformat.codecs._avro.json_encoding import AvroJsonReader, AvroJsonWriter
+from kvformat.codecs._avro.table import read_table, write_table
+from kvformat.codecs._avro.types import schema_text
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.options import Option
@@ -30,7 +30,7 @@ from kvformat.registry.types import FlinkType, row_type
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-READING = Rules(overflow_as_null=True)
+READING = ResolutionRules(overflow_as_null=True)
 """How Flink reads, but with the units and scales of the writer."""
 
 
@@ -88,14 +88,14 @@ class AvroFormat(Format):
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
         if not self._is_plain:
             return None
-        from kvformat.codecs._avro_native import decode_native
+        from kvformat.codecs._avro.native import decode_native
 
         return decode_native(message, self._schema(schema), schema)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         if not self._is_plain:
             return None
-        from kvformat.codecs._avro_native import encode_native
+        from kvformat.codecs._avro.native import encode_native
 
         return encode_native(row, self._schema(schema), schema)
 
@@ -107,13 +107,13 @@ class AvroFormat(Format):
     def _schema(self, row: FlinkType) -> Schema:
         return parse_schema(schema_text(row, legacy=self.options["timestamp_mapping.legacy"]))
 
-    def _table(self, schema: pa.Schema) -> Table:
+    def _table(self, schema: pa.Schema) -> AvroTable:
         options = self.options
         return _table(schema, options["timestamp_mapping.legacy"], options["timestamp-micros-as-millis"])
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class AvroTable:
     """A table's type and the Avro schema that follows from it."""
 
     row: FlinkType
@@ -122,9 +122,9 @@ class Table:
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, legacy: bool, micros_as_millis: bool) -> Table:
+def _table(schema: pa.Schema, legacy: bool, micros_as_millis: bool) -> AvroTable:
     row = row_type(schema)
-    return Table(row, parse_schema(schema_text(row, legacy=legacy)), micros_as_millis)
+    return AvroTable(row, parse_schema(schema_text(row, legacy=legacy)), micros_as_millis)
 
 
 def encode_rows(

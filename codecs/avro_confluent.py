@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from kvformat.codecs._avro import parse_schema
-from kvformat.codecs._avro_arrow import read_table
-from kvformat.codecs._avro_types import check_provided, provided_schema, schema_text
+from kvformat.codecs._avro.table import read_table
+from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
-from kvformat.codecs._confluent.format import RegistryFormat, Table
+from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.format import DecodedBatch, EncodedBatch
 from kvformat.registry.types import FlinkType, row_type
@@ -32,7 +32,7 @@ class AvroConfluentFormat(RegistryFormat):
 
     identifier: ClassVar[str] = "avro-confluent"
 
-    def table(self, schema: pa.Schema) -> Table:
+    def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])
 
     def decode_arrow(
@@ -52,17 +52,17 @@ class AvroConfluentFormat(RegistryFormat):
         schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=True))
         if schema_id is None or self.options["schema"] not in (None, derived.text):
             return None  # not known here, or not the types that Spark's function has for these columns
-        from kvformat.codecs._avro_native import encode_native
+        from kvformat.codecs._avro.native import encode_native
 
         return encode_native(row, derived, schema, prefix(schema_id))
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None) -> Table:
+def _table(schema: pa.Schema, provided: str | None) -> ConfluentTable:
     row = row_type(schema)
     derived = parse_schema(schema_text(row, legacy=True))
     if provided is None:
-        return Table(row, derived)
+        return ConfluentTable(row, derived)
     given = provided_schema(provided)
     check_provided(given, row, AvroConfluentFormat.identifier)
-    return Table(row, given)
+    return ConfluentTable(row, given)

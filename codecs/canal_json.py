@@ -18,7 +18,8 @@ from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain, map_of
 from kvformat.codecs._changes.others import Other
-from kvformat.codecs._java_regex import JavaPattern, RegexError, compile_java
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
+from kvformat.codecs._java.regex import JavaPattern, RegexError, compile_java
 from kvformat.registry.errors import OptionError
 from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import FlinkType
@@ -50,6 +51,7 @@ class CanalJsonFormat(ChangeFormat):
             name="table.include",
             doc="A Java regular expression; messages of tables whose name it does not match as a whole are skipped.",
         ),
+        UNCHANGED_OPTION,
     )
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",

@@ -7,16 +7,16 @@
 
 The datum is read and written as `avro-confluent` does a row of `before`, `after` and `op`: all of it is read, whatever
 `op` says. What else a connector writes (`source`, `ts_ms`) is passed over. Written are only the three, an update as a
-deletion and a creation.
+deletion and a creation. With `flattened` the datum is the row alone, and what was done is beside its columns.
 Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` and `DebeziumAvroSerializationSchema`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,21 +24,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._avro_arrow import read_values
-from kvformat.codecs._avro_types import provided_schema, row_of_schema, schema_text
+from kvformat.codecs._avro.table import read_values
+from kvformat.codecs._avro.types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
 from kvformat.codecs._changes.others import ERROR, OTHER_MESSAGES, unmarked
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY, UpsertFormat
 from kvformat.codecs._columnar import validity
-from kvformat.codecs._confluent.format import RegistryFormat, Table
-from kvformat.codecs._debezium.connect import Connect, image_of_avro
-from kvformat.codecs._debezium.convert import Faults
-from kvformat.codecs._debezium.options import AVRO_TYPE_OPTIONS, DEBEZIUM, check_types, modes_of
-from kvformat.codecs._debezium.read import RowPlan, joined
+from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
+from kvformat.codecs._debezium import flattened
+from kvformat.codecs._debezium.connect import Connect, image_of_avro, is_of_mongodb
+from kvformat.codecs._debezium.convert import RowFaults
+from kvformat.codecs._debezium.options import (
+    AVRO_TYPE_OPTIONS,
+    DEBEZIUM,
+    FLATTENED,
+    check_flattened,
+    check_types,
+    modes_of,
+)
+from kvformat.codecs._debezium.read import OF_MONGODB, RowPlan, joined
 from kvformat.codecs._debezium.types import Modes, is_mistaken
 from kvformat.codecs.debezium_json import NO_BEFORE, OTHERS, UNMARKED
 from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.format import DecodedBatch, EncodedBatch
@@ -70,20 +79,28 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
         OTHER_MESSAGES,
         MODE_OPTION,
         *UNCHANGED_OPTIONS,
+        FLATTENED,
     )
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(options)
+        if self.options[FLATTENED.name]:
+            self.changelog_mode = ChangelogMode.UPSERT
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         check_types(self.identifier, self.options, direction)
-        if self.options["types"] == DEBEZIUM and self.options["schema"] is not None:
+        check_flattened(self.identifier, self.options, direction, "avro-confluent")
+        if self.options["schema"] is not None and (self.options["types"] == DEBEZIUM or self.options[FLATTENED.name]):
+            option = "types' = 'debezium" if self.options["types"] == DEBEZIUM else "flattened' = 'true"
             raise OptionError(
-                "with 'types' = 'debezium' values are read by the schema that they were written by: leave the option "
+                f"with '{option}' values are read by the schema that they were written by: leave the option "
                 "'schema' out",
                 format=self.identifier,
                 option="schema",
             )
 
-    def table(self, schema: pa.Schema) -> Table:
+    def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])
 
     def check(self, provided: Schema, row: FlinkType) -> None:
@@ -92,27 +109,36 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
+        row = row_type(schema)
         there = np.asarray(messages.is_valid())
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
         if self.options[OTHER_MESSAGES.name] != ERROR:
-            filled = filled & ~self._skipped(messages, filled)
+            filled = filled & ~self._skipped(messages, row, filled)
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
-        row = row_type(schema)
-        if self.options["types"] == DEBEZIUM:
-            batch = self._decode_typed(messages, row, there, filled)
+        flat = self.options[FLATTENED.name]
+
+        def look(writer: Schema) -> None:
+            if self.options["types"] != DEBEZIUM:
+                _warn_of_types(row, writer, flat)
+
+        if flat or self.options["types"] == DEBEZIUM:
+            batch = self._decode_by_schemas(messages, row, there, filled, look)
         else:
-            batch = self._decoded(
-                messages, self.table(schema), there, filled, lambda writer: _warn_of_types(row, writer)
-            )
+            batch = self._decoded(messages, self.table(schema), there, filled, look)
+        if batch.errors is not None and not flat:
+            batch = self._told_of_mongodb(batch, messages, filled)
         return batch if self.unchanged is None else self.unchanged.applied(batch, [field.name for field in row.fields])
 
-    def _skipped(self, messages: pa.BinaryArray, filled: _Mask) -> _Mask:
+    def _skipped(self, messages: pa.BinaryArray, row: FlinkType, filled: _Mask) -> _Mask:
         """The messages that are passed over by their schemas, which have no operation."""
         ids, writers = self.writers(messages, filled)
         setting, skipped = self.options[OTHER_MESSAGES.name], []
         for schema_id, writer in writers.items():
-            other = unmarked(UNMARKED, {field.name: field for field in writer.fields})
+            if self.options[FLATTENED.name]:
+                other = flattened.other_of(writer, row, UNMARKED)
+            else:
+                other = unmarked(UNMARKED, {field.name: field for field in writer.fields})
             if other is not None and other.is_skipped(setting):
                 skipped.append(schema_id)
         return np.isin(ids, skipped)
@@ -120,7 +146,7 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
     def _decoded(
         self,
         messages: pa.BinaryArray,
-        table: Table,
+        table: ConfluentTable,
         there: _Mask,
         filled: _Mask,
         look: Callable[[Schema], None] | None = None,
@@ -133,22 +159,65 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
             envelopes, errors, there, filled, others=others, upsert=self.upsert, bare_deletes=bare
         ).decoded()
 
-    def _decode_typed(self, messages: pa.BinaryArray, row: FlinkType, there: _Mask, filled: _Mask) -> DecodedBatch:
-        """By Debezium's types: together the messages whose schemas say the same of the columns."""
+    def _decode_by_schemas(
+        self,
+        messages: pa.BinaryArray,
+        row: FlinkType,
+        there: _Mask,
+        filled: _Mask,
+        look: Callable[[Schema], None],
+    ) -> DecodedBatch:
+        """Together the messages whose schemas say the same of the columns."""
+        typed, flat = self.options["types"] == DEBEZIUM, self.options[FLATTENED.name]
+        modes = modes_of(self.options) if typed else None
         ids, writers = self.writers(messages, filled)
-        found: dict[str, _Typed] = {}
+        found: dict[str, _Reading] = {}
         which = np.zeros(len(ids), np.int64)  # those without a schema go with any others
         for schema_id, writer in writers.items():
-            typed = _typed(row, writer, modes_of(self.options))
-            found.setdefault(typed.name, typed)
-            which[ids == schema_id] = list(found).index(typed.name)
+            reading = _reading(row, writer, modes, flat)
+            found.setdefault(reading.name, reading)
+            which[ids == schema_id] = list(found).index(reading.name)
         parts = []
-        for number, typed in enumerate(found.values() or [_typed(row, None, modes_of(self.options))]):
+        for number, reading in enumerate(found.values() or [_reading(row, None, modes, flat)]):
             at = np.flatnonzero(which == number)
             some = messages if len(at) == len(ids) else messages.take(pa.array(at))
-            batch = self._decoded(some, typed.table, there[at], filled[at])
-            parts.append((at, typed.plan.applied(batch, Faults())))
+            if flat:
+                batch = self._flat(some, reading, len(row.fields), there[at], filled[at], look)
+            else:
+                batch = self._decoded(some, reading.table, there[at], filled[at], look)
+            parts.append((at, batch if reading.plan is None else reading.plan.applied(batch, RowFaults())))
         return parts[0][1] if len(parts) == 1 else joined(parts)
+
+    def _flat(
+        self,
+        messages: pa.BinaryArray,
+        reading: _Reading,
+        columns: int,
+        there: _Mask,
+        filled: _Mask,
+        look: Callable[[Schema], None],
+    ) -> DecodedBatch:
+        """Rows alone."""
+        values, errors = self.decode_datums(messages, reading.table.schema, filled, look)
+        rows, errors = read_values(values, errors, reading.table.row, micros_as_millis=False)
+        if reading.refusal:
+            refused = pa.scalar(ErrorCode.MISSING_FIELD.marked(reading.refusal))
+            nothing = pa.nulls(len(messages), pa.string()) if errors is None else errors
+            errors = pc.if_else(pa.array(filled), pc.coalesce(nothing, refused), nothing)
+        setting = self.options[OTHER_MESSAGES.name]
+        return flattened.changes(rows, errors, columns, there, filled, OTHERS, setting)
+
+    def _told_of_mongodb(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
+        """The batch whose errors say what to do about documents of MongoDB."""
+        assert batch.errors is not None
+        ids, writers = self.writers(messages, filled)
+        mongodb = [schema_id for schema_id, writer in writers.items() if is_of_mongodb(writer)]
+        if not mongodb:
+            return batch
+        texts: list[str | None] = batch.errors.to_pylist()
+        for place in np.flatnonzero(np.isin(ids, mongodb) & np.asarray(batch.errors.is_valid())).tolist():
+            texts[place] = str(texts[place]).removesuffix(NO_BEFORE).removesuffix(NO_KEY) + OF_MONGODB
+        return replace(batch, errors=pa.array(texts, pa.string()))
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
@@ -243,7 +312,8 @@ class _Changes:
             hint = ". Heartbeats and transactions have none: set 'other-messages' to 'skip' to pass over them"
             return ErrorCode.MISSING_FIELD.marked(
                 f"'op': is missing or null; it must be one of {known}{hint if self._others == ERROR else ''}. "
-                "Rows alone (the transform ExtractNewRecordState) are read by format avro-confluent"
+                "If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true; as "
+                "plain rows they are read by format avro-confluent"
             )
         if op not in _ROWS:
             return ErrorCode.UNKNOWN_OPERATION.marked(
@@ -262,37 +332,47 @@ def _envelope(row: FlinkType) -> FlinkType:
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None) -> Table:
+def _table(schema: pa.Schema, provided: str | None) -> ConfluentTable:
     row = _envelope(row_type(schema))
     if provided is None:
-        return Table(row, parse_schema(schema_text(row, legacy=True, optional=True)))
+        return ConfluentTable(row, parse_schema(schema_text(row, legacy=True, optional=True)))
     given = provided_schema(provided)
     _check(given, row)
-    return Table(row, given)
+    return ConfluentTable(row, given)
 
 
-class _Typed(NamedTuple):
-    """How the messages of a writer's schema are read by Debezium's types: first as a table of the wire's values."""
+class _Reading(NamedTuple):
+    """How the messages of a writer's schema are read: as a table of the wire's values, and then by a plan, if any.
 
-    plan: RowPlan
-    table: Table
+    With a `refusal` they are none, of rows alone. `name` is equal for writers whose columns are read alike.
+    """
+
+    plan: RowPlan | None
+    table: ConfluentTable
+    refusal: str
     name: str
-    """Equal for writers whose columns are read alike."""
 
 
 @cached_by_identity
-def _typed(row: FlinkType, writer: Schema | None, modes: Modes) -> _Typed:
-    image = None if writer is None else image_of_avro(writer)
-    plan = RowPlan.of(row, image or Connect("struct"), modes, "avro")
-    envelope = _envelope(plan.wire)
-    schema = parse_schema(schema_text(envelope, legacy=True, optional=True))
-    return _Typed(plan, Table(envelope, schema), str(plan))
+def _reading(row: FlinkType, writer: Schema | None, modes: Modes | None, flat: bool) -> _Reading:
+    plan, wire, refusal = None, row, ""
+    if modes is not None:
+        image = None if writer is None else image_of_avro(writer, flat=flat)
+        plan = RowPlan.of(row, image or Connect("struct"), modes, "avro")
+        wire = plan.wire
+    if not flat:
+        wire = _envelope(wire)
+    else:
+        wire = flattened.with_marks(wire, writer)
+        refusal = "" if writer is None else flattened.refusal_of(writer, row, UNMARKED)
+    schema = parse_schema(schema_text(wire, legacy=True, optional=True))
+    return _Reading(plan, ConfluentTable(wire, schema), refusal, f"{plan} {wire.summary()} {refusal}")
 
 
 @cached_by_identity
-def _warn_of_types(row: FlinkType, writer: Schema) -> None:
+def _warn_of_types(row: FlinkType, writer: Schema, flat: bool) -> None:
     """Tell once for each schema of the columns whose values Flink mistakes."""
-    image = image_of_avro(writer)
+    image = image_of_avro(writer, flat=flat)
     for column in row.fields:
         said = None if image is None else image.fields.get(column.name)
         if said is not None and is_mistaken(column.type, said):

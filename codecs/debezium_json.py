@@ -12,6 +12,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumJsonDeserializationSchema` a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -23,7 +24,14 @@ from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import OR_UPSERT
-from kvformat.codecs._debezium.options import DEBEZIUM, TYPE_OPTIONS, check_types, modes_of
+from kvformat.codecs._debezium.options import (
+    DEBEZIUM,
+    FLATTENED,
+    TYPE_OPTIONS,
+    check_flattened,
+    check_types,
+    modes_of,
+)
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.errors import OptionError
@@ -37,19 +45,16 @@ NO_BEFORE = (
 """What to do about a message without the row before a change."""
 OTHERS = {"t": Other("a TRUNCATE", empties=True), "m": Other("a logical decoding message, or a watermark of TiCDC")}
 """Messages that are no change of a row, by `op`."""
+_CHANGED = ("ddl", "databaseName")
+_LOSING = re.compile(r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:DROP\s+(?:TABLE|DATABASE|SCHEMA)|TRUNCATE)\b", re.I | re.S)
+"""A statement after which tables have lost their rows."""
 UNMARKED = (
     Other("a heartbeat", needs=("ts_ms",), only=frozenset({"ts_ms", "ts_us", "ts_ns"})),
     Other("the begin or end of a transaction", needs=("event_count", "status", "id")),
-    Other("a schema change", needs=("ddl", "databaseName")),
+    Other("a DROP or TRUNCATE", empties=True, needs=_CHANGED, words=_LOSING),
+    Other("a schema change", needs=_CHANGED),
 )
 """The same, of messages without one: those of Debezium's topics for heartbeats, transactions and schema changes."""
-FLATTENED = Option(
-    name="flattened",
-    type="boolean",
-    default=False,
-    doc="Ours. Whether messages are rows alone, by Debezium's transform ExtractNewRecordState; what was done is in "
-    "`__op` and `__deleted`. For reading only.",
-)
 _FLAT = Envelope(
     operation="__op",
     rows={
@@ -153,16 +158,10 @@ class DebeziumJsonFormat(ChangeFormat):
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         check_types(self.identifier, self.options, direction)
+        check_flattened(self.identifier, self.options, direction, "json")
         if direction == "encode" and self.options["schema-include"]:
             raise OptionError(
                 "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",
                 format=self.identifier,
                 option="schema-include",
-            )
-        if direction == "encode" and self.options[FLATTENED.name]:
-            raise OptionError(
-                f"format '{self.identifier}' writes whole changes: '{FLATTENED.name}' is for reading only. Rows alone "
-                "are written by format json",
-                format=self.identifier,
-                option=FLATTENED.name,
             )

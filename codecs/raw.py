@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._charsets import Charset, charset
+from kvformat.codecs._java.charsets import Charset, charset
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import OptionError, SchemaError
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format

@@ -8,7 +8,7 @@ from kvformat.connectors import offsets, reading, sink, source
 from kvformat.connectors.effects import READING, WRITING, Effect
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.connector_options import masked
-from kvformat.registry.create_table import Column
+from kvformat.registry.create_table import TableColumn
 from kvformat.registry.errors import ConfigurationError
 from kvformat.registry.key_value import KeyValueFormat
 
@@ -53,7 +53,7 @@ def _table(kv: KeyValueFormat) -> list[str]:
     return lines
 
 
-def _column(column: Column) -> str:
+def _column(column: TableColumn) -> str:
     if column.kind == "computed":
         refused = f" (refused by decode: {column.refused})" if column.refused else ""
         return f"{column.name} AS {column.source}{refused}"

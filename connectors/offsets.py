@@ -357,7 +357,7 @@ def _topics(kv: KeyValueFormat, known: Iterable[str]) -> list[str]:
     values = kv.connector_options("decode")
     if values["topic"]:
         return list(dict.fromkeys(values["topic"]))
-    from kvformat.codecs._java_regex import SlowMatchError
+    from kvformat.codecs._java.regex import SlowMatchError
 
     pattern = topic_pattern(values["topic-pattern"])
     try:
@@ -372,7 +372,7 @@ def _topics(kv: KeyValueFormat, known: Iterable[str]) -> list[str]:
 
 def topic_pattern(text: str) -> Any:
     """The pattern as Python can match it; raises `OptionError` for what is none."""
-    from kvformat.codecs._java_regex import RegexError, compile_java
+    from kvformat.codecs._java.regex import RegexError, compile_java
 
     try:
         return compile_java(text)

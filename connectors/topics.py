@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from kvformat.codecs._java_regex import compile_java
+from kvformat.codecs._java.regex import compile_java
 from kvformat.connectors import brokers
 from kvformat.registry.errors import ConfigurationError, MissingExtraError, OptionError, did_you_mean
 from kvformat.registry.key_value import KeyValueFormat

@@ -100,7 +100,7 @@ def _reason(error: Exception, what: str) -> str:
 
 MOST_BYTES: Final = 2**30
 """Bytes of messages that a kernel gets at once, if they are several: half of what a binary array can hold."""
-_LONGEST: Final = 2**31 - 1
+_LONGEST: Final = 2**31 - 1  # bytes of one message, what the offsets of a binary array reach
 
 
 def message_slices(messages: pa.Array) -> list[pa.BinaryArray | str]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.registry._records import RecordCodec, Rows
+from kvformat.registry._records import RecordCodec, TableRows
 from kvformat.registry._workers import check_workers
 from kvformat.registry.conform import binary_messages
 from kvformat.registry.ddl import parse_type
@@ -36,7 +36,7 @@ except ImportError as cause:
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from kvformat.registry._planner import Plan
+    from kvformat.registry._planner import TablePlan
     from kvformat.registry.format import Errors
     from kvformat.registry.metadata import MetadataColumn
 
@@ -49,7 +49,9 @@ _PLACE = {"topic": T.StringType(), "partition": T.IntegerType(), "offset": T.Lon
 _HEAD = 100  # so many bytes of a bad record are quoted in an error
 
 
-def decode(plan: Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool) -> DataFrame:
+def decode(
+    plan: TablePlan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool
+) -> DataFrame:
     """`KeyValueFormat.decode`, everything but the DataFrame checked."""
     check_workers()
     stage = _Stage(plan, extra, df, errors, row_index)
@@ -63,7 +65,7 @@ class _Stage:
     """The Python stage: what goes in, what comes out."""
 
     def __init__(
-        self, plan: Plan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool
+        self, plan: TablePlan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool
     ) -> None:
         self.plan, self.df, self.codec, self.row_index = plan, df, plan.codec, row_index
         self.capture = errors == "capture"
@@ -256,7 +258,7 @@ class _Work:
 
     def _captured(
         self,
-        rows: Rows,
+        rows: TableRows,
         key: pa.BinaryArray | None,
         value: pa.BinaryArray,
         extras: Sequence[pa.Array],
@@ -279,7 +281,12 @@ class _Work:
         )
 
     def _error(
-        self, rows: Rows, key: pa.BinaryArray | None, value: pa.BinaryArray, beside: Sequence[pa.Array], before: int
+        self,
+        rows: TableRows,
+        key: pa.BinaryArray | None,
+        value: pa.BinaryArray,
+        beside: Sequence[pa.Array],
+        before: int,
     ) -> DecodeError:
         assert rows.reasons is not None
         assert rows.parts is not None
@@ -381,7 +388,7 @@ def _nullable(t: T.DataType) -> T.DataType:
 # --- computed columns --------------------------------------------------------------------------------------
 
 
-def _with_computed(plan: Plan, decoded: DataFrame, stage: _Stage) -> DataFrame:
+def _with_computed(plan: TablePlan, decoded: DataFrame, stage: _Stage) -> DataFrame:
     """The table's columns in their declared order, computed ones among them."""
     computed = {column.name: column for column in plan.table.columns if column.kind == "computed"}
     if not computed:
@@ -413,7 +420,7 @@ def _with_computed(plan: Plan, decoded: DataFrame, stage: _Stage) -> DataFrame:
 # --- watermark ---------------------------------------------------------------------------------------------
 
 
-def _with_watermark(plan: Plan, decoded: DataFrame) -> DataFrame:
+def _with_watermark(plan: TablePlan, decoded: DataFrame) -> DataFrame:
     """The table's WATERMARK in a stream; a batch has no use for one.
 
     Spark's event time has a time zone: a TIMESTAMP becomes one in that of the session, as in `CAST(ts AS TIMESTAMP)`.

@@ -52,7 +52,7 @@ except ImportError as cause:
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from kvformat.registry._planner import Plan
+    from kvformat.registry._planner import TablePlan
     from kvformat.registry.format import Format
     from kvformat.registry.metadata import MetadataColumn
 
@@ -61,7 +61,7 @@ _HEADERS = T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.Str
 
 
 def encode(
-    plan: Plan, extra: Sequence[MetadataColumn], df: DataFrame, changelog_mode: ChangelogMode | None
+    plan: TablePlan, extra: Sequence[MetadataColumn], df: DataFrame, changelog_mode: ChangelogMode | None
 ) -> DataFrame:
     """`KeyValueFormat.encode`, everything but the DataFrame checked."""
     check_workers()
@@ -82,7 +82,7 @@ def encode(
     return rows.mapInArrow(_Work(codec.for_encoding()).mapped(), result)
 
 
-def _warn(plan: Plan, metadata: Sequence[str]) -> None:
+def _warn(plan: TablePlan, metadata: Sequence[str]) -> None:
     """What Spark's Kafka sink will not do with the records; shown once for each place that calls `encode`."""
     several = plan.topic_pattern is not None or len(plan.topics or ()) > 1
     if several and "topic" not in metadata:
@@ -105,7 +105,7 @@ def _warn(plan: Plan, metadata: Sequence[str]) -> None:
 # --- what goes in ------------------------------------------------------------------------------------------
 
 
-def _columns(plan: Plan, df: DataFrame) -> list[Column]:
+def _columns(plan: TablePlan, df: DataFrame) -> list[Column]:
     """The physical columns, of their declared types as far as Spark's cast loses nothing; raises `SchemaError`."""
     given = df.schema.fields
     needed = plan.codec.physical.fields
@@ -150,7 +150,7 @@ def _fitted(field: FlinkField, found: T.StructField, *, key: bool) -> Column:
     return column.cast(wanted) if field.type.root in _CAST and found.dataType != wanted else column
 
 
-def _kinds(plan: Plan, df: DataFrame, asked: ChangelogMode | None) -> ChangelogMode | None:
+def _kinds(plan: TablePlan, df: DataFrame, asked: ChangelogMode | None) -> ChangelogMode | None:
     """The kinds that the rows can have, None when all are inserts."""
     if ROW_KIND not in df.columns or ROW_KIND in [column.name for column in plan.table.columns]:
         return None
@@ -224,7 +224,7 @@ def _encoded(
 # --- metadata ----------------------------------------------------------------------------------------------
 
 
-def _written(plan: Plan, column: MetadataColumn, df: DataFrame) -> Column:
+def _written(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> Column:
     """A metadata column as Spark's Kafka sink takes it: `topic`, `headers` or `timestamp`."""
     if column.name not in df.columns:
         raise SchemaError(
@@ -242,7 +242,7 @@ def _written(plan: Plan, column: MetadataColumn, df: DataFrame) -> Column:
     return entries.cast(_HEADERS).alias("headers")
 
 
-def _checked_topic(plan: Plan, topic: Column) -> Column:
+def _checked_topic(plan: TablePlan, topic: Column) -> Column:
     wrong = "The topic of the sink record is not valid. "
     checked = F.when(topic.isNull(), F.raise_error(F.lit(f"{wrong}Expected a single topic but no topic is set.")))
     if plan.topics is not None:

@@ -18,7 +18,7 @@ from kvformat.registry._records import RecordCodec
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.create_table import TableDefinition
 from kvformat.registry.discovery import format_class
-from kvformat.registry.errors import ConfigurationError, OptionError
+from kvformat.registry.errors import ConfigurationError, OptionError, retold
 from kvformat.registry.format import Format, Part
 from kvformat.registry.metadata import MetadataColumn, readable, writable
 from kvformat.registry.options import Direction, owner
@@ -29,7 +29,7 @@ _NO_COLUMNS = pa.schema([])
 
 
 @dataclass(frozen=True)
-class Plan:
+class TablePlan:
     """One direction of a table, fully checked."""
 
     table: TableDefinition
@@ -61,7 +61,7 @@ class Planner:
         self.values = _Values(self.connector, self.given)
         self.physical = table.physical()
 
-    def plan(self) -> Plan:
+    def plan(self) -> TablePlan:
         reading = self.direction == "decode"
         if not reading:
             connectors.check_topic(self.values, required=self.strict)
@@ -82,7 +82,7 @@ class Planner:
         self._check_runtime(reading)
         self._check_schema("key", key_format, codec.key_schema)
         self._check_schema("value", value_format, codec.value_schema)
-        return Plan(
+        return TablePlan(
             self.table,
             codec,
             metadata,
@@ -124,7 +124,7 @@ class Planner:
         prefix = f"{option.removesuffix('format')}{identifier}."
         given = {key.removeprefix(prefix): key for key in self.given if key.startswith(prefix)}
         own = {short: key for short, key in given.items() if owner(cls.option_specs, short) is not None}
-        self.known |= {f"{prefix}{spec.name}" for spec in cls.option_specs} | set(own.values())
+        self.known |= {f"{prefix}{spec.key}" for spec in cls.option_specs} | set(own.values())
         options: Mapping[str, Any] = {short: self.given[key] for short, key in own.items()}
         topics: tuple[str, ...] = self.values["topic"] or ()
         if len(topics) == 1:
@@ -270,10 +270,3 @@ class _Values(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-def retold(error: ConfigurationError, before: str, after: str = "") -> ConfigurationError:
-    """The same error with more in its text."""
-    return type(error)(
-        f"{before}{error}{after}", format=error.format, option=error.option, field=error.field, reason=error.reason
-    )

@@ -55,7 +55,7 @@ class EncodedRecords:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Rows of the table: its physical columns and the format metadata asked for.
 
     `records` is the record of each row, None when each record has one row. `reasons`, `parts` and `codes` are the
@@ -122,7 +122,7 @@ class RecordCodec:
         *,
         skips_are_faults: bool = False,
         fault_rows: bool = False,
-    ) -> Rows:
+    ) -> TableRows:
         """The rows of a batch of records; never raises for bad data."""
         value = _Part.of(self.value_format.decode_batch(values, self.value_schema, metadata=metadata), values)
         key = None
@@ -344,7 +344,7 @@ class _Join:
         reasons = pc.replace_with_mask(pc.coalesce(*found.values()), mask, pa.array(both, pa.string()))
         return reasons, pc.if_else(mask, "record", parts), pc.coalesce(*(self.codes[part] for part in found))
 
-    def rows(self, fault_rows: bool) -> Rows:
+    def rows(self, fault_rows: bool) -> TableRows:
         reasons, parts, codes = self._faults()
         if reasons is None and self.key is None and self._are_all():
             return self._as_they_are()
@@ -372,19 +372,19 @@ class _Join:
             key_places = _places(self.key, of, inner % per_key, self.no_key[of] | bad)
             key_columns = self.key.columns(key_places)
         columns = self._columns(key_columns, self.value.columns(value_places), deleted)
-        return Rows(columns, kinds, counts, records, reasons, parts, codes)
+        return TableRows(columns, kinds, counts, records, reasons, parts, codes)
 
     def _are_all(self) -> bool:
         """Whether the rows of the value are those of the table, in their order: the usual case without a key."""
         total = len(self.value.batch.rows.values)
         return not self.codec.upsert and int(self.value.counts.sum()) == total
 
-    def _as_they_are(self) -> Rows:
+    def _as_they_are(self) -> TableRows:
         """The rows of the value, whose columns are handed on without being touched."""
         counts = self.value.counts
         records = None if bool(np.all(counts == 1)) else np.repeat(np.arange(self.length), counts)
         columns = self._columns([], self.value.columns(None), self.tombstone)
-        return Rows(columns, self._kinds(None, self.tombstone, self.tombstone), counts, records, None, None, None)
+        return TableRows(columns, self._kinds(None, self.tombstone, self.tombstone), counts, records, None, None, None)
 
     def _columns(self, keys: list[pa.Array], values: list[pa.Array], deleted: _Bools) -> list[pa.Array]:
         """The table's columns: the value's copy wins over the key's, but for a deletion, which may not have it."""
@@ -416,7 +416,7 @@ class _Join:
             given = pa.repeat(pa.scalar("+I"), len(self.value.batch.rows.values))
         return given if value_places is None else given.take(value_places)
 
-    def refuse_null_keys(self, rows: Rows) -> bool:
+    def refuse_null_keys(self, rows: TableRows) -> bool:
         """Make a fault of each record with a NULL in its PRIMARY KEY; says whether there are any."""
         found = False
         for place in self.codec.row_key:

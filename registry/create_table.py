@@ -38,14 +38,14 @@ _OPTIONS = re.compile(
 )
 _BEHIND_COLUMNS = ("COMMENT", "PARTITIONED", "WITH", "LIKE", "AS")
 _BARE_NAMES = ("connector", "format", "topic")
-_MOST_MILLIS = 2**63 - 1
+_MOST_MILLIS = 2**63 - 1  # of a Java long
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 
 ColumnKind = Literal["physical", "metadata", "computed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table. `type` is None for a computed one; `key` is the metadata key.
 
     A computed column has its expression as written (`source`) and as Spark SQL (`expression`); `refused` says why
@@ -75,7 +75,7 @@ class TableDefinition:
     """What a CREATE TABLE says; `options` are as written, without the quotes."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     options: Mapping[str, str] = field(default_factory=dict)
     primary_key: tuple[str, ...] | None = None
     watermark: Watermark | None = None
@@ -86,7 +86,7 @@ class TableDefinition:
         fields = (FlinkField(c.name, c.type) for c in self.columns if c.kind == "physical" and c.type is not None)
         return FlinkType("ROW", nullable=False, fields=tuple(fields))
 
-    def metadata(self) -> tuple[Column, ...]:
+    def metadata(self) -> tuple[TableColumn, ...]:
         """The metadata columns."""
         return tuple(column for column in self.columns if column.kind == "metadata")
 
@@ -113,7 +113,7 @@ class _Statement(ExpressionReader):
         self._options_at = _options_place(text, start, len(text) if end is None else end)
         self._lines = [match.end() for match in re.finditer("\n", text)]
         super().__init__(text, start, end)
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, TableColumn] = {}
         self._computed: dict[str, int] = {}  # by name, where the expression begins
         self._metadata: dict[str, str] = {}  # by metadata key, the column
         self._key: dict[str, int] | None = None
@@ -300,19 +300,19 @@ class _Statement(ExpressionReader):
         if name in self._columns:
             raise self.error(f"column {name!r} is there twice", place)
         if self.skip("AS"):
-            column, start = Column(name, "computed"), self.at
+            column, start = TableColumn(name, "computed"), self.at
             self._computed[name] = start
             self.skip_expression()
             if self.at == start:
                 raise self.error(f"expected the expression of column {name!r}")
         else:
-            column = Column(name, "physical", self.type(0))
+            column = TableColumn(name, "physical", self.type(0))
             if self.skip("METADATA"):
                 key = self.quoted_text("a metadata key") if self.skip("FROM") else name
                 before = self._metadata.setdefault(key, name)
                 if before != name:
                     raise self.error(f"columns '{before}' and '{name}' are both from the metadata key '{key}'", place)
-                column = Column(name, "metadata", column.type, key, virtual=self.skip("VIRTUAL"))
+                column = TableColumn(name, "metadata", column.type, key, virtual=self.skip("VIRTUAL"))
             elif self.word() in ("CONSTRAINT", "PRIMARY"):
                 if self.skip("CONSTRAINT"):
                     self.name()
@@ -347,7 +347,7 @@ class _Statement(ExpressionReader):
 
     # --- expressions -----------------------------------------------------------------------------------------
 
-    def _read_expressions(self, base: tuple[Column, ...]) -> None:
+    def _read_expressions(self, base: tuple[TableColumn, ...]) -> None:
         """The computed columns, once the columns that they may name are known: also the base's physical ones."""
         known = [*(column for column in base if column.kind == "physical"), *self._columns.values()]
         row = {column.name: column.type for column in known if column.type is not None}
@@ -355,7 +355,7 @@ class _Statement(ExpressionReader):
         for name, at in self._computed.items():
             self.at = at
             found = self.expression(row)
-            self._columns[name] = Column(
+            self._columns[name] = TableColumn(
                 name, "computed", source=found.source, expression=found.spark, refused=found.refused
             )
         self.at = behind

@@ -74,7 +74,7 @@ def parse_type(text: str) -> FlinkType:
 
 @functools.lru_cache(maxsize=1024)
 def _parse(text: str, what: str) -> FlinkType:
-    reader = Reader(text)
+    reader = DdlReader(text)
     if what == "type":
         found = reader.type(0)
     elif reader.word() in ("ROW", "STRUCT") and reader.peek(1) in ("<", "("):
@@ -86,7 +86,7 @@ def _parse(text: str, what: str) -> FlinkType:
     return found
 
 
-class Reader:
+class DdlReader:
     """The tokens of a text and a place in them."""
 
     what = "schema"

@@ -56,7 +56,7 @@ class ErrorCode(StrEnum):
 
 
 _Ints = npt.NDArray[np.int64]
-_MOST_BYTES = 2**31 - 1
+_MOST_BYTES = 2**31 - 1  # of texts in one array, what its offsets reach
 _NAMES = [code.value.encode() for code in ErrorCode]
 _SIZES = np.array([len(name) for name in _NAMES])
 _KNOWN = frozenset(code.value for code in ErrorCode)

@@ -167,6 +167,17 @@ class KafkaSourceWarning(UserWarning):
     """An option of the table that Spark's own Kafka source can't follow, or follows in another way than Flink."""
 
 
+def retold(error: ConfigurationError, before: str, after: str = "", *, option: str | None = None) -> ConfigurationError:
+    """The same error with more in its text, and with another option where that is given."""
+    return type(error)(
+        f"{before}{error}{after}",
+        format=error.format,
+        option=option or error.option,
+        field=error.field,
+        reason=error.reason,
+    )
+
+
 def listed(names: Iterable[str]) -> str:
     """`a, b, c` in sorted order, or `(none)`."""
     return ", ".join(sorted(names)) or "(none)"

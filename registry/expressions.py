@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kvformat.registry.ddl import Reader
+from kvformat.registry.ddl import DdlReader
 from kvformat.registry.errors import SchemaError, did_you_mean
 from kvformat.registry.types import FlinkType, quoted
 
@@ -88,7 +88,7 @@ class Expression:
     refused: str = ""
 
 
-class ExpressionReader(Reader):
+class ExpressionReader(DdlReader):
     """Reads expressions among the tokens of a statement."""
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:

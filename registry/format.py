@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 
 from kvformat.registry._alone import alone, message_slices
 from kvformat.registry._cache import cached_by_identity
+from kvformat.registry._html import html
+from kvformat.registry._inner import complete_inner, innermost, of_inner
 from kvformat.registry._parts import (
     failed_messages,
     failed_rows,
@@ -39,7 +41,14 @@ from kvformat.registry.errors import (
     did_you_mean,
     listed,
 )
-from kvformat.registry.options import Direction, Option, OptionValues, owner, parse_options, without_userinfo_in
+from kvformat.registry.options import (
+    Direction,
+    Option,
+    OptionValues,
+    parse_options,
+    shown_value,
+    without_userinfo_in,
+)
 from kvformat.registry.types import FlinkType, resolve_schema, result_arrow_type, row_type, spark_type
 
 if TYPE_CHECKING:
@@ -49,6 +58,7 @@ if TYPE_CHECKING:
 Engine = Literal["auto", "arrow", "native"]
 Errors = Literal["raise", "capture"]
 Part = Literal["key", "value"]
+_NO_COLUMNS = pa.schema([])
 UNCHANGED = "unchanged_columns"
 """The column that names the columns of a row whose value the message does not have: it is the one they had before."""
 
@@ -103,20 +113,25 @@ class Format(abc.ABC):
     """
 
     identifier: ClassVar[str]
+    """The name of the format, as `get_format` and tables give it."""
     option_specs: ClassVar[tuple[Option, ...]] = ()
+    """The declarations of its options."""
     changelog_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
-    #: metadata key -> text of its Flink type, in the order in which Flink lists them
-    metadata_types: ClassVar[Mapping[str, str]] = {}
-    #: columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type
+    """The kinds of row that its messages may hold."""
+    metadata_types: Mapping[str, str] = {}
+    """Metadata key -> text of its Flink type, in the order in which Flink lists them."""
     own_columns: Mapping[str, str] = {}
-    #: whether `encode` needs the declared types, because the bytes depend on more than the values
+    """Columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type."""
     encode_needs_schema: ClassVar[bool] = False
+    """Whether `encode` needs the declared types, because the bytes depend on more than the values."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         given = dict(options or {})
         self._parsed = parse_options(self.identifier, self.option_specs, given)
-        specs = {name: owner(self.option_specs, name) for name in given}
+        specs = {name: innermost(self.option_specs, name) for name in given}
         self._given = OptionValues(given, {name: spec.masked(given[name]) for name, spec in specs.items() if spec})
+        #: the formats among the options, by the names of these
+        self._inner = {name: value for name, value in self._parsed.values.items() if isinstance(value, Format)}
 
     # --- what an author writes -------------------------------------------------------------------------
 
@@ -142,23 +157,35 @@ class Format(abc.ABC):
     def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
         """The options with what a table of one Kafka topic adds to them, such as the subject of a schema registry.
 
-        `part` is 'key' or 'value'. What the user gave must stay as it is.
+        `part` is 'key' or 'value'. What the user gave must stay as it is. The default asks the
+        formats among the options.
         """
-        return options
+        return complete_inner(cls.option_specs, options, topic=topic, part=part)
 
     def for_encoding(self, schema: pa.Schema) -> Format:
         """The format that a Spark job carries to its executors: what one process does for all of them is done here.
 
-        Called by `encode`, once, with the canonical schema; never when a plan is shown or run.
+        Called by `encode`, once, with the canonical schema; never when a plan is shown or run. The default takes the
+        formats among the options to write the same rows, and does it for them.
         """
-        return self
+        return self._with_inner(lambda inner: inner.for_encoding(schema))
 
     def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
         """The format for the values of a table whose rows have a key, of which the value has these columns.
 
-        `in_record` says that the key of each record has all columns of that key, also where its value has none.
+        `in_record` says that the key of each record has all columns of that key, also where its value has none. The
+        default takes the formats among the options to hold the same rows.
         """
-        return self
+        return self._with_inner(lambda inner: inner.for_rows(key, in_record=in_record))
+
+    def _with_inner(self, change: Callable[[Format], Format]) -> Format:
+        """The format with the formats among its options changed."""
+        changed = {name: change(inner) for name, inner in self._inner.items()}
+        if all(changed[name] is inner for name, inner in self._inner.items()):
+            return self
+        replaced = {key for spec in self.option_specs if spec.name in changed for key in spec.keys(self._given)}
+        others = {key: value for key, value in self._given.items() if key not in replaced}
+        return type(self)({**others, **changed})
 
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
         """A Spark expression that gives just what the kernel gives, where that is faster; else None."""
@@ -259,17 +286,27 @@ class Format(abc.ABC):
     def _without_secrets(self, text: str) -> str:
         """A text that may come from anywhere without the values of secret options."""
         for name, value in self._given.items():
-            spec = owner(self.option_specs, name)
+            spec = innermost(self.option_specs, name)
             if spec is not None and spec.sensitive and str(value):
                 text = text.replace(str(value), str(spec.masked(value)))
+        for inner in self._inner.values():
+            text = inner._without_secrets(text)
         return without_userinfo_in(text)
 
     def prepare(
         self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
     ) -> pa.Schema:
-        """Check options, metadata keys and schema for one direction; returns the canonical schema."""
+        """Check options, metadata keys and schema for one direction; returns the canonical schema.
+
+        Formats among the options are checked too, but for the schema, which may be another one.
+        """
         if direction in self._parsed.deferred:
             raise self._parsed.deferred[direction]
+        for name, inner in self._inner.items():
+            try:
+                inner.prepare(direction, _NO_COLUMNS)
+            except ConfigurationError as error:
+                raise of_inner(error, self.identifier, name, inner.identifier) from error
         self.validate(direction)
         for key in metadata:
             if key not in self.metadata_types:
@@ -383,6 +420,17 @@ class Format(abc.ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._given!r})" if self._given else f"{type(self).__name__}()"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the options that count, and which of them were given. Without secrets, as `repr`."""
+        shown = self._parsed.values.shown
+        options = (
+            (spec.name, shown_value(shown[spec.name]), "given" if spec.keys(self._given) else "default")
+            for spec in self.option_specs
+            if shown[spec.name] is not None
+        )
+        rows = ", ".join(kind for kind in RowKind if self.changelog_mode.contains(kind))
+        return html(self.identifier, f"format, of rows {rows}", (("option", "value", ""), options))
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._given == self._given

@@ -20,15 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry import connector_options as connectors
-from kvformat.registry._planner import Plan, Planner, retold
+from kvformat.registry._html import html
+from kvformat.registry._inner import innermost
+from kvformat.registry._planner import Planner, TablePlan
 from kvformat.registry._records import DecodedRecords, EncodedRecords
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import binary_messages, conform
-from kvformat.registry.create_table import Column, TableDefinition, Watermark, show, with_primary_key
-from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError
+from kvformat.registry.create_table import TableColumn, TableDefinition, Watermark, show, with_primary_key
+from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError, retold
 from kvformat.registry.format import Errors
 from kvformat.registry.metadata import MetadataColumn, own_columns, readable, writable
-from kvformat.registry.options import Direction, OptionValues, owner
+from kvformat.registry.options import Direction, OptionValues
 from kvformat.registry.statements import Statement, find_table, statements
 from kvformat.registry.types import (
     arrow_schema,
@@ -73,7 +75,7 @@ class KeyValueFormat:
         primary_key: Sequence[str] = (),
     ) -> None:
         row = row_type(resolve_schema(schema))
-        columns = tuple(Column(field.name, "physical", field.type) for field in row.fields)
+        columns = tuple(TableColumn(field.name, "physical", field.type) for field in row.fields)
         key = tuple([primary_key] if isinstance(primary_key, str) else primary_key)
         names = {column.name for column in columns}
         for name in key:
@@ -116,7 +118,7 @@ class KeyValueFormat:
 
     def _set(self, table: TableDefinition, *, strict: bool) -> None:
         self._table, self._strict = table, strict
-        self._plans: dict[Direction, Plan | ConfigurationError] = {}
+        self._plans: dict[Direction, TablePlan | ConfigurationError] = {}
         for direction in _DIRECTIONS:
             try:
                 self._plans[direction] = Planner(table, strict, direction).plan()
@@ -127,7 +129,7 @@ class KeyValueFormat:
             reading, writing = refused
             raise reading if str(reading) == str(writing) else retold(reading, "", f"\nFor writing: {writing}")
 
-    def _plan(self, direction: Direction) -> Plan:
+    def _plan(self, direction: Direction) -> TablePlan:
         plan = self._plans[direction]
         if isinstance(plan, ConfigurationError):
             raise plan.with_traceback(None)
@@ -173,7 +175,7 @@ class KeyValueFormat:
         return self._table.name
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[TableColumn, ...]:
         """All columns as they are declared: physical ones, metadata, computed ones."""
         return self._table.columns
 
@@ -207,8 +209,8 @@ class KeyValueFormat:
         """The same table, checked as Flink plans it: connector, topic and bootstrap servers are required."""
         return KeyValueFormat._of(self._table, True)
 
-    def _any_plan(self) -> Plan:
-        return next(plan for plan in self._plans.values() if isinstance(plan, Plan))
+    def _any_plan(self) -> TablePlan:
+        return next(plan for plan in self._plans.values() if isinstance(plan, TablePlan))
 
     # --- Spark -------------------------------------------------------------------------------------------
 
@@ -270,7 +272,7 @@ class KeyValueFormat:
         return tuple(column.key for column in (*self._plan("encode").metadata, *self._written(metadata)))
 
     def _written(self, metadata: MetadataKeys | None) -> tuple[MetadataColumn, ...]:
-        columns = [Column(c.name, "metadata", None, c.key) for c in asked(metadata)]
+        columns = [TableColumn(c.name, "metadata", None, c.key) for c in asked(metadata)]
         return writable(self._table.name, columns, self._plan("encode").topics)
 
     def maintain(
@@ -349,6 +351,34 @@ class KeyValueFormat:
         key = f", primary_key={list(self._table.primary_key)!r}" if self._table.primary_key else ""
         return f"KeyValueFormat({schema!r}, {shown!r}{key})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: columns, where each comes from, the options as given. Without secrets, as `repr`."""
+        columns = ((column.name, column.type or "", self._origin(column)) for column in self.columns)
+        connector = self._table.options.get("connector", connectors.KAFKA)
+        return html(
+            self.name,
+            f"{connector} table",
+            (("column", "type", "from"), columns),
+            (("option", "value"), self._shown().items()),
+        )
+
+    def _origin(self, column: TableColumn) -> str:
+        """Where the values of a column are, and what else the table says of it."""
+        if column.kind == "computed":
+            found = [f"AS {column.source}"]
+        elif column.kind == "metadata":
+            found = [f"metadata {column.key}"]
+        else:
+            codec = self._any_plan().codec
+            names = [field.name for field in codec.physical.fields]
+            parts = {"key": codec.key_places, "value": codec.value_places}
+            found = [part for part, places in parts.items() if column.name in [names[i] for i in places]]
+        if column.name in self.primary_key:
+            found.append("PRIMARY KEY")
+        if self.watermark is not None and column.name == self.watermark.column:
+            found.append(f"WATERMARK, {self.watermark.delay_ms} ms late")
+        return ", ".join(found)
+
     def _shown(self) -> dict[str, Any]:
         """The options as they may be shown."""
         return {key: connectors.masked(key, value, self._spec(key)) for key, value in self._table.options.items()}
@@ -360,7 +390,7 @@ class KeyValueFormat:
             if format is not None:
                 _, mark, short = f".{key}".partition(f".{format.identifier}.")
                 if mark:
-                    return owner(format.option_specs, short)
+                    return innermost(format.option_specs, short)
         return None
 
     def __eq__(self, other: object) -> bool:
@@ -373,14 +403,14 @@ class KeyValueFormat:
         return KeyValueFormat._of, (self._table, self._strict)
 
 
-def asked(metadata: MetadataKeys | None) -> list[Column]:
+def asked(metadata: MetadataKeys | None) -> list[TableColumn]:
     """The metadata that a caller asks for: keys, or column names with their keys."""
     if metadata is None:
         return []
     if isinstance(metadata, str):
         raise MetadataError(f"metadata must be a list of keys or a mapping of column to key, not {metadata!r}")
     pairs = metadata.items() if isinstance(metadata, Mapping) else [(key, key) for key in metadata]
-    return [Column(name, "metadata", None, key) for name, key in pairs]
+    return [TableColumn(name, "metadata", None, key) for name, key in pairs]
 
 
 def _text(option: str, value: Any) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kvformat.registry.create_table import Column
+from kvformat.registry.create_table import TableColumn
 from kvformat.registry.ddl import parse_type
 from kvformat.registry.errors import MetadataError, SchemaError, did_you_mean
 from kvformat.registry.format import Format
@@ -57,7 +57,7 @@ class MetadataColumn:
         return self.key.removeprefix(VALUE_PREFIX) if self.key.startswith(VALUE_PREFIX) else None
 
 
-def readable(table: str, columns: Sequence[Column], value_format: Format) -> tuple[MetadataColumn, ...]:
+def readable(table: str, columns: Sequence[TableColumn], value_format: Format) -> tuple[MetadataColumn, ...]:
     """The columns with their types; raises `MetadataError` or `SchemaError` in Flink's words."""
     known = {f"{VALUE_PREFIX}{key}": text for key, text in value_format.metadata_types.items()} | dict(READABLE)
     return tuple(_resolved(table, column, known, "reading") for column in columns)
@@ -69,7 +69,7 @@ def own_columns(value_format: Format) -> tuple[MetadataColumn, ...]:
     return tuple(MetadataColumn(name, f"{VALUE_PREFIX}{name}", t, t) for name, t in types.items())
 
 
-def writable(table: str, columns: Sequence[Column], topics: Sequence[str] | None) -> tuple[MetadataColumn, ...]:
+def writable(table: str, columns: Sequence[TableColumn], topics: Sequence[str] | None) -> tuple[MetadataColumn, ...]:
     """The columns that are written as metadata, without the virtual ones; raises as `readable` does."""
     keys = _WRITABLE if topics is not None and len(topics) == 1 else ("topic", *_WRITABLE)
     known = {key: READABLE[key] for key in keys}
@@ -82,7 +82,7 @@ def writable(table: str, columns: Sequence[Column], topics: Sequence[str] | None
     return found
 
 
-def _resolved(table: str, column: Column, known: Mapping[str, str], purpose: str) -> MetadataColumn:
+def _resolved(table: str, column: TableColumn, known: Mapping[str, str], purpose: str) -> MetadataColumn:
     if column.key not in known:
         raise MetadataError(
             f"Invalid metadata key '{column.key}' in column '{column.name}' of table '{table}'."

@@ -19,7 +19,9 @@ _MASK = "******"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _USERINFO = re.compile(r"://(?:(?!,\s*[A-Za-z][A-Za-z0-9+.-]{0,30}://).)*@", re.DOTALL)  # up to the next url of a list
 _WORD = re.compile(r"[^\s,\"']+")
-OptionType = Literal["string", "boolean", "int", "long", "double", "enum", "duration", "memory", "list", "map"]
+OptionType = Literal[
+    "string", "boolean", "int", "long", "double", "enum", "duration", "memory", "list", "map", "format"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,8 @@ class Option:
     `enum` whatever its case, which then takes the spelling given here. `checked` names the one direction in which
     `allowed` is enforced, where Flink does it in one only. A `sensitive` value never reaches a repr or an error.
     `fallback` names keys that count where the option itself is not given. A map is given as one text, as entries of
-    its own (`properties.<key>`), or both; an entry of its own wins.
+    its own (`properties.<key>`), or both; an entry of its own wins. A `format` is named by `<name>.format`, its options
+    are `<name>.<format>.<option>`, its value is a `Format`, which may be given as it is; it has no default.
     """
 
     name: str
@@ -45,6 +48,11 @@ class Option:
     checked: Direction | None = None
     fallback: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """What a user gives it by."""
+        return f"{self.name}.format" if self.type == "format" else self.name
+
     def masked(self, value: Any) -> Any:
         """The value as it may be shown: without secrets, those in an URL included."""
         if self.sensitive and value is not None:
@@ -57,7 +65,8 @@ class Option:
 
     def keys(self, given: Mapping[str, Any]) -> list[str]:
         """The given keys that are this option's: those of a map's entries first, then the one whose value counts."""
-        entries = [key for key in given if key.startswith(f"{self.name}.")] if self.type == "map" else []
+        has_entries = self.type in ("map", "format")
+        entries = [key for key in given if key.startswith(f"{self.name}.")] if has_entries else []
         named = [key for key in (self.name, *self.fallback) if key in given]
         return [*entries, *named[:1]]
 
@@ -94,6 +103,11 @@ class OptionValues(Mapping[str, Any]):
     def __repr__(self) -> str:
         return repr(self._shown)
 
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The same names with values that may be seen."""
+        return self._shown
+
 
 @dataclass(frozen=True)
 class ParsedOptions:
@@ -105,7 +119,7 @@ class ParsedOptions:
 
 def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]) -> ParsedOptions:
     """Check and parse what a user gave; raises `OptionError` for what is unknown, missing or malformed."""
-    known = {name: spec for spec in specs for name in (spec.name, *spec.fallback)}
+    known = {name: spec for spec in specs for name in (spec.key, *spec.fallback)}
     for name in given:
         if owner(specs, name) is None:
             raise OptionError(
@@ -114,6 +128,8 @@ def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]
                 format=format,
                 option=name,
             )
+    from kvformat.registry._inner import inner_format  # which knows formats, and these their options
+
     values: dict[str, Any] = {}
     deferred: dict[Direction, OptionError] = {}
     for spec in specs:
@@ -121,9 +137,12 @@ def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]
         if not keys:
             if spec.required:
                 raise OptionError(
-                    f"format '{format}' needs the option '{spec.name}': {spec.doc}", format=format, option=spec.name
+                    f"format '{format}' needs the option '{spec.key}': {spec.doc}", format=format, option=spec.key
                 )
             values[spec.name] = spec.default
+            continue
+        if spec.type == "format":
+            values[spec.name] = inner_format(format, spec, keys, given)
             continue
         text = given[keys[-1]]
         try:
@@ -191,15 +210,16 @@ def options_table(specs: Sequence[Option]) -> str:
     lines = ["| option | type | default | allowed | meaning |", "| --- | --- | --- | --- | --- |"]
     for spec in specs:
         default = (
-            "required" if spec.required else "(none)" if spec.default is None else f"`{_as_default(spec.default)}`"
+            "required" if spec.required else "(none)" if spec.default is None else f"`{shown_value(spec.default)}`"
         )
         allowed = ", ".join(f"`{value}`" for value in spec.allowed or ())
         also = f" Also as {', '.join(f'`{key}`' for key in spec.fallback)}." if spec.fallback else ""
-        lines.append(f"| `{spec.name}` | {spec.type} | {default} | {allowed} | {spec.doc}{also} |")
+        lines.append(f"| `{spec.key}` | {spec.type} | {default} | {allowed} | {spec.doc}{also} |")
     return "\n".join(lines)
 
 
-def _as_default(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """A parsed value as people write it."""
     if isinstance(value, dt.timedelta):
         return f"{value.total_seconds():g} s"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from kvformat.registry.create_table import Column, TableDefinition
+    from kvformat.registry.create_table import TableColumn, TableDefinition
 
 Strategy = Literal["INCLUDING", "EXCLUDING", "OVERWRITING"]
 STRATEGIES: tuple[Strategy, ...] = ("INCLUDING", "EXCLUDING", "OVERWRITING")
@@ -76,7 +76,7 @@ def merged(base: TableDefinition, own: TableDefinition, given: Mapping[str, Stra
     )
 
 
-def _columns(base: TableDefinition, own: TableDefinition, like: Mapping[str, Strategy]) -> dict[str, Column]:
+def _columns(base: TableDefinition, own: TableDefinition, like: Mapping[str, Strategy]) -> dict[str, TableColumn]:
     """The base's columns that are taken, then the new ones; one that is overwritten keeps its place."""
     columns = {column.name: column for column in base.columns if like[_FEATURE_OF[column.kind]] != "EXCLUDING"}
     for column in own.columns:

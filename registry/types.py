@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 TYPE_KEY = "kvformat.type"
-MAX_LENGTH = 2**31 - 1
+MAX_LENGTH = 2**31 - 1  # characters or bytes: `VarCharType.MAX_LENGTH`, which STRING and BYTES have
 
 _SIMPLE_ARROW: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),

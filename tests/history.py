@@ -1,11 +1,13 @@
 """A small random database, and what connectors write of its history.
 
-    Database  ->  events: +I of a snapshot, inserts, updates, changes of keys, deletions  ->  Writer  ->  Kafka records
+    Database  ->  events: rows of snapshots, inserts, updates, changes of keys, deletions  ->  Connector  ->  records
               ->  `states`: its tables at each checkpoint
 
-Each connector has its way to say what a row was before a change, and sends stretches of its log again. The rows of an
-incremental snapshot stand between the changes, as Debezium writes them: it reads a chunk between two signals and leaves
-out the rows that changed meanwhile, so that each is the row as it is at its place in the log.
+Each connector has its way to say what a row was before a change, and sends stretches of its log again. Snapshots are
+taken in both of Debezium's ways. An incremental one reads a chunk of rows between two watermarks; while it is open, a
+row leaves it with each change of its key, and what is left is written after those changes. A blocking one writes all
+rows at once, and the log goes on from where it stood before them: its changes then come behind rows that have them.
+Source: Debezium's pages "Ad hoc snapshots" and "Incremental snapshots" of each connector.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ PLACEHOLDER = "__debezium_unavailable_value"
 
 
 class Event(NamedTuple):
-    """A change of a row; `kind` is 'r', 'i', 'u' or 'd', `checkpoint` how many were there before."""
+    """A change of a row; `kind` is 'r', 'i', 'u', 'd', or 't' for all rows gone, `checkpoint` how many were before."""
 
     kind: str
     before: Row | None
@@ -55,64 +57,110 @@ TABLES = (
     Table("item", {"id": "INT", "name": "STRING", "n": "BIGINT", "t": "STRING", "o": "BYTES"}, ("id",), ("t", "o")),
     Table("line", {"no": "INT", "a": "DECIMAL(10, 2)", "t": "STRING", "of": "STRING"}, ("of", "no"), ("t",)),
 )
-OPERATIONS = {"i": 3, "u": 6, "k": 1, "d": 2, "r": 1, "truncate": 0}
-"""How often each operation is: `k` changes a key, `r` reads rows again; to truncate takes a rule of the format's."""
+OPERATIONS = {"i": 3, "u": 6, "k": 1, "d": 2, "chunk": 1, "snapshot": 0.05}
+"""How often each operation is: `k` changes a key, `chunk` and `snapshot` read rows again."""
+TRUNCATE = {"truncate": 0.1}
+
+
+class _Chunk(NamedTuple):
+    """Rows of an incremental snapshot that no change has touched since they were read, and where the log ends it."""
+
+    rows: dict[Key, Row]
+    ends: int
 
 
 @dataclass
 class Database:
-    """Random transactions, seeded. `events` is the log of each table, `states` its rows at each checkpoint."""
+    """Random transactions, seeded. `events` is the log of each table, `states` its rows at each checkpoint.
+
+    With `truncates` its tables lose all their rows now and then. `kept` has the rows of each checkpoint that a copy
+    has which passes over that: those too that were there and did not come again.
+    """
 
     seed: int
     transactions: int
     checkpoints: int
+    truncates: bool = False
     events: dict[str, list[Event]] = field(default_factory=dict)
     states: dict[str, list[dict[Key, Row]]] = field(default_factory=dict)
+    kept: dict[str, list[dict[Key, Row]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
+        self._rows: dict[str, dict[Key, Row]] = {table.name: {} for table in TABLES}
+        self._lost: dict[str, dict[Key, Row]] = {table.name: {} for table in TABLES}
+        self._chunks: dict[str, _Chunk] = {}
         for table in TABLES:
-            self.events[table.name], self.states[table.name] = [], []
-        rows: dict[str, dict[Key, Row]] = {table.name: {} for table in TABLES}
-        for table in TABLES:
+            self.events[table.name], self.states[table.name], self.kept[table.name] = [], [], []
             for _ in range(80):
-                self._do("i", table, rows[table.name], 0, kind="r")
+                self._insert(table, 0, kind="r")
+        weights = OPERATIONS | (TRUNCATE if self.truncates else {})
         every = self.transactions // self.checkpoints
         for number in range(every * self.checkpoints):
             for _ in range(self._random.randint(1, 4)):
-                table = self._random.choice(TABLES)
-                (operation,) = self._random.choices([*OPERATIONS], [*OPERATIONS.values()])
-                if operation == "i" and len(rows[table.name]) >= 120:
-                    operation = "d"  # so that keys come again
-                self._do(operation, table, rows[table.name], number // every)
+                (operation,) = self._random.choices([*weights], [*weights.values()])
+                self._do(operation, self._random.choice(TABLES), number // every)
             if (number + 1) % every == 0:
                 for table in TABLES:
-                    self.states[table.name].append(copy.deepcopy(rows[table.name]))
+                    rows = copy.deepcopy(self._rows[table.name])
+                    self.states[table.name].append(rows)
+                    self.kept[table.name].append(self._lost[table.name] | rows)
 
-    def _do(self, operation: str, table: Table, rows: dict[Key, Row], at: int, kind: str = "i") -> None:
-        log, choose = self.events[table.name], self._random
+    def _do(self, operation: str, table: Table, at: int) -> None:
+        rows, log, choose = self._rows[table.name], self.events[table.name], self._random
+        if operation == "i" and len(rows) >= 120:
+            operation = "d"  # so that keys come again
         if operation == "i":
-            row = {name: self._value(type) for name, type in table.columns.items()} | self._free_key(table, rows)
-            rows[table.key_of(row)] = row
-            log.append(Event(kind, None, row, at))
-        elif not rows:
+            self._insert(table, at)
+        elif operation == "chunk":
+            some = choose.sample([*rows.items()], min(4, len(rows)))
+            self._chunks.setdefault(table.name, _Chunk(dict(some), len(log) + choose.randint(0, 8)))
+        elif operation == "snapshot":
+            place = len(log) - choose.randint(0, 12)
+            while place < len(log) and log[place].checkpoint < at:
+                place += 1
+            log[place:place] = [Event("r", None, row, at) for row in rows.values()]
+        elif operation == "truncate":
+            self._lost[table.name] |= rows
+            self._write(table, Event("t", None, None, at))
+            for _ in range(choose.randint(20, 60)):  # mostly it is done to load a table anew
+                self._insert(table, at)
+        elif rows:
+            self._change(operation, table, at)
+
+    def _insert(self, table: Table, at: int, kind: str = "i") -> None:
+        row = {name: self._value(type) for name, type in table.columns.items()}
+        self._write(table, Event(kind, None, row | self._free_key(table, self._rows[table.name]), at))
+
+    def _change(self, operation: str, table: Table, at: int) -> None:
+        rows, choose = self._rows[table.name], self._random
+        old = rows[choose.choice([*rows])]
+        if operation == "d":
+            self._write(table, Event("d", old, None, at))
             return
-        elif operation == "r":
-            for row in choose.sample([*rows.values()], min(4, len(rows))):
-                log.append(Event("r", None, row, at))
-        else:
-            old = rows[choose.choice([*rows])]
-            if operation == "d":
-                del rows[table.key_of(old)]
-                log.append(Event("d", old, None, at))
-                return
-            others = [name for name in table.columns if name not in table.key]
-            new = old | {name: self._value(table.columns[name]) for name in choose.sample(others, choose.randint(1, 2))}
-            if operation == "k":  # the database writes the whole row anew
-                new |= self._free_key(table, rows)
-                del rows[table.key_of(old)]
-            rows[table.key_of(new)] = new
-            log.append(Event("u", old, new, at))
+        others = [name for name in table.columns if name not in table.key]
+        new = old | {name: self._value(table.columns[name]) for name in choose.sample(others, choose.randint(1, 2))}
+        if operation == "k":  # the database writes the whole row anew
+            new |= self._free_key(table, rows)
+        self._write(table, Event("u", old, new, at))
+
+    def _write(self, table: Table, event: Event) -> None:
+        """Do what the event says, and write it to the log; behind it the chunk that ends here."""
+        rows, log, chunk = self._rows[table.name], self.events[table.name], self._chunks.get(table.name)
+        for row in (event.before, event.after):
+            if row is not None:
+                key = table.key_of(row)
+                for each in (rows, self._lost[table.name], {} if chunk is None else chunk.rows):
+                    each.pop(key, None)
+        if event.after is not None:
+            rows[table.key_of(event.after)] = event.after
+        log.append(event)
+        if event.kind == "t":
+            rows.clear()
+            self._chunks.pop(table.name, None)
+        elif chunk is not None and len(log) >= chunk.ends:
+            log += [Event("r", None, row, event.checkpoint) for row in chunk.rows.values()]
+            del self._chunks[table.name]
 
     def _free_key(self, table: Table, rows: dict[Key, Row]) -> Row:
         """A key that no row has; deleted rows had it, now and then."""
@@ -141,7 +189,7 @@ class Record(NamedTuple):
     """A Kafka record; `checkpoint` says in which part of the history."""
 
     partition: int
-    key: bytes
+    key: bytes | None
     value: bytes | None
     checkpoint: int
 
@@ -153,7 +201,8 @@ Message = Callable[[Table, Event, random.Random], "list[Row | None]"]
 class Connector:
     """What writes the history of a table: the format and its options, and the messages of an event.
 
-    `moves` says that a change of the key is one message; then all keys have to be in one partition.
+    `moves` says that a change of the key is one message; then all keys have to be in one partition. So they have to
+    where all rows can be gone at once, which is a message of no key. Maxwell does not tell of that (`tells`).
     """
 
     name: str
@@ -161,9 +210,11 @@ class Connector:
     options: dict[str, str]
     messages: Message
     moves: bool
+    tells: bool = True
 
     def records(self, table: Table, events: list[Event], seed: int) -> Iterator[Record]:
         """The records of a log, some stretches of it twice: as after a restart that did not know how far it was."""
+        partitions = 1 if self.moves or any(event.kind == "t" for event in events) else 3
         choose = random.Random(f"{seed} {self.name}")
         written: list[Record] = []
         for event in events:
@@ -175,7 +226,7 @@ class Connector:
                 written += again
             for row in self._split(table, event):
                 for message in self.messages(table, row, choose):
-                    record = self._record(table, row, message)
+                    record = self._record(table, row, message, partitions)
                     written.append(record)
                     yield record
 
@@ -187,12 +238,11 @@ class Connector:
             return [event]
         return [event._replace(kind="d", after=None), event._replace(kind="i", before=None)]
 
-    def _record(self, table: Table, event: Event, message: Row | None) -> Record:
+    def _record(self, table: Table, event: Event, message: Row | None, partitions: int) -> Record:
         row = event.after or event.before
-        assert row is not None
-        key = json.dumps({name: row[name] for name in table.key}).encode()
+        key = None if row is None else json.dumps({name: row[name] for name in table.key}).encode()
         value = None if message is None else json.dumps(message, ensure_ascii=False).encode()
-        return Record(0 if self.moves else zlib.crc32(key) % 3, key, value, event.checkpoint)
+        return Record(zlib.crc32(key or b"") % partitions, key, value, event.checkpoint)
 
 
 def _image(row: Row | None) -> Row | None:
@@ -236,7 +286,7 @@ def _golden_gate(table: Table, event: Event, _: random.Random) -> list[Row | Non
     if event.kind == "u" and new is not None:
         left_out = [name for name in _untouched(event) if name not in table.key]
         new = {name: value for name, value in new.items() if name not in left_out}
-    op = {"u": "U", "d": "D"}.get(event.kind, "I")
+    op = {"u": "U", "d": "D", "t": "T"}.get(event.kind, "I")
     return [{"table": table.name, "op_type": op, "before": old, "after": new}]
 
 
@@ -249,11 +299,16 @@ def _old(event: Event) -> Row | None:
 
 
 def _maxwell(table: Table, event: Event, _: random.Random) -> list[Row | None]:
+    """Maxwell writes nothing of a TRUNCATE."""
+    if event.kind == "t":
+        return []
     kind = {"u": "update", "d": "delete"}.get(event.kind, "insert")
     return [{"table": table.name, "type": kind, "data": _image(event.after or event.before), "old": _old(event)}]
 
 
 def _canal(table: Table, event: Event, _: random.Random) -> list[Row | None]:
+    if event.kind == "t":
+        return [{"table": table.name, "type": "TRUNCATE", "data": None, "old": None, "isDdl": True}]
     kind = {"u": "UPDATE", "d": "DELETE"}.get(event.kind, "INSERT")
     old, data = _old(event), _image(event.after or event.before)
     texts = [{n: None if v is None else str(v) for n, v in row.items()} for row in (data, old) if row is not None]
@@ -267,6 +322,6 @@ CONNECTORS = (
     Connector("debezium, none", "debezium-json", _UPSERT | _KEEP, _debezium("none"), False),
     Connector("ogg", "ogg-json", _UPSERT | _KEEP, _golden_gate, False),
     Connector("canal", "canal-json", _UPSERT, _canal, True),
-    Connector("maxwell", "maxwell-json", {}, _maxwell, True),
-    Connector("maxwell, upsert", "maxwell-json", _UPSERT, _maxwell, True),
+    Connector("maxwell", "maxwell-json", {}, _maxwell, True, False),
+    Connector("maxwell, upsert", "maxwell-json", _UPSERT, _maxwell, True, False),
 )

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvformat.codecs import _avro
-from kvformat.codecs._avro.json_tokens import Decoder
-from kvformat.codecs._avro_json import AvroJsonReader, _Unusual
-from kvformat.codecs._avro_types import row_of_schema, schema_text
+from kvformat.codecs._avro.json_encoding import AvroJsonReader, _Unusual
+from kvformat.codecs._avro.json_tokens import AvroJsonDecoder
+from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._json.document import FirstValue, JsonFault
 from kvformat.codecs._json.scalars import BadValue
 from kvformat.registry import OptionError, SchemaError, get_format
@@ -392,7 +392,7 @@ def test_json_is_read_the_same_on_both_paths(seed: int) -> None:
             plain = _outcome(lambda text=text: reader._row.plain(first.read(text.encode())))
         except (_Unusual, JsonFault):
             continue
-        assert plain == _outcome(lambda text=text: reader._row.exact(Decoder(text))), text
+        assert plain == _outcome(lambda text=text: reader._row.exact(AvroJsonDecoder(text))), text
         read += 1
     assert read > 30
 

@@ -146,6 +146,15 @@ def test_ids_are_asked_for_once(registry: Registry) -> None:
     assert registry.requests == ["GET /schemas/ids/7"] * 2
 
 
+def test_an_id_that_is_registered_here_is_known_at_once(tmp_path: Path) -> None:
+    fmt = get_format("avro-confluent", {"url": f"file:{tmp_path}", "subject": "s"})
+    early = fmt.decode_batch(pa.array([b"\0\0\0\0\1\2\x0e"]), "i INT")
+    assert "schema with id 1" in early.errors[0].as_py()
+    messages = fmt.encode_batch(pa.array([{"i": 7}], pa.struct([("i", pa.int32())])), "i INT").messages
+    assert messages[0].as_py()[:5] == b"\0\0\0\0\1"
+    assert fmt.decode_batch(messages, "i INT").rows.to_pylist() == [[{"i": 7}]]
+
+
 def test_an_unknown_id_is_asked_for_ever_less_often(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(answers, "time", types.SimpleNamespace(monotonic=lambda: now))

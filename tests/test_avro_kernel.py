@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from kvformat.codecs._avro import Schema, decode, encode, plan
 from kvformat.codecs._avro import kernel as kernel_module
 from kvformat.codecs._avro.bounds import added_per_item
-from kvformat.codecs._avro.cursors import Batch, Lanes
+from kvformat.codecs._avro.cursors import AvroBatch, Lanes
 from kvformat.codecs._avro.exact import write_datum
 from kvformat.codecs._avro.fast import fast_reader
+from kvformat.codecs._columnar import MessageNumbers
 from kvformat.registry.errors import SchemaError
 from tests.avro_cases import MANY, array, error, read, record, schema_of
 from tests.avro_mutation import Case, exactly, shown
@@ -29,8 +30,8 @@ _MUTATIONS = int(os.environ.get("KVFORMAT_AVRO_MUTATIONS", "6000"))  # a million
 
 
 def _fast_refusals(decoded: Schema, messages: list[bytes]) -> int:
-    batch = Batch(pa.array(messages, pa.binary()))
-    fast_reader(plan(decoded)).read(Lanes(batch, np.arange(len(messages)), batch.start, batch.end))
+    batch = AvroBatch(pa.array(messages, pa.binary()))
+    fast_reader(plan(decoded)).read(Lanes(batch, MessageNumbers(np.arange(len(messages))), batch.start, batch.end))
     return int(batch.refused.sum())
 
 
@@ -183,8 +184,8 @@ def test_short_symbols_and_defaults_stay_in_the_fast_path() -> None:
         writer, reader = (schema_of(record({"type": "array", "items": n})) for n in (_ITEM, node))
         assert bool(added_per_item(plan(writer, reader).action.steps[0].action)) is long
         messages = [bytes.fromhex("04" + "0e" * 2 + "00")] * MANY
-        batch = Batch(pa.array(messages, pa.binary()))
-        fast_reader(plan(writer, reader)).read(Lanes(batch, np.arange(MANY), batch.start, batch.end))
+        batch = AvroBatch(pa.array(messages, pa.binary()))
+        fast_reader(plan(writer, reader)).read(Lanes(batch, MessageNumbers(np.arange(MANY)), batch.start, batch.end))
         assert not batch.refused.any()
 
 

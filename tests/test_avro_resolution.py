@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._avro import Decoded, Rules, decode, decode_mixed, encode
+from kvformat.codecs._avro import Decoded, ResolutionRules, decode, decode_mixed, encode
 from kvformat.codecs._avro.resolve import _Resolver
 from tests.avro_cases import MANY, array, error, read, record, schema_of
 from tests.avro_mutation import shown
@@ -254,8 +254,8 @@ def test_unions_in_records_that_hold_themselves_pair_off() -> None:
         return _rec(f"{space}.R", ["null", leaf], own)
 
     w, r = schema_of(tree("a")), schema_of(tree("b"))
-    assert _Resolver(w, r, Rules())._equivalent(w, r, {})
-    assert not _Resolver(w, r, Rules())._equivalent(w, schema_of(_rec("b.R", ["null", "int"])), {})
+    assert _Resolver(w, r, ResolutionRules())._equivalent(w, r, {})
+    assert not _Resolver(w, r, ResolutionRules())._equivalent(w, schema_of(_rec("b.R", ["null", "int"])), {})
 
 
 def test_what_does_not_resolve_harms_only_who_has_it() -> None:
@@ -296,7 +296,7 @@ def test_units(writer: Any, reader: Any, number: int, converted: int) -> None:
     w, r = schema_of(writer), schema_of(reader)
     messages = encode(pa.array([number] * 3, kind).cast(w.arrow_type), w).messages
     assert _long_of(decode(messages, w, r)) == [converted] * 3
-    assert _long_of(decode(messages, w, r, rules=Rules(convert_units=False))) == [number] * 3
+    assert _long_of(decode(messages, w, r, rules=ResolutionRules(convert_units=False))) == [number] * 3
 
 
 def test_units_that_can_not_be_converted() -> None:
@@ -311,7 +311,9 @@ def _decimal(precision: int, scale: int) -> dict[str, Any]:
 def test_decimals_of_another_scale(precision: int, scale: int) -> None:
     reader = _decimal(precision, scale)
     assert read("06013880", _decimal(9, 4), reader) == Decimal("8.00")
-    assert read("06013880", _decimal(9, 4), reader, rules=Rules(convert_units=False)) == Decimal(80000).scaleb(-scale)
+    assert read("06013880", _decimal(9, 4), reader, rules=ResolutionRules(convert_units=False)) == Decimal(
+        80000
+    ).scaleb(-scale)
     assert read("06013880", _decimal(9, 0), reader) == Decimal(80000)
 
 
@@ -322,7 +324,7 @@ def test_decimals_that_would_lose_digits() -> None:
 def test_decimals_too_long_are_errors_or_null() -> None:
     node = record(_decimal(3, 0), "int")
     assert "more digits than decimal(3, 0)" in error("0403e804", node)
-    assert read("0403e804", node, rules=Rules(overflow_as_null=True)) == {"f0": None, "f1": 2}
+    assert read("0403e804", node, rules=ResolutionRules(overflow_as_null=True)) == {"f0": None, "f1": 2}
 
 
 @pytest.mark.parametrize("precision", [5, 18, 19, 38, 39, 76])

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import ChangelogMode, DecodedBatch, KeyValueFormat, get_format
-from kvformat.registry.errors import OptionError
+from kvformat.registry.errors import DebeziumTypesWarning, OptionError
 from tests.registry_server import Registry, RegistryServer
 
 _COLUMNS = "id INT, name STRING"
@@ -90,13 +90,47 @@ OTHERS: list[tuple[str, Any, str, bool]] = [
         "a schema change",
         False,
     ),
+    *(  # TiCDC's `EncodeDDLEvent` has no table changes for a TRUNCATE
+        (
+            "debezium-json",
+            {"source": _SOURCE, "ts_ms": 5, "databaseName": "shop", "schemaName": None, "ddl": ddl, "tableChanges": []},
+            "a DROP or TRUNCATE",
+            True,
+        )
+        for ddl in (
+            "TRUNCATE TABLE `goods`",
+            "truncate goods",
+            "  /* from the\n app */ DROP TABLE IF EXISTS goods",
+            "-- old\ndrop  database shop",
+        )
+    ),
+    *(
+        (
+            "debezium-json",
+            {"source": _SOURCE, "ts_ms": 5, "databaseName": "shop", "schemaName": None, "ddl": ddl, "tableChanges": []},
+            "a schema change",
+            False,
+        )
+        for ddl in (
+            "ALTER TABLE goods DROP COLUMN size",
+            "DROP INDEX i ON goods",
+            "CREATE TABLE dropped (id INT)",
+            None,
+        )
+    ),
     *(
         ("canal-json", {**_CANAL, "type": type, "sql": f"{type} ..."}, "a statement", False)
         for type in ("ALTER", "RENAME", "CINDEX", "DINDEX", "QUERY")
     ),
     ("canal-json", {**_CANAL, "type": "TRUNCATE", "sql": "TRUNCATE TABLE goods"}, "a TRUNCATE", True),
     ("canal-json", {**_CANAL, "type": "ERASE", "sql": "DROP TABLE goods"}, "a DROP", True),
-    ("canal-json", {**_CANAL, "type": "GTID", "isDdl": False}, "the mark of a transaction", False),
+    *(  # the rest of `EventType` in Canal's EntryProtocol.proto
+        ("canal-json", {**_CANAL, "type": type, "isDdl": False}, words, False)
+        for type, words in [
+            *((mark, "the mark of a transaction") for mark in ("GTID", "XACOMMIT", "XAROLLBACK")),
+            ("MHEARTBEAT", "a heartbeat"),
+        ]
+    ),
     (
         "canal-json",
         {**_CANAL, "isDdl": False, "type": "TIDB_WATERMARK", "_tidb": {"watermarkTs": 429918007904436226}},
@@ -448,16 +482,135 @@ def test_both_ways_lead_to_a_document_of_mongodb() -> None:
     assert plain.rows.to_pylist() == [[{"op": "c", "after": MONGODB[0]["after"], "source": {"collection": "goods"}}]]
 
 
-def test_a_row_alone_in_avro_names_the_format_that_reads_it(registry: Registry) -> None:
-    number = 2 + len(AVRO)
-    schema = json.dumps(_record("Value", {"id": ["null", "int"], "name": _TEXT, "__deleted": _TEXT}))
-    registry.ids[number] = schema
-    message = pa.array([_datum(registry, number, {"id": 7, "name": "pen", "__deleted": "true"})])
+def _source_of(connector: str) -> dict[str, Any]:
+    """The record `source`; MongoDB's is named otherwise than its connector (`MongoDbSourceInfoStructMaker`)."""
+    name = f"io.debezium.connector.{connector}"
+    return {"type": "record", "name": "Source", "namespace": name, "fields": [{"name": "db", "type": "string"}]}
+
+
+@pytest.mark.parametrize("options", [{}, {"types": "debezium"}, {"changelog.mode": "upsert"}])
+@pytest.mark.parametrize("connector", ["mongo", "postgresql"])
+def test_a_document_of_mongodb_in_avro_names_the_way(
+    registry: Registry, connector: str, options: dict[str, str]
+) -> None:
+    image = _TEXT if connector == "mongo" else ["null", _IMAGE]
+    envelope = _record("Envelope", {"before": image, "op": _TEXT, "source": ["null", _source_of(connector)]})
+    envelope["fields"].insert(1, {"name": "after", "type": _TEXT if connector == "mongo" else ["null", "Value"]})
+    number = 101 if connector == "mongo" else 102
+    registry.ids[number] = json.dumps(envelope)
+    source = {"db": "shop"}
+    bad = [{"before": None, "after": None, "op": op, "source": source} for op in "crud"]
+    bad += [{"after": '{"_id": 7}', "op": "c", "source": source}] if connector == "mongo" else []
+    messages = pa.array([_datum(registry, number, value) for value in bad] + [b"\0\0\0\0" + bytes([number])])
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url} | options)
+    texts = fmt.decode_batch(messages, _COLUMNS).errors.to_pylist()  # type: ignore[union-attr]
+    ways = ["ExtractNewDocumentState) and set 'flattened' to true" in text for text in texts]
+    assert ways == [connector == "mongo"] * len(texts)
+    assert not any("Postgres" in text for text, way in zip(texts, ways, strict=True) if way)
+    good = _datum(registry, 1, {"after": {"id": 7, "name": "n"}, "op": "c"})
+    mixed = fmt.decode_batch(pa.array([good, messages[0].as_py(), good]), _COLUMNS)
+    assert mixed.rows.value_lengths().to_pylist() == [1, None, 1]
+
+
+# --- rows alone in Avro ------------------------------------------------------------------------------------
+
+_OF_TYPE = {bool: "boolean", str: "string", int: "long", type(None): "string"}
+
+
+def _flat_datum(registry: Registry, number: int, row: dict[str, Any]) -> bytes:
+    """A row by a schema of its own, which it is registered with."""
+    types = {name: ["null", "int" if name == "id" else _OF_TYPE[type(value)]] for name, value in row.items()}
+    registry.ids[number] = json.dumps(_record("Value", types))
+    return _datum(registry, number, row)
+
+
+@pytest.mark.parametrize("types", ["flink", "debezium"])
+def test_a_row_alone_in_avro_is_a_change(registry: Registry, types: str) -> None:
+    messages: list[bytes | None] = [_flat_datum(registry, 200 + n, row) for n, (row, _) in enumerate(FLAT)]
+    options = {"url": registry.url, "types": types} | _FLAT
+    fmt = get_format("debezium-avro-confluent", options)
+    batch = fmt.decode_batch(pa.array([None, *messages, b"", *messages[::-1]]), _COLUMNS)
+    assert batch.errors is None, batch.errors
+    kinds = [kind for _, kind in FLAT]
+    assert batch.row_kinds.to_pylist() == kinds + kinds[::-1]  # type: ignore[union-attr]
+    assert batch.rows.to_pylist() == [None, *[[_PEN]] * len(FLAT), [], *[[_PEN]] * len(FLAT)]
+    own = fmt.decode_batch(pa.array(messages), f"{_COLUMNS}, __op STRING, __table STRING")
+    assert own.row_kinds.to_pylist() == kinds  # type: ignore[union-attr]
+    assert [row[0]["__op"] for row in own.rows.to_pylist()] == [row.get("__op") for row, _ in FLAT]
+
+
+NO_ROW_IN_AVRO: list[tuple[dict[str, Any], str]] = [
+    ({**_PEN, "__op": "t"}, "a TRUNCATE: the table has lost its rows"),
+    ({**_PEN, "__op": "x"}, '\'__op\': unknown value \'x\'; known are "c", "r", "u", "d"'),
+    ({"ts_ms": 5}, "a heartbeat, no change of a row: set 'other-messages' to 'skip'"),
+]
+
+
+@pytest.mark.parametrize("types", ["flink", "debezium"])
+def test_what_is_no_row_alone_in_avro_says_so(registry: Registry, types: str) -> None:
+    good = _flat_datum(registry, 299, _PEN)
+    bad = [_flat_datum(registry, 300 + n, row) for n, (row, _) in enumerate(NO_ROW_IN_AVRO)]
+    whole = _datum(registry, 1, {"after": _PEN, "op": "c"})
+    messages = pa.array([good, *bad, whole, b"\0\0\0\x7f\x7f\0", good])
+    options = {"url": registry.url, "types": types} | _FLAT
+    batch = get_format("debezium-avro-confluent", options).decode_batch(messages, _COLUMNS)
+    batch.rows.validate(full=True)
+    assert batch.rows.value_lengths().to_pylist() == [1, *[None] * (len(bad) + 2), 1]
+    texts = batch.errors.to_pylist()  # type: ignore[union-attr]
+    words = [*(words for _, words in NO_ROW_IN_AVRO), "for whole changes set 'flattened' to false", "Could not find"]
+    assert [word in text for word, text in zip(words, texts[1:-1], strict=True)] == [True] * len(words)
+    codes = batch.codes.to_pylist()  # type: ignore[union-attr]
+    assert codes[1:-1] == ["UNKNOWN_OPERATION"] * 2 + ["MISSING_FIELD"] * 2 + ["UNKNOWN_SCHEMA"]
+    lengths = {"skip": [1, None, None, 0, None, None, 1], "skip-all": [1, 0, None, 0, None, None, 1]}
+    for setting, expected in lengths.items():
+        fmt = get_format("debezium-avro-confluent", options | {"other-messages": setting})
+        assert fmt.decode_batch(messages, _COLUMNS).rows.value_lengths().to_pylist() == expected
+
+
+def test_rows_alone_in_avro_by_debeziums_types(registry: Registry) -> None:
+    micros = {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp", "connect.version": 1}
+    registry.ids[400] = json.dumps(
+        _record("Value", {"id": ["null", "int"], "at": ["null", micros], "__deleted": _TEXT})
+    )
+    row = {"id": 7, "at": 1_740_998_941_000_001, "__deleted": "true"}
+    message = _datum(registry, 400, row)
+    options = {"url": registry.url, "types": "debezium"} | _FLAT
+    batch = get_format("debezium-avro-confluent", options).decode_batch(pa.array([message]), "id INT, at TIMESTAMP(6)")
+    assert rows_of(batch) == [("-D", {"id": 7, "at": datetime.datetime(2025, 3, 3, 10, 49, 1, 1)})]
+    options = {"url": registry.url} | _FLAT
+    with pytest.warns(DebeziumTypesWarning, match="column 'at' .* Set 'types' = 'debezium'"):
+        get_format("debezium-avro-confluent", options).decode_batch(pa.array([message]), "id INT, at TIMESTAMP(3)")
+
+
+def test_rows_alone_in_avro_are_changes_of_an_upsert_table(registry: Registry) -> None:
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url, "subject": "s"} | _FLAT)
+    assert pickle.loads(pickle.dumps(fmt)).changelog_mode is fmt.changelog_mode is ChangelogMode.UPSERT
+    with pytest.raises(OptionError, match=r"for reading only\. Rows alone are written by format avro-confluent"):
+        fmt.encode_batch(pa.array([_PEN]), "id BIGINT, name STRING")
+    given = get_format("debezium-avro-confluent", {"url": registry.url, "schema": '"string"'} | _FLAT)
+    with pytest.raises(OptionError, match=r"with 'flattened' = 'true' .* leave the option 'schema' out"):
+        given.decode_batch(pa.nulls(0, pa.binary()), _COLUMNS)
+    assert fmt.decode_batch(pa.nulls(0, pa.binary()), _COLUMNS).rows.to_pylist() == []
+    options = {
+        "connector": "upsert-kafka",
+        "key.format": "json",
+        "value.format": "debezium-avro-confluent",
+        "value.debezium-avro-confluent.url": registry.url,
+        "value.debezium-avro-confluent.flattened": "true",
+    }
+    codec = KeyValueFormat(_COLUMNS, options, primary_key=["id"])._plan("decode").codec
+    deleted = _flat_datum(registry, 500, {**_PEN, "__deleted": "true"})
+    found = codec.decode(pa.array([b'{"id":7}'] * 3), pa.array([_flat_datum(registry, 501, _PEN), None, deleted]))
+    assert found.kinds.to_pylist() == ["+U", "-D", "-D"]  # type: ignore[union-attr]
+    assert found.columns[1].to_pylist() == ["pen", None, "pen"]
+
+
+def test_a_row_alone_in_avro_names_the_option(registry: Registry) -> None:
+    message = pa.array([_flat_datum(registry, 600, {**_PEN, "__deleted": "true"})])
     for types in ("flink", "debezium"):
         fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": types})
-        assert "ExtractNewRecordState) are read by format avro-confluent" in error_of(
-            fmt.decode_batch(message, _COLUMNS)
-        )
+        told = error_of(fmt.decode_batch(message, _COLUMNS))
+        assert "ExtractNewRecordState), set 'flattened' to true; as plain rows they are read by format avro-c" in told
     columns = f"{_COLUMNS}, __deleted STRING"
     plain = get_format("avro-confluent", {"url": registry.url}).decode_batch(message, columns)
-    assert plain.rows.to_pylist() == [[{"id": 7, "name": "pen", "__deleted": "true"}]]
+    assert plain.rows.to_pylist() == [[{**_PEN, "__deleted": "true"}]]

@@ -14,7 +14,7 @@ import pytest
 
 from kvformat.codecs._changes.envelope import KINDS
 from kvformat.codecs._changes.write import ChangeWriter
-from kvformat.codecs._java_regex import compile_java
+from kvformat.codecs._java.regex import compile_java
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema

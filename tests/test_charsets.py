@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs import _charsets
-from kvformat.codecs._charsets import charset
-from kvformat.codecs._json import charsets as json_charsets
+from kvformat.codecs._java import charsets
+from kvformat.codecs._java.charsets import charset
+from kvformat.codecs._json import encodings
 
 DECODED = [  # what OpenJDK 17's `new String(bytes, charset)` answered
     ("US-ASCII", "41ff80", "A\ufffd\ufffd"),
@@ -252,11 +252,11 @@ def test_pieces_make_no_difference(name: str, seed: int, monkeypatch: pytest.Mon
     lengths = [0, 1, 2, 3, 4, *(rng.randrange(60) for _ in range(30))]
     data = [rng.randbytes(length) for length in lengths] + ["aé價格😀\ue000".encode() * 9, None]
     messages = pa.array(data, pa.binary())[1:]
-    monkeypatch.setattr(_charsets, "_PIECE", 1 << 20)
+    monkeypatch.setattr(charsets, "_PIECE", 1 << 20)
     texts = charset(name).decode(messages)
     encoded = charset(name).encode(texts)
     for piece in (8, 9, 10, 11, 13, 64):
-        monkeypatch.setattr(_charsets, "_PIECE", piece)
+        monkeypatch.setattr(charsets, "_PIECE", piece)
         assert charset(name).decode(messages).equals(texts)
         assert charset(name).encode(texts).equals(encoded)
 
@@ -300,7 +300,7 @@ def _peak(call: Callable[[], object]) -> int:
     ],
 )
 def test_memory_is_a_few_times_the_message(name: str, unit: bytes, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_charsets, "_PIECE", 1 << 12)
+    monkeypatch.setattr(charsets, "_PIECE", 1 << 12)
     found, size = charset(name), 200_000
     found.decode(pa.array([unit * 2]))  # the tables are made now
     messages = pa.array([unit * (size // len(unit))])
@@ -328,13 +328,13 @@ def test_halves_of_characters_in_json_are_gone_over_once(unit: bytes, monkeypatc
         assert isinstance(fault, UnicodeEncodeError)
         looked_at += fault.end - fault.start
         fault.object = Counted(fault.object)
-        return json_charsets._escape_halves(fault)
+        return encodings._escape_halves(fault)
 
     works = []
     codecs.register_error("tests.halves", escaped)
-    monkeypatch.setattr(json_charsets, "_HALVES", "tests.halves")
+    monkeypatch.setattr(encodings, "_HALVES", "tests.halves")
     for count in (1000, 4000):
         looked_at = 0
-        json_charsets.recoded(b"\0\0\0{" + unit * count)
+        encodings.recoded(b"\0\0\0{" + unit * count)
         works.append(looked_at)
     assert works[1] < 5 * works[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvformat.registry.create_table import Column, Watermark, parse_create_table, show
+from kvformat.registry.create_table import TableColumn, Watermark, parse_create_table, show
 from kvformat.registry.ddl import parse_schema, parse_type
 from kvformat.registry.errors import SchemaError
 from tests import interop
@@ -142,21 +142,21 @@ def test_everything_at_once() -> None:
     assert table.partition_keys == ("a", "t")
 
 
-def _computed(source: str, expression: str | None = None) -> Column:
-    return Column("x", "computed", source=source, expression=expression or source)
+def _computed(source: str, expression: str | None = None) -> TableColumn:
+    return TableColumn("x", "computed", source=source, expression=expression or source)
 
 
 @pytest.mark.parametrize(
     ("text", "column"),
     [
-        ("x INT METADATA FROM 'offset' VIRTUAL", Column("x", "metadata", parse_type("INT"), "offset", True)),
-        ("x INT METADATA VIRTUAL COMMENT 'c'", Column("x", "metadata", parse_type("INT"), "x", True)),
-        ("x INT METADATA", Column("x", "metadata", parse_type("INT"), "x", False)),
+        ("x INT METADATA FROM 'offset' VIRTUAL", TableColumn("x", "metadata", parse_type("INT"), "offset", True)),
+        ("x INT METADATA VIRTUAL COMMENT 'c'", TableColumn("x", "metadata", parse_type("INT"), "x", True)),
+        ("x INT METADATA", TableColumn("x", "metadata", parse_type("INT"), "x", False)),
         ("x AS CAST(NULL AS ROW<a INT>)", _computed("CAST(NULL AS ROW<`a` INT>)", "CAST(NULL AS STRUCT<`a`: INT>)")),
         ("x AS  s -- comment\n || /* and */ 'y'", _computed("s || 'y'", "`s` || 'y'")),
     ],
 )
-def test_columns(text: str, column: Column) -> None:
+def test_columns(text: str, column: TableColumn) -> None:
     assert parse_create_table(f"CREATE TABLE t ({text}, s STRING) {_WITH}").columns[0] == column
 
 

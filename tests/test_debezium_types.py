@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs._debezium import read
-from kvformat.registry import DecodedBatch, get_format
+from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
 from kvformat.registry.errors import DebeziumTypesWarning, OptionError, SchemaError
 from tests.registry_server import Registry, RegistryServer
 
@@ -376,6 +376,19 @@ def test_what_the_column_can_not_hold_is_an_error(
     nothing = {"v": given._replace(value=None)}
     batch = decoded_json(nothing, f"v {type}") if carrier == "json" else decoded_avro(registry, nothing, f"v {type}")
     assert batch.rows.to_pylist() == [[{"v": None}]], "a NULL fits any column"
+
+
+@pytest.mark.parametrize("type", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "INTERVAL DAY TO SECOND", "TIME(6)", "STRING"])
+def test_a_column_that_older_messages_have_not_is_null(registry: Registry, type: str) -> None:
+    """Of a type that Avro has no place for, too: a table with it is made before there is any message."""
+    inner = Given("struct", "", {"a": 7}, inner={"a": Given("int64", "", None)})
+    columns, schema = {"id": Given("int64", "", 1), "of": inner}, f"id BIGINT, of ROW<a BIGINT, b {type}>, v {type}"
+    for batch in (decoded_json(columns, schema), decoded_avro(registry, columns, schema)):
+        assert batch.errors is None, batch.errors
+        assert batch.rows.to_pylist() == [[{"id": 1, "of": {"a": 7, "b": None}, "v": None}]]
+    options = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:9092"}
+    options |= {"format": "debezium-avro-confluent", "debezium-avro-confluent.url": registry.url}
+    KeyValueFormat(f"id BIGINT, v {type}", {**options, "debezium-avro-confluent.types": "debezium"})
 
 
 def test_lenient_a_value_is_null_and_the_message_stays() -> None:

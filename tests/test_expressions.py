@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from kvformat.registry import expressions
-from kvformat.registry.create_table import Column, parse_create_table
+from kvformat.registry.create_table import TableColumn, parse_create_table
 
 _COLUMNS = (
     "id INT, n BIGINT, d DOUBLE, s STRING, b BOOLEAN, ts TIMESTAMP(3), m MAP<STRING, ROW<v DOUBLE>>, a ARRAY<INT>"
 )
 
 
-def _column(expression: str) -> Column:
+def _column(expression: str) -> TableColumn:
     table = parse_create_table(f"CREATE TABLE t ({_COLUMNS}, x AS {expression}, y INT METADATA FROM 'partition')")
     assert [column.name for column in table.columns][-2:] == ["x", "y"]
     return table.columns[-2]

@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 
-from kvformat.registry import KeyValueFormat, latest_by_key, normalize_changes
-from tests.history import CONNECTORS, TABLES, Connector, Database, Key, Row, Table
+from kvformat.registry import KeyValueFormat, current_table, latest_by_key, normalize_changes, split_errors
+from tests.history import CONNECTORS, TABLES, Connector, Database, Event, Key, Row, Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -23,17 +24,29 @@ _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _KAFKA = "partition INT, offset BIGINT, key BINARY, value BINARY"
 _SEED, _CHECKPOINTS = 20, 3
-_TRANSACTIONS = int(os.environ.get("KVFORMAT_TRANSACTIONS", "450"))
+_FEW = 450
+_TRANSACTIONS = int(os.environ.get("KVFORMAT_TRANSACTIONS", _FEW))
 _LEAST = 200
 """So many rows are compared at least, for each way of a table."""
 _FOLDED = [pytest.param(c, t, id=f"{c.name}-{t.name}") for c in CONNECTORS for t in TABLES]
-_STREAMED = _FOLDED[::4] + _FOLDED[3::4]
+_TOLD_APART = ("debezium, full", "debezium, none", "ogg", "canal", "maxwell")
+"""Of the others the rows that come out are of the same kinds."""
+_STREAMED = [
+    pytest.param(c, TABLES[number % 2], id=f"{c.name}-{TABLES[number % 2].name}")
+    for number, c in enumerate(CONNECTORS)
+    if c.name in _TOLD_APART or _TRANSACTIONS > _FEW
+]
 """Streams take longer: each connector with one table."""
 
 
 @pytest.fixture(scope="module")
 def database() -> Database:
     return Database(_SEED, _TRANSACTIONS, _CHECKPOINTS)
+
+
+@pytest.fixture(scope="module")
+def emptied() -> Database:
+    return Database(_SEED, _TRANSACTIONS, _CHECKPOINTS, truncates=True)
 
 
 @pytest.fixture
@@ -44,10 +57,10 @@ def rocksdb(spark: Any) -> Iterator[None]:
     spark.conf.set(_PROVIDER, before)
 
 
-def _topic(database: Database, connector: Connector, table: Table, folder: Path) -> Path:
+def _topic(events: list[Event], connector: Connector, table: Table, folder: Path) -> Path:
     """The records of each part of the history in a file of its own."""
     folder.mkdir()
-    records = [*connector.records(table, database.events[table.name], _SEED)]
+    records = [*connector.records(table, events, _SEED)]
     offsets = dict.fromkeys(range(3), 0)
     for part in range(_CHECKPOINTS):
         columns: dict[str, list[Any]] = {"partition": [], "offset": [], "key": [], "value": []}
@@ -65,9 +78,9 @@ def _topic(database: Database, connector: Connector, table: Table, folder: Path)
     return folder
 
 
-def _kv(connector: Connector, table: Table) -> KeyValueFormat:
+def _kv(connector: Connector, table: Table, **more: str) -> KeyValueFormat:
     options = {"key.format": "json", "key.fields": ";".join(table.key), "value.format": connector.format}
-    own = {f"value.{connector.format}.{name}": value for name, value in connector.options.items()}
+    own = {f"value.{connector.format}.{name}": value for name, value in (connector.options | more).items()}
     return KeyValueFormat(table.ddl, options | own, primary_key=table.key)
 
 
@@ -81,22 +94,21 @@ def _rows(df: Any, table: Table) -> dict[Key, Row]:
 
 @pytest.mark.parametrize(("connector", "table"), _FOLDED)
 def test_a_batch(spark: Any, database: Database, connector: Connector, table: Table, tmp_path: Path) -> None:
-    topic, kv, compared = _topic(database, connector, table, tmp_path / "topic"), _kv(connector, table), 0
-    for part, wanted in enumerate(database.states[table.name]):
-        if part in (0, _CHECKPOINTS - 1):
-            records = spark.read.schema(_KAFKA).parquet(*(str(topic / f"{n}.parquet") for n in range(part + 1)))
-            changes = kv.decode(records, metadata=["partition", "offset"], row_index=True)
-            assert _rows(latest_by_key(changes, kv), table) == wanted
-            compared += len(wanted)
-    assert compared >= _LEAST * 2 // 3
-    print(f"{compared} rows compared")
+    topic = _topic(database.events[table.name], connector, table, tmp_path / "topic")
+    kv = _kv(connector, table)
+    wanted = database.states[table.name][-1]
+    records = spark.read.schema(_KAFKA).parquet(str(topic))
+    changes = kv.decode(records, metadata=["partition", "offset"], row_index=True)
+    assert _rows(latest_by_key(changes, kv), table) == wanted
+    assert len(wanted) >= _LEAST // 3
+    print(f"{len(wanted)} rows compared")
 
 
 @pytest.mark.parametrize(("connector", "table"), _STREAMED)
 def test_a_table_that_is_maintained(
     spark: Any, database: Database, connector: Connector, table: Table, tmp_path: Path
 ) -> None:
-    topic = _topic(database, connector, table, tmp_path / "topic")
+    topic = _topic(database.events[table.name], connector, table, tmp_path / "topic")
     stream = spark.readStream.schema(_KAFKA).option("maxFilesPerTrigger", 1).parquet(str(topic))
     kept = str(tmp_path / "table")
     query = _kv(connector, table).maintain(
@@ -118,7 +130,7 @@ def test_a_changelog(
     spark: Any, rocksdb: None, database: Database, connector: Connector, table: Table, tmp_path: Path
 ) -> None:
     """Each -U and -D that comes out has the row as it is in the table that the rows before it make."""
-    topic, kv = _topic(database, connector, table, tmp_path / "topic"), _kv(connector, table)
+    topic, kv = _topic(database.events[table.name], connector, table, tmp_path / "topic"), _kv(connector, table)
     stream = spark.readStream.schema(_KAFKA).option("maxFilesPerTrigger", 1).parquet(str(topic))
     changes = kv.decode(stream, metadata=["partition", "offset"], row_index=True)
     batches: dict[int, list[Row]] = {}
@@ -143,6 +155,56 @@ def test_a_changelog(
         compared += len(wanted)
     assert compared >= _LEAST
     print(f"{compared} rows compared")
+
+
+@pytest.mark.parametrize("connector", [pytest.param(c, id=c.name) for c in CONNECTORS if c.name in _TOLD_APART])
+def test_a_truncate_is_told(spark: Any, emptied: Database, connector: Connector, tmp_path: Path) -> None:
+    """It is an error; the rows behind the last one make the table. Passed over, the rows before it stay."""
+    table, compared = TABLES[0], 0
+    topic = _topic(emptied.events[table.name], connector, table, tmp_path / "topic")
+    records = spark.read.schema(_KAFKA).parquet(str(topic))
+    kept = emptied.kept[table.name][-1]
+    if connector.tells:
+        kv = _kv(connector, table, **{"other-messages": "skip"})
+        decoded = kv.decode(records, metadata=["partition", "offset"], errors="capture", row_index=True)
+        good, bad = split_errors(decoded)
+        told = bad.select("offset", "reason").toArrow().to_pylist()
+        assert len(told) >= sum(event.kind == "t" for event in emptied.events[table.name]) > 1
+        assert {"a TRUNCATE: the table has lost its rows" in row["reason"] for row in told} == {True}
+        behind = good.where(good["offset"] > max(row["offset"] for row in told))
+        wanted = emptied.states[table.name][-1]
+        assert _rows(latest_by_key(behind, kv), table) == wanted
+        compared += len(wanted)
+    else:
+        assert len(kept) > len(emptied.states[table.name][-1])
+    kv = _kv(connector, table, **{"other-messages": "skip-all"})
+    changes = kv.decode(records, metadata=["partition", "offset"], row_index=True)
+    assert _rows(latest_by_key(changes, kv), table) == kept
+    compared += len(kept)
+    assert compared >= _LEAST // 3
+    print(f"{compared} rows compared")
+
+
+def test_a_truncate_stops_a_stream(spark: Any, emptied: Database, tmp_path: Path) -> None:
+    """The table stays as it was before the batch that has it."""
+    table, connector = TABLES[0], CONNECTORS[0]
+    events = emptied.events[table.name]
+    first = next(number for number, event in enumerate(events) if event.kind == "t")
+    parts = [event._replace(checkpoint=int(number >= first)) for number, event in enumerate(events)]
+    topic = _topic(parts, connector, table, tmp_path / "topic")
+    stream = spark.readStream.schema(_KAFKA).option("maxFilesPerTrigger", 1).parquet(str(topic))
+    kept = tmp_path / "table"
+    query = _kv(connector, table, **{"other-messages": "skip"}).maintain(
+        stream, kept, checkpoint_location=str(tmp_path / "checkpoint"), trigger={"availableNow": True}
+    )
+    with pytest.raises(StreamingQueryException, match="a TRUNCATE: the table has lost its rows"):
+        query.awaitTermination()
+    wanted = {}
+    for event in events[:first]:
+        wanted.pop(table.key_of(event.before or event.after or {}), None)
+        wanted |= {table.key_of(row): row for row in [event.after] if row is not None}
+    assert len(wanted) > 50
+    assert _rows(current_table(spark, kept), table) == wanted
 
 
 def test_the_database_does_what_it_should(database: Database) -> None:

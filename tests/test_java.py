@@ -8,7 +8,14 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs import _java
+from kvformat.codecs._java.numbers import (
+    decimal_text,
+    double_text,
+    double_text_17,
+    double_texts,
+    float_text,
+    stripped_decimal,
+)
 
 _LEAST_DOUBLE, _LEAST_FLOAT = math.ulp(0.0), 2.0**-149
 
@@ -64,16 +71,16 @@ def _single(value: float) -> float:
 
 @pytest.mark.parametrize(("value", "old", "new"), _DOUBLES)
 def test_doubles_are_as_in_java(value: float, old: str, new: str) -> None:
-    assert _java.double_text_17(value) == old
-    assert _java.double_text(value) == (new or old)
-    assert _java.double_texts(pa.array([value, None], pa.float64())).to_pylist() == [new or old, None]
+    assert double_text_17(value) == old
+    assert double_text(value) == (new or old)
+    assert double_texts(pa.array([value, None], pa.float64())).to_pylist() == [new or old, None]
 
 
 @pytest.mark.parametrize(("value", "text"), _FLOATS)
 def test_floats_are_as_in_java(value: float, text: str) -> None:
     value = _single(value)
-    assert _java.float_text(value) == text
-    assert _java.double_texts(pa.array([value, None], pa.float32())).to_pylist() == [text, None]
+    assert float_text(value) == text
+    assert double_texts(pa.array([value, None], pa.float32())).to_pylist() == [text, None]
 
 
 def test_every_text_of_java_17_gives_the_number_back() -> None:
@@ -81,7 +88,7 @@ def test_every_text_of_java_17_gives_the_number_back() -> None:
         for factor in (1, 1.5, 1 + 2.0**-20, 2 - 2.0**-23):
             value = _single(factor * 2.0**power)
             if math.isfinite(value):
-                assert float(_java.double_text_17(value)) == value
+                assert float(double_text_17(value)) == value
 
 
 @pytest.mark.parametrize(
@@ -96,4 +103,4 @@ def test_every_text_of_java_17_gives_the_number_back() -> None:
     ids=["fraction", "round", "zero", "long-fraction", "long-round"],
 )
 def test_stripped_decimals_keep_all_their_digits(value: Decimal, stripped: str) -> None:
-    assert _java.decimal_text(_java.stripped_decimal(value)) == stripped
+    assert decimal_text(stripped_decimal(value)) == stripped

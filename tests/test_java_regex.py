@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kvformat.codecs import _java_regex
-from kvformat.codecs._java_regex import JavaPattern, RegexError, SlowMatchError, compile_java
+from kvformat.codecs._java import regex as java_regex
+from kvformat.codecs._java.regex import JavaPattern, RegexError, SlowMatchError, compile_java
 from kvformat.registry.errors import MissingExtraError
 
 _MATCHES: list[tuple[str, list[str], list[str]]] = [
@@ -145,7 +145,7 @@ _BOMBS = [
 
 @pytest.mark.parametrize("pattern", _BOMBS)
 def test_a_match_ends_within_its_time(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_java_regex, "_LONGEST_MATCH", 0.05)
+    monkeypatch.setattr(java_regex, "_LONGEST_MATCH", 0.05)
     compile_java.cache_clear()
     compiled = compile_java(pattern)
     for text in ("a" * 10_000, "a" * 9_999, "a" * 200):

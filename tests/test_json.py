@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvformat.codecs._java.parse import floating_text
 from kvformat.codecs._json import scalars
-from kvformat.codecs._scalars import floating_text
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
 from tests import vectors

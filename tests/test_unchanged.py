@@ -9,6 +9,7 @@ import json
 import pickle
 import uuid
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import fastavro
@@ -95,11 +96,13 @@ _UPDATES = {
     "debezium-json": {"op": "u", "before": {"id": 1}, "after": {"id": 1, "n": None}},
     "ogg-json": {"op_type": "U", "before": {"id": 1}, "after": {"id": 1, "n": None}},
     "maxwell-json": {"type": "update", "data": {"id": 1, "n": None}, "old": {"n": 1}},
+    "canal-json": {"type": "UPDATE", "data": [{"id": 1, "n": None}], "old": [{"n": 1}]},
 }
 _OTHERS = {
     "debezium-json": ({"op": "c", "after": {"id": 1}}, {"op": "d", "before": {"id": 1}}),
     "ogg-json": ({"op_type": "I", "after": {"id": 1}}, {"op_type": "D", "before": {"id": 1}}),
     "maxwell-json": ({"type": "insert", "data": {"id": 1}}, {"type": "delete", "data": {"id": 1}}),
+    "canal-json": ({"type": "INSERT", "data": [{"id": 1}]}, {"type": "DELETE", "data": [{"id": 1}]}),
 }
 
 
@@ -118,6 +121,44 @@ def test_a_column_that_an_update_does_not_have_is_unchanged(name: str, mode: str
         before = [("-U", None)] if mode == "all" else []
         assert kept == [*before, ("+U", ["t"]), ("+I", None), ("-D", None)]
         assert list(rows[0]) == ["id", "t", "n", *keys, "unchanged_columns"]
+
+
+def test_several_rows_of_a_message_have_their_own_columns() -> None:
+    """As Canal sends them: a TEXT or BLOB that did not change is in no row with binlog_row_image=NOBLOB.
+
+    Among messages of other kinds, broken ones, and rows whose key changed, strict and lenient.
+    """
+    random, compared = Random(7), 0
+    for lenient in ("false", "true"):
+        for mode in ({}, {"changelog.mode": "upsert"}):
+            options = {"unchanged.columns": "keep", "ignore-parse-errors": lenient, "table.include": "a", **mode}
+            format = get_format("canal-json", options).for_rows(["id"], in_record=False)
+            messages: list[bytes | None] = []
+            kept: list[list[str] | None] = []
+            for number in range(200):
+                size = random.choice([1, 1, 2, 3, 9])
+                rows = [{"id": n, "t": random.choice(["x", None]), "n": number} for n in range(size)]
+                gone = [random.sample(["t", "n"], random.randint(0, 2)) for _ in rows]
+                data = [{k: v for k, v in row.items() if k not in g} for row, g in zip(rows, gone, strict=True)]
+                old = [random.choice([{"n": 1}, {"id": 50 + n}, {}]) for n in range(size)]
+                kind, table = random.choice(["UPDATE", "UPDATE", "INSERT", "DELETE", "ALTER"]), random.choice("aab")
+                good = random.random() < 0.8
+                if not good and lenient == "false":
+                    data[random.randrange(size)]["n"] = "?"  # type: ignore[assignment]
+                elif not good:
+                    kind = "?"
+                message = {"type": kind, "table": table, "data": data, "old": old}
+                messages.append(json.dumps(message).encode())
+                if kind == "UPDATE" and table == "a" and good:
+                    kept += [[name for name in ("t", "n") if name in names] or None for names in gone]
+            batch = decoded(format, [None, b"{", *messages], _SCHEMA)
+            assert batch.row_kinds is not None
+            found = zip(batch.row_kinds.to_pylist(), batch.rows.values.to_pylist(), strict=True)
+            told = [(kind, row["unchanged_columns"]) for kind, row in found]
+            assert [names for kind, names in told if kind == "+U"] == kept
+            assert not any(names for kind, names in told if kind != "+U")
+            compared += len(kept)
+    assert compared > 500, compared
 
 
 def test_wrapped_messages_have_their_columns_too() -> None:

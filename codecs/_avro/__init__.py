@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from kvformat.codecs._avro.kernel import Decoded, Encoded, decode, decode_mixed, encode, plan
 from kvformat.codecs._avro.parse import check_name, parse_schema
-from kvformat.codecs._avro.resolve import Plan, Rules
+from kvformat.codecs._avro.resolve import Plan, ResolutionRules
 from kvformat.codecs._avro.schema import MISSING, Field, LogicalType, Schema
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "Field",
     "LogicalType",
     "Plan",
-    "Rules",
+    "ResolutionRules",
     "Schema",
     "check_name",
     "decode",

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._charsets import java_text
-from kvformat.codecs._columnar import Ints, Mask, MessageBytes, Words, fixed_width, spread, validity
+from kvformat.codecs._columnar import Ints, Mask, MessageBytes, Positions, WordArray, fixed_width, spread, validity
+from kvformat.codecs._java.charsets import java_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class TextSpans:
     """Bytes between two positions each."""
 
-    start: Ints
-    end: Ints
+    start: Positions
+    end: Positions
     valid: Mask | None = None
 
     @property
@@ -77,7 +77,7 @@ class Structs:
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class ItemLists:
     """The lengths of lists or maps, and all items one after another (of maps: structs of key and value)."""
 
     lengths: Ints
@@ -103,7 +103,7 @@ class Made:
         return len(self.array) if self.single is None else self.single
 
 
-Part = Nulls | Numbers | Texts | Codes | Structs | Lists | Made
+Part = Nulls | Numbers | TextSpans | Codes | Structs | ItemLists | Made
 Placed = tuple[Ints, Part]
 """A part and the places where its values go."""
 
@@ -124,9 +124,9 @@ def place(parts: Sequence[Placed], count: int, kind: pa.DataType, batch: Message
         return Codes(_placed(parts, "values", count), first.texts, _valid(parts, count))
     if isinstance(first, Numbers):
         return Numbers(_placed(parts, "values", count), _valid(parts, count))
-    if isinstance(first, Texts):
-        return Texts(_placed(parts, "start", count), _placed(parts, "end", count), _valid(parts, count))
-    if isinstance(first, Lists):
+    if isinstance(first, TextSpans):
+        return TextSpans(_placed(parts, "start", count), _placed(parts, "end", count), _valid(parts, count))
+    if isinstance(first, ItemLists):
         return _place_lists(parts, count, kind, batch)
     return _place_structs(parts, count, kind, batch)
 
@@ -160,7 +160,7 @@ def _place_lists(parts: Sequence[Placed], count: int, kind: pa.DataType, batch: 
     lengths = _placed(parts, "lengths", count)
     first = np.cumsum(lengths) - lengths
     items = [(spread(first[where], part.lengths), part.items) for where, part in parts]  # type: ignore[union-attr]
-    return Lists(lengths, place(items, int(lengths.sum()), item_type(kind), batch), _valid(parts, count))
+    return ItemLists(lengths, place(items, int(lengths.sum()), item_type(kind), batch), _valid(parts, count))
 
 
 def _place_arrays(parts: Sequence[Placed], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
@@ -194,12 +194,12 @@ def finish(part: Part, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
             return _whole(kind, part.values) if part.valid is None else fixed_width(kind, part.values, part.valid)
         case Codes():
             return part.texts.take(pa.array(part.values, mask=None if part.valid is None else ~part.valid))
-        case Texts():
+        case TextSpans():
             return _fixed(part, kind, batch) if pa.types.is_fixed_size_binary(kind) else _decoded(part, kind, batch)[0]
         case Structs():
             arrays = [finish(inner, field.type, batch) for inner, field in zip(part.parts, kind, strict=True)]
             return pa.Array.from_buffers(kind, part.count, [_bitmap(part.valid)], children=arrays)
-        case Lists():
+        case ItemLists():
             return _map(part, kind, batch) if pa.types.is_map(kind) else _list(part, kind, batch)
 
 
@@ -212,7 +212,7 @@ def _bitmap(valid: Mask | None) -> pa.Buffer | None:
     return None if valid is None else validity(valid)
 
 
-def _decoded(part: Texts, kind: pa.DataType, batch: MessageBytes) -> tuple[pa.Array, bool]:
+def _decoded(part: TextSpans, kind: pa.DataType, batch: MessageBytes) -> tuple[pa.Array, bool]:
     """Texts or bytes, and whether none had to be mended."""
     array = batch.pieces(part.start, part.end, kind, part.valid)
     if kind != pa.string() or _is_utf8(array):
@@ -231,7 +231,7 @@ def _is_utf8(array: pa.StringArray) -> bool:
     return True
 
 
-def _fixed(part: Texts, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
+def _fixed(part: TextSpans, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
     size, count = kind.byte_width, part.count
     data = np.zeros((count, size), np.uint8)
     rows = np.arange(count) if part.valid is None else np.flatnonzero(part.valid)
@@ -245,14 +245,14 @@ def _offsets(lengths: Ints) -> pa.Buffer:
     return pa.py_buffer(offsets)
 
 
-def _list(part: Lists, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
+def _list(part: ItemLists, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
     items = finish(part.items, kind.value_type, batch)
     return pa.Array.from_buffers(kind, part.count, [_bitmap(part.valid), _offsets(part.lengths)], children=[items])
 
 
-def _map(part: Lists, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
+def _map(part: ItemLists, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
     lengths, items = part.lengths, part.items
-    if isinstance(items, Structs) and isinstance(items.parts[0], Texts):
+    if isinstance(items, Structs) and isinstance(items.parts[0], TextSpans):
         keys, clean = _decoded(items.parts[0], pa.string(), batch)
         values = finish(items.parts[1], kind.item_type, batch)
         doubtful = _doubtful(items.parts[0], lengths, batch) if clean else np.flatnonzero(lengths > 1)
@@ -264,7 +264,7 @@ def _map(part: Lists, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
     return pa.Array.from_buffers(kind, part.count, [_bitmap(part.valid), _offsets(lengths)], children=[entries])
 
 
-def _doubtful(keys: Texts, lengths: Ints, batch: MessageBytes) -> Ints:
+def _doubtful(keys: TextSpans, lengths: Ints, batch: MessageBytes) -> Ints:
     """The maps in which two keys have one hash."""
     if not (lengths > 1).any():
         return np.zeros(0, np.int64)
@@ -281,7 +281,7 @@ def _doubtful(keys: Texts, lengths: Ints, batch: MessageBytes) -> Ints:
 _MIX: Final = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
 
-def _hashes(keys: Texts, batch: MessageBytes) -> Words:
+def _hashes(keys: TextSpans, batch: MessageBytes) -> WordArray:
     """Of each key a number made of its length, its first, middle and last eight bytes."""
     length = keys.end - keys.start
     short = np.clip(length, 0, 8).astype(np.uint64) << np.uint64(3)
@@ -289,7 +289,8 @@ def _hashes(keys: Texts, batch: MessageBytes) -> Words:
     result = (batch.word(keys.start) & mask) * _MIX[1] + length.astype(np.uint64)
     if length.max(initial=0) > 8:
         long = length > 8
-        middle, last = batch.word(keys.start + (length >> 1) - 4), batch.word(keys.end - 8)
+        middle = batch.word(Positions(keys.start + (length >> 1) - 4))
+        last = batch.word(Positions(keys.end - 8))
         result = np.where(long, ((result ^ (result >> np.uint64(29))) + last) * _MIX[2] + middle, result)
     return (result ^ (result >> np.uint64(32))) * _MIX[2]
 

@@ -20,7 +20,7 @@ def has_arrow_type(precision: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class DecimalReading:
     """How bytes become a decimal: its type, the scale in which it was written, and what a number too long is."""
 
     precision: int

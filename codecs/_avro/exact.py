@@ -21,7 +21,7 @@ from kvformat.codecs._avro.resolve import (
     Action,
     Array,
     Branches,
-    Bytes,
+    ByteString,
     Constant,
     Fail,
     Into,
@@ -34,7 +34,7 @@ from kvformat.codecs._avro.resolve import (
     Symbol,
 )
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._charsets import java_text
+from kvformat.codecs._java.charsets import java_text
 from kvformat.registry.error_codes import ErrorCode
 
 MAX_LEVELS: Final = 200
@@ -179,7 +179,7 @@ def _number(action: Number, cursor: _Cursor) -> Any:
     return number
 
 
-def _bytes(action: Bytes, cursor: _Cursor) -> Any:
+def _bytes(action: ByteString, cursor: _Cursor) -> Any:
     if action.size is None:
         data = cursor.bytes()
     else:
@@ -263,7 +263,7 @@ _READ: Final[dict[type, Callable[[Any, _Cursor], Any]]] = {
     Fail: _fail,
     Constant: _constant,
     Number: _number,
-    Bytes: _bytes,
+    ByteString: _bytes,
     Symbol: _symbol,
     Record: _record,
     Array: _array,

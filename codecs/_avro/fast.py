@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._avro.bounds import added_per_item
-from kvformat.codecs._avro.columns import Lists, Made, Nulls, Numbers, Part, Placed, Structs, item_type, place
-from kvformat.codecs._avro.cursors import Batch, Lanes, is_too_long, longs, varint
+from kvformat.codecs._avro.columns import ItemLists, Made, Nulls, Numbers, Part, Placed, Structs, item_type, place
+from kvformat.codecs._avro.cursors import AvroBatch, LaneNumbers, Lanes, is_too_long, longs, varint
 from kvformat.codecs._avro.leaves import (
     BytesLeaf,
     FixedLeaf,
     Leaf,
-    Node,
     NullLeaf,
+    PartReader,
     SymbolLeaf,
     WholeLeaf,
     WidthLeaf,
@@ -31,7 +31,7 @@ from kvformat.codecs._avro.resolve import (
     Action,
     Array,
     Branches,
-    Bytes,
+    ByteString,
     Constant,
     Fail,
     Into,
@@ -45,8 +45,7 @@ from kvformat.codecs._avro.resolve import (
     Symbol,
 )
 from kvformat.codecs._avro.schema import MAX_DECIMAL128, Schema
-from kvformat.codecs._columnar import Bytes as ByteArray
-from kvformat.codecs._columnar import Ints, spread
+from kvformat.codecs._columnar import ByteArray, Ints, MessageNumbers, Positions, spread
 from kvformat.registry._cache import cached_by_identity
 
 _FEW: Final = 24
@@ -61,15 +60,15 @@ _U = np.uint64
 
 
 @cached_by_identity
-def fast_reader(plan: Plan) -> Node:
+def fast_reader(plan: Plan) -> PartReader:
     """The compiled form of a plan."""
     return _Few(_compiled(plan.action, plan.reader.arrow_type))
 
 
-class _Few(Node):
+class _Few(PartReader):
     """Leaves it to the exact reader where there is little to read."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: PartReader) -> None:
         self._node = node
 
     def read(self, lanes: Lanes) -> Part:
@@ -79,7 +78,7 @@ class _Few(Node):
         return self._node.read(lanes)
 
 
-class _Refuse(Node):
+class _Refuse(PartReader):
     """Whatever the exact reader does better, errors above all."""
 
     def read(self, lanes: Lanes) -> Part:
@@ -87,7 +86,7 @@ class _Refuse(Node):
         return Nulls(len(lanes))
 
 
-class _Default(Node):
+class _Default(PartReader):
     """A value that is not in the message."""
 
     def __init__(self, value: object, kind: pa.DataType) -> None:
@@ -97,10 +96,10 @@ class _Default(Node):
         return Nulls(len(lanes)) if self._value.null_count else Made(self._value, len(lanes))
 
 
-class _Record(Node):
+class _Record(PartReader):
     """Fields in the writer's order, each to its place in the reader's."""
 
-    def __init__(self, steps: Sequence[tuple[Node, int | None]], count: int) -> None:
+    def __init__(self, steps: Sequence[tuple[PartReader, int | None]], count: int) -> None:
         self._steps, self._count = steps, count
 
     def read(self, lanes: Lanes) -> Part:
@@ -112,10 +111,10 @@ class _Record(Node):
         return Structs(tuple(parts), len(lanes))
 
 
-class _Into(Node):
+class _Into(PartReader):
     """A value for one branch of a reader's union that is a struct."""
 
-    def __init__(self, node: Node, target: int, count: int) -> None:
+    def __init__(self, node: PartReader, target: int, count: int) -> None:
         self._node, self._target, self._count = node, target, count
 
     def read(self, lanes: Lanes) -> Part:
@@ -124,7 +123,7 @@ class _Into(Node):
         return Structs(tuple(parts), len(lanes))
 
 
-class _Optional(Node):
+class _Optional(PartReader):
     """A union of null and a leaf."""
 
     def __init__(self, leaf: Leaf, null_index: int) -> None:
@@ -138,14 +137,14 @@ class _Optional(Node):
             return self._leaf.read_at(lanes, 1, None)
         odd = (branch != self._null) & ~valid
         if odd.any():
-            lanes.refuse(np.flatnonzero(odd))
+            lanes.refuse(odd)
         return self._leaf.read_at(lanes, 1, valid)
 
 
-class _Union(Node):
+class _Union(PartReader):
     """Any union: each branch is read for the messages that chose it. Without a type, it is gone over."""
 
-    def __init__(self, branches: Sequence[Node], kind: pa.DataType | None) -> None:
+    def __init__(self, branches: Sequence[PartReader], kind: pa.DataType | None) -> None:
         self._branches, self._type = branches[:_MOST_BRANCHES], kind
 
     def read(self, lanes: Lanes) -> Part:
@@ -157,7 +156,7 @@ class _Union(Node):
             if here.all():
                 return node.read(lanes)
             if here.any():
-                where = np.flatnonzero(here)
+                where = LaneNumbers(np.flatnonzero(here))
                 some = lanes.select(where)
                 parts.append((where, node.read(some)))
                 lanes.rejoin(where, some)
@@ -169,17 +168,17 @@ class _Union(Node):
     def _refuse_others(self, lanes: Lanes, index: ByteArray) -> None:
         others = ((index & 1) == 1) | (index >= 2 * len(self._branches))
         if others.any():
-            lanes.refuse(np.flatnonzero(others))
+            lanes.refuse(others)
 
 
-class _Blocks(Node):
+class _Blocks(PartReader):
     """The items of arrays and maps: the first of every message, then the second, and so on.
 
     Messages that still have items when few others do are left to the exact reader. Without a type, they are gone over,
     and blocks that tell their size in one step.
     """
 
-    def __init__(self, item: Node, least_size: int, kind: pa.DataType | None, added: int = 0) -> None:
+    def __init__(self, item: PartReader, least_size: int, kind: pa.DataType | None, added: int = 0) -> None:
         self._item, self._least_size, self._added = item, least_size, added
         self._item_type = None if kind is None else item_type(kind)
 
@@ -187,16 +186,16 @@ class _Blocks(Node):
         lanes.check()
         total = np.zeros(len(lanes), np.int64)
         runs: list[_Run] = []
-        where = np.arange(len(lanes))
+        where = LaneNumbers(np.arange(len(lanes)))
         some = lanes.select(where)
         left = self._next_block(some)
         while True:
-            going = np.flatnonzero(left)
+            going = LaneNumbers(np.flatnonzero(left))
             if len(going) < len(where):
                 lanes.rejoin(where, some)
                 if not len(going):
                     break
-                some, where, left = some.select(going), where[going], left[going]
+                some, where, left = some.select(going), LaneNumbers(where[going]), left[going]
             if len(where) < _FEW:
                 some.refuse_all()
                 lanes.rejoin(where, some)
@@ -211,11 +210,11 @@ class _Blocks(Node):
         """An item of every message, or all that are left in the block if they have one width."""
         if self._item.width and isinstance(self._item, Leaf):
             width = self._item.width
-            begin, some.pos = some.pos, some.pos + width * left
+            begin, some.pos = some.pos, Positions(some.pos + width * left)
             if self._item_type is None:
                 return Nulls(0), left
             within = np.arange(int(left.sum())) - np.repeat(np.cumsum(left) - left, left)
-            return self._item.take(some, np.repeat(begin, left) + width * within), left
+            return self._item.take(some, Positions(np.repeat(begin, left) + width * within)), left
         many = int(left.sum()) >= _MANY_ITEMS * len(left) and some.batch.size <= _MOST_SEARCHED
         if many and isinstance(self._item, WholeLeaf):
             return self._numbers(self._item, some, left)
@@ -236,17 +235,18 @@ class _Blocks(Node):
         starts[1:] = ends[:-1]
         begins = np.cumsum(count) - count
         starts[begins[count > 0]] = some.pos[count > 0]
-        items = Lanes(some.batch, np.repeat(some.row, count), starts, np.repeat(some.end, count))
-        some.jump(np.where(bad, some.pos, stop), bad)
+        messages, stops = MessageNumbers(np.repeat(some.message, count)), Positions(np.repeat(some.end, count))
+        items = Lanes(some.batch, messages, Positions(starts), stops)
+        some.jump(Positions(np.where(bad, some.pos, stop)), bad)
         return item.read(items) if len(items) else Numbers(np.zeros(0, np.int64)), count
 
     def _after(self, some: Lanes, left: Ints, count: Ints) -> Ints:
         """How many items are left after some were read, of the next block where one is at its end."""
         left = left - count
-        refused = some.batch.refused[some.row]
+        refused = some.batch.refused[some.message]
         if refused.any():
             left[refused] = 0
-        ended = np.flatnonzero(left == 0)
+        ended = LaneNumbers(np.flatnonzero(left == 0))
         if len(ended) == len(left):
             return self._next_block(some)
         if len(ended):
@@ -258,7 +258,7 @@ class _Blocks(Node):
     def _next_block(self, lanes: Lanes) -> Ints:
         """How many items the next block of every message has; 0 at the end and where the message is refused."""
         counts = self._count(lanes)
-        sized = np.flatnonzero(counts < 0)
+        sized = LaneNumbers(np.flatnonzero(counts < 0))
         if len(sized):
             if self._item_type is None:
                 self._pass_over_sized(lanes, counts, sized)
@@ -272,10 +272,10 @@ class _Blocks(Node):
             room //= self._least_size
         bad = (counts < 0) | (counts > room if self._least_size else counts > 0)
         if self._added:
-            bad |= lanes.batch.added_too_much(lanes.row, np.where(bad, 0, counts) * self._added)
+            bad |= lanes.batch.added_too_much(lanes.message, np.where(bad, 0, counts) * self._added)
         if bad.any():
-            lanes.refuse(np.flatnonzero(bad))
-        refused = lanes.batch.refused[lanes.row]
+            lanes.refuse(bad)
+        refused = lanes.batch.refused[lanes.message]
         if refused.any():
             counts[refused] = 0
         return counts
@@ -286,12 +286,12 @@ class _Blocks(Node):
         wrong = is_too_long(length, is_int=False)
         lanes.move(length, 10)
         if wrong is not None:
-            lanes.refuse(np.flatnonzero(wrong))
+            lanes.refuse(wrong)
             counts[wrong] = 0
         lanes.check()
         return counts
 
-    def _pass_over_sized(self, lanes: Lanes, counts: Ints, sized: Ints) -> None:
+    def _pass_over_sized(self, lanes: Lanes, counts: Ints, sized: LaneNumbers) -> None:
         """Go over blocks that tell their size, to the count of the next block that doesn't."""
         while len(sized):
             some = lanes.select(sized)
@@ -302,31 +302,31 @@ class _Blocks(Node):
                 return
             size = self._count(some)
             bad = (size < 0) | (size > some.end - some.pos)
-            some.jump(some.pos + np.where(bad, 0, size), bad)
+            some.jump(Positions(some.pos + np.where(bad, 0, size)), bad)
             counts[sized] = self._count(some)
             lanes.rejoin(sized, some)
-            sized = sized[counts[sized] < 0]
+            sized = LaneNumbers(sized[counts[sized] < 0])
 
-    def _put_together(self, total: Ints, runs: list[_Run], batch: Batch) -> Part:
+    def _put_together(self, total: Ints, runs: list[_Run], batch: AvroBatch) -> Part:
         first = np.cumsum(total) - total
         parts = [(spread(first[run.where] + run.before, run.count), run.part) for run in runs]
-        return Lists(total, place(parts, int(total.sum()), self._item_type, batch))
+        return ItemLists(total, place(parts, int(total.sum()), self._item_type, batch))
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """Items that were read together: of which messages, how many those had before, and how many items each."""
 
-    where: Ints
+    where: LaneNumbers
     before: Ints
     count: Ints
     part: Part
 
 
-class _Entry(Node):
+class _Entry(PartReader):
     """A key and a value."""
 
-    def __init__(self, value: Node) -> None:
+    def __init__(self, value: PartReader) -> None:
         self._key, self._value = BytesLeaf(), value
 
     def read(self, lanes: Lanes) -> Part:
@@ -337,14 +337,14 @@ class _Entry(Node):
 # --- compiling -----------------------------------------------------------------------------------------------
 
 
-def _compiled(action: Action, kind: pa.DataType) -> Node:
+def _compiled(action: Action, kind: pa.DataType) -> PartReader:
     """The node of an action whose values have this Arrow type."""
     match action:
         case Null():
             return NullLeaf()
         case Number():
             return WholeLeaf(action) if action.writer in ("int", "long") else WidthLeaf(action)
-        case Bytes():
+        case ByteString():
             return _bytes_node(action)
         case Symbol():
             return SymbolLeaf(action.texts)
@@ -367,13 +367,13 @@ def _compiled(action: Action, kind: pa.DataType) -> Node:
             return _Into(_compiled(action.action, kind[target].type), target, kind.num_fields)
 
 
-def _bytes_node(action: Bytes) -> Node:
+def _bytes_node(action: ByteString) -> PartReader:
     if action.decimal is not None and action.decimal.precision > MAX_DECIMAL128:
         return _Refuse()
     return BytesLeaf(action.decimal) if action.size is None else FixedLeaf(action.size, action.decimal)
 
 
-def _record_node(action: Record, kind: pa.DataType) -> Node:
+def _record_node(action: Record, kind: pa.DataType) -> PartReader:
     places = {field.name: index for index, field in enumerate(kind)}
     steps = [_step_node(step, places, kind) for step in action.steps]
     for name, default in action.defaults.items():
@@ -381,13 +381,13 @@ def _record_node(action: Record, kind: pa.DataType) -> Node:
     return _Record(steps, kind.num_fields)
 
 
-def _step_node(step: Step, places: dict[str, int], kind: pa.DataType) -> tuple[Node, int | None]:
+def _step_node(step: Step, places: dict[str, int], kind: pa.DataType) -> tuple[PartReader, int | None]:
     if step.target is None:
         return _compiled(step.action, pa.null()), None
     return _compiled(step.action, kind[places[step.target]].type), places[step.target]
 
 
-def _union_node(branches: list[Node], kind: pa.DataType | None) -> Node:
+def _union_node(branches: list[PartReader], kind: pa.DataType | None) -> PartReader:
     if len(branches) == 2:
         for null_index, leaf in enumerate(reversed(branches)):
             if isinstance(leaf, Leaf) and isinstance(branches[null_index], NullLeaf):
@@ -395,7 +395,7 @@ def _union_node(branches: list[Node], kind: pa.DataType | None) -> Node:
     return _Union(branches, kind)
 
 
-def _skipping(schema: Schema) -> Node:
+def _skipping(schema: Schema) -> PartReader:
     """The node that goes over a value of the schema."""
     if schema.is_recursive:
         return _Refuse()

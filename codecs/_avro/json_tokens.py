@@ -152,7 +152,7 @@ class _Saved:
         self.kind, self._value = next(self._rest, (None, None))
 
 
-class Decoder:
+class AvroJsonDecoder:
     """One document. Raises `BadValue` for what is not what the schema wants, `JsonFault` for what is no JSON."""
 
     def __init__(self, text: str) -> None:
@@ -194,7 +194,7 @@ class Decoder:
         """What follows the value of a branch that has a name."""
         self._due.append(self._close)
 
-    def field(self, name: str, read: Callable[[Decoder], _Value]) -> _Value:
+    def field(self, name: str, read: Callable[[AvroJsonDecoder], _Value]) -> _Value:
         """The value of the next field of a record."""
         self._due.append(lambda: self._find(name))
         value = read(self)

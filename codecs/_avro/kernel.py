@@ -12,16 +12,16 @@ import pyarrow as pa
 from kvformat.codecs._avro.exact import BadDatum, write_datum
 from kvformat.codecs._avro.merging import PIECE, all_errors, errors_of, replaced
 from kvformat.codecs._avro.read import Decoded, read_batch
-from kvformat.codecs._avro.resolve import Plan, Rules, compile_plan
+from kvformat.codecs._avro.resolve import Plan, ResolutionRules, compile_plan
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._avro.write import write_batch
-from kvformat.codecs._columnar import Ints
+from kvformat.codecs._columnar import Ints, MessageNumbers
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.errors import SchemaError
 
 __all__ = ["Decoded", "Encoded", "decode", "decode_mixed", "encode", "plan"]
 
-_RULES: Final = Rules()
+_RULES: Final = ResolutionRules()
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Encoded:
     errors: pa.StringArray | None
 
 
-def plan(writer_schema: Schema, reader_schema: Schema | None = None, rules: Rules = _RULES) -> Plan:
+def plan(writer_schema: Schema, reader_schema: Schema | None = None, rules: ResolutionRules = _RULES) -> Plan:
     """The compiled pair of schemas, remembered; `str(plan)` shows what happens to each part.
 
     Raises `SchemaError` if the reader's schema (the writer's, where there is none) is recursive.
@@ -46,7 +46,7 @@ def plan(writer_schema: Schema, reader_schema: Schema | None = None, rules: Rule
 
 
 @cached_by_identity
-def _plan(writer: Schema, reader: Schema, rules: Rules) -> Plan:
+def _plan(writer: Schema, reader: Schema, rules: ResolutionRules) -> Plan:
     return compile_plan(writer, reader, rules)
 
 
@@ -56,7 +56,7 @@ def decode(
     reader_schema: Schema | None = None,
     *,
     start: int = 0,
-    rules: Rules = _RULES,
+    rules: ResolutionRules = _RULES,
 ) -> Decoded:
     """Read a datum of each message of a binary array, beginning behind its first `start` bytes; see `Decoded`.
 
@@ -74,7 +74,7 @@ def decode_mixed(
     reader_schema: Schema,
     *,
     start: int = 0,
-    rules: Rules = _RULES,
+    rules: ResolutionRules = _RULES,
 ) -> Decoded:
     """As `decode`, of messages by several writers: message i has the schema `writer_schemas[which[i]]`.
 
@@ -112,7 +112,7 @@ def _written(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
     messages, bad = write_batch(values, schema, prefix)
     if bad is None or not bad.any():
         return Encoded(messages, None)
-    rows = np.flatnonzero(bad)
+    rows = MessageNumbers(np.flatnonzero(bad))
     exact, errors = [], []
     for value in stored(values.take(pa.array(rows)), schema.storage_type).to_pylist():
         message, error = None, None

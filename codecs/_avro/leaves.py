@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro.columns import Codes, Nulls, Numbers, Part, Texts
+from kvformat.codecs._avro.columns import Codes, Nulls, Numbers, Part, TextSpans
 from kvformat.codecs._avro.cursors import Lanes, ints, is_too_long, longs, varint
-from kvformat.codecs._avro.decimals import Reading
+from kvformat.codecs._avro.decimals import DecimalReading
 from kvformat.codecs._avro.resolve import Number
-from kvformat.codecs._columnar import Column, Ints, Mask
+from kvformat.codecs._columnar import AnyArray, Ints, Mask, Positions
 
 _U = np.uint64
 _TYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -30,7 +30,7 @@ _WIDTHS: Final = {"boolean": 1, "float": 4, "double": 8}
 _LONG_MAX: Final = 2**63 - 1
 
 
-class Node(abc.ABC):
+class PartReader(abc.ABC):
     """Reads one part of the writer's schema."""
 
     #: bytes that every value takes, if that is one number
@@ -41,7 +41,7 @@ class Node(abc.ABC):
         """Read a value of every message and move the cursors behind it."""
 
 
-class Leaf(Node):
+class Leaf(PartReader):
     """A node that can stand behind a union's branch."""
 
     def read(self, lanes: Lanes) -> Part:
@@ -52,12 +52,12 @@ class Leaf(Node):
     def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
 
-    def take(self, lanes: Lanes, start: Ints) -> Part:
+    def take(self, lanes: Lanes, start: Positions) -> Part:
         """The values at these positions, for leaves with a `width`."""
         raise NotImplementedError
 
 
-class NullLeaf(Node):
+class NullLeaf(PartReader):
     """Null, which has no bytes."""
 
     def read(self, lanes: Lanes) -> Part:
@@ -77,21 +77,21 @@ class WholeLeaf(Leaf):
         """Read a value of every `valid` message."""
         return Numbers(self._converted(lanes, self.whole(lanes, shift, valid)), valid)
 
-    def whole(self, lanes: Lanes, shift: int, valid: Mask | None) -> Column:
+    def whole(self, lanes: Lanes, shift: int, valid: Mask | None) -> AnyArray:
         """The numbers as the writer has them."""
         number, length = varint(lanes, shift, valid)
         wrong = is_too_long(length, is_int=self._is_int)
         lanes.move(shift + (length if valid is None else length * valid), 11)
         if wrong is not None:
-            lanes.refuse(np.flatnonzero(np.broadcast_to(wrong, len(lanes))))
+            lanes.refuse(np.broadcast_to(wrong, len(lanes)))
         return ints(number) if self._is_int else longs(number)
 
-    def _converted(self, lanes: Lanes, numbers: Column) -> Column:
+    def _converted(self, lanes: Lanes, numbers: AnyArray) -> AnyArray:
         if self._times > 1:
             bound = _LONG_MAX // self._times
             wrong = (numbers > bound) | (numbers < -bound)
             if wrong.any():
-                lanes.refuse(np.flatnonzero(wrong))
+                lanes.refuse(wrong)
             numbers = numbers.astype(np.int64) * self._times
         elif self._divisor > 1:
             numbers = numbers // self._divisor
@@ -109,17 +109,17 @@ class WidthLeaf(Leaf):
     def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
         assert self.width is not None
-        part = self.take(lanes, lanes.pos + shift if shift else lanes.pos)
+        part = self.take(lanes, Positions(lanes.pos + shift))
         lanes.move(shift + self.width if valid is None else shift + self.width * valid, shift + self.width)
         return part if valid is None else Numbers(part.values, valid)
 
-    def take(self, lanes: Lanes, start: Ints) -> Numbers:
+    def take(self, lanes: Lanes, start: Positions) -> Numbers:
         """The values at these positions."""
         if self._kind == "boolean":
             return Numbers(lanes.batch.bytes[start] == 1)
         return Numbers(self._converted((lanes.batch.floats if self._kind == "float" else lanes.batch.doubles)[start]))
 
-    def _converted(self, numbers: Column) -> Column:
+    def _converted(self, numbers: AnyArray) -> AnyArray:
         if self._type is None:
             return numbers
         with np.errstate(invalid="ignore"):  # a signalling NaN
@@ -129,21 +129,21 @@ class WidthLeaf(Leaf):
 class BytesLeaf(Leaf):
     """Bytes or a string, with their length before them; a decimal if `decimal` is given."""
 
-    def __init__(self, decimal: Reading | None = None) -> None:
+    def __init__(self, decimal: DecimalReading | None = None) -> None:
         self._decimal = None if decimal is None else DecimalBytes(decimal)
 
     def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
         start, end, bad = self._bounds(lanes, shift, valid)
         if bad.any():
-            start = np.where(bad, lanes.batch.size, start)
-            end = np.where(bad, lanes.batch.size, end)
+            start = Positions(np.where(bad, lanes.batch.size, start))
+            end = Positions(np.where(bad, lanes.batch.size, end))
         lanes.jump(end, bad)
         if self._decimal is None:
-            return Texts(start, end, valid)
+            return TextSpans(start, end, valid)
         return self._decimal.read(lanes, end, end - start, valid)
 
-    def _bounds(self, lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Ints, Ints, Mask]:
+    def _bounds(self, lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Positions, Positions, Mask]:
         """Where the bytes begin and end, and where that is not within the message."""
         short = lanes.batch.bytes[lanes.pos + shift if shift else lanes.pos]
         if valid is not None:
@@ -153,7 +153,7 @@ class BytesLeaf(Leaf):
             end = start + (short >> 1)
             bad = end > lanes.end
             odd = short & 1
-            return start, end, bad | odd.view(bool) if odd.any() else bad
+            return Positions(start), Positions(end), bad | odd.view(bool) if odd.any() else bad
         number, width = varint(lanes, shift, valid)
         start = lanes.pos + shift + (width if valid is None else width * valid)
         length = longs(number)
@@ -161,34 +161,34 @@ class BytesLeaf(Leaf):
         wrong = is_too_long(width, is_int=False)
         if wrong is not None:
             bad |= wrong
-        return start, start + np.where(bad, 0, length), bad
+        return Positions(start), Positions(start + np.where(bad, 0, length)), bad
 
 
 class FixedLeaf(Leaf):
     """Bytes of one length; a decimal if `decimal` is given."""
 
-    def __init__(self, size: int, decimal: Reading | None = None) -> None:
+    def __init__(self, size: int, decimal: DecimalReading | None = None) -> None:
         self._size = size
         self.width = size if decimal is None else None  # decimals are not taken many at a time
         self._decimal = None if decimal is None else DecimalBytes(decimal)
 
     def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
-        start = lanes.pos + shift
-        end = start + (self._size if valid is None else self._size * valid)
+        start = Positions(lanes.pos + shift)
+        end = Positions(start + (self._size if valid is None else self._size * valid))
         bad = end > lanes.end
         if bad.any():
-            start = np.where(bad, lanes.batch.size, start)
-            end = np.where(bad, lanes.batch.size, end)
+            start = Positions(np.where(bad, lanes.batch.size, start))
+            end = Positions(np.where(bad, lanes.batch.size, end))
             valid = ~bad if valid is None else valid & ~bad
         lanes.jump(end, bad)
         if self._decimal is None:
-            return Texts(start, end, valid)
+            return TextSpans(start, end, valid)
         return self._decimal.read(lanes, end, end - start, valid)
 
-    def take(self, lanes: Lanes, start: Ints) -> Part:
+    def take(self, lanes: Lanes, start: Positions) -> Part:
         """The values at these positions."""
-        return Texts(start, start + self._size)
+        return TextSpans(start, Positions(start + self._size))
 
 
 class SymbolLeaf(Leaf):
@@ -209,7 +209,7 @@ class SymbolLeaf(Leaf):
         if valid is not None:
             bad &= valid
         if bad.any():
-            lanes.refuse(np.flatnonzero(bad))
+            lanes.refuse(bad)
             valid = ~bad if valid is None else valid & ~bad
         return Codes(index, self._texts, valid)
 
@@ -217,7 +217,7 @@ class SymbolLeaf(Leaf):
 class DecimalBytes:
     """Decimals of at most 38 digits from at most 16 bytes; all others are for the exact reader."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: DecimalReading) -> None:
         self._reading = reading
         self._most = 10**reading.precision - 1
         self._times = 10 ** max(reading.scale - reading.written_scale, 0)
@@ -241,7 +241,7 @@ class DecimalBytes:
         if valid is not None:
             bad &= valid
         if bad.any():
-            lanes.refuse(np.flatnonzero(bad))
+            lanes.refuse(bad)
         values = np.empty((len(end), 2), np.int64)
         values[:, 0], values[:, 1] = low, high if self._reading.precision > 18 else low >> 63
         return Numbers(values, valid)
@@ -277,6 +277,6 @@ def _shifted(words: Ints, unused: Ints) -> Ints:
     return (words << shift) >> shift
 
 
-def skip_number(kind: str) -> Node:
+def skip_number(kind: str) -> PartReader:
     """The leaf that goes over a number."""
     return WidthLeaf(Number(kind, kind)) if kind in _WIDTHS else WholeLeaf(Number(kind, kind))

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from kvformat.codecs._avro.schema import MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
-from kvformat.codecs._scalars import BLANKS, floating_text, nearest_double
+from kvformat.codecs._java.parse import BLANKS, floating_text, nearest_double
 from kvformat.registry.errors import SchemaError, did_you_mean, listed
 
 MAX_DEPTH: Final = 64

@@ -28,7 +28,7 @@ _DIGITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ResolutionRules:
     """Where readers differ though all of them follow Avro.
 
     convert_units: whether a number in a unit or scale of the writer (timestamps, times, decimals) becomes the same
@@ -58,12 +58,12 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bytes:
+class ByteString:
     """A string, bytes, or a fixed (`size` is not None) as a string, bytes or decimal of the reader."""
 
     reader: str
     size: int | None = None
-    decimal: decimals.Reading | None = None
+    decimal: decimals.DecimalReading | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +143,7 @@ class Into:
     action: Action
 
 
-Action = Null | Number | Bytes | Symbol | Constant | Fail | Skip | Record | Array | Map | Branches | Into
+Action = Null | Number | ByteString | Symbol | Constant | Fail | Skip | Record | Array | Map | Branches | Into
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ class Plan:
 
     writer: Schema
     reader: Schema
-    rules: Rules
+    rules: ResolutionRules
     action: Action
 
     def __str__(self) -> str:
@@ -160,14 +160,14 @@ class Plan:
         return "\n".join([head, *_described(self.action, "  ")])
 
 
-def compile_plan(writer: Schema, reader: Schema, rules: Rules) -> Plan:
+def compile_plan(writer: Schema, reader: Schema, rules: ResolutionRules) -> Plan:
     """Resolve the two schemas. Raises `SchemaError` for a reader's schema that has no Arrow type."""
     _ = reader.arrow_type
     return Plan(writer, reader, rules, _Resolver(writer, reader, rules).resolve(writer, reader))
 
 
 class _Resolver:
-    def __init__(self, writer: Schema, reader: Schema, rules: Rules) -> None:
+    def __init__(self, writer: Schema, reader: Schema, rules: ResolutionRules) -> None:
         self._rules = rules
         self._names: dict[str, str] = {}
         self._fields: dict[str, dict[str, str]] = {}
@@ -195,18 +195,18 @@ class _Resolver:
         if r.type not in _PROMOTED.get(w.type, ()):
             return self._mismatch(w, r)
         if w.type in ("string", "bytes"):
-            return Bytes(r.type, decimal=self._decimal(w, r))
+            return ByteString(r.type, decimal=self._decimal(w, r))
         return self._number(w, r)
 
     def _same_type(self, w: Schema, r: Schema) -> Action:
         if w.type == "null":
             return Null()
         if w.type in ("string", "bytes"):
-            return Bytes(r.type, decimal=self._decimal(w, r))
+            return ByteString(r.type, decimal=self._decimal(w, r))
         if w.type == "fixed":
             if self._short_name(w) != r.name or w.size != r.size:
                 return self._mismatch(w, r)
-            return Bytes(r.type, w.size, self._decimal(w, r))
+            return ByteString(r.type, w.size, self._decimal(w, r))
         if w.type == "enum":
             return self._enum(w, r)
         if w.type == "record":
@@ -259,13 +259,13 @@ class _Resolver:
         finer = wanted_digits - digits
         return Number(w.type, r.type, 10 ** max(finer, 0), 10 ** max(-finer, 0))
 
-    def _decimal(self, w: Schema, r: Schema) -> decimals.Reading | None:
+    def _decimal(self, w: Schema, r: Schema) -> decimals.DecimalReading | None:
         if r.logical is None or r.logical.name != "decimal" or not decimals.has_arrow_type(r.logical.precision):
             return None
         scale = r.logical.scale
         if self._rules.convert_units and w.logical is not None and w.logical.name == "decimal":
             scale = w.logical.scale
-        return decimals.Reading(r.logical.precision, r.logical.scale, scale, self._rules.overflow_as_null)
+        return decimals.DecimalReading(r.logical.precision, r.logical.scale, scale, self._rules.overflow_as_null)
 
     def _enum(self, w: Schema, r: Schema) -> Action:
         if self._short_name(w) != r.name:
@@ -402,7 +402,7 @@ def _bytes_value(schema: Schema, value: bytes) -> bytes | Decimal | None:
     logical = schema.logical
     if logical is None or logical.name != "decimal" or not decimals.has_arrow_type(logical.precision):
         return value
-    return decimals.Reading(logical.precision, logical.scale, logical.scale, overflow_as_null=False).value(value)
+    return decimals.DecimalReading(logical.precision, logical.scale, logical.scale, overflow_as_null=False).value(value)
 
 
 # --- as text -------------------------------------------------------------------------------------------------
@@ -442,7 +442,7 @@ def _summary(action: Action) -> str:
         case Number():
             unit = f" * {action.times}" if action.times > 1 else f" / {action.divisor}" if action.divisor > 1 else ""
             return action.writer + ("" if action.writer == action.reader else f" -> {action.reader}") + unit
-        case Bytes():
+        case ByteString():
             kind = "bytes" if action.size is None else f"{action.size} bytes"
             return f"{kind} -> {action.decimal or action.reader}"
         case Symbol():

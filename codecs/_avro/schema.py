@@ -40,8 +40,8 @@ PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes
 NAMED: Final = ("record", "enum", "fixed")
 UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 _TYPES: Final = (*PRIMITIVES, *NAMED, "array", "map", "union")
-MAX_DECIMAL128, MAX_DECIMAL256 = 38, 76
-MAX_FIXED = 1024
+MAX_DECIMAL128, MAX_DECIMAL256 = 38, 76  # digits
+MAX_FIXED = 1024  # bytes; Arrow takes as many for a null, so a longer one is kept as binary
 
 _LEAST: Final = {"null": 0, "float": 4, "double": 8}
 _ARROW: Final[dict[str, pa.DataType]] = {

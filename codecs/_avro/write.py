@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._charsets import java_text
-from kvformat.codecs._columnar import Bytes, Ints, Mask, Words, pieces_of
+from kvformat.codecs._columnar import ByteArray, Ints, Mask, WordArray, pieces_of
+from kvformat.codecs._java.charsets import java_text
 
 _GAP: Final = 32
 _LONG_TEXT: Final = 256
@@ -69,10 +69,10 @@ class Source:
     __slots__ = ("bytes", "words")
 
     def __init__(self, data: Any, first: int, last: int) -> None:
-        self.bytes: Bytes = np.zeros(last - first + 8, np.uint8)
+        self.bytes: ByteArray = np.zeros(last - first + 8, np.uint8)
         if last > first:
             self.bytes[: last - first] = np.frombuffer(data, np.uint8)[first:last]
-        self.words: Words = np.ndarray((last - first + 1,), "<u8", self.bytes.data, strides=(1,))
+        self.words: WordArray = np.ndarray((last - first + 1,), "<u8", self.bytes.data, strides=(1,))
 
 
 def write_batch(values: pa.Array, schema: Schema, prefix: bytes) -> tuple[pa.BinaryArray, Mask | None]:
@@ -92,7 +92,7 @@ def _written(part: _Part, count: int) -> pa.BinaryArray:
     ends = np.cumsum(sizes + _GAP) - _GAP
     begin = ends - sizes
     out = np.zeros(int(ends[-1]) + _GAP, np.uint8)
-    words: Words = np.ndarray((len(out) - 7,), "<u8", out.data, strides=(1,))
+    words: WordArray = np.ndarray((len(out) - 7,), "<u8", out.data, strides=(1,))
     for distance, store in part.stores:
         at = begin + distance
         if isinstance(store, _Byte):
@@ -104,7 +104,7 @@ def _written(part: _Part, count: int) -> pa.BinaryArray:
     return pieces_of(out, begin, ends, pa.binary(), None)
 
 
-def _copy(out: Bytes, words: Words, at: Ints, store: _Copy) -> None:
+def _copy(out: ByteArray, words: WordArray, at: Ints, store: _Copy) -> None:
     """Copy texts eight bytes at a time: the first eight of all, then the next eight, and so on."""
     start, length, source = store.start, store.length, store.source
     longest = int(length.max())
@@ -196,19 +196,19 @@ def _numbers(array: pa.Array, dtype: str) -> Any:
     return np.frombuffer(buffer, dtype, len(array), array.offset * width)
 
 
-def _bits(array: pa.Array) -> Bytes:
+def _bits(array: pa.Array) -> ByteArray:
     buffer = np.frombuffer(array.buffers()[1], np.uint8)
     first, last = array.offset, array.offset + len(array)
     return np.unpackbits(buffer[first // 8 : last // 8 + 1], bitorder="little")[first % 8 :][: len(array)]
 
 
-def _zigzag(numbers: Any) -> Words:
+def _zigzag(numbers: Any) -> WordArray:
     wide = numbers.astype(np.int64)
-    result: Words = ((wide << 1) ^ (wide >> 63)).view(np.uint64)
+    result: WordArray = ((wide << 1) ^ (wide >> 63)).view(np.uint64)
     return result
 
 
-def _varint(number: Words) -> _Part:
+def _varint(number: WordArray) -> _Part:
     """Numbers in groups of seven bits, each as short as it can be."""
     most = int(number.max())
     if most < 1 << 7:
@@ -236,7 +236,7 @@ def _varint_length(number: int) -> int:
     return max((number.bit_length() + 6) // 7, 1)
 
 
-def _spread_groups(number: Words) -> Words:
+def _spread_groups(number: WordArray) -> WordArray:
     """The lowest 56 bits in eight groups of seven, each in a byte."""
     number = ((number & _U(0x00FFFFFFF0000000)) << _U(4)) | (number & _U(0x000000000FFFFFFF))
     number = ((number & _U(0x0FFFC0000FFFC000)) << _U(2)) | (number & _U(0x00003FFF00003FFF))

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from kvformat.codecs._json.scalars import BadValue, Rules, scalar_converter, shown
+from kvformat.codecs._java.parse import MICROS_OF_A_DAY
+from kvformat.codecs._json.scalars import BadValue, ScalarRules, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
-from kvformat.codecs._kernel.columns import Column, Integers, Presence, Repeats
+from kvformat.codecs._kernel.columns import Column, Integers
+from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.times import Timestamps
-from kvformat.codecs._scalars import MICROS_OF_A_DAY
+from kvformat.codecs._kernel.unread import Presence, Repeats
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type
 
@@ -25,7 +27,7 @@ BIGINT = FlinkType("BIGINT")
 _INT = FlinkType("INT")
 _INSTANT = FlinkType("TIMESTAMP_LTZ", precision=3)
 _OGG_INSTANT = FlinkType("TIMESTAMP_LTZ", precision=6)
-_MOST = 2**63
+_MOST = 2**63  # what a BIGINT does not reach
 
 
 def map_of(value: FlinkType) -> FlinkType:
@@ -162,7 +164,7 @@ class Presences(Metadata):
     def type(self) -> FlinkType:
         return row_of({column.name: _INT for column in self.row.fields})
 
-    def column(self, schema: JsonSchema) -> Column:
+    def column(self, schema: JsonSchema) -> Rows:
         return schema.row_of_columns(
             self.type, [Presence(_INT, arrow_type(_INT), None, np.int32) for _ in self.row.fields]
         )
@@ -190,7 +192,9 @@ _SQL_DATE = re.compile(_SQL_DAY)
 _SQL_TIME = re.compile(_SQL_DAY + r" ([+-]?\d{1,9}):([+-]?\d{1,9}):([+-]?\d{1,9})(?:\.(\d{1,9}))?")
 _BLANKS = "".join(map(chr, range(33)))
 _EPOCH = datetime(1970, 1, 1)
-_read_time = scalar_converter(FlinkType("TIMESTAMP", precision=6), Rules(streaming=False, iso=False, decimals=False))
+_read_time = scalar_converter(
+    FlinkType("TIMESTAMP", precision=6), ScalarRules(streaming=False, iso=False, decimals=False)
+)
 
 
 def _operation_time(text: str) -> int:

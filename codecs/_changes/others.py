@@ -8,6 +8,7 @@ set apart: passing over it is another thing than passing over a heartbeat.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,13 +32,23 @@ class Other:
     """What a message is (`a heartbeat`), and whether the table has no rows after it.
 
     Without an operation it is known by its members: it has those in `needs`, the most unusual one first, and if there
-    are `only`, no others.
+    are `only`, no others; if there are `words`, the first of them is a text that matches.
     """
 
     what: str
     empties: bool = False
     needs: tuple[str, ...] = ()
     only: frozenset[str] = frozenset()
+    words: re.Pattern[str] | None = None
+
+    def is_of(self, members: Mapping[str, Any]) -> bool:
+        """Whether a message of these members is such a one."""
+        if any(name not in members for name in self.needs) or (self.only and not self.only >= members.keys()):
+            return False
+        if self.words is None:
+            return True
+        text = members[self.needs[0]]
+        return isinstance(text, str) and self.words.match(text) is not None
 
     def is_skipped(self, setting: str) -> bool:
         """Whether the message is passed over, by the option `other-messages`."""
@@ -55,7 +66,4 @@ class Other:
 
 def unmarked(others: tuple[Other, ...], members: Mapping[str, Any]) -> Other | None:
     """What a message of these members, without an operation, is."""
-    for other in others:
-        if all(name in members for name in other.needs) and (not other.only or other.only >= members.keys()):
-            return other
-    return None
+    return next((other for other in others if other.is_of(members)), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,17 +13,16 @@ from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, R
 from kvformat.codecs._changes.metadata import TEXT, Metadata, Presences
 from kvformat.codecs._changes.others import ERROR, unmarked
 from kvformat.codecs._changes.upsert import upserts
-from kvformat.codecs._java_regex import JavaPattern, SlowMatchError
+from kvformat.codecs._java.parse import clean
+from kvformat.codecs._java.regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
-from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel import note
 from kvformat.codecs._kernel.changes import ChangeBatch, Program
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.flattened import FlatBatch
-from kvformat.codecs._scalars import clean
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
@@ -43,7 +43,7 @@ class ChangeReader:
         described: list[tuple[str, Metadata]] = [(key, envelope.metadata[key]) for key in metadata]
         if settings.presences:
             described.insert(0, ("presences", Presences(envelope.after, row=row)))
-        plan = FlatPlan if envelope.flat else Plan
+        plan = FlatPlan if envelope.flat else EnvelopePlan
         self._plan = plan(row, envelope, settings, [column for _, column in described])
         columns = tuple(FlinkField(key, column.type) for key, column in described)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
@@ -61,6 +61,30 @@ class ChangeReader:
             return DecodedBatch(self._batch.lists(rows), _texts_of(kinds), *self._batch.errors())
 
 
+class PresenceReader:
+    """Reads which columns the rows after updates have, where messages have several rows: numbers, null for the others.
+
+    Messages of other kinds give nothing, and errors are those of who reads the rows.
+    """
+
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings) -> None:
+        updates = {
+            operation: tuple(RowOf(found.kind, found.member) for found in rows if found.kind == "+U")
+            for operation, rows in envelope.rows.items()
+        }
+        self._plan = PresencePlan(row, replace(envelope, rows=updates), replace(settings, upsert=True), [])
+        self._stored = arrow_type(Presences(envelope.after, row=row).type)
+        self._batch = self._plan.batch()
+        self._lock = threading.Lock()
+
+    def read(self, messages: pa.BinaryArray) -> pa.ListArray:
+        """A list of such rows per message."""
+        with self._lock:  # the columns grow in place
+            image, _, _ = self._batch.read(messages)
+            columns = [image.field(place) for place in range(image.type.num_fields)]
+            return self._batch.lists(pa.Array.from_buffers(self._stored, len(image), [None], children=columns))
+
+
 def _texts_of(kinds: Any) -> pa.StringArray:
     """The texts of kinds; all have two characters."""
     offsets = np.arange(0, 2 * len(kinds) + 1, 2, dtype=np.int32)
@@ -69,7 +93,7 @@ def _texts_of(kinds: Any) -> pa.StringArray:
     )
 
 
-class Plan:
+class EnvelopePlan:
     """An envelope as the kernel reads it: names of members by number, and what each operation gives.
 
     `members` begins with those before and after the change and the operation, `outer_members` (of a wrapped message)
@@ -97,9 +121,8 @@ class Plan:
             text: _NOTHING for text, other in envelope.others.items() if other.is_skipped(settings.others)
         }
         everything = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
-        reading = ReadSettings(streaming=False, lenient=settings.lenient, iso=settings.iso)
         # a DECIMAL anywhere in the row counts for the metadata, too
-        self._schema = JsonSchema(everything, reading)
+        self._schema = JsonSchema(everything, settings.values)
         self._text = scalar_converter(TEXT, self._schema.rules)
         self.row = self._schema.row(FlinkType("ROW", fields=row.fields))
         self.rows = self._schema.column(FlinkType("ARRAY", fields=(FlinkField("element", row),)))
@@ -245,7 +268,15 @@ class Plan:
         return _at(BadValue(reason, code), f"payload.{member}" if self.wrapped else member)
 
 
-class FlatPlan(Plan):
+class PresencePlan(EnvelopePlan):
+    """An envelope of whose rows nothing is read but which columns they have."""
+
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
+        super().__init__(row, envelope, settings, metadata)
+        self.row = Presences(envelope.after, row=row).column(self._schema)
+
+
+class FlatPlan(EnvelopePlan):
     """An envelope without rows before and after the change, for the row is the message.
 
     A message without an operation is a row as it is now. `watched` are the members of what may be none: it is a row

@@ -52,7 +52,8 @@ OWN_COLUMNS: Mapping[str, str] = {UNCHANGED: "ARRAY<STRING>"}
 class Unchanged(NamedTuple):
     """What to do about unchanged columns: `policy`, and the `placeholder` where there is one.
 
-    With `presences` the column behind those of the row says which columns the row after an update has.
+    With `presences` the column behind those of the row says which columns the row after an update has. Else `applied`
+    may be told that: of a message with several rows for each that it has after an update.
     """
 
     policy: str
@@ -68,7 +69,7 @@ class Unchanged(NamedTuple):
         text = options.get(PLACEHOLDER_OPTION.name)
         return cls(policy, None if text is None else _bytes_of(text), presences)
 
-    def applied(self, batch: DecodedBatch, names: Sequence[str]) -> DecodedBatch:
+    def applied(self, batch: DecodedBatch, names: Sequence[str], told: pa.ListArray | None = None) -> DecodedBatch:
         """The batch with these columns of the row; metadata stays behind them."""
         rows = batch.rows.values
         columns = [rows.field(place) for place in range(rows.type.num_fields)]
@@ -78,6 +79,8 @@ class Unchanged(NamedTuple):
             del fields[len(names)]
             there = columns.pop(len(names))
         updated = np.asarray(pc.equal(batch.row_kinds, "+U"))
+        if told is not None:
+            there = _of_updates(batch, updated, told)
         masks = np.zeros((len(names), len(rows)), np.bool_)
         for place in range(len(names)):
             if there is not None:
@@ -99,6 +102,16 @@ class Unchanged(NamedTuple):
             return found
         reasons = {row: _reason(np.flatnonzero(masks[:, row]), names) for row in np.flatnonzero(masks.any(0)).tolist()}
         return with_reasons(found, reasons)
+
+
+def _of_updates(batch: DecodedBatch, updated: Mask, told: pa.ListArray) -> pa.StructArray:
+    """What is told of the row of each update, null for other rows: the updates of a message have its first parts."""
+    rows = np.flatnonzero(updated)
+    owners = np.repeat(np.arange(len(batch.rows)), np.diff(np.asarray(batch.rows.offsets)))[rows]
+    parts = np.asarray(told.offsets)[owners] + np.arange(len(rows)) - np.searchsorted(owners, owners)
+    places = np.zeros(len(updated), np.int64)
+    places[rows] = parts
+    return told.values.take(pa.array(places, mask=~updated))
 
 
 def _bytes_of(text: str) -> bytes:

@@ -63,6 +63,10 @@ class _Cache(Generic[_T]):
                 self._known.popitem(last=False)
             return kept
 
+    def drop(self, key: Hashable) -> None:
+        with self._lock:
+            self._known.pop(key, None)
+
 
 _registries: _Cache[SchemaRegistry] = _Cache(_CLIENTS)
 _texts: _Cache[str] = _Cache(_ANSWERS)
@@ -142,7 +146,10 @@ def id_of_schema(settings: RegistrySettings, subject: str, text: str, *, registe
         return known
     registry = _registry(settings)
     answer = registry.register(subject, text) if register else registry.lookup(subject, text)
-    return _ids.put(key, answer) if isinstance(answer, int) else answer
+    if not isinstance(answer, int):
+        return answer
+    _unknown.drop((settings, answer))  # a message may have had the id before there was a schema of it
+    return _ids.put(key, answer)
 
 
 def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, str] | Refused:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import _avro
 from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._avro_types import check_provided
+from kvformat.codecs._avro.types import check_provided
 from kvformat.codecs._confluent import (
     PREFIX,
     Refused,
@@ -126,7 +126,7 @@ REGISTRY_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ConfluentTable:
     """A table's type, and the schema that was given for it or follows from it."""
 
     row: FlinkType
@@ -175,7 +175,7 @@ class RegistryFormat(Format):
         return type(self)(known if written is table.schema else {**known, "schema": written.text})
 
     @abstractmethod
-    def table(self, schema: pa.Schema) -> Table:
+    def table(self, schema: pa.Schema) -> ConfluentTable:
         """What the datums are."""
 
     def check(self, provided: Schema, row: FlinkType) -> None:
@@ -197,7 +197,7 @@ class RegistryFormat(Format):
 
     # --- writing -----------------------------------------------------------------------------------------
 
-    def _writer(self, table: Table) -> tuple[int, Schema] | Refused:
+    def _writer(self, table: ConfluentTable) -> tuple[int, Schema] | Refused:
         """The id to write and its schema, or why there is none."""
         options, subject = self.options, self.options["subject"]
         if options["schema-id"] is not None:
@@ -223,7 +223,7 @@ class RegistryFormat(Format):
             return Refused(f"{refused} for subject {subject!r}: {found.reason}{how}. The schema: {table.schema.text}")
         return found, table.schema
 
-    def encode_datums(self, rows: pa.StructArray, table: Table) -> EncodedBatch:
+    def encode_datums(self, rows: pa.StructArray, table: ConfluentTable) -> EncodedBatch:
         """Datums behind the id to write; a null is a null message, and all are errors where there is no id."""
         if rows.null_count == len(rows):
             return EncodedBatch(pa.nulls(len(rows), pa.binary()))

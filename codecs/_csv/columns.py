@@ -30,7 +30,7 @@ Read = tuple[pa.Array, Mask | None]
 """The values, null where there was nothing to read, and which texts are refused (None: none)."""
 
 
-class Column(abc.ABC):
+class CsvColumn(abc.ABC):
     """Reads the texts of one column."""
 
     @abc.abstractmethod
@@ -38,14 +38,14 @@ class Column(abc.ABC):
         """The values of those texts that are present (None: all); the others, which are empty, become null."""
 
 
-def column_of(t: FlinkType, settings: ReadSettings) -> Column:
+def column_of(t: FlinkType, settings: ReadSettings) -> CsvColumn:
     """The reader of a column of any type."""
     if t.root == "ARRAY":
         return _ArrayColumn(t, settings)
     return _RowColumn(t, settings) if t.root == "ROW" else _ScalarColumn(t, settings)
 
 
-class _ScalarColumn(Column):
+class _ScalarColumn(CsvColumn):
     """A column, or the elements of one, that knows NULL."""
 
     def __init__(self, t: FlinkType, settings: ReadSettings) -> None:
@@ -100,7 +100,7 @@ class _Elements:
             self.first = np.cumsum(self.count) - self.count
 
 
-class _ArrayColumn(Column):
+class _ArrayColumn(CsvColumn):
     def __init__(self, t: FlinkType, settings: ReadSettings) -> None:
         self._kind, self._settings = arrow_type(nullable(t)), settings
         self._element = _ScalarColumn(t.fields[0].type, settings)
@@ -119,7 +119,7 @@ class _ArrayColumn(Column):
         return lists, refused
 
 
-class _RowColumn(Column):
+class _RowColumn(CsvColumn):
     def __init__(self, t: FlinkType, settings: ReadSettings) -> None:
         self._kind, self._settings = arrow_type(nullable(t)), settings
         self._members = [_ScalarColumn(field.type, settings) for field in t.fields]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from kvformat.codecs._charsets import utf16_text, utf32_text
+from kvformat.codecs._java.charsets import utf16_text, utf32_text
 from kvformat.registry.error_codes import ErrorCode
 
 _MARKS = (

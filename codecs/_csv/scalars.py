@@ -15,7 +15,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from kvformat.codecs._scalars import (
+from kvformat.codecs._java.parse import (
     BLANKS,
     DATE,
     DECIMAL,
@@ -39,7 +39,7 @@ from kvformat.registry.types import FlinkType
 Converter = Callable[[str], Any]
 
 INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-MOST_TIME_DIGITS = 3
+MOST_TIME_DIGITS = 3  # of a second: Flink keeps milliseconds of a TIME
 
 
 def scalar_converter(t: FlinkType) -> Converter:

@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.codecs._columnar import Bytes, Ints, Mask, MessageBytes
+from kvformat.codecs._columnar import ByteArray, Ints, Mask, MessageBytes, MessageNumbers
 from kvformat.codecs._csv.settings import ReadSettings
 
 Places = npt.NDArray[np.int32]
 """Positions in the bytes of a batch: half as wide as `Ints`, and twice as fast."""
 
-_MOST_BLANKS = 64
+_MOST_BLANKS = 64  # around a text; one step each for the whole batch, so rows with more are read one by one
 _BLANK = 0x20
 _LF, _CR = 10, 13
 _MARKS = 0xEF  # from here on bytes may begin a byte order mark
@@ -35,7 +35,7 @@ _UNESCAPED = np.arange(256, dtype=np.uint8)
 _UNESCAPED[list(b"nrt0")] = list(b"\n\r\t\0")
 
 
-def text_bytes(texts: pa.StringArray) -> Bytes:
+def text_bytes(texts: pa.StringArray) -> ByteArray:
     """The bytes of all texts of an array without offset, one text after another."""
     data = texts.buffers()[2]
     if data is None:
@@ -67,7 +67,7 @@ class Columns:
         return _without_gone(texts) if self._with_gone else texts
 
 
-def _texts(data: Bytes, start: Places, end: Places) -> pa.StringArray:
+def _texts(data: ByteArray, start: Places, end: Places) -> pa.StringArray:
     """The texts between places, given row by row, column by column: all in one `take`."""
     # with the offsets [start0, end0, start1, end1, ...] the texts are at the even places
     bounds = np.empty(2 * start.size + 1, np.int32)
@@ -125,7 +125,7 @@ class _Scan:
         self._after: Places = batch.end.astype(np.int32)
         self._end = self._before_line_break()
         self._refused = self._unfit() | malformed
-        batch.blank(np.flatnonzero(self._refused))
+        batch.blank(MessageNumbers(np.flatnonzero(self._refused)))
         self._literal = np.zeros(0, np.int64)  # the bytes behind escape characters
         self._meant = np.zeros(0, np.uint8)  # what they stand for
         if how.escape is not None and how.escape in batch.raw:
@@ -180,7 +180,7 @@ class _Scan:
         if self._how.trim:  # what an escape makes may be a blank to be trimmed
             owner = np.unique(np.searchsorted(self._start, places, side="right") - 1)
             self._refused[owner] = True
-            self._batch.blank(owner)
+            self._batch.blank(MessageNumbers(owner))
             return
         self._literal = places + 1
         self._meant = _UNESCAPED[self._data[self._literal]]
@@ -210,7 +210,7 @@ class _Scan:
         return self._data == self._how.quote  # type: ignore[no-any-return]
 
     @cached_property
-    def _marks(self) -> tuple[Ints, Bytes, Bytes]:
+    def _marks(self) -> tuple[Ints, ByteArray, ByteArray]:
         """The places of delimiters, quotes and inner line breaks; 1 where a quote stands, else 0; quotes up to there.
 
         The count of quotes begins anew at 256, which leaves odd numbers odd.

@@ -3,7 +3,7 @@
 A column becomes an array of texts without nulls, and one that says where quotes are due; a single join then makes
 the records. Only characters past U+FFFF, odd floating-point numbers and years outside of 0 to 9999 are looked at one
 by one. Rules: Flink's `RowDataToCsvConverters`, Jackson's `CsvGenerator` and `CsvEncoder` (the loose check for
-quotes), with the number texts of `_java`.
+quotes), with the number texts of `_java/numbers.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs import _java
 from kvformat.codecs._csv.settings import WriteSettings
 from kvformat.codecs._csv.types import check_types
+from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, stripped_decimal_texts
 from kvformat.codecs._json.write import (
     TEXT,
     base64_texts,
@@ -89,7 +89,7 @@ class CsvWriter:
         if t.root == "ROW":
             return self._rows(values, t)
         if t.root == "DECIMAL":
-            text = _java.stripped_decimal_texts if self._settings.scientific else _java.plain_decimal_texts
+            text = stripped_decimal_texts if self._settings.scientific else plain_decimal_texts
             return text(values).cast(TEXT)
         return _SCALARS[t.root](values)
 
@@ -193,7 +193,7 @@ def _plain(values: pa.Array) -> pa.LargeStringArray:
 
 
 def _floating(values: pa.Array) -> pa.LargeStringArray:
-    return _java.double_texts(values).cast(TEXT)
+    return double_texts(values).cast(TEXT)
 
 
 def _string(values: pa.Array) -> pa.LargeStringArray:

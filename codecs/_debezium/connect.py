@@ -74,9 +74,21 @@ def image_of_json(block: Any, *, flat: bool = False) -> Connect | None:
     return _image(said)
 
 
-def image_of_avro(schema: Schema) -> Connect | None:
-    """The rows of an envelope, by a writer's schema; None where it is no schema of one."""
-    return None if schema.is_recursive else _image(_of_avro(schema))
+def image_of_avro(schema: Schema, *, flat: bool = False) -> Connect | None:
+    """The rows of an envelope, by a writer's schema; None where it is no schema of one.
+
+    If messages are `flat`, the schema is the row's own.
+    """
+    said = Connect("union") if schema.is_recursive else _of_avro(schema)
+    if flat:
+        return said if said.type == "struct" else None
+    return _image(said)
+
+
+def is_of_mongodb(schema: Schema) -> bool:
+    """Whether a writer's schema is that of MongoDB's changes, by the name of its `source`."""
+    of_source = [field.schema.optional or field.schema for field in schema.fields if field.name == "source"]
+    return any(one.type == "record" and one.full_name == "io.debezium.connector.mongo.Source" for one in of_source)
 
 
 def _image(envelope: Connect) -> Connect | None:

@@ -41,7 +41,7 @@ _WIDE = Context(prec=400)
 _NANOS_OF_A_DAY = 86_400 * 10**9
 
 
-class Faults:
+class RowFaults:
     """Why rows can't be read, by their places; the first reason of a row counts."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Change(abc.ABC):
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         """The values, and which of those that are not null can't be; None for none."""
 
-    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, faults: Faults) -> pa.Array:
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, faults: RowFaults) -> pa.Array:
         """The values; those that can't be are null and are noted."""
         values, bad = self.values(wire)
         if bad is None or not bad.any():
@@ -86,7 +86,7 @@ class Change(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Refused(Change):
+class RefusedValues(Change):
     """Values of a kind that the column can't hold: each is a fault, whatever it is. `hint` says what to do."""
 
     hint: str = ""
@@ -155,7 +155,7 @@ class VariableScale(Change):
 
 
 @dataclass(frozen=True)
-class Plain(Change):
+class PlainDigits(Change):
     """A decimal, as `inner` reads it, as its digits."""
 
     inner: Change | None = None
@@ -218,7 +218,7 @@ class Zoned(Change):
 
 
 @dataclass(frozen=True)
-class Words(Change):
+class SplitWords(Change):
     """Texts with commas between as ARRAY<STRING>; the empty text is no word."""
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
@@ -235,7 +235,7 @@ class Inside(Change):
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         raise NotImplementedError("its parts are converted")
 
-    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, faults: Faults) -> pa.Array:
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, faults: RowFaults) -> pa.Array:
         target = arrow_type(nullable(self.type))
         if self.type.root == "ROW":
             return self._row(wire, target, path, rows_of, faults)
@@ -247,12 +247,12 @@ class Inside(Change):
         entries = pa.StructArray.from_arrays([wire.keys, items], fields=[target.key_field, target.item_field])
         return relisted(wire, target, entries)
 
-    def _part(self, name: str, wire: pa.Array, path: str, rows_of: RowsOf, faults: Faults) -> pa.Array:
+    def _part(self, name: str, wire: pa.Array, path: str, rows_of: RowsOf, faults: RowFaults) -> pa.Array:
         change = self.parts.get(name)
         return wire if change is None else change.convert(wire, path, rows_of, faults)
 
     def _row(
-        self, wire: pa.StructArray, target: pa.DataType, path: str, rows_of: RowsOf, faults: Faults
+        self, wire: pa.StructArray, target: pa.DataType, path: str, rows_of: RowsOf, faults: RowFaults
     ) -> pa.StructArray:
         valid = valid_of(wire)
 

@@ -1,4 +1,4 @@
-"""The options of Debezium's own types, which JSON and Avro share."""
+"""The options of Debezium's own types and of rows alone, which JSON and Avro share."""
 
 from __future__ import annotations
 
@@ -48,6 +48,14 @@ TYPE_OPTIONS = (
 )
 AVRO_TYPE_OPTIONS = (*(option for option in TYPE_OPTIONS if option.name in ("types", "binary.handling.mode")),)
 
+FLATTENED = Option(
+    name="flattened",
+    type="boolean",
+    default=False,
+    doc="Ours. Whether messages are rows alone, by Debezium's transform ExtractNewRecordState; what was done is in "
+    "`__op` and `__deleted`. For reading only.",
+)
+
 
 def modes_of(options: Mapping[str, Any]) -> Modes:
     """The connector's settings."""
@@ -73,3 +81,14 @@ def check_types(format: str, options: Mapping[str, Any], direction: Direction) -
                 format=format,
                 option=option.name,
             )
+
+
+def check_flattened(format: str, options: Mapping[str, Any], direction: Direction, plain: str) -> None:
+    """Raise `OptionError` where rows alone are to be written: that is for the format of plain rows."""
+    if direction == "encode" and options[FLATTENED.name]:
+        raise OptionError(
+            f"format '{format}' writes whole changes: '{FLATTENED.name}' is for reading only. Rows alone are written "
+            f"by format {plain}",
+            format=format,
+            option=FLATTENED.name,
+        )

@@ -24,8 +24,8 @@ from kvformat.codecs._changes.metadata import TEXT, SchemaNumber
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._columnar import Ints
 from kvformat.codecs._debezium.connect import Connect, image_of_json
-from kvformat.codecs._debezium.convert import Change, Faults, Refused
-from kvformat.codecs._debezium.types import Carrier, Modes, Reading, reading_of
+from kvformat.codecs._debezium.convert import Change, RefusedValues, RowFaults
+from kvformat.codecs._debezium.types import Carrier, Modes, absent, reading_of
 from kvformat.registry._parts import joined_rows, with_reasons
 from kvformat.registry.error_codes import ErrorCode, parted
 from kvformat.registry.errors import SchemaError
@@ -41,7 +41,7 @@ _OWN_TYPE = (
 """An error of a type that Debezium writes in its own way."""
 _IMAGE = r"^field '(?:payload\.)?(?:before|after)': "
 """An error of a whole row before or after a change."""
-_OF_MONGODB = (
+OF_MONGODB = (
     ". The message is MongoDB's: its documents are texts, and before a change there is mostly none. Let the connector "
     "write rows (the transform ExtractNewDocumentState) and set 'flattened' to true, or read `op` and `after` as "
     "columns of type STRING by format json"
@@ -62,7 +62,7 @@ class RowPlan:
         readings = []
         for column in row.fields:
             if image is not None and column.name not in image.fields:
-                readings.append(Reading(column.type))  # it is missing, which is NULL
+                readings.append(absent(column.type, carrier))
                 continue
             said = None if image is None else image.fields[column.name]
             readings.append(reading_of(column.type, said, modes, carrier, column.name))
@@ -73,9 +73,9 @@ class RowPlan:
     def refusing(cls, row: FlinkType) -> RowPlan:
         """A plan that reads any value, as none."""
         fields = tuple(FlinkField(field.name, TEXT) for field in row.fields)
-        return cls(row, replace(row, fields=fields), [Refused(field.type, "") for field in row.fields])
+        return cls(row, replace(row, fields=fields), [RefusedValues(field.type, "") for field in row.fields])
 
-    def applied(self, batch: DecodedBatch, faults: Faults, *, lenient: bool = False) -> DecodedBatch:
+    def applied(self, batch: DecodedBatch, faults: RowFaults, *, lenient: bool = False) -> DecodedBatch:
         """The rows of the wire as those of the table, further columns as they are. Rows with faults are errors.
 
         If `lenient`, a value that the column can't hold is null instead.
@@ -169,7 +169,7 @@ class _SchemaReader:
     def __init__(
         self, plan: RowPlan, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...], refusal: str = ""
     ) -> None:
-        self._plan, self._refusal, self._lenient = plan, refusal, settings.lenient
+        self._plan, self._refusal, self._lenient = plan, refusal, settings.values.lenient
         self._number = SchemaNumber("schema", outside=True)
         self._wrapped = settings.wrapped
         if settings.wrapped:
@@ -185,7 +185,7 @@ class _SchemaReader:
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """The rows of a batch; a value that the columns can't hold is an error, or null where that is asked for."""
-        batch, faults = self._reader.read(messages), Faults()
+        batch, faults = self._reader.read(messages), RowFaults()
         firsts, has = np.asarray(batch.rows.offsets)[:-1], np.asarray(batch.rows.value_lengths().fill_null(0)) > 0
         if self._wrapped:
             rows = batch.rows.values
@@ -232,7 +232,7 @@ class HintingReader:
         if not re.match(_IMAGE, error):
             return error + self._hint(error, message)
         if _is_of_mongodb(_parsed(message), wrapped=self._wrapped):
-            return error.removesuffix(self._envelope.remedy) + _OF_MONGODB
+            return error.removesuffix(self._envelope.remedy) + OF_MONGODB
         return error
 
     def _hint(self, error: str, message: bytes) -> str:

@@ -65,13 +65,16 @@ _PLAIN = {
 }
 """What each primitive is read as; anything else is text."""
 _ARROW_UNITS = {"DATE": 1, "TIME": 10**9, "TIMESTAMP": 10**6, "TIMESTAMP_LTZ": 10**6, "INTERVAL DAY TO SECOND": 10**6}
+_ZONED = "io.debezium.time.ZonedTimestamp"
 _WRITTEN: dict[str, tuple[str, Callable[[str], int] | None]] = {
-    "io.debezium.time.ZonedTimestamp": ("TIMESTAMP_LTZ", None),
+    _ZONED: ("TIMESTAMP_LTZ", None),
     "io.debezium.time.IsoTimestamp": ("TIMESTAMP", None),
     "io.debezium.time.ZonedTime": ("TIME", convert.clock_of),
     "io.debezium.time.IsoTime": ("TIME", convert.clock_of),
     "io.debezium.time.IsoDate": ("DATE", convert.day_of),
 }
+_VARIABLE_DECIMAL, _BITS = "io.debezium.data.VariableScaleDecimal", "io.debezium.data.Bits"
+_OWN = frozenset((*_COUNTED, DECIMAL, _VARIABLE_DECIMAL, _BITS))
 _TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 _DIGITS = {3: 10**3, 6: 10**6, 9: 10**9}
 
@@ -86,14 +89,14 @@ class Modes:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ValueReading:
     """How values become those of a column: read as `wire`, and then changed, unless they are what the column wants."""
 
     wire: FlinkType
     change: Change | None = None
 
 
-def reading_of(t: FlinkType, said: Connect | None, modes: Modes, carrier: Carrier, path: str = "") -> Reading:
+def reading_of(t: FlinkType, said: Connect | None, modes: Modes, carrier: Carrier, path: str = "") -> ValueReading:
     """How a column of a type is read. `said` is what the message's schema says of it, None where there is none.
 
     Raises `SchemaError` where neither the schema nor the modes say how; what the column can't hold is a fault of each
@@ -102,6 +105,14 @@ def reading_of(t: FlinkType, said: Connect | None, modes: Modes, carrier: Carrie
     if said is None and carrier == "json":
         return _without_schema(t, modes, path)
     return _by_schema(t, said or Connect("null"), modes, carrier, path)
+
+
+def absent(t: FlinkType, carrier: Carrier) -> ValueReading:
+    """How a column is read that the schema does not have, and that is therefore NULL.
+
+    In Avro by a text, as Avro has no place for some types (TIMESTAMP(6)).
+    """
+    return ValueReading(t) if carrier == "json" else ValueReading(_TEXT, convert.RefusedValues(t, ""))
 
 
 def is_mistaken(t: FlinkType, said: Connect) -> bool:
@@ -114,87 +125,95 @@ def is_mistaken(t: FlinkType, said: Connect) -> bool:
     return t.root in _TEXTS and said.type == "bytes"
 
 
+def has_own_type(said: Connect) -> bool:
+    """Whether values of a Connect type, or what is inside them, are other than Flink's formats take them for."""
+    if said.name in _OWN or (said.name in _WRITTEN and said.name != _ZONED):
+        return True
+    return any(map(has_own_type, (*said.fields.values(), *(() if said.items is None else (said.items,)))))
+
+
 # --- with a schema -----------------------------------------------------------------------------------------
 
 
-def _by_schema(t: FlinkType, said: Connect, modes: Modes, carrier: Carrier, path: str) -> Reading:
+def _by_schema(t: FlinkType, said: Connect, modes: Modes, carrier: Carrier, path: str) -> ValueReading:
     told = f"which is {said} by the message's schema"
     if said.name in _COUNTED:
         return _counted(t, said, told)
     if said.name in _WRITTEN:
         root, read = _WRITTEN[said.name]
         if t.root == root:
-            return Reading(_TEXT, convert.Zoned(t, told) if read is None else convert.ByOne(t, told, read))
-        return Reading(t) if t.root in _TEXTS else _refused(t, said, told, f"declare it as {root}, or STRING")
+            return ValueReading(_TEXT, convert.Zoned(t, told) if read is None else convert.ByOne(t, told, read))
+        return ValueReading(t) if t.root in _TEXTS else _refused(t, said, told, f"declare it as {root}, or STRING")
     if said.name == DECIMAL:
         return _decimal(t, said, told, carrier)
-    if said.name == "io.debezium.data.VariableScaleDecimal":
+    if said.name == _VARIABLE_DECIMAL:
         variable = convert.VariableScale(t, told)
         if t.root == "DECIMAL":
-            return Reading(_VARIABLE, variable)
-        return Reading(_VARIABLE, convert.Plain(t, told, variable)) if t.root in _TEXTS else Reading(t)
-    if said.name == "io.debezium.data.Bits" and t.root in _WHOLE:
-        return Reading(_BYTES, convert.ByOne(t, told, convert.bits_of))
+            return ValueReading(_VARIABLE, variable)
+        return ValueReading(_VARIABLE, convert.PlainDigits(t, told, variable)) if t.root in _TEXTS else ValueReading(t)
+    if said.name == _BITS and t.root in _WHOLE:
+        return ValueReading(_BYTES, convert.ByOne(t, told, convert.bits_of))
     if said.name == "io.debezium.data.EnumSet" and t.root == "ARRAY":
-        return Reading(_TEXT, convert.Words(t, told))
+        return ValueReading(_TEXT, convert.SplitWords(t, told))
     if t.fields and t.root != "MULTISET":
         return _inside(t, said, modes, carrier, path)
     return _plain(t, said, told, modes, carrier)
 
 
-def _counted(t: FlinkType, said: Connect, told: str) -> Reading:
+def _counted(t: FlinkType, said: Connect, told: str) -> ValueReading:
     """A count of days, or of units of time."""
     roots, per_second = _COUNTED[said.name]
     if t.root in roots:
         arrow = _ARROW_UNITS[t.root]
         wire = _INT if said.type == "int32" or t.root == "DATE" else _BIGINT  # a DATE has no more days
-        return Reading(wire, convert.Units(t, told, max(arrow // per_second, 1), max(per_second // arrow, 1)))
+        return ValueReading(wire, convert.Units(t, told, max(arrow // per_second, 1), max(per_second // arrow, 1)))
     if t.root in _NUMBERS or t.root in _TEXTS:
-        return Reading(t)
+        return ValueReading(t)
     zone = " (it has no time zone)" if t.root == "TIMESTAMP_LTZ" else ""
     return _refused(t, said, told, f"declare it as {' or '.join(roots)}{zone}, or as BIGINT")
 
 
-def _decimal(t: FlinkType, said: Connect, told: str, carrier: Carrier) -> Reading:
+def _decimal(t: FlinkType, said: Connect, told: str, carrier: Carrier) -> ValueReading:
     if t.root in _BINARIES:
-        return Reading(t)
+        return ValueReading(t)
     text = said.parameters.get("scale", "0")
     scale = int(text) if text.lstrip("-").isdecimal() and len(text) < 5 else 0
     unscaled = convert.Unscaled(t, told, scale)
     if t.root == "DECIMAL":
-        return Reading(_BYTES, unscaled)
+        return ValueReading(_BYTES, unscaled)
     if t.root in _TEXTS:
-        return Reading(_BYTES, convert.Plain(t, told, unscaled))
+        return ValueReading(_BYTES, convert.PlainDigits(t, told, unscaled))
     return _refused(t, said, told, f"declare it as DECIMAL(p, {scale}), STRING or BYTES")
 
 
-def _inside(t: FlinkType, said: Connect, modes: Modes, carrier: Carrier, path: str) -> Reading:
+def _inside(t: FlinkType, said: Connect, modes: Modes, carrier: Carrier, path: str) -> ValueReading:
     """A ROW, an ARRAY or a MAP, whose parts are read by what is said of them."""
     told = f"which is {said} by the message's schema"
     kinds = {"ROW": "struct", "ARRAY": "array", "MAP": "map"}
     if said.type != kinds[t.root]:
         if said.type in ("null", "union"):
-            return Reading(t)
+            return ValueReading(t)
         return _refused(t, said, told)
     fields, changes = [], {}
     for field in t.fields:
         part = said.fields.get(field.name) if t.root == "ROW" else None if field.name == "key" else said.items
-        if part is None:
+        if part is None and t.root != "ROW":
             fields.append(field)
             continue
-        found = _by_schema(field.type, part, modes, carrier, f"{path}.{field.name}")
+        inner = f"{path}.{field.name}"
+        found = absent(field.type, carrier) if part is None else _by_schema(field.type, part, modes, carrier, inner)
         fields.append(FlinkField(field.name, found.wire))
         if found.change is not None:
             changes[field.name] = found.change
     wire = replace(t, fields=tuple(fields))
-    return Reading(wire, convert.Inside(t, told, changes) if changes else None)
+    return ValueReading(wire, convert.Inside(t, told, changes) if changes else None)
 
 
-def _plain(t: FlinkType, said: Connect, told: str, modes: Modes, carrier: Carrier) -> Reading:
+def _plain(t: FlinkType, said: Connect, told: str, modes: Modes, carrier: Carrier) -> ValueReading:
     """A type of Connect without a further meaning, for a column that holds one value."""
     whole = said.type in ("int8", "int16", "int32", "int64")
     if t.root == "BOOLEAN" and whole:
-        return Reading(_BIGINT, convert.Flag(t, told))
+        return ValueReading(_BIGINT, convert.Flag(t, told))
     if t.root in _BINARIES and said.type == "string" and not said.name:
         return _binary(t, said, told, modes)
     if t.root in _TIMES and (whole or said.type in ("float32", "float64", "bytes")):
@@ -202,64 +221,64 @@ def _plain(t: FlinkType, said: Connect, told: str, modes: Modes, carrier: Carrie
     if t.root == "INTERVAL DAY TO SECOND":
         return _refused(t, said, told, "declare it as the number or text that it is")
     if carrier == "json":
-        return Reading(t)
+        return ValueReading(t)
     if t.root == "DECIMAL" and said.type in ("string", "float64", "float32"):
         wire = _TEXT if said.type == "string" else FlinkType("DOUBLE")
-        return Reading(wire, convert.ByOne(t, told, convert.decimal_of(t.precision or 0, t.scale or 0)))
+        return ValueReading(wire, convert.ByOne(t, told, convert.decimal_of(t.precision or 0, t.scale or 0)))
     if t.root == "DECIMAL" and whole:
-        return Reading(_BIGINT, convert.ByOne(t, told, convert.decimal_of(t.precision or 0, t.scale or 0)))
+        return ValueReading(_BIGINT, convert.ByOne(t, told, convert.decimal_of(t.precision or 0, t.scale or 0)))
     if t.root in ("TINYINT", "SMALLINT") or t.root not in _TIMES:
-        return Reading(t)
+        return ValueReading(t)
     return _refused(t, said, told, "declare it as STRING")
 
 
-def _binary(t: FlinkType, said: Connect, told: str, modes: Modes) -> Reading:
+def _binary(t: FlinkType, said: Connect, told: str, modes: Modes) -> ValueReading:
     reads = {"hex": convert.hex_of, "base64-url-safe": convert.url_safe_of, "base64": convert.base64_of}
     if modes.binary in reads:
-        return Reading(_TEXT, convert.ByOne(t, f"{told}, {modes.binary}", reads[modes.binary]))
+        return ValueReading(_TEXT, convert.ByOne(t, f"{told}, {modes.binary}", reads[modes.binary]))
     return _refused(t, said, told, "set 'binary.handling.mode' to the connector's: base64, base64-url-safe or hex")
 
 
-def _refused(t: FlinkType, said: Connect, told: str, hint: str = "") -> Reading:
+def _refused(t: FlinkType, said: Connect, told: str, hint: str = "") -> ValueReading:
     """Whatever it is: a NULL is still one."""
-    return Reading(_PLAIN.get(said.type, _TEXT), convert.Refused(t, told, f"; {hint}" if hint else ""))
+    return ValueReading(_PLAIN.get(said.type, _TEXT), convert.RefusedValues(t, told, f"; {hint}" if hint else ""))
 
 
 # --- without one -------------------------------------------------------------------------------------------
 
 
-def _without_schema(t: FlinkType, modes: Modes, path: str) -> Reading:
+def _without_schema(t: FlinkType, modes: Modes, path: str) -> ValueReading:
     """By the connector's settings and the column's type."""
     if t.root == "DECIMAL":
         if modes.decimal is None:
             raise _unset(path, t, "decimal.handling.mode", "precise (Debezium's default), double or string")
         if modes.decimal != "precise":
-            return Reading(t)
-        return Reading(_BYTES, convert.Unscaled(t, "'decimal.handling.mode' is precise", t.scale or 0))
+            return ValueReading(t)
+        return ValueReading(_BYTES, convert.Unscaled(t, "'decimal.handling.mode' is precise", t.scale or 0))
     if t.root in _BINARIES and modes.binary in ("hex", "base64-url-safe"):
         return _binary(t, Connect("string"), "by 'binary.handling.mode'", modes)
     if t.root == "TIMESTAMP_LTZ":
-        return Reading(_TEXT, convert.Zoned(t, "a text with an offset is expected"))
+        return ValueReading(_TEXT, convert.Zoned(t, "a text with an offset is expected"))
     if t.root in _TIMES:
         return _time_without_schema(t, modes.time, path)
     if t.fields and t.root != "MULTISET":
         parts = {f.name: _without_schema(f.type, modes, f"{path}.{f.name}") for f in t.fields if f.name != "key"}
         fields = tuple(FlinkField(f.name, parts[f.name].wire if f.name in parts else f.type) for f in t.fields)
         changes = {name: part.change for name, part in parts.items() if part.change is not None}
-        return Reading(replace(t, fields=fields), convert.Inside(t, "", changes) if changes else None)
-    return Reading(t)
+        return ValueReading(replace(t, fields=fields), convert.Inside(t, "", changes) if changes else None)
+    return ValueReading(t)
 
 
-def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> Reading:
+def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> ValueReading:
     names = "adaptive, adaptive_time_microseconds, connect, isostring, microseconds or nanoseconds"
     if mode is None:
         raise _unset(path, t, "time.precision.mode", names)
     told = f"'time.precision.mode' is {mode}"
     if mode == "isostring":
         read = {"DATE": convert.day_of, "TIME": convert.clock_of}.get(t.root)
-        return Reading(_TEXT, convert.Zoned(t, told) if read is None else convert.ByOne(t, told, read))
+        return ValueReading(_TEXT, convert.Zoned(t, told) if read is None else convert.ByOne(t, told, read))
     if t.root == "DATE":
-        return Reading(_INT, convert.Units(t, told))
+        return ValueReading(_INT, convert.Units(t, told))
     precision = t.precision or 0
     adaptive = next(per_second for digits, per_second in _DIGITS.items() if precision <= digits)
     fixed = {"connect": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
@@ -272,7 +291,7 @@ def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> Reading:
         )
     per_second = 10**6 if t.root == "TIME" and mode == "adaptive_time_microseconds" else fixed.get(mode, adaptive)
     arrow = _ARROW_UNITS[t.root]
-    return Reading(_BIGINT, convert.Units(t, told, max(arrow // per_second, 1), max(per_second // arrow, 1)))
+    return ValueReading(_BIGINT, convert.Units(t, told, max(arrow // per_second, 1), max(per_second // arrow, 1)))
 
 
 def _unset(path: str, t: FlinkType, option: str, allowed: str) -> SchemaError:

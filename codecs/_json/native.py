@@ -43,12 +43,12 @@ _REWRITTEN = (
     "INTERVAL YEAR TO MONTH",
     "INTERVAL DAY TO SECOND",
 )
-_MOST_DECIMALS = 1
-_MOST_PARTS = 24
+_MOST_DECIMALS = 1  # columns of a row, for the cost of each
+_MOST_PARTS = 24  # of a row, not written as `to_json` does: so many fit a method that HotSpot compiles
 _FIRST_ASTRAL = "\U00010000"
 _ASTRAL = r"[\x{10000}-\x{10FFFF}]"
 _PLAIN_SCALE = 6  # with more digits after the point BigDecimal.toString may write an exponent
-_LARGEST_TINY = 1e-6
+_LARGEST_TINY = 1e-6  # BigDecimal.toString may write an exponent up to here
 _LONG_DIGITS = 18
 _DOUBLE_DIGITS = 15  # of decimals with so many digits, each is another double
 

@@ -19,9 +19,8 @@ from decimal import Decimal
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from kvformat.codecs._java import decimal_text, double_text_17, stripped_decimal
-from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.codecs._scalars import (
+from kvformat.codecs._java.numbers import decimal_text, double_text_17, stripped_decimal
+from kvformat.codecs._java.parse import (
     BLANKS,
     DATE,
     DECIMAL,
@@ -43,13 +42,14 @@ from kvformat.codecs._scalars import (
     single_of,
     whole_of,
 )
+from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkType
 
 __all__ = [
     "BadValue",
     "Converter",
-    "Rules",
+    "ScalarRules",
     "misfit",
     "out_of_step",
     "path_of",
@@ -65,7 +65,7 @@ _WRONG_TYPE, _OUT_OF_RANGE = ErrorCode.WRONG_TYPE, ErrorCode.OUT_OF_RANGE  # an 
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ScalarRules:
     """What decides how a scalar is read.
 
     `streaming` and `iso` as in `ReadSettings`. `decimals`: a DECIMAL column anywhere in the schema makes Jackson keep
@@ -142,7 +142,7 @@ def _head(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def scalar_converter(t: FlinkType, rules: Rules) -> Converter:
+def scalar_converter(t: FlinkType, rules: ScalarRules) -> Converter:
     """The converter of a type that is neither ARRAY, MAP, MULTISET nor ROW."""
     return _READERS[t.root](t, rules)
 
@@ -154,7 +154,7 @@ _CUT = ("INT", "BIGINT")  # of a fraction they take what is before the point
 _INTEGERS = frozenset(("TINYINT", "SMALLINT", *_CUT))
 
 
-def _integer(t: FlinkType, rules: Rules) -> Converter:
+def _integer(t: FlinkType, rules: ScalarRules) -> Converter:
     bits = _BITS.get(t.root, 32)
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     truncate = _truncation(least, most, rules) if bits > 16 else _no_truncation(rules)
@@ -175,7 +175,7 @@ def _integer(t: FlinkType, rules: Rules) -> Converter:
     return read
 
 
-def _truncation(least: int, most: int, rules: Rules) -> Callable[[str], int]:
+def _truncation(least: int, most: int, rules: ScalarRules) -> Callable[[str], int]:
     """A fraction cut to an integer, its range tested before."""
 
     def exactly(token: str) -> int:
@@ -193,13 +193,13 @@ def _truncation(least: int, most: int, rules: Rules) -> Callable[[str], int]:
     return exactly if rules.decimals and not rules.streaming else by_double
 
 
-def _no_truncation(rules: Rules) -> Callable[[str], int]:
+def _no_truncation(rules: ScalarRules) -> Callable[[str], int]:
     """TINYINT and SMALLINT read the text of a number, which in a tree may have lost its fraction: 1.0 is then 1."""
     text: Callable[[str], str] = str if rules.streaming else _number_text(rules)
     return lambda token: whole_of(text(token))
 
 
-def _interval(t: FlinkType, rules: Rules) -> Converter:
+def _interval(t: FlinkType, rules: ScalarRules) -> Converter:
     """Milliseconds as microseconds."""
     milliseconds = _integer(t, rules)
 
@@ -212,7 +212,7 @@ def _interval(t: FlinkType, rules: Rules) -> Converter:
     return read
 
 
-def _floating(t: FlinkType, rules: Rules) -> Converter:
+def _floating(t: FlinkType, rules: ScalarRules) -> Converter:
     round_ = nearest_single if t.root == "FLOAT" else nearest_double
 
     def streaming(value: Node) -> float:
@@ -234,7 +234,7 @@ def _floating(t: FlinkType, rules: Rules) -> Converter:
     return streaming if rules.streaming else tree
 
 
-def _decimal(t: FlinkType, rules: Rules) -> Converter:
+def _decimal(t: FlinkType, rules: ScalarRules) -> Converter:
     precision, scale = t.precision or 0, t.scale or 0
 
     def read(value: Node) -> Decimal | None:
@@ -251,7 +251,7 @@ def _decimal(t: FlinkType, rules: Rules) -> Converter:
     return read
 
 
-def _number_text(rules: Rules) -> Callable[[str], str]:
+def _number_text(rules: ScalarRules) -> Callable[[str], str]:
     """A number as text, as Jackson's tree prints it on Java 17."""
 
     def text(token: str) -> str:
@@ -270,7 +270,7 @@ _QUOTED = re.compile(r'["\\\x00-\x1f]')
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 
 
-def _string(t: FlinkType, rules: Rules) -> Converter:
+def _string(t: FlinkType, rules: ScalarRules) -> Converter:
     normalized = _number_text(rules)
     number_text: Callable[[str], str] = str if rules.streaming else normalized
 
@@ -338,7 +338,7 @@ def _escape(found: re.Match[str]) -> str:
     return _ESCAPES.get(character) or f"\\u{ord(character):04X}"
 
 
-def _boolean(t: FlinkType, rules: Rules) -> Converter:
+def _boolean(t: FlinkType, rules: ScalarRules) -> Converter:
     def read(value: Node) -> bool:
         if isinstance(value, bool):
             return value
@@ -347,7 +347,7 @@ def _boolean(t: FlinkType, rules: Rules) -> Converter:
     return read
 
 
-def _binary(t: FlinkType, rules: Rules) -> Converter:
+def _binary(t: FlinkType, rules: ScalarRules) -> Converter:
     def read(value: Node) -> bytes:
         if type(value) is not str:
             raise ValueError
@@ -371,7 +371,7 @@ def _pattern(expression: str) -> Callable[[Node], tuple[str, ...]]:
     return groups
 
 
-def _date(t: FlinkType, rules: Rules) -> Converter:
+def _date(t: FlinkType, rules: ScalarRules) -> Converter:
     groups = _pattern(DATE)
 
     def read(value: Node) -> int:
@@ -383,7 +383,7 @@ def _date(t: FlinkType, rules: Rules) -> Converter:
     return read
 
 
-def _time(t: FlinkType, rules: Rules) -> Converter:
+def _time(t: FlinkType, rules: ScalarRules) -> Converter:
     groups = _pattern(TIME)
 
     def read(value: Node) -> int:
@@ -393,7 +393,7 @@ def _time(t: FlinkType, rules: Rules) -> Converter:
     return read
 
 
-def _timestamp(t: FlinkType, rules: Rules) -> Converter:
+def _timestamp(t: FlinkType, rules: ScalarRules) -> Converter:
     zoned = t.root == "TIMESTAMP_LTZ"
     between = ("T" if zoned else "[Tt]") if rules.iso else " "
     groups = _pattern(DATE + between + (ISO_TIME if rules.iso else TIME) + ("Z" if zoned else ""))
@@ -409,7 +409,7 @@ def _timestamp(t: FlinkType, rules: Rules) -> Converter:
     return read
 
 
-_READERS: dict[str, Callable[[FlinkType, Rules], Converter]] = {
+_READERS: dict[str, Callable[[FlinkType, ScalarRules], Converter]] = {
     "BOOLEAN": _boolean,
     "TINYINT": _integer,
     "SMALLINT": _integer,

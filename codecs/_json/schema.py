@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvformat.codecs._json.scalars import Rules, scalar_converter
+from kvformat.codecs._json.scalars import ScalarRules, scalar_converter
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Integers, Texts
 from kvformat.codecs._kernel.containers import Lists, Maps, Rows
@@ -30,7 +30,7 @@ class JsonSchema:
                 )
         self._settings = settings
         decimals = any(t.root == "DECIMAL" for _, t in row.walk())
-        self.rules = Rules(settings.streaming, settings.iso, decimals)
+        self.rules = ScalarRules(settings.streaming, settings.iso, decimals)
 
     def reader(self) -> Reader:
         """A reader with the rules of the settings."""

@@ -13,7 +13,7 @@ import enum
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from kvformat.codecs._json.scalars import Rules, scalar_converter
+from kvformat.codecs._json.scalars import ScalarRules, scalar_converter
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Node, Repeated, Tree
 from kvformat.registry.types import FlinkType
@@ -113,7 +113,7 @@ class StreamingModel:
     It is the reader that fails on bad values (not `ignore-parse-errors`). Made once per schema.
     """
 
-    def __init__(self, row: FlinkType, rules: Rules, *, fail_on_missing: bool) -> None:
+    def __init__(self, row: FlinkType, rules: ScalarRules, *, fail_on_missing: bool) -> None:
         self._rules, self._fail_on_missing = rules, fail_on_missing
         self._row = self._step(row)
 

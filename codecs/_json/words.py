@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvformat.codecs._json.charsets import recoded
+from kvformat.codecs._json.encodings import recoded
 from kvformat.codecs._json.scalars import BadValue, misfit, out_of_step, path_of, shown, unreadable
 from kvformat.codecs._kernel import codes
 from kvformat.codecs._kernel.containers import MISSING
@@ -36,7 +36,7 @@ _LONGEST_CONSTANT = 9  # -Infinity
 
 
 class JsonWords:
-    """The words of JSON: `kvformat.codecs._kernel.messages.Words`."""
+    """The words of JSON: `kvformat.codecs._kernel.messages.ErrorWords`."""
 
     @staticmethod
     def recoded(message: bytes) -> tuple[bytes, bool]:

@@ -10,7 +10,7 @@ join at the end. Parts of values of which some are null are a single array, null
 writes such a null as `null`. Elements of a list are joined per list. Only characters beyond U+FFFF, odd
 floating-point numbers and years outside of 0 to 9999 are looked at one by one.
 
-Rules: Flink's "JSON Format" page and its `RowDataToJsonConverters`, with the number texts of `_java`.
+Rules: Flink's "JSON Format" page and its `RowDataToJsonConverters`, with the number texts of `_java/numbers.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs import _java
+from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, replaced, stripped_decimal_texts
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import SchemaError, listed
@@ -323,7 +323,7 @@ def _plain(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
 def _float(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     values = values.cast(arrow_type(t))
     finite = pc.is_finite(values)
-    texts = _java.double_texts(values).cast(TEXT)
+    texts = double_texts(values).cast(TEXT)
     if finite.false_count:
         texts = pc.if_else(finite, texts, joined(['"', texts, '"'], len(texts), nulls="emit_null"))
     return [texts]
@@ -331,7 +331,7 @@ def _float(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
 
 def _decimal(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     values = values.cast(arrow_type(t))
-    texts = _java.plain_decimal_texts if settings.plain_decimals else _java.stripped_decimal_texts
+    texts = plain_decimal_texts if settings.plain_decimals else stripped_decimal_texts
     return [texts(values).cast(TEXT)]
 
 
@@ -441,7 +441,7 @@ def _far_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between:
         return texts
     numbers = values.fill_null(low).to_numpy(zero_copy_only=False)
     far = (numbers < low) | (numbers >= high)
-    return _java.replaced(
+    return replaced(
         texts, far, lambda _: pa.array([_far_text(int(value), unit, between) for value in numbers[far]], TEXT)
     )
 
@@ -500,7 +500,7 @@ def escaped(values: pa.LargeStringArray) -> pa.LargeStringArray:
     odd = np.zeros(len(values), np.bool_)
     odd[np.searchsorted(offsets, places, side="right") - 1] = True
     present = set(np.unique(data[places]).tolist())
-    return _java.replaced(values, odd, lambda some: _with_escapes(some, present))
+    return replaced(values, odd, lambda some: _with_escapes(some, present))
 
 
 def text_bytes(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.uint8]]:

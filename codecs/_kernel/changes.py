@@ -19,6 +19,8 @@ from kvformat.codecs._kernel.codes import (
     EXPECTED_COMMA,
     FAULT,
     MAX_DEPTH,
+    MOST_OF_A_BATCH,
+    MOST_OF_A_MESSAGE,
     OPERATION,
     TOO_DEEP,
     TOO_LARGE,
@@ -27,7 +29,7 @@ from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.containers import Maps, Members, Names, Rows
 from kvformat.codecs._kernel.likeness import Likeness
 from kvformat.codecs._kernel.memory import Bytes
-from kvformat.codecs._kernel.messages import Batch, Words
+from kvformat.codecs._kernel.messages import Batch, ErrorWords
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.registry.error_codes import ErrorCode
 
@@ -39,13 +41,8 @@ else:
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import byte, matches, token
 
-MOST_OF_A_MESSAGE = 2**28
-"""How many bytes of metadata the rows of one message may have in all: it is written once and repeated for each row."""
-MOST_OF_A_BATCH = 2**31 - 1
-"""The same for a batch: what the offsets of an Arrow string array reach."""
 MOST_COMPARED = 8
 """So many objects and arrays beside the rows are compared with those of the message before, by their number in it."""
-
 
 class Program:
     """What an operation gives: of each row the kind, the number of the member it is in, and the number of the member
@@ -66,10 +63,10 @@ def _numbers(numbers: list[int]) -> memoryview[int]:
 class ChangeBatch(Batch):
     """Reads batches of change messages as rows of `image`, with kinds and metadata.
 
-    `plan` is a `_changes.read.Plan`. Its `programs` have for each operation the rows that it gives.
+    `plan` is a `_changes.read.EnvelopePlan`. Its `programs` have for each operation the rows that it gives.
     """
 
-    def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: Words) -> None:
+    def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: ErrorWords) -> None:
         super().__init__(reader, words)
         self.plan, self.image, self.metadata = plan, image, metadata
         self.members = Parts(plan.members, self, outer=False)

@@ -9,6 +9,13 @@ MAX_DEPTH = 1000
 MAX_DIGITS = 1000
 """What Jackson takes: levels of a document, digits of a number."""
 
+MOST_BYTES = 2**31 - 1
+"""Of the texts of a column: what the offsets of an Arrow string array reach."""
+MOST_OF_A_MESSAGE = 2**28
+"""How many bytes of metadata the rows of one message may have in all: it is written once and repeated for each row."""
+MOST_OF_A_BATCH = MOST_BYTES
+"""The same for a batch."""
+
 # why a message is not JSON
 EXPECTED_VALUE = 1
 EXPECTED_NAME = 2

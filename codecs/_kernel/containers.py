@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._java.parse import clean
 from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
-from kvformat.codecs._kernel.columns import Column, Texts
+from kvformat.codecs._kernel.columns import Column, Slices, Texts
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
-from kvformat.codecs._scalars import clean
 
 if TYPE_CHECKING:
     import cython
@@ -119,10 +119,8 @@ def _view(array: Any, form: Any) -> memoryview[int]:
     return view
 
 
-class Lists(Column):
+class Lists(Slices):
     """ARRAY."""
-
-    offsets: memoryview[int]
 
     def __init__(self, type: Any, kind: pa.DataType, element: Column) -> None:
         super().__init__(type, kind)
@@ -130,14 +128,7 @@ class Lists(Column):
 
     def start(self, capacity: int) -> int:
         self.element.start(capacity)
-        Column.start(self, capacity)
-        self.offsets[0] = 0
-        return 0
-
-    def grow(self, capacity: int) -> int:
-        kept = self.length + 1 if self.length else 0
-        self.offsets = grown(self.offsets if kept else None, kept, capacity + 1, "i")
-        return Column.grow(self, capacity)
+        return Slices.start(self, capacity)
 
     def read(self, r: Reader, at: int) -> int:
         if byte(r.data, at, r.end) != 91:
@@ -179,6 +170,10 @@ class Lists(Column):
             else:
                 r.steps.append(length - first)
         return at
+
+    def has_open(self) -> bool:
+        """Whether there are elements of an array that is to end."""
+        return self.element.length > self.offsets[self.length]
 
     def end(self) -> int:
         """End an array whose elements were read."""
@@ -466,6 +461,16 @@ class Rows(Column):
             self.grow(self.capacity * 2)
         self.add(True)
         return end
+
+    def row(self) -> int:
+        """End a row whose columns all have a value."""
+        for number in range(self.names.count):
+            column = cython.cast(Column, self.columns[number])
+            if column.length != self.length + 1:
+                raise AssertionError(f"a column of {column.length} values in row {self.length}")
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        return self.add(True)
 
     def null(self) -> int:
         for number in range(self.names.count):

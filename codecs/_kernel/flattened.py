@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kvformat.codecs._kernel.changes import ChangeBatch, Program
 from kvformat.codecs._kernel.codes import AFTER, BAD, BEFORE, OPERATION
 from kvformat.codecs._kernel.containers import Rows
-from kvformat.codecs._kernel.messages import Words
+from kvformat.codecs._kernel.messages import ErrorWords
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class FlatBatch(ChangeBatch):
     `plan` is a `_changes.read.FlatPlan`. Its `watched` members may say that a message without an operation is no row.
     """
 
-    def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: Words) -> None:
+    def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: ErrorWords) -> None:
         super().__init__(plan, image, metadata, reader, words)
         self.upserted: Program = plan.upserted
         self.deleted: Program = plan.deleted

@@ -150,9 +150,9 @@ cdef inline bint matches(
         return a == b
 
 
-# The bits of a double.
-cdef inline unsigned long long bits_of(double value) noexcept nogil:
-    cdef unsigned long long bits
+# The bits of a double, as a number with a sign.
+cdef inline long long bits_of(double value) noexcept nogil:
+    cdef long long bits
     memcpy(&bits, &value, 8)
     return bits
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     from kvformat.codecs._kernel import shadow as cython
 
-SIZES = {"B": 1, "i": 4, "q": 8, "Q": 8, "d": 8}
+SIZES = {"B": 1, "i": 4, "q": 8, "Q": 8}
 MIX = 0x9E3779B97F4A7C15
 _FEW = 24
 _ASCII = re.compile(rb"[\0-\x7f]*")
@@ -91,8 +91,8 @@ if not cython.compiled:
         return 0 < count <= end - at and data[at : at + count] == texts[start : start + count]
 
     def bits_of(value: float) -> int:
-        """The bits of a double."""
-        bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
+        """The bits of a double, as a number with a sign."""
+        bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
         return bits
 
     def single(value: float) -> float:

@@ -5,6 +5,7 @@
     decode.py       decode: messages to rows     }  _table.py (a format, or a table of a DDL), _framing.py (messages
     encode.py       encode: rows to messages     }  in streams), _values.py (values in JSON), _decoding.py, _output.py
     tail.py         tail: a topic as it grows    }
+    new_format.py   new-format: a package with a format, from template/
     inspect.py      inspect: what is in bytes, or in a topic
     doctor.py       doctor: what is missing here
 
@@ -33,8 +34,9 @@ COMMANDS: Final = {
     "inspect": "Guess what is in a file or a topic.",
     "tail": "Show a topic's rows as they arrive, without Spark.",
     "doctor": "Check the installation, the broker and the registry.",
+    "new-format": "Write a package for a format of your own.",
 }
-_MODULES: Final = {"options": "formats"}
+_MODULES: Final = {"options": "formats", "new-format": "new_format"}
 """Where a command is, if not in the module of its name."""
 JSON_ERRORS: Final = f"{__name__}.json"
 """In a context's `meta`: errors are JSON."""
@@ -50,7 +52,7 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"{__name__}.{_MODULES.get(cmd_name, cmd_name)}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def resolve_command(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.connectors.cli._framing import Batch
+from kvformat.connectors.cli._framing import MessageBatch
 from kvformat.connectors.cli._output import head, tell, write_json
-from kvformat.connectors.cli._table import Column, Table
+from kvformat.connectors.cli._table import ShownColumn, ShownTable
 from kvformat.connectors.cli._values import json_values
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.metadata import VALUE_PREFIX
@@ -28,7 +28,7 @@ class Decoder:
 
     def __init__(
         self,
-        table: Table,
+        table: ShownTable,
         *,
         stop: bool = False,
         shown: Callable[[list[tuple[Mapping[str, Any], Any]]], None] | None = None,
@@ -39,7 +39,7 @@ class Decoder:
         self.is_framed_otherwise = False  # perhaps: a bad message is no text, or no record
         self._of_value = [column for column in table.columns if column.key.startswith(VALUE_PREFIX)]
 
-    def batch(self, batch: Batch) -> bool:
+    def batch(self, batch: MessageBatch) -> bool:
         """Decode a batch; returns whether to go on, which is not so after a bad message with `stop`."""
         values = [None if place in batch.faults else value for place, value in enumerate(batch.values)]
         keys = None if batch.keys is None else pa.array(batch.keys, pa.binary())
@@ -92,7 +92,7 @@ class Decoder:
         place = {name: about[name] for name in ("topic", "partition", "offset") if name in about}
         self._told({"message": number, **place, **fault, "head": head(message)})
 
-    def _rows(self, values: pa.StructArray, batch: Batch, lists: pa.ListArray) -> list[dict[str, Any]]:
+    def _rows(self, values: pa.StructArray, batch: MessageBatch, lists: pa.ListArray) -> list[dict[str, Any]]:
         """All rows of a batch, with the columns of the table."""
         names = [column.name for column in self._table.columns]
         fields = self._table.physical
@@ -114,7 +114,7 @@ class Decoder:
         return [dict(zip(names, row, strict=True)) for row in zip(*texts, strict=True)] if names else [{}] * len(values)
 
 
-def _of_records(column: Column, batch: Batch, lists: pa.ListArray) -> list[Any]:
+def _of_records(column: ShownColumn, batch: MessageBatch, lists: pa.ListArray) -> list[Any]:
     """A column of Kafka's metadata, for each row that of its record; null where it is not known."""
     per_record = [_metadata(column.key, about) for about in batch.about or [{}] * len(batch.values)]
     ends = lists.offsets.to_pylist()

@@ -29,7 +29,7 @@ _LONGEST: Final = 1 << 30
 
 
 @dataclass
-class Batch:
+class MessageBatch:
     """Messages that came together, with the keys of their records, and what else is known of each.
 
     first: the number of the first one, from 1. about: by the names of Kafka's metadata ('partition', 'offset',
@@ -47,12 +47,12 @@ class Batch:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def read(files: Iterable[IO[bytes]], framing: str) -> Iterator[Batch]:
+def read(files: Iterable[IO[bytes]], framing: str) -> Iterator[MessageBatch]:
     """The messages of all files, as they come; never more than a piece of a file, or one message, is held."""
     count = 0
     for file in files:
         for values, fault in _READERS[framing](file):
-            batch = Batch(count + 1, values)
+            batch = MessageBatch(count + 1, values)
             if fault:
                 batch.faults[len(values) - 1] = fault
             if framing == "records":
@@ -127,7 +127,7 @@ _READERS: Final[dict[str, Callable[[IO[bytes]], Iterator[tuple[list[bytes | None
 }
 
 
-def _take_apart(batch: Batch) -> None:
+def _take_apart(batch: MessageBatch) -> None:
     """Lines of JSON as records; a line that is none stays as it is, with its fault."""
     batch.keys, batch.about = [], []
     for place, line in enumerate(batch.values):

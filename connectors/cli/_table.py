@@ -27,7 +27,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Column:
+class ShownColumn:
     """A column of the rows that are shown: a physical one by its place, or metadata by its key."""
 
     name: str
@@ -36,7 +36,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class ShownTable:
     """A table: what it means, its physical columns, those that are shown, and those that only Spark can compute.
 
     `framing` is how its messages are parted if nothing else is said.
@@ -44,7 +44,7 @@ class Table:
 
     kv: KeyValueFormat
     physical: tuple[FlinkField, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ShownColumn, ...]
     framing: str
     left_out: tuple[str, ...] = ()
 
@@ -59,7 +59,7 @@ class Table:
         return "key.format" in self.kv.options
 
 
-def of_format(name: str, schema: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> Table:
+def of_format(name: str, schema: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
     """The table whose values are messages of a format, `metadata` by the format's own keys."""
     if schema is None:
         raise click.UsageError("a format needs a schema: --schema 'id BIGINT, name STRING'")
@@ -68,11 +68,11 @@ def of_format(name: str, schema: str | None, options: Mapping[str, str], metadat
     kv = KeyValueFormat(schema, {"format": name} | {f"{name}.{key}": text for key, text in options.items()})
     known = {key: f"{VALUE_PREFIX}{key}" for key in format_class(name).metadata_types}
     known |= {key: key for key in READABLE}
-    columns = [Column(field.name, place) for place, field in enumerate(fields)]
-    return Table(kv, fields, (*columns, *_extra(metadata, known)), "lines")
+    columns = [ShownColumn(field.name, place) for place, field in enumerate(fields)]
+    return ShownTable(kv, fields, (*columns, *_extra(metadata, known)), "lines")
 
 
-def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> Table:
+def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
     """A table of a file of Flink SQL, with options instead of its own; `metadata` is asked for beside what it declares.
 
     Columns of metadata are in the types of their keys, whatever they are declared as: casts are Spark's.
@@ -84,10 +84,10 @@ def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: 
     known = [*READABLE, *(f"{VALUE_PREFIX}{key}" for key in format_class(kv.options[option]).metadata_types)]
     extra = _extra(metadata, {key: key for key in known})
     computed = tuple(column.name for column in definition.columns if column.kind == "computed")
-    return Table(kv, definition.physical().fields, (*_declared(definition), *extra), "records", computed)
+    return ShownTable(kv, definition.physical().fields, (*_declared(definition), *extra), "records", computed)
 
 
-def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[Column]:
+def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[ShownColumn]:
     """Columns for metadata that is asked for; `known` has each key's full name."""
     for key in keys:
         if key not in known:
@@ -96,14 +96,14 @@ def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[Column]:
                 f"{', '.join(known)}",
                 field=key,
             )
-    return [Column(key, key=known[key]) for key in keys]
+    return [ShownColumn(key, key=known[key]) for key in keys]
 
 
-def _declared(definition: TableDefinition) -> list[Column]:
+def _declared(definition: TableDefinition) -> list[ShownColumn]:
     """The columns in their order, without those that are computed."""
     places = {field.name: place for place, field in enumerate(definition.physical().fields)}
     return [
-        Column(column.name, places.get(column.name, -1), column.key)
+        ShownColumn(column.name, places.get(column.name, -1), column.key)
         for column in definition.columns
         if column.kind != "computed"
     ]
@@ -171,7 +171,7 @@ def chosen(
     ddl: Path | None,
     table: str | None,
     metadata: Sequence[str] = (),
-) -> Table:
+) -> ShownTable:
     """The table that is meant; raises `click.UsageError` where that is not clear."""
     if ddl is None:
         if format_name is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kvformat.connectors import brokers
-from kvformat.connectors.cli._framing import Batch
+from kvformat.connectors.cli._framing import MessageBatch
 from kvformat.connectors.cli._output import note
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.errors import OptionError, did_you_mean, listed
@@ -36,7 +36,7 @@ def partitions_of(
     there = found.topics
     wanted = list(topics or ())
     if pattern is not None:
-        from kvformat.codecs._java_regex import RegexError, compile_java
+        from kvformat.codecs._java.regex import RegexError, compile_java
 
         try:
             compiled = compile_java(pattern)
@@ -113,14 +113,14 @@ class Topics:
         """Whether every partition has been read to the end that it had when that was last looked at."""
         return len(self._ended) == len(self._all)
 
-    def batches(self, *, most: int | None = None, until_end: bool = False) -> Iterator[Batch]:
+    def batches(self, *, most: int | None = None, until_end: bool = False) -> Iterator[MessageBatch]:
         """The records, at most so many; an empty batch where there are none for a moment."""
         while (most is None or self._count < most) and not (until_end and self.at_end):
             wanted = _AT_ONCE if most is None else min(_AT_ONCE, most - self._count)
             messages: list[Message] = self._ask("records", functools.partial(self._records, wanted))
             first = self._count + 1
             self._count += len(messages)
-            yield Batch(
+            yield MessageBatch(
                 first,
                 [message.value() for message in messages],
                 [message.key() for message in messages],

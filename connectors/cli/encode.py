@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kvformat.connectors.cli._framing import frame, read
 from kvformat.connectors.cli._output import ClosedPipe, head, json_option, note, tell, write
-from kvformat.connectors.cli._table import Table, chosen, framing_option, table_options
+from kvformat.connectors.cli._table import ShownTable, chosen, framing_option, table_options
 from kvformat.connectors.cli._values import ValueRefused, python_value, read_json
 from kvformat.connectors.cli.decode import files_argument, opened
 from kvformat.registry.changelog import RowKind
@@ -67,7 +67,7 @@ def encode_command(
 class _Encoder:
     """Encodes lines of JSON and writes the messages; counts them."""
 
-    def __init__(self, table: Table, framing: str | None, *, stop: bool) -> None:
+    def __init__(self, table: ShownTable, framing: str | None, *, stop: bool) -> None:
         self._table, self._stop = table, stop
         self._framing = framing or table.framing
         self._row = FlinkType("ROW", nullable=False, fields=table.physical)

@@ -86,7 +86,7 @@ def options_command(name: str, as_json: bool) -> None:
     names = ("option", "type", "default", "allowed", "meaning")
     rows = [
         (
-            spec.name,
+            spec.key,
             spec.type,
             "required" if spec.required else _default(spec),
             " | ".join(spec.allowed or ()),
@@ -121,7 +121,7 @@ def _default(spec: Option) -> str:
 
 def _shown(spec: Option) -> dict[str, Any]:
     return {
-        "name": spec.name,
+        "name": spec.key,
         "type": spec.type,
         "required": spec.required,
         "default": None if spec.default is None else _default(spec),

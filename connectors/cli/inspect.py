@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvformat.connectors.cli._framing import FRAMINGS, Batch, read
+from kvformat.connectors.cli._framing import FRAMINGS, MessageBatch, read
 from kvformat.connectors.cli._output import json_option, show, write_json
 from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, registry_options, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of, reading
@@ -17,7 +17,7 @@ from kvformat.connectors.cli.decode import files_argument, opened
 if TYPE_CHECKING:
     from kvformat.connectors.infer import Inspection
 
-_MOST = 1000
+_MOST = 1000  # messages: `SAMPLE` of `connectors.infer`, which the command line imports late
 
 
 @click.command()
@@ -91,7 +91,7 @@ def inspect_command(
         show(_in_words(found))
 
 
-def _sample(batches: Iterator[Batch], most: int) -> tuple[list[bytes | None], list[bytes | None]]:
+def _sample(batches: Iterator[MessageBatch], most: int) -> tuple[list[bytes | None], list[bytes | None]]:
     """Values and keys of the first messages."""
     values: list[bytes | None] = []
     keys: list[bytes | None] = []

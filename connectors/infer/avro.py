@@ -27,9 +27,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kvformat.codecs._avro import Field, Schema, parse_schema
-from kvformat.codecs._avro_types import row_of_schema, schema_text
+from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import PREFIX, Refused, schemas_by_id, subject_schema
+from kvformat.codecs._confluent.settings import RegistrySettings
+from kvformat.codecs._debezium.connect import image_of_avro
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
+from kvformat.connectors.infer.debezium import TYPES, DebeziumColumns
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.sample import Sample
 from kvformat.connectors.infer.seen import MOST_DIGITS
@@ -41,9 +45,9 @@ BOOTSTRAP = "localhost:9092"
 """What stands in a CREATE TABLE for brokers that nobody has named."""
 
 _FORMAT = "avro-confluent"
-_MOST_IDS = 100
+_MOST_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
 _OF_LOGICAL = ("logicalType", "precision", "scale")
-_LONGEST_HEADER = 1 << 20
+_LONGEST_HEADER = 1 << 20  # bytes of an Avro file that its schema is looked for in
 
 
 def schema_from_subject(
@@ -98,7 +102,43 @@ def ddl_from_subject(
 
 def confluent_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
     """By the schemas of the ids in the messages: the newest one, and what only others have."""
-    notes, settings = Notes(), AvroConfluentFormat(options).settings
+    notes = Notes()
+    schemas = _schemas(sample, AvroConfluentFormat(options).settings, notes)
+    if not schemas:
+        return InferredSchema(_FORMAT, (), options, (), notes.texts())
+    return _inferred(_together(schemas, notes), options, notes)
+
+
+def debezium_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+    """By what the schemas of the ids say of the rows before and after a change.
+
+    Where those have Debezium's own types, and `types` is not given, they are read by these.
+    """
+    notes = Notes()
+    fmt = DebeziumAvroConfluentFormat(options)
+    schemas = _schemas(sample, fmt.settings, notes)
+    if options.get("types") == "flink":
+        images = [image for schema in schemas if (image := _image(schema)) is not None]
+        if not images:
+            return InferredSchema(fmt.identifier, (), options, (), notes.texts())
+        found = _inferred(_together(images, notes), {**options, "schema": ""}, notes)
+        return replace(found, format=fmt.identifier, options=options)
+    typed = DebeziumColumns(fmt.identifier, options, sample.array())
+    for schema in schemas:
+        typed.declare(image_of_avro(schema))
+    more = TYPES if typed.have_own_types else {}
+    return InferredSchema(fmt.identifier, typed.columns(notes), {**options, **more}, (), notes.texts())
+
+
+def _image(schema: Schema) -> Schema | None:
+    """The record of the rows after a change."""
+    envelope = schema if schema.optional is None else schema.optional
+    images = [field.schema for field in envelope.fields if field.name in ("after", "before")]
+    return next((image.optional or image for image in images if (image.optional or image).type == "record"), None)
+
+
+def _schemas(sample: Sample, settings: RegistrySettings, notes: Notes) -> list[Schema]:
+    """The schemas of the ids in the messages, the newest one first."""
     ids = Counter(schema_id_of(message) for message in sample.present())
     other = ids.pop(None, 0)
     if other:
@@ -113,9 +153,7 @@ def confluent_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSche
                 schemas.append(_parsed(text))
         except SchemaError as bad:
             notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {settings.scrubbed(str(bad))}")
-    if not schemas:
-        return InferredSchema(_FORMAT, (), options, (), notes.texts())
-    return _inferred(_together(schemas, notes), options, notes)
+    return schemas
 
 
 def container_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:

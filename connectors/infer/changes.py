@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvformat.codecs._debezium.connect import image_of_json
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Node, Repeated
+from kvformat.connectors.infer.debezium import TYPES, DebeziumColumns
 from kvformat.connectors.infer.declared import connect_fields, fits, jdbc_type, mysql_type, wider
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.rows import with_standard
@@ -67,6 +69,13 @@ class _Rows:
         columns = tuple(FlinkField(name, t) for name, t in found if t is not None)
         return InferredSchema(format, columns, given, self._primary_key(columns), self.notes.texts())
 
+    def typed(self, typed: DebeziumColumns) -> InferredSchema:
+        """Columns of Debezium's own types, and the option that reads them."""
+        columns = typed.columns(self.notes)
+        return InferredSchema(
+            typed.format, columns, {**typed.options, **TYPES}, self._primary_key(columns), self.notes.texts()
+        )
+
     def _standard(self, options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """As for json; a declared timestamp with a zone, of which there may be no value, counts too."""
         zoned = any(t.root == "TIMESTAMP_LTZ" for known in self.declared.values() for t in known)
@@ -119,12 +128,15 @@ def _envelopes(sample: Sample, notes: Notes, operation: str, format: str) -> Ite
 
 
 def debezium_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
-    """By the schema in the messages (`schema-include`), else by the rows."""
-    rows, wrapped, plain = _Rows(), 0, 0
+    """By the schema in the messages (`schema-include`), else by the rows.
+
+    Where the schema has Debezium's own types, and `types` is not given otherwise, they are read by these.
+    """
+    rows, plain = _Rows(), 0
+    schemas: list[Node] = []
     for message in _envelopes(sample, rows.notes, "op", "debezium-json"):
         payload = message.get("payload")
         envelope = payload if isinstance(payload, dict) and "op" not in message else message
-        wrapped += envelope is payload
         plain += envelope is message
         for name in ("before", "after"):
             rows.look(envelope.get(name))
@@ -134,14 +146,28 @@ def debezium_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchem
                     "Read the envelope as json"
                 )
         if envelope is payload:
-            _declare_connect(rows, message.get("schema"))
+            schemas.append(message.get("schema"))
     for key in sample.keys or ():
         _debezium_key(rows, key)
     given = dict(options)
-    if "schema-include" not in given and wrapped > plain:
+    if "schema-include" not in given and len(schemas) > plain:
         given["schema-include"] = "true"
-    if wrapped and plain:
-        rows.notes.add(f"{wrapped} messages have a schema and a payload, {plain} have not: a table reads one kind only")
+    if schemas and plain:
+        rows.notes.add(
+            f"{len(schemas)} messages have a schema and a payload, {plain} have not: a table reads one kind only"
+        )
+    typed = DebeziumColumns("debezium-json", given, sample.array())
+    for schema in schemas:
+        typed.declare(image_of_json(schema))
+    if (
+        given.get("types", "debezium") == "debezium"
+        and not plain
+        and typed.have_own_types
+        and typed.said.keys() >= rows.seen.members.keys()
+    ):
+        return rows.typed(typed)
+    for schema in schemas:
+        _declare_connect(rows, schema)
     return rows.schema("debezium-json", given)
 
 

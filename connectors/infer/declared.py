@@ -16,9 +16,9 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from kvformat.codecs._json.scalars import Converter, Rules, scalar_converter
+from kvformat.codecs._json.scalars import Converter, ScalarRules, scalar_converter
 from kvformat.codecs._kernel.tree import Fraction, Node
-from kvformat.connectors.infer.seen import MAX_DEPTH, MOST_DIGITS
+from kvformat.connectors.infer.seen import MAX_DEPTH, MOST_DIGITS, form_of
 from kvformat.connectors.infer.types import BYTES, STRING, Notes, array_of, is_name, map_of
 from kvformat.registry.types import FlinkField, FlinkType
 
@@ -45,6 +45,8 @@ def fits(t: FlinkType, node: Node, *, iso: bool) -> bool:
     if t.root in _INTEGERS and isinstance(node, Fraction):
         return False
     try:
+        if t.root.startswith("TIME") and isinstance(node, str) and form_of(node)[1] > (t.precision or 0):
+            return False
         value = _converter(t, iso)(node)
         return value is not None and (t.root != "DECIMAL" or value == Decimal(str(node)))
     except (ValueError, ArithmeticError):
@@ -53,7 +55,7 @@ def fits(t: FlinkType, node: Node, *, iso: bool) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _converter(t: FlinkType, iso: bool) -> Converter:
-    return scalar_converter(t, Rules(streaming=False, iso=iso, decimals=False))
+    return scalar_converter(t, ScalarRules(streaming=False, iso=iso, decimals=False))
 
 
 # --- Kafka Connect ---------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ _MAKERS: dict[str, Callable[[Sample, Mapping[str, Any]], InferredSchema]] = {
     "raw": text.raw_schema,
     "avro": avro.container_schema,
     "avro-confluent": avro.confluent_schema,
+    "debezium-avro-confluent": avro.debezium_schema,
 }
 
 

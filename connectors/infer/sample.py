@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs._json.charsets import recoded
 from kvformat.codecs._json.document import FirstValue, JsonFault
+from kvformat.codecs._json.encodings import recoded
 from kvformat.codecs._kernel.tree import Node
 from kvformat.registry.errors import ConfigurationError
 

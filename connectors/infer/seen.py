@@ -21,7 +21,7 @@ MAX_DEPTH = 32
 """Levels that become types of their own; what is deeper is kept as text. Flink SQL and Spark bear about 100."""
 MAX_MEMBERS = 1000
 """Names of one object that are told apart; what has more is a map, or text."""
-MOST_DIGITS = 38
+MOST_DIGITS = 38  # of a DECIMAL
 
 _DATE = r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.([0-9]{1,9}))?"

@@ -26,7 +26,7 @@ from kvformat.registry.format import Part
 from kvformat.registry.types import FlinkField, FlinkType
 
 _MOST = 100_000  # records
-_MOST_IDS = 100
+_MOST_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
 _CSV_SHARE, _CSV_RECORDS, _CSV_COLUMNS = 0.9, 3, 3
 _WIDTHS = {4: "INT", 8: "BIGINT"}
 _SIGN_BYTES = (0x00, 0xFF)  # that a number begins with, unless it is huge
@@ -270,9 +270,6 @@ class _Looker:
         kinds: dict[str, list[int]] = {}
         for place, schema_id in ids.items():
             kinds.setdefault(_kind(answers.get(schema_id)), []).append(place)
-        changes = any(_is_debezium(answer) for answer in answers.values())
-        if changes:
-            self._notes.add(f"{part}: the schema is Debezium's envelope: rows have before, after and op as columns")
         return [self._confluent_group(part, kind, places, there, shown) for kind, places in kinds.items()]
 
     def _confluent_group(self, part: Part, kind: str, places: list[int], there: int, shown: str) -> _Group:
@@ -282,6 +279,9 @@ class _Looker:
         )
         if kind == "AVRO":
             return _Group(replace(known, sure=1.0), tuple(places), f"{start}; they are Avro", self._options)
+        if kind == "DEBEZIUM":
+            changes = replace(known, format="debezium-avro-confluent", sure=1.0)
+            return _Group(changes, tuple(places), f"{start}; they are Debezium's changes in Avro", self._options)
         if kind == "unknown":
             why = f"{start}, but the registry does not know their ids: perhaps another registry, or other bytes"
             return _Group(
@@ -296,18 +296,18 @@ class _Looker:
 def _kind(answer: str | Refused | None) -> str:
     """The kind of schema that a registry has for an id."""
     if isinstance(answer, str):
-        return "AVRO"
+        return "DEBEZIUM" if _is_debezium(answer) else "AVRO"
     _, mark, kind = (answer.reason if answer is not None else "").partition("is no Avro schema but ")
     return kind.split()[0] if mark and kind else "unknown"
 
 
-def _is_debezium(answer: str | Refused) -> bool:
+def _is_debezium(answer: str) -> bool:
     """Whether a schema is that of Debezium's changes in Avro."""
     try:
-        schema = parse_schema(answer, check_defaults=False) if isinstance(answer, str) else None
+        schema = parse_schema(answer, check_defaults=False)
     except SchemaError:
         return False
-    return schema is not None and {field.name for field in schema.fields} >= {"before", "after", "op"}
+    return {field.name for field in schema.fields} >= {"before", "after", "op"}
 
 
 def _share(messages: Any, there: int, part: Part) -> str:

@@ -2,7 +2,7 @@
 
     python -m tests.connectors.crashes --kills 10      all of it, with a report (scripts/crash_tests)
 
-Each query runs in a process of its own, which SIGKILL ends with its JVM. `test_crashes.py` does the same a few times.
+Each query runs in a process of its own, which SIGKILL ends with its JVM. `test_crashes.py` does each of it once.
 """
 
 from __future__ import annotations

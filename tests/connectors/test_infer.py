@@ -32,9 +32,20 @@ from kvformat.registry import (
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.types import FlinkType, resolve_schema, row_type
 from tests import interop, vectors
+from tests import test_debezium_types as debezium_types
+from tests.registry_server import Registry, RegistryServer
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 Messages = list[bytes | None]
+FLINK = {"types": "flink"}
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    server = RegistryServer()
+    with server.serving() as serving:
+        yield serving
+    server.close()
 
 
 def inferred(*rows: Any, format: str = "json", **more: Any) -> InferredSchema:
@@ -343,10 +354,29 @@ def test_debeziums_schema_names_types_and_the_key() -> None:
     keys, values = debezium("shop.inventory.orders")
     found = infer_schema(values, format="debezium-json", keys=keys)
     assert found.ddl == (
+        "`order_id` INT, `customer` STRING, `amount` STRING, `status` STRING, `order_date` DATE, "
+        "`created_at` TIMESTAMP(6), `updated_at` TIMESTAMP_LTZ(6)"
+    )
+    assert dict(found.options) == {"schema-include": "true", "types": "debezium"}
+    assert found.primary_key == ("order_id",)
+    assert found.notes == ()
+    assert len(read(found, values)) > len(values)
+    kv = KeyValueFormat.from_ddl(found.create_table("orders", topic="t", bootstrap="b:9092"))
+    assert kv.decode_batch(None, pa.array(values, pa.binary())).errors is None
+    proposed = sniff(values, keys).ddl
+    assert proposed is not None
+    assert "`created_at` TIMESTAMP(6)" in proposed
+    assert "'debezium-json.types' = 'debezium'" in proposed
+
+
+def test_debeziums_schema_with_flinks_types() -> None:
+    keys, values = debezium("shop.inventory.orders")
+    found = infer_schema(values, format="debezium-json", keys=keys, options=FLINK)
+    assert found.ddl == (
         "`order_id` INT, `customer` STRING, `amount` STRING, `status` STRING, `order_date` INT, `created_at` BIGINT, "
         "`updated_at` TIMESTAMP_LTZ(6)"
     )
-    assert dict(found.options) == {"schema-include": "true", "timestamp-format.standard": "ISO-8601"}
+    assert dict(found.options) == {**FLINK, "schema-include": "true", "timestamp-format.standard": "ISO-8601"}
     assert found.primary_key == ("order_id",)
     assert any(note.startswith("created_at: MicroTimestamp") and "microseconds" in note for note in found.notes)
     assert len(read(found, values)) > len(values)
@@ -388,7 +418,7 @@ def test_debeziums_encodings_are_read_as_they_come() -> None:
     ]
     after = {"amount": "AdTA", "flag": True, "small": 3, "tags": ["a"], "any": {"scale": 1, "value": "Ag=="}}
     message = _connect(fields, {**after, "labels": {"x": 1}, "zoned": "2025-03-03T09:30:00Z", "ratio": 0.5})
-    found = infer_schema([message], format="debezium-json")
+    found = infer_schema([message], format="debezium-json", options=FLINK)
     assert found.ddl.replace("`", "") == (
         "amount BYTES, flag BOOLEAN, small SMALLINT, tags ARRAY<STRING>, any ROW<scale INT, value BYTES>, "
         "labels MAP<STRING, BIGINT>, zoned TIMESTAMP_LTZ(6), ratio FLOAT"
@@ -399,12 +429,80 @@ def test_debeziums_encodings_are_read_as_they_come() -> None:
     other = _connect(
         [{"field": "flag", "type": "boolean"}, {"field": "small", "type": "int32"}], {"flag": 1, "small": 1}
     )
-    found = infer_schema([other], format="debezium-json")
+    found = infer_schema([other], format="debezium-json", options=FLINK)
     assert found.ddl == "`flag` INT, `small` INT"
     assert "flag: declared as BOOLEAN, which does not take all values: they decide" in found.notes
-    found = infer_schema([message, other], format="debezium-json")
+    found = infer_schema([message, other], format="debezium-json", options=FLINK)
     assert "small: declared as SMALLINT and INT: the values decide" in found.notes
     read(found, [message, other])
+
+
+OWN = [
+    (one, type, value)
+    for one, type, value in debezium_types.GOOD
+    if one.name.startswith((debezium_types._TIME, debezium_types._CONNECT))
+    or one.name.rpartition(".")[2] in ("Bits", "VariableScaleDecimal")
+]
+
+
+@pytest.mark.parametrize("carrier", ["json", "avro"])
+def test_debeziums_own_types_are_proposed_and_read_without_a_loss(registry: Registry, carrier: str) -> None:
+    """Each value is the one that the first of the known columns for it has, or what is on the wire."""
+    compared = 0
+    for one, _, _ in OWN:
+        columns = {"id": debezium_types.decimal(5, 0), "v": one}
+        rows = [{"id": columns["id"].value, "v": value} for value in (one.value, None)]
+        if carrier == "avro" and one.parameters.get("scale", "0").startswith("-"):
+            continue
+        if carrier == "json":
+            messages = [debezium_types.event(row, debezium_types.envelope(columns)) for row in rows]
+            found = infer_schema(messages, format="debezium-json")
+        else:
+            schema, schema_id = debezium_types.avro_envelope(columns), len(registry.ids) + 1
+            registry.ids[schema_id] = json.dumps(schema)
+            messages = [debezium_types.avro_event(schema_id, schema, row) for row in rows]
+            found = infer_schema(messages, format="debezium-avro-confluent", options={"url": registry.url})
+            proposed = sniff(messages, registry=registry.url).ddl
+            assert proposed is not None
+            assert "'debezium-avro-confluent.types' = 'debezium'" in proposed
+        assert found.options["types"] == "debezium"
+        first, nothing = read(found, messages)
+        assert nothing["v"] is None
+        known = {row_type(resolve_schema(f"v {t}")).fields[0].type.root: v for g, t, v in OWN if g == one}
+        root, value = found.fields[1].type.root, first["v"]
+        if root in known:
+            assert value == known[root]
+            compared += 1
+        elif root in ("VARCHAR", "BIGINT"):  # digits, or as on the wire
+            wanted = Decimal(value) if "DECIMAL" in known else value
+            assert wanted in (*known.values(), one.value)
+            compared += 1
+    assert compared >= 35
+    print(f"{compared} types compared")
+
+
+def test_debeziums_own_types_that_a_sample_does_not_fit() -> None:
+    time, micros = debezium_types.Given("int64", f"{debezium_types._TIME}MicroTime", -5), "io.debezium.time.MicroTime"
+    nanos = debezium_types.Given("int64", f"{debezium_types._TIME}NanoTimestamp", 1_500)
+    zoned = debezium_types.Given("string", f"{debezium_types._TIME}ZonedTimestamp", "2025-03-03T09:30:00.1234567Z")
+    columns = {"time": time, "nanos": nanos, "zoned": zoned}
+    message = debezium_types.event({n: g.value for n, g in columns.items()}, debezium_types.envelope(columns))
+    found = infer_schema([message], format="debezium-json")
+    assert found.ddl == "`time` BIGINT, `nanos` BIGINT, `zoned` STRING"
+    assert f"time: {micros}, but TIME(6) does not take all values as they are" in found.notes
+    assert read(found, [message]) == [{"time": -5, "nanos": 1500, "zoned": zoned.value}]
+    alone = debezium_types.event({"zoned": zoned.value}, debezium_types.envelope({"zoned": zoned}))
+    assert infer_schema([alone], format="debezium-json").ddl == "`zoned` TIMESTAMP_LTZ(9)"
+    later = {"time": time._replace(type="string", name="", value="x"), "amount": debezium_types.decimal(5, 2)}
+    more = debezium_types.event({n: g.value for n, g in later.items()}, debezium_types.envelope(later))
+    found = infer_schema([message, more], format="debezium-json")
+    assert found.ddl == "`time` STRING, `nanos` BIGINT, `zoned` STRING, `amount` DECIMAL(10, 2)"
+    assert [row["time"] for row in read(found, [message, more])] == ["-5", "x"]
+    wider = [debezium_types.decimal(5, 2, 4), debezium_types.decimal(12_345, 4, 6)]
+    both = [debezium_types.event({"v": g.value}, debezium_types.envelope({"v": g})) for g in wider]
+    found = infer_schema([*both, b"{"], format="debezium-json")
+    assert found.ddl == "`v` DECIMAL(6, 4)"
+    assert read(found, both) == [{"v": Decimal("0.05")}, {"v": Decimal("1.2345")}]
 
 
 def test_keys_of_several_tables_are_no_key() -> None:

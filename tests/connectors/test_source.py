@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.codecs._java_regex import compile_java
+from kvformat.codecs._java.regex import compile_java
 from kvformat.connectors import KafkaTable, effects, header_filter, source
 from kvformat.connectors.source import SPARKS, planned, whole
 from kvformat.registry.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS

@@ -36,7 +36,9 @@ def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str])
     modules = {f"kvformat/{path.relative_to(ROOT)}" for top in _FOLDERS for path in (ROOT / top).rglob("*.py")}
     packed = {name for name in contents if ".dist-info/" not in name}
     typed = {f"kvformat/{top}/py.typed" for top in _FOLDERS}
-    assert packed == modules | typed | {
+    template = {f"kvformat/{path.relative_to(ROOT)}" for path in (ROOT / "connectors/cli/template").iterdir()}
+    assert len(template) == 6
+    assert packed == modules | typed | template | {
         "_kvformat_alias.py",
         "kvformat.pth",
         "kvformat/NAMESPACE.txt",

@@ -19,9 +19,9 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kvformat.codecs import _java
+from kvformat.codecs._java.numbers import double_text, double_text_17
 from kvformat.codecs._json.native import json_text
-from kvformat.codecs.json import write_settings
+from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.types import FlinkType, arrow_schema, spark_schema
@@ -142,7 +142,7 @@ def _double(rng: random.Random) -> float:
             (0.0, -0.0, 0.1, 1e7, 1e-3, 123456.75, 4.9e-324, float("nan"), float("-inf"), rng.gauss(0, 1e3))
         )
         number *= rng.choice((1, 1, 1e15, 1e-9))
-        if _java.double_text(number) == _java.double_text_17(number):
+        if double_text(number) == double_text_17(number):
             return number
 
 
@@ -222,7 +222,7 @@ def _expect_bytes_of_the_kernel(
         columns: dict[tuple[str, int], Any] = {}
         for i, (schema, _) in enumerate(cases):
             columns["arrow", i] = fmt.encode(f"row{i}", schema, engine="arrow")
-            native = json_text(F.col(f"row{i}"), parse_schema(schema), write_settings(fmt))
+            native = json_text(F.col(f"row{i}"), parse_schema(schema), WriteSettings.of(fmt.options))
             if native is not None:
                 columns["native", i] = native
         named = [column.alias(f"{engine}{i}") for (engine, i), column in columns.items()]

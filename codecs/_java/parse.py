@@ -173,7 +173,7 @@ TIME = rf"([0-9]{{2}}):([0-9]{{2}}):{_SECONDS}"
 ISO_TIME = rf"([0-9]{{2}}):([0-9]{{2}})(?::{_SECONDS})?"
 _DAYS_BEFORE_1970 = 719_162  # of day 1, 0001-01-01, as `date.toordinal` counts, and one less
 _DAYS_OF_400_YEARS, _SECONDS_OF_A_DAY, MICROS_OF_A_DAY = 146_097, 86_400, 86_400_000_000
-_MOST_YEARS = 999_999_999
+_MOST_YEARS = 999_999_999  # `Year.MAX_VALUE`
 
 
 @functools.lru_cache(maxsize=8192)

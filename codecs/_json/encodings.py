@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from kvformat.codecs._charsets import utf16_text, utf32_text
+from kvformat.codecs._java.charsets import utf16_text, utf32_text
 
 _LOOSE = re.compile(rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}")
 _LOOSE_ERRORS = "kvformat.jackson"

@@ -31,7 +31,7 @@ from kvformat.codecs._avro.schema import Schema
 from kvformat.registry.errors import SchemaError
 from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
 
-Node: TypeAlias = "str | list[Any] | dict[str, Any]"
+SchemaJson: TypeAlias = "str | list[Any] | dict[str, Any]"
 
 NAMESPACE = "org.apache.flink.avro.generated"
 _ROOT = "record"
@@ -67,12 +67,12 @@ def schema_text(row: FlinkType, *, legacy: bool, optional: bool = False) -> str:
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 
-def _nullable(t: FlinkType, name: str, path: str, legacy: bool) -> Node:
+def _nullable(t: FlinkType, name: str, path: str, legacy: bool) -> SchemaJson:
     inner = _node(t, name, path, legacy)
     return ["null", inner] if t.nullable else inner
 
 
-def _node(t: FlinkType, name: str, path: str, legacy: bool) -> Node:
+def _node(t: FlinkType, name: str, path: str, legacy: bool) -> SchemaJson:
     if t.root == "ROW":
         return _record(t, name, path, legacy)
     if t.root == "ARRAY":
@@ -97,7 +97,7 @@ def _node(t: FlinkType, name: str, path: str, legacy: bool) -> Node:
     return _PRIMITIVES[t.root]
 
 
-def _record(t: FlinkType, name: str, path: str, legacy: bool) -> Node:
+def _record(t: FlinkType, name: str, path: str, legacy: bool) -> SchemaJson:
     fields = []
     for field in t.fields:
         at = f"{path}.{field.name}" if path else field.name

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs import _charset_tables
+from kvformat.codecs._java import charset_tables
 from kvformat.registry.errors import did_you_mean
 
 _Numbers: TypeAlias = np.ndarray[Any, Any]
@@ -158,7 +158,7 @@ def charset(name: str) -> Charset:
 
 @functools.cache
 def _tables() -> dict[str, Any]:
-    return _charset_tables.load()
+    return charset_tables.load()
 
 
 @functools.cache

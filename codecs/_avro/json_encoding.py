@@ -20,12 +20,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs import _java
-from kvformat.codecs._avro.decimals import Reading, to_bytes
-from kvformat.codecs._avro.json_tokens import Decoder
+from kvformat.codecs._avro.decimals import DecimalReading, to_bytes
+from kvformat.codecs._avro.json_tokens import AvroJsonDecoder
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._json.charsets import recoded, text_of
+from kvformat.codecs._java.numbers import double_texts
+from kvformat.codecs._java.parse import clean, nearest_double, nearest_single
 from kvformat.codecs._json.document import FirstValue, JsonFault
+from kvformat.codecs._json.encodings import recoded, text_of
 from kvformat.codecs._json.scalars import BadValue, shown
 from kvformat.codecs._json.write import (
     TEXT,
@@ -41,7 +42,6 @@ from kvformat.codecs._json.write import (
     unless_null,
 )
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
-from kvformat.codecs._scalars import clean, nearest_double, nearest_single
 from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkType, nullable
@@ -89,7 +89,7 @@ class AvroJsonReader:
             try:
                 return self._row.plain(first.read(recoded(message)[0])), None
             except (JsonFault, _Unusual):  # rare: only a walk through its tokens tells what Avro makes of it
-                return self._row.exact(Decoder(text_of(message)[0])), None
+                return self._row.exact(AvroJsonDecoder(text_of(message)[0])), None
         except JsonFault as fault:
             return None, fault.code.marked(f"not JSON: {fault}")
         except BadValue as bad:
@@ -105,7 +105,7 @@ class _Reader(Protocol):
 
     def plain(self, node: Any) -> Any: ...
 
-    def exact(self, source: Decoder) -> Any: ...
+    def exact(self, source: AvroJsonDecoder) -> Any: ...
 
 
 class _Readers:
@@ -161,7 +161,7 @@ class _Scalar:
     def __init__(self, convert: _Converter) -> None:
         self.plain = convert
 
-    def exact(self, source: Decoder) -> Any:
+    def exact(self, source: AvroJsonDecoder) -> Any:
         value = self.plain(source.scalar())
         source.pass_scalar()
         return value
@@ -186,7 +186,7 @@ class _Record:
                 raise _at(bad, name) from None
         return tuple(values)
 
-    def exact(self, source: Decoder) -> tuple[Any, ...]:
+    def exact(self, source: AvroJsonDecoder) -> tuple[Any, ...]:
         values = []
         source.begin_record()
         for name, reader in self._members:
@@ -213,7 +213,7 @@ class _Union:
             raise _Unusual
         return self._reader.plain(node[self._name])
 
-    def exact(self, source: Decoder) -> Any:
+    def exact(self, source: AvroJsonDecoder) -> Any:
         branch = source.union()
         value = None
         if branch == self._name:
@@ -242,7 +242,7 @@ class _Array:
                 raise _at(bad, index) from None
         return values
 
-    def exact(self, source: Decoder) -> list[Any]:
+    def exact(self, source: AvroJsonDecoder) -> list[Any]:
         values: list[Any] = []
         more = source.begin("[", "an array")
         while more:
@@ -269,7 +269,7 @@ class _Map:
                 raise _at(bad, key) from None
         return list(entries.items())
 
-    def exact(self, source: Decoder) -> list[tuple[str, Any]]:
+    def exact(self, source: AvroJsonDecoder) -> list[tuple[str, Any]]:
         entries = {}
         more = source.begin("{", "an object")
         while more:
@@ -308,7 +308,7 @@ def _bytes(node: Node) -> bytes:
 
 
 def _decimal(t: FlinkType) -> _Converter:
-    reading = Reading(t.precision or 0, t.scale or 0, t.scale or 0, overflow_as_null=True)
+    reading = DecimalReading(t.precision or 0, t.scale or 0, t.scale or 0, overflow_as_null=True)
 
     def read(node: Node) -> Any:
         try:
@@ -459,7 +459,7 @@ def _whole_texts(values: pa.Array, unit: int) -> pa.LargeStringArray:
 
 
 def _floating_texts(values: pa.Array) -> pa.LargeStringArray:
-    texts, finite = _java.double_texts(values).cast(TEXT), pc.is_finite(values)
+    texts, finite = double_texts(values).cast(TEXT), pc.is_finite(values)
     if not finite.false_count:
         return texts
     return pc.if_else(finite, texts, joined(['"', texts, '"'], len(texts), nulls="emit_null"))

@@ -1,0 +1,108 @@
+"""Debezium's messages in Avro that are the row alone: what was done to it is in fields beside the columns.
+
+    {"id": 1, "name": "pen", "__op": "u", "__deleted": "false"}
+
+`__deleted` is a text, MongoDB's a boolean. Which schemas are no rows is known before a message is read.
+Sources: Debezium's page on the transform ExtractNewRecordState, its `AbstractExtractRecordStrategy` (`__deleted`), and
+`ExtractNewDocumentState` of MongoDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._avro import Schema
+from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER
+from kvformat.codecs._changes.others import Other, unmarked
+from kvformat.codecs._columnar import Mask, validity
+from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.format import DecodedBatch
+from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
+
+_OP, _DELETED = "__op", "__deleted"
+_KIND_OF = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
+_TEXT, _FLAG = FlinkType("VARCHAR", length=MAX_LENGTH), FlinkType("BOOLEAN")
+
+
+def with_marks(row: FlinkType, writer: Schema | None) -> FlinkType:
+    """The row with the fields that say what was done, which may be columns of the table already."""
+    flag = writer is not None and any(
+        f.name == _DELETED and (f.schema.optional or f.schema).type == "boolean" for f in writer.fields
+    )
+    known = {field.name for field in row.fields}
+    marks = (FlinkField(_OP, _TEXT), FlinkField(_DELETED, _FLAG if flag else _TEXT))
+    return FlinkType("ROW", fields=(*row.fields, *(mark for mark in marks if mark.name not in known)))
+
+
+def other_of(writer: Schema, row: FlinkType, others: tuple[Other, ...]) -> Other | None:
+    """What messages of a schema are, where they are no rows of the table."""
+    fields = {field.name: field for field in writer.fields}
+    other = None if {_OP, _DELETED} & fields.keys() else unmarked(others, fields)
+    if other is None or {field.name for field in row.fields} & fields.keys() - set(other.needs):
+        return None
+    return other
+
+
+def refusal_of(writer: Schema, row: FlinkType, others: tuple[Other, ...]) -> str:
+    """Why messages of a schema are no rows alone, "" where they are."""
+    names = {field.name for field in writer.fields}
+    if "op" in names and {"before", "after"} & names and not {_OP, _DELETED} & names:
+        return f"'{_OP}': is missing, but there is 'op': for whole changes set 'flattened' to false"
+    other = other_of(writer, row, others)
+    return "" if other is None else f"'{_OP}': is missing{other.remedy()}"
+
+
+def changes(
+    values: pa.StructArray,
+    errors: pa.Array | None,
+    columns: int,
+    there: Mask,
+    filled: Mask,
+    others: Mapping[str, Other],
+    setting: str,
+) -> DecodedBatch:
+    """Rows with their marks as changes of an upsert table; of `values` the first columns are the table's.
+
+    `others` are the operations of messages that are no rows, `setting` is `other-messages`.
+    """
+    read = filled if errors is None else filled & np.asarray(errors.is_null())
+    op = pc.struct_field(values, _OP).cast(pa.string())
+    deleted = np.asarray(pc.fill_null(pc.equal(pc.struct_field(values, _DELETED).cast(pa.string()), "true"), False))
+    which = np.asarray(pc.fill_null(pc.index_in(op, pa.array(list(_KIND_OF))), -1))
+    kinds = np.where(which < 0, UPDATE_AFTER, np.array(list(_KIND_OF.values()))[which])
+    kinds[deleted] = DELETE
+    known = np.asarray(op.is_null()) | (which >= 0) | deleted
+    passed = [text for text, other in others.items() if other.is_skipped(setting)]
+    skipped = ~known & np.asarray(pc.is_in(op, pa.array(passed, pa.string())))
+    present = np.asarray(values.is_valid())
+    bad = np.flatnonzero(read & ~(present & (known | skipped)))
+    if len(bad):
+        texts = [None] * len(read) if errors is None else errors.to_pylist()
+        for place in bad.tolist():
+            texts[place] = _fault(op[place].as_py() if present[place] else None, others)
+        errors = pa.array(texts, pa.string())
+    good = read & present & known
+    offsets = np.zeros(len(good) + 1, np.int32)
+    np.cumsum(good, out=offsets[1:])
+    chosen = values.filter(pa.array(good))
+    fields = list(values.type)[:columns]
+    rows = pa.Array.from_buffers(pa.struct(fields), len(chosen), [None], children=chosen.flatten()[:columns])
+    valid = validity(there if errors is None else there & np.asarray(errors.is_null()))
+    lists = pa.Array.from_buffers(
+        pa.list_(pa.field("item", rows.type)), len(good), [valid, pa.py_buffer(offsets)], children=[rows]
+    )
+    return DecodedBatch(lists, pa.array(KINDS).take(pa.array(kinds[good])), errors)
+
+
+def _fault(op: str | None, others: Mapping[str, Other]) -> str:
+    if op is None:
+        return ErrorCode.MISSING_FIELD.marked("the message is null in place of a row")
+    known = ", ".join(f'"{known}"' for known in _KIND_OF)
+    remedy = others[op].remedy() if op in others else ""
+    return ErrorCode.UNKNOWN_OPERATION.marked(
+        f"'{_OP}': unknown value {op!r:.40}; known are {known}, in this spelling{remedy}"
+    )

@@ -1,0 +1,75 @@
+"""`kvformat new-format`: a package with a format, to begin with.
+
+The files are those of the folder `template`, with names in the places of `$name` and its like.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+import click
+
+from kvformat.connectors.cli._output import json_option, show, write_json
+from kvformat.registry.discovery import available_formats
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_FILES = {  # as .txt no tool takes them for files of this project
+    "pyproject.toml.txt": "pyproject.toml",
+    "README.md": "README.md",
+    "gitignore": ".gitignore",
+    "module.py.txt": "src/$module/__init__.py",
+    "conftest.py.txt": "tests/conftest.py",
+    "tests.py.txt": "tests/test_$short.py",
+}
+"""The files of the template and where they go."""
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="Where to; by default kvformat-NAME in the working directory."
+)
+@json_option("A line of JSON for each file.")
+def new_format_command(name: str, folder: Path | None, as_json: bool) -> None:
+    """Write a package for the format NAME: a module, a pyproject.toml, a README, and tests by the kit, which pass.
+
+    NAME is what tables say, such as `'value.format' = 'NAME'`: letters a to z, digits and hyphens.
+    """
+    if not _NAME.fullmatch(name):
+        raise click.UsageError(f"{name!r} is no name of a format: use letters a to z, digits and hyphens, as in my-url")
+    if name in available_formats():
+        raise click.UsageError(f"there is a format {name!r} already, `kvformat formats` lists all: use another name")
+    folder = folder or Path(f"kvformat-{name}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise click.UsageError(f"{folder} is there already, and not an empty folder: give another one by --folder")
+    written = list(_files(name, folder))
+    for path, text in written:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    if as_json:
+        write_json({"file": str(path)} for path, _ in written)
+        return
+    lines = [str(path) for path, _ in written]
+    show("\n".join([*lines, "", f"Now: cd {folder}, pip install -e '.[test]', pytest"]))
+
+
+def _files(name: str, folder: Path) -> Iterator[tuple[Path, str]]:
+    """The files of a package and what is in them."""
+    short = name.replace("-", "_")
+    module = f"kvformat_{short}"
+    words = {
+        "name": name,
+        "short": short,
+        "module": module,
+        "class": "".join(word.capitalize() for word in name.split("-")) + "Format",
+        "version": ".".join(importlib.metadata.version("kvformat").split(".")[:2]),
+    }
+    for template, place in _FILES.items():
+        text = resources.files(__package__).joinpath("template", template).read_text(encoding="utf-8")
+        yield folder / Template(place).substitute(words), Template(text).substitute(words)
+    yield folder / "src" / module / "py.typed", ""

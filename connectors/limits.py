@@ -1,0 +1,255 @@
+"""Every bound on what comes from outside, in one table: how much, of what, why, and the constant that holds it.
+
+The constants stay where they are used, in the kernel compiled. `limits_table` reads them, so the table in the
+documentation has their numbers, and none twice.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_KIB = 1 << 10
+_GB_OF_OFFSETS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound. `constants` are paths below `kvformat`; `most` has a `{}` for each of them, which `unit` writes."""
+
+    what: str
+    most: str
+    unit: Callable[[float], str]
+    why: str
+    constants: tuple[str, ...]
+
+    def values(self) -> list[float]:
+        """The numbers, as the code has them now."""
+        paths = (constant.rsplit(".", 1) for constant in self.constants)
+        return [getattr(importlib.import_module(f"kvformat.{module}"), name) for module, name in paths]
+
+
+def plain(number: float) -> str:
+    """A count."""
+    return f"{number:,}"
+
+
+def in_bytes(number: float) -> str:
+    """Bytes, in the largest unit that divides them."""
+    if number == _GB_OF_OFFSETS:
+        return "2 GB"
+    for unit in ("bytes", "KiB", "MiB"):
+        if number % _KIB:
+            return f"{number:g} {unit}"
+        number /= _KIB
+    return f"{number:g} GiB"
+
+
+def in_seconds(number: float) -> str:
+    """Seconds, or milliseconds."""
+    return f"{number:g} s" if number >= 1 else f"{number * 1000:g} ms"
+
+
+LIMITS = (
+    Limit("levels of a JSON document", "{}", plain, "as Flink (Jackson)", ("codecs._kernel.codes.MAX_DEPTH",)),
+    Limit(
+        "digits of a number in JSON",
+        "{}",
+        plain,
+        "as Flink (Jackson); reading a number of n digits exactly takes n²",
+        ("codecs._kernel.codes.MAX_DIGITS",),
+    ),
+    Limit(
+        "texts of one column in a batch of JSON",
+        "{}",
+        in_bytes,
+        "32-bit offsets of Arrow",
+        ("codecs._kernel.codes.MOST_BYTES",),
+    ),
+    Limit(
+        "metadata repeated for the rows of a change message",
+        "{} of a message, {} of a batch",
+        in_bytes,
+        "a message of many rows would multiply it",
+        ("codecs._kernel.codes.MOST_OF_A_MESSAGE", "codecs._kernel.codes.MOST_OF_A_BATCH"),
+    ),
+    Limit(
+        "levels of a schema in a Debezium message",
+        "{}",
+        plain,
+        "its reader is recursive; what is deeper counts as no schema",
+        ("codecs._debezium.connect._DEEPEST",),
+    ),
+    Limit("levels of an Avro schema", "{}", plain, "its readers are recursive", ("codecs._avro.parse.MAX_DEPTH",)),
+    Limit(
+        "types of an Avro schema, written out",
+        "{}",
+        plain,
+        "references let a small schema double again and again",
+        ("codecs._avro.parse.MAX_NODES",),
+    ),
+    Limit("levels of an Avro value", "{}", plain, "as above", ("codecs._avro.exact.MAX_LEVELS",)),
+    Limit(
+        "items that take no bytes in an Avro message",
+        "{}",
+        plain,
+        "ten bytes could ask for 2^60 of them",
+        ("codecs._avro.bounds.MAX_EMPTY_ITEMS",),
+    ),
+    Limit(
+        "what symbols of enums and defaults add to the items of an Avro message",
+        "{} and {} for each of the message's",
+        in_bytes,
+        "a byte may stand for a long text",
+        ("codecs._avro.bounds.MAX_ADDED", "codecs._avro.bounds.ADDED_PER_BYTE"),
+    ),
+    Limit(
+        "matching of a name by a filter (`table.include`)",
+        "{} of CPU; after each text that takes so long half of that, down to {}",
+        in_seconds,
+        "a regular expression may backtrack for ever",
+        ("codecs._java.regex._LONGEST_MATCH", "codecs._java.regex._SHORTEST_MATCH"),
+    ),
+    Limit(
+        "repeats within repeats of a filter",
+        "{}",
+        plain,
+        "each one more takes twice the memory",
+        ("codecs._java.regex._MOST_NESTED",),
+    ),
+    Limit(
+        "bytes that a kernel gets at once",
+        "{}, or one message",
+        in_bytes,
+        "32-bit offsets of Arrow; larger arrays are read in slices",
+        ("registry._alone.MOST_BYTES",),
+    ),
+    Limit(
+        "messages tried alone where a kernel fails everywhere",
+        "{}",
+        plain,
+        "a format that is broken must not take for ever",
+        ("registry._alone._SAMPLES",),
+    ),
+    Limit(
+        "answer of a schema registry",
+        "{}",
+        in_bytes,
+        "a schema has some KB",
+        ("codecs._confluent.client._LARGEST_ANSWER",),
+    ),
+    Limit(
+        "wait before a schema registry is asked again",
+        "{}",
+        in_seconds,
+        "the wait doubles each time",
+        ("codecs._confluent.client._LONGEST_WAIT",),
+    ),
+    Limit(
+        "schemas that a schema refers to",
+        "{}",
+        plain,
+        "each is asked for",
+        ("codecs._confluent.client._MOST_REFERENCES",),
+    ),
+    Limit(
+        "ids of one batch that a registry does not know, until no more are asked for",
+        "{}",
+        plain,
+        "messages of another registry must not stall a stream",
+        ("codecs._confluent.answers._MOST_UNKNOWN",),
+    ),
+    Limit(
+        "rows of one record, where key and value hold several each",
+        "{}",
+        plain,
+        "all pairs are rows",
+        ("registry._records._MOST_PAIRS",),
+    ),
+    Limit(
+        "bytes of a key repeated for each row of its value, or the other way round",
+        "{} and {} for each of the record's",
+        in_bytes,
+        "a few bytes must not fill the memory",
+        ("registry._records._MOST_REPEATED", "registry._records._PER_BYTE"),
+    ),
+    Limit(
+        "levels of brackets in a computed column",
+        "{}",
+        plain,
+        "its reader is recursive",
+        ("registry.expressions._MOST_NESTED",),
+    ),
+    Limit("levels of a type in a schema or DDL", "{}", plain, "its reader is recursive", ("registry.ddl._MAX_DEPTH",)),
+    Limit(
+        "tables that a table is `LIKE`, one of another",
+        "{}",
+        plain,
+        "its reader is recursive",
+        ("registry.statements._MOST_BASES",),
+    ),
+    Limit(
+        "messages that a schema is inferred from",
+        "{}",
+        in_bytes,
+        "a topic has no end; 1,000 of them unless told otherwise",
+        ("connectors.infer.sample.MAX_BYTES",),
+    ),
+    Limit(
+        "levels of an inferred type",
+        "{}",
+        plain,
+        "deeper values stay text, as planners bear no more than about 100",
+        ("connectors.infer.seen.MAX_DEPTH",),
+    ),
+    Limit(
+        "members of an inferred ROW",
+        "{}",
+        plain,
+        "an object of more is a map, or stays text",
+        ("connectors.infer.seen.MAX_MEMBERS",),
+    ),
+    Limit(
+        "columns of inferred csv",
+        "{}",
+        plain,
+        "a text of delimiters alone would have as many columns as bytes",
+        ("connectors.infer.text._MOST_COLUMNS",),
+    ),
+    Limit(
+        "schemas, readers and plans that a process keeps, of each kind",
+        "{}; {} of Debezium's own schemas",
+        plain,
+        "a stream lives for months",
+        ("registry._cache._BOUND", "codecs._debezium.read._KEPT"),
+    ),
+    Limit(
+        "registries that a process keeps clients of, and answers that each keeps",
+        "{}, {}",
+        plain,
+        "as above",
+        ("codecs._confluent.answers._CLIENTS", "codecs._confluent.answers._ANSWERS"),
+    ),
+    Limit(
+        "message that the command line reads from a pipe",
+        "{}",
+        in_bytes,
+        "Kafka's own limit is of this order; four letters taken for a length are mostly more",
+        ("connectors.cli._framing._LONGEST",),
+    ),
+)
+
+
+def limits_table() -> str:
+    """The bounds as a table in Markdown."""
+    lines = ["| what | at most | why | where |", "| --- | --- | --- | --- |"]
+    for limit in LIMITS:
+        most = limit.most.format(*map(limit.unit, limit.values()))
+        names: dict[str, list[str]] = {}
+        for constant in limit.constants:
+            module, _, name = constant.rpartition(".")
+            names.setdefault(module.replace(".", "/"), []).append(f"`{name}`")
+        where = "; ".join(f"`{module}.py`: {', '.join(held)}" for module, held in names.items())
+        lines.append(f"| {limit.what} | {most} | {limit.why} | {where} |")
+    return "\n".join(lines)

@@ -1,0 +1,197 @@
+"""The rules as test classes, and as a function."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+
+from kvformat.registry import errors
+from kvformat.registry.format import Format
+from kvformat.registry.testing import columns, decoding, encoding, objects  # noqa: F401 - they fill RULES
+from kvformat.registry.testing.declaration import Declaration, FormatDirection, Sample
+from kvformat.registry.testing.edges import EDGES
+from kvformat.registry.testing.rules import RULES, Outcome, Rule, outcome
+from kvformat.registry.testing.subject import Subject
+
+_MESSAGES: Final = 20_000
+"""Messages, or rows, whose time is taken for the report of speed."""
+
+
+class ContractError(errors.ContractError, AssertionError):
+    """What a format does is not what the contract says; the text has a sentence for each rule that is broken.
+
+    `rules` names them. It is an `AssertionError`, so that tests fail by it and don't stop with an error.
+    """
+
+    def __init__(self, broken: Sequence[Outcome], *, format: str) -> None:
+        self.rules = tuple(one.rule.name for one in broken)
+        text = "\n".join(dict.fromkeys(one.broken or "" for one in broken))
+        super().__init__(text, format=format, reason=", ".join(self.rules))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was checked of a format that keeps the contract.
+
+    compared: how many messages, rows or values each rule compared.
+    left_out: why a rule does not apply to the format.
+    speed: messages or rows per CPU-second, by direction; for people to read, nothing depends on it.
+    """
+
+    format: str
+    compared: Mapping[str, int]
+    left_out: Mapping[str, str]
+    speed: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"format '{self.format}': {sum(self.compared.values()):,} comparisons by {len(self.compared)} rules"]
+        lines += [f"  {name}: {count:,}" for name, count in self.compared.items()]
+        lines += [f"  {name}: left out, {why}" for name, why in self.left_out.items()]
+        lines += [f"  {name}: {speed:,} per CPU-second" for name, speed in self.speed.items()]
+        return "\n".join(lines)
+
+
+def check_format(
+    format: Format,
+    rows: Sequence[Mapping[str, Any] | None],
+    *,
+    schema: str,
+    row_kinds: Sequence[str] | None = None,
+    messages: Sequence[bytes | None] | None = None,
+    **declared: Any,
+) -> Report:
+    """Check all rules that need no Spark, with one sample and the options that the format has.
+
+    `rows`, `row_kinds` and `messages` are those of a `Sample`, `declared` is what else a `Declaration` has. Of the
+    edges those of the types in the schema are tried, if no `types` are given. Raises `ContractError` with a sentence
+    for each broken rule.
+    """
+    sample = Sample(schema, rows, row_kinds=row_kinds, messages=messages)
+    options = {name: format._given[name] for name in format._given}
+    if "types" not in declared:
+        declared["types"] = _types_of(schema)
+    subject = Subject(Declaration(type(format), options=options, samples=[sample], **declared))
+    found = [outcome(rule, subject) for rule in RULES.values() if rule.part != "spark"]
+    broken = [one for one in found if one.broken is not None]
+    if broken:
+        raise ContractError(broken, format=format.identifier)
+    return Report(
+        format.identifier,
+        {one.rule.name: one.compared for one in found if one.left_out is None},
+        {one.rule.name: one.left_out for one in found if one.left_out is not None},
+        speed(subject),
+    )
+
+
+def _types_of(schema: str) -> tuple[str, ...]:
+    """The types whose edges are known that are of the same kind as a column of the schema."""
+    from kvformat.registry.ddl import parse_schema, parse_type
+
+    roots = {column.type.root for column in parse_schema(schema).fields}
+    return tuple(flink for flink in EDGES if parse_type(flink).root in roots)
+
+
+def speed(subject: Subject) -> dict[str, int]:
+    """Messages and rows per CPU-second of the first sample, repeated; one run, so only a hint."""
+    case = subject.cases[0]
+    found, times = {}, _MESSAGES // max(len(case.messages), 1) + 1
+    calls: dict[str, Callable[[], Any]] = {}
+    if subject.declared.direction != "encode":
+        messages = pa.concat_arrays([case.messages] * times)
+        calls["decode"] = lambda: case.format.decode_batch(messages, case.schema)
+    if subject.declared.direction != "decode":
+        rows = pa.concat_arrays([case.rows] * times)
+        calls["encode"] = lambda: case.format.encode_batch(rows, case.schema)
+    for name, call in calls.items():
+        start = time.process_time()
+        call()
+        found[name] = int(times * len(case.messages) / max(time.process_time() - start, 1e-9))
+    return found
+
+
+class _Contract:
+    """The attributes that say what is tested; those of `Declaration`."""
+
+    format: ClassVar[str | type[Format]]
+    options: ClassVar[Mapping[str, Any]] = {}
+    samples: ClassVar[Sequence[Sample]] = ()
+    direction: ClassVar[FormatDirection] = "both"
+    types: ClassVar[Sequence[str]] = tuple(EDGES)
+    unsupported: ClassVar[Sequence[str]] = ()
+    most_columns: ClassVar[int | None] = None
+    changed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    unlike_wider: ClassVar[Sequence[str]] = ()
+    null_is_row: ClassVar[bool] = False
+    skipped: ClassVar[Sequence[bytes]] = ()
+    bad: ClassVar[Sequence[bytes]] = ()
+    _subjects: ClassVar[dict[type, Subject]] = {}
+
+    @classmethod
+    def subject(cls) -> Subject:
+        """The format under test; one for all tests of the class."""
+        if cls not in cls._subjects:
+            declared = {of.name: getattr(cls, of.name) for of in fields(Declaration)}
+            cls._subjects[cls] = Subject(Declaration(**declared))
+        return cls._subjects[cls]
+
+    def check(self, rule: Rule, *further: Any) -> None:
+        """Check one rule; raises `ContractError` if it is broken."""
+        found = outcome(rule, self.subject(), *further)
+        if found.left_out is not None:
+            import pytest
+
+            pytest.skip(found.left_out)
+        if found.broken is not None:
+            raise ContractError([found], format=self.subject().identifier)
+
+
+class FormatContract(_Contract):
+    """A test for each rule that needs no Spark: `test_null_messages` and so on.
+
+    class TestMsgpack(FormatContract):
+        format = "msgpack"
+        samples = [Sample("id BIGINT, name STRING", [{"id": 1, "name": "a"}, {"id": None, "name": ""}])]
+
+    The attributes are those of `Declaration`. A test that is set to None in the class is left out.
+    """
+
+    def test_speed_is_reported(self) -> None:
+        """Prints the speed, which `pytest -s` shows; nothing depends on it."""
+        for name, found in speed(self.subject()).items():
+            print(f"\nformat '{self.subject().identifier}': {name} {found:,} per CPU-second")
+
+
+class SparkContract(_Contract):
+    """A test for each rule of Columns. It needs a fixture `spark`, classic or Connect.
+
+    from kvformat.registry.testing.fixtures import spark  # in conftest.py
+
+    class TestMsgpackInSpark(SparkContract):
+        format = "msgpack"
+        samples = TestMsgpack.samples
+    """
+
+
+def _arrow_test(rule: Rule) -> Callable[[Any], None]:
+    def test(self: _Contract) -> None:
+        self.check(rule)
+
+    return test
+
+
+def _spark_test(rule: Rule) -> Callable[[Any, Any, Any], None]:
+    def test(self: _Contract, spark: Any, tmp_path: Any) -> None:
+        self.check(rule, spark, tmp_path)
+
+    return test
+
+
+for _rule in RULES.values():
+    _contract, _make = (SparkContract, _spark_test) if _rule.part == "spark" else (FormatContract, _arrow_test)
+    _test = _make(_rule)
+    _test.__name__, _test.__doc__ = f"test_{_rule.name}", _rule.sentence
+    setattr(_contract, _test.__name__, _test)

@@ -1,0 +1,171 @@
+"""Every built-in format passes the test kit, in the settings that make it read or write in another way."""
+
+from __future__ import annotations
+
+import atexit
+import datetime as dt
+import shutil
+import tempfile
+from decimal import Decimal
+from typing import Any, Final
+
+from kvformat.registry import available_formats
+from kvformat.registry.testing import FormatContract, Sample
+
+_FOLDER: Final = tempfile.mkdtemp(prefix="kvformat-contract-")
+atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
+
+_ROWS: Final[list[dict[str, Any]]] = [
+    {"id": 1, "name": "Ada", "price": Decimal("12.50"), "ok": True, "at": dt.datetime(2024, 2, 29, 12, 30, 0, 500_000)},
+    {"id": -(2**63), "name": 'quote " and \\ and ,', "price": Decimal("-0.01"), "ok": False, "at": None},
+    {"id": None, "name": "ß 世界 😀", "price": None, "ok": None, "at": dt.datetime(1969, 12, 31, 23, 59, 59, 999_000)},
+    {"id": 7, "name": None, "price": Decimal("99999999.99"), "ok": True, "at": dt.datetime(1, 1, 1)},
+]
+_PLAIN: Final = Sample("id BIGINT, name STRING, price DECIMAL(10, 2), ok BOOLEAN, at TIMESTAMP(3)", _ROWS)
+_NESTED: Final = Sample(
+    "id INT, tags ARRAY<STRING>, r ROW<a INT, b STRING>",
+    [
+        {"id": 1, "tags": ["a", "b"], "r": {"a": 1, "b": "x"}},
+        {"id": 2, "tags": ["c", "d"], "r": {"a": -(2**31), "b": "y"}},
+        {"id": 3, "tags": ["c"], "r": {"a": None, "b": "z"}},
+    ],
+)
+_DEEP: Final = Sample(
+    "m MAP<STRING, ARRAY<ROW<t TIME(3), d DATE>>>, f DOUBLE",
+    [
+        {"m": {"a": [{"t": dt.time(1, 2, 3), "d": dt.date(2024, 2, 29)}, None], "": None}, "f": -2.5e-3},
+        {"m": {}, "f": 1e300},
+        {"m": None, "f": None},
+    ],
+)
+_KINDS: Final = Sample(_PLAIN.schema, _ROWS, row_kinds=["+I", "-D", "+I", "-D"])
+_INTERVALS: Final = ("INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND")
+
+
+class TestJson(FormatContract):
+    format = "json"
+    samples = (
+        _PLAIN,
+        _NESTED,
+        _DEEP,
+        Sample("id INT, s STRING", [{"id": 7, "s": "é"}], messages=['{"id":7,"s":"é"}'.encode()]),
+    )
+    bad = (b"{torn", b"[1", b'{"id":"x"}')
+
+
+class TestJsonByTree(FormatContract):
+    format = "json"
+    options = {"decode.json-parser.enabled": "false", "timestamp-format.standard": "ISO-8601"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+
+
+class TestJsonLenient(FormatContract):
+    format = "json"
+    options = {"ignore-parse-errors": "true"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    skipped = (b"", b"{torn")
+
+
+class TestCsv(FormatContract):
+    format = "csv"
+    options = {"null-literal": "<null>"}
+    samples = (_PLAIN, _NESTED)
+    unsupported = (*_INTERVALS, "MAP", "MULTISET", "ROW<r ROW<t TIMESTAMP(3)>>")
+    # an array of one NULL is an empty text, which is no array
+    changed_values = {"ARRAY<INT>": {"None": "[None]"}, "ARRAY<STRING>": {"None": "[None]"}}
+
+
+class TestRaw(FormatContract):
+    format = "raw"
+    samples = (
+        Sample("v STRING", [{"v": "é"}, {"v": ""}], messages=["é".encode(), b""]),
+        Sample("v BIGINT", [{"v": 1}, {"v": -(2**63)}], messages=[b"\0\0\0\0\0\0\0\x01", b"\x80\0\0\0\0\0\0\0"]),
+        Sample("v DOUBLE", [{"v": -2.5}]),
+    )
+    unsupported = (
+        *_INTERVALS,
+        "DECIMAL",
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+        "TIMESTAMP_LTZ",
+        "ARRAY",
+        "MAP",
+        "MULTISET",
+        "ROW",
+    )
+    most_columns = 1
+    null_is_row = True
+
+
+class TestAvro(FormatContract):
+    format = "avro"
+    options = {"timestamp_mapping.legacy": "false"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = _INTERVALS
+    unlike_wider = ("INT", "BIGINT")
+
+
+class TestAvroAsJson(FormatContract):
+    format = "avro"
+    options = {"timestamp_mapping.legacy": "false", "encoding": "json"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = _INTERVALS
+
+
+class TestAvroConfluent(FormatContract):
+    format = "avro-confluent"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
+    unlike_wider = ("INT", "BIGINT")
+
+
+class TestDebeziumJson(FormatContract):
+    format = "debezium-json"
+    samples = (_KINDS, _NESTED, _DEEP)
+
+
+class TestDebeziumJsonWithSchema(FormatContract):
+    format = "debezium-json"
+    options = {"schema-include": "true"}
+    direction = "decode"
+    samples = (
+        Sample(
+            "id INT",
+            [{"id": 1}, {"id": 2}],
+            row_kinds=["+I", "-D"],
+            messages=[
+                b'{"schema":{},"payload":{"before":null,"after":{"id":1},"op":"c"}}',
+                b'{"schema":{},"payload":{"before":{"id":2},"after":null,"op":"d"}}',
+            ],
+        ),
+    )
+
+
+class TestCanalJson(FormatContract):
+    format = "canal-json"
+    samples = (_KINDS, _NESTED, _DEEP)
+
+
+class TestMaxwellJson(FormatContract):
+    format = "maxwell-json"
+    samples = (_KINDS, _NESTED, _DEEP)
+
+
+class TestOggJson(FormatContract):
+    format = "ogg-json"
+    samples = (_KINDS, _NESTED, _DEEP)
+
+
+class TestDebeziumAvroConfluent(FormatContract):
+    format = "debezium-avro-confluent"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-changes"}
+    samples = (_KINDS, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
+    unlike_wider = ("INT", "BIGINT")
+
+
+def test_every_format_is_here() -> None:
+    tested = {of.format for of in FormatContract.__subclasses__() if of.__module__ == __name__}
+    assert tested == set(available_formats())

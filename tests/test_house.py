@@ -1,0 +1,76 @@
+"""What the sources keep among themselves: a class name means one thing, a bound says its unit and its reason."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from kvformat.codecs._avro import parse
+from kvformat.connectors.cli import inspect
+from kvformat.connectors.infer.sample import SAMPLE
+from kvformat.connectors.limits import LIMITS, limits_table
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("codecs", "registry", "connectors")
+SAME_FOR_EACH_FORMAT = {"ReadSettings", "WriteSettings"}
+_BOUND = re.compile(r"_?(MAX|MOST|LONGEST|LARGEST|DEEPEST|SHORTEST)(_|$)")
+
+
+def _modules() -> Iterator[tuple[str, ast.Module, list[str]]]:
+    for folder in FOLDERS:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            source = file.read_text(encoding="utf-8")
+            yield file.relative_to(ROOT).as_posix(), ast.parse(source), source.splitlines()
+
+
+def test_a_public_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for name, tree, _ in _modules():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    assert len(places) >= 200
+    assert {name: files for name, files in places.items() if len(files) > 1 and name not in SAME_FOR_EACH_FORMAT} == {}
+
+
+def test_a_bound_says_its_unit_and_its_reason() -> None:
+    """In the table of `connectors/limits.py`, or in words beside it."""
+    told = {constant for limit in LIMITS for constant in limit.constants}
+    bounds, silent = 0, []
+    for name, tree, lines in _modules():
+        for node, behind in pairwise((*tree.body, ast.Pass())):
+            for bound in _bounds(node):
+                bounds += 1
+                in_words = "  # " in lines[node.lineno - 1] or lines[node.lineno - 2].startswith("# ")
+                documented = isinstance(behind, ast.Expr) and isinstance(behind.value, ast.Constant)
+                path = f"{name.removesuffix('.py').replace('/', '.')}.{bound}"
+                if not (in_words or documented or path in told):
+                    silent.append(path)
+    assert bounds >= 70
+    assert silent == [], "\n".join(silent)
+
+
+def _bounds(node: ast.stmt) -> list[str]:
+    """The names of the bounds that a statement sets, each to a number."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+        return []
+    if any(isinstance(part, ast.Name | ast.Call | ast.Attribute | ast.JoinedStr) for part in ast.walk(node.value)):
+        return []
+    if not any(isinstance(part, ast.Constant) and isinstance(part.value, int | float) for part in ast.walk(node.value)):
+        return []
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+    return [name for name in names if _BOUND.match(name)]
+
+
+def test_the_table_of_bounds_has_the_numbers_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(LIMITS) >= 28
+    assert "| levels of an Avro schema | 64 |" in limits_table()
+    monkeypatch.setattr(parse, "MAX_DEPTH", 65)
+    assert "| levels of an Avro schema | 65 |" in limits_table()
+    assert inspect._MOST == SAMPLE

@@ -44,6 +44,7 @@ if not cython.compiled:
 MOST_COMPARED = 8
 """So many objects and arrays beside the rows are compared with those of the message before, by their number in it."""
 
+
 class Program:
     """What an operation gives: of each row the kind, the number of the member it is in, and the number of the member
     with what was other in it, or -1. `others` are the members that no row is in.

@@ -7,14 +7,12 @@ import datetime as dt
 import shutil
 import tempfile
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Final
-
-from google.protobuf import descriptor_pb2
 
 from kvformat.registry import available_formats
 from kvformat.registry.discovery import format_class
 from kvformat.registry.testing import FormatContract, Sample
+from tests.protobuf_types import a_file, fields
 
 _FOLDER: Final = tempfile.mkdtemp(prefix="kvformat-contract-")
 atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
@@ -133,33 +131,6 @@ class TestAvroConfluent(FormatContract):
     unlike_wider = ("INT", "BIGINT")
 
 
-def _descriptors() -> str:
-    """A descriptor set with the message that the samples of protobuf are."""
-    kind = descriptor_pb2.FieldDescriptorProto
-    message = descriptor_pb2.DescriptorProto(name="Order")
-    for number, (name, of) in enumerate((("id", kind.TYPE_INT64), ("name", kind.TYPE_STRING)), start=1):
-        message.field.add(name=name, number=number, type=of, label=kind.LABEL_OPTIONAL)
-    message.field.add(name="tags", number=3, type=kind.TYPE_STRING, label=kind.LABEL_REPEATED)
-    file = descriptor_pb2.FileDescriptorProto(name="o.proto", package="o", syntax="proto2", message_type=[message])
-    path = Path(_FOLDER, "o.desc")
-    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
-    return str(path)
-
-
-class TestProtobuf(FormatContract):
-    format = "protobuf"
-    options = {"message-class-name": "o.Order", "descriptor-file": _descriptors()}
-    samples = (
-        Sample(
-            "id BIGINT, name STRING, tags ARRAY<STRING>",
-            [{"id": 7, "name": "é", "tags": ["a", "b"]}, {"id": -(2**63), "name": "", "tags": ["", "c"]}],
-        ),
-        Sample("name STRING, id BIGINT", [{"id": 1, "name": "a"}], messages=[b"\x08\x01\x12\x01a"]),
-    )
-    types = ()  # the descriptor says which type a column has
-    null_is_error = True
-
-
 class TestDebeziumJson(FormatContract):
     format = "debezium-json"
     samples = (_KINDS, _NESTED, _DEEP, _ZONED)
@@ -203,6 +174,45 @@ class TestDebeziumAvroConfluent(FormatContract):
     samples = (_KINDS, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
+
+
+_ORDER: Final = fields(
+    "int64 id = 1; string name = 2; bool ok = 3; double f = 4; repeated string tags = 5; .Order.R r = 6; int32 v = 7; "
+    + " ".join(f"int32 c{at} = {at + 8};" for at in range(200))
+)
+_ORDER_TYPE: Final = f"""name: "orders.proto" message_type {{ name: "Order" {_ORDER}
+    nested_type {{ name: "R" {fields("int32 a = 1; string b = 2;")} }} }}"""
+
+
+class TestProtobuf(FormatContract):
+    format = "protobuf"
+    options = {"message-class-name": "Order", "descriptor-file": a_file(_FOLDER, _ORDER_TYPE)}
+    samples = (
+        Sample(
+            "id BIGINT, name STRING, ok BOOLEAN, f DOUBLE",
+            [
+                {"id": 1, "name": "Ada", "ok": True, "f": -2.5e-3},
+                {"id": -(2**63), "name": "ß 世界 😀", "ok": False, "f": 1e300},
+                {"id": None, "name": None, "ok": None, "f": None},
+            ],
+            messages=[
+                bytes.fromhex("0801 1203416461 1801 217b14ae47e17a64bf"),
+                bytes.fromhex("0880808080808080808001 120ec39f20e4b896e7958c20f09f9880 1800 219c7500883ce4377e"),
+                b"",
+            ],
+        ),
+        Sample(
+            "tags ARRAY<STRING>, r ROW<a INT, b STRING>, id BIGINT",
+            [
+                {"tags": ["a", ""], "r": {"a": 1, "b": "x"}, "id": 7},
+                {"tags": None, "r": {"a": None, "b": None}, "id": None},
+            ],
+        ),
+    )
+    bad = (b"\x08", b"\x12\x05a", b"\x00", b"\x0c")
+    unsupported = tuple(flink for flink in FormatContract.types if flink != "INT")  # the column `v` is an int32
+    unlike_wider = ("INT",)
+    null_is_error = True
 
 
 def test_every_format_is_here() -> None:

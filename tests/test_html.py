@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
 from kvformat.connectors import KafkaTable
 from kvformat.registry import KeyValueFormat, available_formats, get_format
 from kvformat.registry.discovery import format_class
+from tests.protobuf_types import a_file
 
 _BOLD = "<b>&amp;\"'"
 _TABLE = f"""CREATE TABLE `t{_BOLD}` (
@@ -44,9 +46,11 @@ def test_a_format_shows_what_counts_and_what_was_given() -> None:
 
 
 @pytest.mark.parametrize("identifier", available_formats())
-def test_every_format_can_be_shown(identifier: str) -> None:
+def test_every_format_can_be_shown(identifier: str, tmp_path: Path) -> None:
     specs = format_class(identifier).option_specs
     needed = {spec.name: "http://me:sesame@h" for spec in specs if spec.required}
+    if identifier == "protobuf":
+        needed = {"message-class-name": "M", "descriptor-file": a_file(tmp_path, 'name: "m" message_type { name: "M" }')}
     html = get_format(identifier, needed)._repr_html_()
     head, _ = _read(html)
     assert head.startswith(identifier)

@@ -21,8 +21,9 @@ from click.testing import CliRunner, Result
 
 from kvformat.connectors import KafkaTable, brokers, cli
 from kvformat.connectors.cli import _framing, _values
-from kvformat.registry import available_formats, get_format
+from kvformat.registry import available_formats
 from kvformat.registry.connector_options import KAFKA_OPTIONS
+from kvformat.registry.discovery import format_class
 from tests import interop
 from tests.registry_server import Registry, RegistryServer
 
@@ -349,7 +350,7 @@ def test_formats_are_listed() -> None:
 def test_options_are_those_that_are_declared(name: str) -> None:
     specs = KAFKA_OPTIONS if name == "kafka" else None
     if specs is None and name in available_formats():
-        specs = type(get_format(name, {"url": "file:/"} if name.endswith("avro-confluent") else None)).option_specs
+        specs = format_class(name).option_specs
     found = lines(run("options", name, "--json").stdout)
     if specs is not None:
         assert [option["name"] for option in found] == [spec.name for spec in specs]

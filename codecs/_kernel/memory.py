@@ -75,6 +75,17 @@ if not cython.compiled:
         """Whether so many bytes are the same at two places."""
         return data[a : a + count] == data[b : b + count]
 
+    def equal(data: memoryview[int], a: int, b: int, count: int) -> int:
+        """How many bytes are the same at two places, at most `count`."""
+        low, high = 0, max(count, 0)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if data[a : a + middle] == data[b : b + middle]:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
     def matches(data: memoryview[int], at: int, end: int, texts: memoryview[int], start: int, count: int) -> bool:
         """Whether a text stands at a place of a message that ends at `end`: `count` of `texts` from `start` on."""
         return 0 < count <= end - at and data[at : at + count] == texts[start : start + count]

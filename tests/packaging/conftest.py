@@ -24,6 +24,8 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 PAIRS = sorted(file.stem for file in (ROOT / "codecs" / "_kernel").glob("*.pxd") if file.with_suffix(".py").exists())
 """The kernel's modules that are compiled."""
 BUILT = Path("build", "kernel")
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that runs for a moment: its second compiler costs more than it wins."""
 NO_COMPILER = {"CC": "/nonexistent/cc", "PATH": "/nonexistent"}
 
 
@@ -68,7 +70,7 @@ class Environment:
         home = dependencies / "pyspark"
         extra = {name: str(self.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
         options = ["--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"]
-        options += ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+        options += ["--driver-java-options", QUICK_JAVA]
         return run(
             [home / "bin" / "spark-submit", *options, *arguments],
             cwd=self.folder,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import ROOT, Environment, build_wheel, run
+from tests.packaging.conftest import QUICK_JAVA, ROOT, Environment, build_wheel, run
 
 EXAMPLES = {"kvformat-msgpack": 45, "kvformat-framed": 120}
 """The packages, and how many tests of theirs must pass at least."""
@@ -95,7 +95,8 @@ def test_the_examples_are_found_by_name(with_examples: Environment) -> None:
 @pytest.mark.once
 def test_the_examples_pass_their_own_tests(with_examples: Environment, packages: dict[str, Path]) -> None:
     for name, least in EXAMPLES.items():
-        told = run([with_examples.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=packages[name])
+        command = [with_examples.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        told = run(command, cwd=packages[name], extra={"JAVA_TOOL_OPTIONS": QUICK_JAVA})
         (passed,) = re.findall(r"^(\d+) passed", told, re.MULTILINE)
         assert int(passed) >= least, told
 
@@ -124,7 +125,8 @@ def test_a_job_with_the_examples_as_key_and_value(
 @pytest.mark.spark
 @pytest.mark.once
 def test_the_tutorial_is_true_word_by_word(wheel: Path, tmp_path: Path) -> None:
-    told = run([sys.executable, ROOT / "scripts" / "tutorial", "--no-network", "--wheel", wheel], cwd=tmp_path)
+    command = [sys.executable, ROOT / "scripts" / "tutorial", "--no-network", "--wheel", wheel]
+    told = run(command, cwd=tmp_path, extra={"JAVA_TOOL_OPTIONS": QUICK_JAVA})
     (steps,) = re.findall(r"^docs/plugins\.md: (\d+) steps done$", told, re.MULTILINE)
     assert int(steps) >= 25
 

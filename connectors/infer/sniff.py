@@ -287,7 +287,11 @@ class _Looker:
             return _Group(
                 Shape("binary", known.are, 0.3, False, "Look for the registry of the producer"), tuple(places), why
             )
-        remedy = "Flink has no format for it here" if kind == "PROTOBUF" else SHAPES[shapes.CONFLUENT_JSON].remedy
+        remedy = (
+            "The format protobuf reads messages without this frame"
+            if kind == "PROTOBUF"
+            else SHAPES[shapes.CONFLUENT_JSON].remedy
+        )
         name = {"PROTOBUF": "protobuf", "JSON": "json-schema"}.get(kind, kind.lower())
         shape = Shape(name, known.are, 1.0, False, remedy)
         return _Group(shape, tuple(places), f"{start}; the registry says {kind}. {remedy}")

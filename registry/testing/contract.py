@@ -126,6 +126,7 @@ class _Contract:
     changed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     unlike_wider: ClassVar[Sequence[str]] = ()
     null_is_row: ClassVar[bool] = False
+    null_is_error: ClassVar[bool] = False
     skipped: ClassVar[Sequence[bytes]] = ()
     bad: ClassVar[Sequence[bytes]] = ()
     _subjects: ClassVar[dict[type, Subject]] = {}

@@ -283,7 +283,7 @@ def round_trip(subject: Subject) -> None:
                 subject.same(f"{case.name}, encoded", str(one), shown(message))
 
 
-@rule("decode", page="robustness.md")
+@rule("decode", page="robustness.md#what-is-promised")
 def never_raises(subject: Subject) -> None:
     """A kernel never raises for bad data, however the bytes are changed: it reports an error."""
     subject.reads()
@@ -319,7 +319,7 @@ def _no_failure(subject: Subject, where: str, messages: list[bytes | None] | lis
         subject.same(f"{where}, message {shown(message)}", text, "no failure of the kernel")
 
 
-@rule("decode", page="robustness.md")
+@rule("decode", page="robustness.md#what-is-promised")
 def neighbours(subject: Subject) -> None:
     """One bad message changes nothing of its neighbours, and has its error in its own place."""
     subject.reads()

@@ -39,6 +39,13 @@ _DEEP: Final = Sample(
         {"m": None, "f": None},
     ],
 )
+_ZONED: Final = Sample(
+    "z TIMESTAMP_LTZ(3), t TIMESTAMP(3)",  # hours that New York has twice, or not at all
+    [
+        {"z": dt.datetime(2024, 11, 3, hour, 30, tzinfo=dt.UTC), "t": dt.datetime(2024, month, day, hour - 4, 30)}
+        for hour, month, day in ((5, 11, 3), (6, 3, 10), (7, 3, 10))
+    ],
+)
 _KINDS: Final = Sample(_PLAIN.schema, _ROWS, row_kinds=["+I", "-D", "+I", "-D"])
 _INTERVALS: Final = ("INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND")
 
@@ -49,6 +56,7 @@ class TestJson(FormatContract):
         _PLAIN,
         _NESTED,
         _DEEP,
+        _ZONED,
         Sample("id INT, s STRING", [{"id": 7, "s": "é"}], messages=['{"id":7,"s":"é"}'.encode()]),
     )
     bad = (b"{torn", b"[1", b'{"id":"x"}')
@@ -70,7 +78,7 @@ class TestJsonLenient(FormatContract):
 class TestCsv(FormatContract):
     format = "csv"
     options = {"null-literal": "<null>"}
-    samples = (_PLAIN, _NESTED)
+    samples = (_PLAIN, _NESTED, _ZONED)
     unsupported = (*_INTERVALS, "MAP", "MULTISET", "ROW<r ROW<t TIMESTAMP(3)>>")
     # an array of one NULL is an empty text, which is no array
     changed_values = {"ARRAY<INT>": {"None": "[None]"}, "ARRAY<STRING>": {"None": "[None]"}}
@@ -102,7 +110,7 @@ class TestRaw(FormatContract):
 class TestAvro(FormatContract):
     format = "avro"
     options = {"timestamp_mapping.legacy": "false"}
-    samples = (_PLAIN, _NESTED, _DEEP)
+    samples = (_PLAIN, _NESTED, _DEEP, _ZONED)
     unsupported = _INTERVALS
     unlike_wider = ("INT", "BIGINT")
 
@@ -124,7 +132,7 @@ class TestAvroConfluent(FormatContract):
 
 class TestDebeziumJson(FormatContract):
     format = "debezium-json"
-    samples = (_KINDS, _NESTED, _DEEP)
+    samples = (_KINDS, _NESTED, _DEEP, _ZONED)
 
 
 class TestDebeziumJsonWithSchema(FormatContract):

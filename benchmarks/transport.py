@@ -46,6 +46,7 @@ _OF_MESSAGES: dict[str, Settings] = {
     _DEFAULT: {},
     "maxBytesPerBatch 256 KB": {_BYTES: str(2**18)},
     "maxBytesPerBatch 1 MB": {_BYTES: str(2**20)},
+    "maxBytesPerBatch 2 MB": {_BYTES: str(2**21)},
     "maxBytesPerBatch 4 MB": {_BYTES: str(2**22)},
     "maxBytesPerBatch without limit": {_BYTES: _NO_LIMIT},
     "maxRecordsPerBatch 1000": {_RECORDS: "1000"},

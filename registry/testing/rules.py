@@ -38,7 +38,7 @@ class LeftOut(Exception):
     """A rule does not apply to a format; the text says why."""
 
 
-_PAGE: Final = "plugins.md#rules"
+_PAGE: Final = "plugins.md#the-rules"
 RULES: dict[str, Rule] = {}
 """All rules by name."""
 

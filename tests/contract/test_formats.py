@@ -7,10 +7,7 @@ import datetime as dt
 import shutil
 import tempfile
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Final
-
-from google.protobuf import descriptor_pb2
 
 from kvformat.registry import available_formats
 from kvformat.registry.discovery import format_class
@@ -132,33 +129,6 @@ class TestAvroConfluent(FormatContract):
     samples = (_PLAIN, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
-
-
-def _descriptors() -> str:
-    """A descriptor set with the message that the samples of protobuf are."""
-    kind = descriptor_pb2.FieldDescriptorProto
-    message = descriptor_pb2.DescriptorProto(name="Order")
-    for number, (name, of) in enumerate((("id", kind.TYPE_INT64), ("name", kind.TYPE_STRING)), start=1):
-        message.field.add(name=name, number=number, type=of, label=kind.LABEL_OPTIONAL)
-    message.field.add(name="tags", number=3, type=kind.TYPE_STRING, label=kind.LABEL_REPEATED)
-    file = descriptor_pb2.FileDescriptorProto(name="o.proto", package="o", syntax="proto2", message_type=[message])
-    path = Path(_FOLDER, "o.desc")
-    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
-    return str(path)
-
-
-class TestProtobuf(FormatContract):
-    format = "protobuf"
-    options = {"message-class-name": "o.Order", "descriptor-file": _descriptors()}
-    samples = (
-        Sample(
-            "id BIGINT, name STRING, tags ARRAY<STRING>",
-            [{"id": 7, "name": "é", "tags": ["a", "b"]}, {"id": -(2**63), "name": "", "tags": ["", "c"]}],
-        ),
-        Sample("name STRING, id BIGINT", [{"id": 1, "name": "a"}], messages=[b"\x08\x01\x12\x01a"]),
-    )
-    types = ()  # the descriptor says which type a column has
-    null_is_error = True
 
 
 class TestDebeziumJson(FormatContract):

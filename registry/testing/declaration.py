@@ -49,7 +49,7 @@ class Declaration:
     unlike_wider: types of integers whose bytes are not those of the next wider type, as in Avro: one read as the
         other may be any number.
     null_is_row: whether a null message is a row of nulls, as with Flink's raw, and not nothing.
-    null_is_error: whether a null message is an error, as with Flink's protobuf.
+    null_is_error: whether a null message is an error, as with Flink's protobuf, and not nothing.
     skipped: messages from which the format makes no row on purpose, with the first sample's schema.
     bad: messages that are errors with the first sample's schema; the kit finds further ones by itself.
     """

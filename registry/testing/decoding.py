@@ -69,13 +69,13 @@ def _validate(where: str, batch: DecodedBatch) -> None:
 
 @rule("decode")
 def null_messages(subject: Subject) -> None:
-    """A null message gives a null list and no error, wherever it is in a batch; or what the format declares: a row of
-    nulls, or an error.
+    """A null message gives a null list, no row and no error, wherever it is in a batch; a row, or an error, where that
+    is declared.
     """
     subject.reads()
     for case in subject.cases:
         subject.doing = case.name
-        null, good = subject.null_answer(case), case.good
+        null, good = case.null_answer(subject.declared), case.good
         subject.same_answers(f"{case.name}, nothing but null messages", [None] * 2, case.decode([None] * 2), [null] * 2)
         found = case.decode([part for message in good for part in (None, message)])
         subject.same_answers(f"{case.name}, between others", [None] * len(good), found[::2], [null] * len(good))
@@ -109,8 +109,8 @@ def errors_have_no_rows(subject: Subject) -> None:
             subject.same(f"{where}, whether there is an error without words", wordless, False)
             if one.error is not None or one.rows is None:
                 subject.same(where, one, Answer(None, (), one.error))
-                expected = message is not None or subject.declared.null_is_error
-                subject.same(f"{where}, whether there is an error", one.error is not None, expected)
+                is_error = message is not None or subject.declared.null_is_error
+                subject.same(f"{where}, whether there is an error", one.error is not None, is_error)
 
 
 @rule("decode")

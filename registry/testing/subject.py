@@ -50,6 +50,14 @@ class Case:
         """The messages that are none of them null."""
         return [message for message in self.messages.to_pylist() if message is not None]
 
+    def null_answer(self, declared: Declaration) -> Answer:
+        """What a null message gives; an error says what the format says."""
+        if declared.null_is_error:
+            (found,) = self.decode([None])
+            return Answer(None, (), found.error or "an error")
+        nulls = ", ".join(f"{name!r}: None" for name in self.schema.names)
+        return Answer(f"[{{{nulls}}}]", ("+I",), None) if declared.null_is_row else Answer(None, (), None)
+
     def decode(self, messages: pa.Array | Sequence[bytes | None]) -> list[Answer]:
         """What comes of messages."""
         return answers(self.format.decode_batch(as_array(messages), self.schema))
@@ -110,15 +118,6 @@ class Subject:
                     raise Breach(f"{name}, row {row}, {self.row(rows, row)}: a message was expected, but {one} came")
             messages = batch.messages
         return Case(name, sample, format, schema, rows, kinds, messages)
-
-    def null_answer(self, case: Case) -> Answer:
-        """What a null message gives."""
-        if self.declared.null_is_error:
-            (found,) = case.decode([None])
-            self.same(f"{case.name}, a null message, whether it is an error", found.error is not None, True)
-            return found._replace(rows=None)
-        nulls = ", ".join(f"{name!r}: None" for name in case.schema.names)
-        return Answer(f"[{{{nulls}}}]", ("+I",), None) if self.declared.null_is_row else Answer(None, (), None)
 
     def row(self, rows: pa.StructArray, place: int) -> str:
         """A row for a sentence."""

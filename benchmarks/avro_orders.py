@@ -102,7 +102,7 @@ def _orders(count: int, rng: np.random.Generator) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(arrow_schema(parse_table(SCHEMA))))
 
 
-def _nested_orders(count: int, rng: np.random.Generator) -> pa.StructArray:
+def nested_orders(count: int, rng: np.random.Generator) -> pa.StructArray:
     """One to four items and up to three attributes each; a tenth without a customer."""
     items = np.concatenate([[0], np.cumsum(rng.integers(1, 5, count))])
     attributes = np.concatenate([[0], np.cumsum(rng.integers(0, 4, count))])
@@ -154,7 +154,7 @@ def _kernel_schema(node: dict[str, Any]) -> Schema:
     return parse_schema(json.dumps(node))
 
 
-def _pieces(array: pa.Array) -> list[pa.Array]:
+def pieces(array: pa.Array) -> list[pa.Array]:
     return [pa.concat_arrays([array[i : i + BATCH]]) for i in range(0, len(array), BATCH)]
 
 
@@ -170,14 +170,14 @@ def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
 def measure_nested(records: int, rounds: int) -> dict[str, Any]:
     """A record, an array of records and a map."""
     records = min(records, 100_000)
-    return _against_fastavro(NESTED, [_nested_orders(records, np.random.default_rng(SEED))], records, rounds, "nested")
+    return _against_fastavro(NESTED, [nested_orders(records, np.random.default_rng(SEED))], records, rounds, "nested")
 
 
 def _against_fastavro(
     node: dict[str, Any], rows: list[pa.StructArray], records: int, rounds: int, part: str
 ) -> dict[str, Any]:
     schema, parsed = _kernel_schema(node), fastavro.parse_schema(node)
-    batches = [piece for chunk in rows for piece in _pieces(chunk)]
+    batches = [piece for chunk in rows for piece in pieces(chunk)]
     messages = [encode(batch, schema).messages for batch in batches]
     lists = [[bytes(m) for m in batch.to_pylist()] for batch in messages]
     values = [[_as_dicts(row) for row in batch.to_pylist()] for batch in batches]
@@ -271,7 +271,7 @@ def measure_evolved(records: int, rounds: int) -> dict[str, Any]:
     reader = _kernel_schema(FLAT)
     tasks: dict[str, Task] = {}
     for name, node in _writers().items():
-        writer, batches = _kernel_schema(node), _pieces(_written_as(node, records))
+        writer, batches = _kernel_schema(node), pieces(_written_as(node, records))
         tasks[name] = _decoding(batches, writer, reader)
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
     print(table("writers' schemas, one thread, records per CPU-second", speeds, "same"))
@@ -302,10 +302,10 @@ def measure_confluent(records: int, rounds: int) -> dict[str, Any]:
     """What framing and the registry cost, and several schemas in one batch."""
     records = min(records, 200_000)
     schema = arrow_schema(parse_table(SCHEMA))
-    rows = _pieces(_orders(records, np.random.default_rng(SEED)))
+    rows = pieces(_orders(records, np.random.default_rng(SEED)))
     nodes = list(_writers().values())[:4]
-    plain = _pieces(_written_as(FLAT, records))
-    of_writers = [_pieces(_framed(_written_as(node, records), i)) for i, node in enumerate(nodes, 1)]
+    plain = pieces(_written_as(FLAT, records))
+    of_writers = [pieces(_framed(_written_as(node, records), i)) for i, node in enumerate(nodes, 1)]
     mixed = [_interleaved(batches) for batches in zip(*of_writers, strict=True)]
     with _registry() as url:
         avro, confluent = get_format("avro"), _confluent(url)

@@ -9,7 +9,7 @@ the neighbour.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NewType
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,10 @@ WordArray = npt.NDArray[np.uint64]
 ByteArray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
+MessageNumbers = NewType("MessageNumbers", npt.NDArray[np.int64])
+"""Which messages of a batch."""
+Positions = NewType("Positions", npt.NDArray[np.int64])
+"""Where bytes are in the bytes of a batch (`MessageBytes.bytes`), not in their message."""
 
 FRONT = 64
 """Bytes before the first message, so that a cursor may stand a little before its message."""
@@ -46,26 +50,26 @@ class MessageBytes:
         self.raw = bytearray().join([bytes(FRONT), texts, bytes(BACK)])
         self.bytes: ByteArray = np.frombuffer(self.raw, np.uint8)
         moved = offsets.astype(np.int64) + (FRONT - first)
-        self.start: Ints = moved[:-1]
-        self.end: Ints = moved[1:]
+        self.start = Positions(moved[:-1])
+        self.end = Positions(moved[1:])
         self.words: WordArray = np.ndarray((length - 7,), "<u8", self.bytes.data, strides=(1,))
 
-    def blank(self, rows: Ints) -> None:
+    def blank(self, messages: MessageNumbers) -> None:
         """Overwrite messages, so that nothing in them can be taken for anything."""
-        for row in rows.tolist():
-            self.bytes[self.start[row] : self.end[row]] = 0
+        for number in messages.tolist():
+            self.bytes[self.start[number] : self.end[number]] = 0
 
-    def byte(self, position: Ints) -> ByteArray:
+    def byte(self, position: Positions) -> ByteArray:
         """The byte at each cursor."""
         return self.bytes.take(position, mode="clip")
 
-    def word(self, position: Ints) -> WordArray:
+    def word(self, position: Positions) -> WordArray:
         """The eight bytes at each cursor as a little-endian word."""
         if not _are_below(position, len(self.words)):
-            position = np.clip(position, 0, len(self.words) - 1)
+            position = Positions(np.clip(position, 0, len(self.words) - 1))
         return self.words[position]
 
-    def pieces(self, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None = None) -> pa.Array:
+    def pieces(self, start: Positions, end: Positions, kind: pa.DataType, valid: Mask | None = None) -> pa.Array:
         """The texts between two positions each as a string or binary array; null where not `valid`."""
         return pieces_of(self.bytes, start, end, kind, valid)
 

@@ -301,6 +301,10 @@ class KafkaTable:
     def __repr__(self) -> str:
         return repr(self._kv).replace("KeyValueFormat", "KafkaTable", 1)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: that of the table's `KeyValueFormat`."""
+        return self._kv._repr_html_()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KafkaTable) and other._kv == self._kv
 

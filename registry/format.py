@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from kvformat.registry._alone import alone, message_slices
 from kvformat.registry._cache import cached_by_identity
+from kvformat.registry._html import html
 from kvformat.registry._inner import complete_inner, innermost, of_inner
 from kvformat.registry._parts import (
     failed_messages,
@@ -40,7 +41,14 @@ from kvformat.registry.errors import (
     did_you_mean,
     listed,
 )
-from kvformat.registry.options import Direction, Option, OptionValues, parse_options, without_userinfo_in
+from kvformat.registry.options import (
+    Direction,
+    Option,
+    OptionValues,
+    parse_options,
+    shown_value,
+    without_userinfo_in,
+)
 from kvformat.registry.types import FlinkType, resolve_schema, result_arrow_type, row_type, spark_type
 
 if TYPE_CHECKING:
@@ -105,14 +113,17 @@ class Format(abc.ABC):
     """
 
     identifier: ClassVar[str]
+    """The name of the format, as `get_format` and tables give it."""
     option_specs: ClassVar[tuple[Option, ...]] = ()
+    """The declarations of its options."""
     changelog_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
-    #: metadata key -> text of its Flink type, in the order in which Flink lists them
+    """The kinds of row that its messages may hold."""
     metadata_types: Mapping[str, str] = {}
-    #: columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type
+    """Metadata key -> text of its Flink type, in the order in which Flink lists them."""
     own_columns: Mapping[str, str] = {}
-    #: whether `encode` needs the declared types, because the bytes depend on more than the values
+    """Columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type."""
     encode_needs_schema: ClassVar[bool] = False
+    """Whether `encode` needs the declared types, because the bytes depend on more than the values."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         given = dict(options or {})
@@ -409,6 +420,17 @@ class Format(abc.ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._given!r})" if self._given else f"{type(self).__name__}()"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the options that count, and which of them were given. Without secrets, as `repr`."""
+        shown = self._parsed.values.shown
+        options = (
+            (spec.name, shown_value(shown[spec.name]), "given" if spec.keys(self._given) else "default")
+            for spec in self.option_specs
+            if shown[spec.name] is not None
+        )
+        rows = ", ".join(kind for kind in RowKind if self.changelog_mode.contains(kind))
+        return html(self.identifier, f"format, of rows {rows}", (("option", "value", ""), options))
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other._given == self._given

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry import connector_options as connectors
+from kvformat.registry._html import html
 from kvformat.registry._inner import innermost
 from kvformat.registry._planner import Planner, TablePlan
 from kvformat.registry._records import DecodedRecords, EncodedRecords
@@ -349,6 +350,34 @@ class KeyValueFormat:
         schema = ", ".join(f"{quoted(field.name)} {field.type}" for field in row.fields)
         key = f", primary_key={list(self._table.primary_key)!r}" if self._table.primary_key else ""
         return f"KeyValueFormat({schema!r}, {shown!r}{key})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: columns, where each comes from, the options as given. Without secrets, as `repr`."""
+        columns = ((column.name, column.type or "", self._origin(column)) for column in self.columns)
+        connector = self._table.options.get("connector", connectors.KAFKA)
+        return html(
+            self.name,
+            f"{connector} table",
+            (("column", "type", "from"), columns),
+            (("option", "value"), self._shown().items()),
+        )
+
+    def _origin(self, column: TableColumn) -> str:
+        """Where the values of a column are, and what else the table says of it."""
+        if column.kind == "computed":
+            found = [f"AS {column.source}"]
+        elif column.kind == "metadata":
+            found = [f"metadata {column.key}"]
+        else:
+            codec = self._any_plan().codec
+            names = [field.name for field in codec.physical.fields]
+            parts = {"key": codec.key_places, "value": codec.value_places}
+            found = [part for part, places in parts.items() if column.name in [names[i] for i in places]]
+        if column.name in self.primary_key:
+            found.append("PRIMARY KEY")
+        if self.watermark is not None and column.name == self.watermark.column:
+            found.append(f"WATERMARK, {self.watermark.delay_ms} ms late")
+        return ", ".join(found)
 
     def _shown(self) -> dict[str, Any]:
         """The options as they may be shown."""

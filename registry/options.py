@@ -103,6 +103,11 @@ class OptionValues(Mapping[str, Any]):
     def __repr__(self) -> str:
         return repr(self._shown)
 
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The same names with values that may be seen."""
+        return self._shown
+
 
 @dataclass(frozen=True)
 class ParsedOptions:
@@ -205,7 +210,7 @@ def options_table(specs: Sequence[Option]) -> str:
     lines = ["| option | type | default | allowed | meaning |", "| --- | --- | --- | --- | --- |"]
     for spec in specs:
         default = (
-            "required" if spec.required else "(none)" if spec.default is None else f"`{_as_default(spec.default)}`"
+            "required" if spec.required else "(none)" if spec.default is None else f"`{shown_value(spec.default)}`"
         )
         allowed = ", ".join(f"`{value}`" for value in spec.allowed or ())
         also = f" Also as {', '.join(f'`{key}`' for key in spec.fallback)}." if spec.fallback else ""
@@ -213,7 +218,8 @@ def options_table(specs: Sequence[Option]) -> str:
     return "\n".join(lines)
 
 
-def _as_default(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """A parsed value as people write it."""
     if isinstance(value, dt.timedelta):
         return f"{value.total_seconds():g} s"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -19,6 +19,7 @@ from kvformat.codecs._avro.bounds import added_per_item
 from kvformat.codecs._avro.cursors import AvroBatch, Lanes
 from kvformat.codecs._avro.exact import write_datum
 from kvformat.codecs._avro.fast import fast_reader
+from kvformat.codecs._columnar import MessageNumbers
 from kvformat.registry.errors import SchemaError
 from tests.avro_cases import MANY, array, error, read, record, schema_of
 from tests.avro_mutation import Case, exactly, shown
@@ -30,7 +31,7 @@ _MUTATIONS = int(os.environ.get("KVFORMAT_AVRO_MUTATIONS", "6000"))  # a million
 
 def _fast_refusals(decoded: Schema, messages: list[bytes]) -> int:
     batch = AvroBatch(pa.array(messages, pa.binary()))
-    fast_reader(plan(decoded)).read(Lanes(batch, np.arange(len(messages)), batch.start, batch.end))
+    fast_reader(plan(decoded)).read(Lanes(batch, MessageNumbers(np.arange(len(messages))), batch.start, batch.end))
     return int(batch.refused.sum())
 
 
@@ -184,7 +185,7 @@ def test_short_symbols_and_defaults_stay_in_the_fast_path() -> None:
         assert bool(added_per_item(plan(writer, reader).action.steps[0].action)) is long
         messages = [bytes.fromhex("04" + "0e" * 2 + "00")] * MANY
         batch = AvroBatch(pa.array(messages, pa.binary()))
-        fast_reader(plan(writer, reader)).read(Lanes(batch, np.arange(MANY), batch.start, batch.end))
+        fast_reader(plan(writer, reader)).read(Lanes(batch, MessageNumbers(np.arange(MANY)), batch.start, batch.end))
         assert not batch.refused.any()
 
 

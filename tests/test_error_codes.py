@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs._json.settings import WriteSettings
 from kvformat.codecs._json.write import JsonWriter
-from kvformat.codecs.json import write_settings
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, KeyValueFormat, error_codes, get_format
 from kvformat.registry.error_codes import codes_table, parted
 from kvformat.registry.types import resolve_schema, result_arrow_type, row_type
@@ -162,7 +162,7 @@ def test_a_map_with_a_null_as_key_has_a_code() -> None:
     pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))  # a pa.MapArray takes no null
     rows = pa.array([{"a": [{"key": None, "value": 1}]}], pa.struct({"a": pairs}))
     row = row_type(resolve_schema("a MAP<STRING, INT>"))
-    _, errors = JsonWriter(row, write_settings(get_format("json"))).write(rows)
+    _, errors = JsonWriter(row, WriteSettings.of(get_format("json").options)).write(rows)
     assert errors[0].as_py().startswith("[NULL_VALUE] Fail to serialize at field: a.")  # type: ignore[index]
 
 
@@ -303,6 +303,7 @@ BAD_MESSAGES = {
     "json": 2113,
     "maxwell-json": 316,
     "ogg-json": 101,
+    "protobuf": 1013,
     "raw": 194,
 }
 """How many messages of a format's vectors can't be decoded, at least: a run that sees fewer has lost some."""

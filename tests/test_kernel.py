@@ -154,6 +154,43 @@ def test_a_character_that_two_messages_share_is_an_error_of_both(seed: int) -> N
             assert not message.is_valid or answer == known, message
 
 
+_SOURCES = (
+    '{"version":"2.7.3","ts_ms":%d,"snapshot":"false","sequence":null,"pos":%d,"thread":-7.5e1,"query":null}',
+    '{"ts_ms":%d, "of" : [true, false, {"a\\"b":{}, "pos": %d}, []], "text" : "a\\u00e9\\\\",\n "n": [0]}',
+)
+_ENVELOPES = {
+    "debezium-json": '{"before":null,"source":%s,"after":{"a":1},"op":"c","transaction":%s}',
+    "canal-json": '{"data":[{"a":1}],"mysqlType":%s,"type":"INSERT","sqlType":%s}',
+    "maxwell-json": '{"data":{"a":1},"type":"insert","more":%s,"ts":1,"other":%s}',
+    "ogg-json": '{"after":{"a":1},"more":%s,"op_type":"I","other":%s}',
+}
+
+
+@pytest.mark.parametrize("format", _ENVELOPES)
+def test_what_is_like_the_message_before_is_read_as_if_it_were_not(format: str) -> None:
+    """Members beside the rows, mostly with other numbers, some changed or cut off: in a batch and alone."""
+    rng, made = random.Random(format), get_format(format)
+    messages: list[bytes] = []
+    for number in range(1200):
+        usual = number // 200 % 2
+        texts = [(source % (rng.choice([5, 17, 4711]), number)).encode() for source in _SOURCES]
+        first = texts[usual if rng.random() < 0.9 else 1 - usual]
+        if rng.random() < 0.5:
+            first = json_mutation.mutated(rng, first, 1)
+        message = _ENVELOPES[format].encode() % (first, rng.choice([texts[0], b"null", texts[1]]))
+        messages.append(message[: rng.randrange(len(message))] if rng.random() < 0.1 else message)
+    deep = "[" * 998 + "]" * 998
+    deepest = (_ENVELOPES[format] % (deep, "[" + deep + "]")).encode()
+    messages += [deepest, b"[" + deepest + b"]", deepest, deepest[:-1], deepest]
+    got = answers(decoded(made, messages, "a INT"))
+    for answer, message, wanted in zip(got, messages, alone(made, messages, "a INT"), strict=True):
+        assert answer == wanted, message
+    bad = sum(answer.error is not None for answer in got)
+    assert bad > 300
+    assert len(got) - bad > 600
+    assert [answer.error is None for answer in got[-5:]] == [True, False, True, False, True]
+
+
 # --- slices of batches ----------------------------------------------------------------------------------
 
 

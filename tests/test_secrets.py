@@ -44,7 +44,8 @@ def _shown(value: object, caplog: pytest.LogCaptureFixture) -> str:
     """Every text that is made of a value in passing."""
     caplog.clear()
     logging.getLogger(__name__).warning("%s %r", value, value)
-    return "\n".join([repr(value), str(value), f"{value}", f"{value!r}", pprint.pformat(value), caplog.text])
+    html = value._repr_html_() if hasattr(value, "_repr_html_") else ""
+    return "\n".join([repr(value), str(value), f"{value}", f"{value!r}", pprint.pformat(value), html, caplog.text])
 
 
 def _options() -> list[Mapping[str, Any]]:

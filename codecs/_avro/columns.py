@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._columnar import Ints, Mask, MessageBytes, WordArray, fixed_width, spread, validity
+from kvformat.codecs._columnar import Ints, Mask, MessageBytes, Positions, WordArray, fixed_width, spread, validity
 from kvformat.codecs._java.charsets import java_text
 
 
@@ -43,8 +43,8 @@ class Numbers:
 class TextSpans:
     """Bytes between two positions each."""
 
-    start: Ints
-    end: Ints
+    start: Positions
+    end: Positions
     valid: Mask | None = None
 
     @property
@@ -289,7 +289,8 @@ def _hashes(keys: TextSpans, batch: MessageBytes) -> WordArray:
     result = (batch.word(keys.start) & mask) * _MIX[1] + length.astype(np.uint64)
     if length.max(initial=0) > 8:
         long = length > 8
-        middle, last = batch.word(keys.start + (length >> 1) - 4), batch.word(keys.end - 8)
+        middle = batch.word(Positions(keys.start + (length >> 1) - 4))
+        last = batch.word(Positions(keys.end - 8))
         result = np.where(long, ((result ^ (result >> np.uint64(29))) + last) * _MIX[2] + middle, result)
     return (result ^ (result >> np.uint64(32))) * _MIX[2]
 

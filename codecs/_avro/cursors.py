@@ -9,14 +9,16 @@ is refused at the next check. Refused messages stand in that room, in zeros.
 from __future__ import annotations
 
 import functools
-from typing import Any, Final
+from typing import Any, Final, NewType
 
 import numpy as np
 import numpy.typing as npt
 
 from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED
-from kvformat.codecs._columnar import BACK, Ints, Mask, MessageBytes, WordArray
+from kvformat.codecs._columnar import BACK, Ints, Mask, MessageBytes, MessageNumbers, Positions, WordArray
 
+LaneNumbers = NewType("LaneNumbers", npt.NDArray[np.int64])
+"""Which of some cursors: their numbers among these, not among the messages."""
 MOST_WIDTH: Final = 24
 """The most bytes that a reader looks at behind a cursor in one go."""
 _MOST_UNCHECKED: Final = BACK - MOST_WIDTH - 8
@@ -44,25 +46,26 @@ class AvroBatch(MessageBytes):
         self.doubles = np.ndarray((len(self.bytes) - 7,), "<f8", self.bytes.data, strides=(1,))
         self.floats = np.ndarray((len(self.bytes) - 3,), "<f4", self.bytes.data, strides=(1,))
 
-    def added_too_much(self, rows: Ints, added: Ints) -> Mask:
+    def added_too_much(self, messages: MessageNumbers, added: Ints) -> Mask:
         """Count bytes that are added to some of the messages; which have more than they may have."""
-        self._added[rows] += added
-        too_much: Mask = self._added[rows] > MAX_ADDED + ADDED_PER_BYTE * (self.end[rows] - self.start[rows])
+        self._added[messages] += added
+        lengths = self.end[messages] - self.start[messages]
+        too_much: Mask = self._added[messages] > MAX_ADDED + ADDED_PER_BYTE * lengths
         return too_much
 
     @functools.cached_property
-    def last_bytes(self) -> Ints:
+    def last_bytes(self) -> Positions:
         """The positions of all bytes that can be the last one of a number."""
-        return np.flatnonzero(self.bytes[: self.size] < 0x80)
+        return Positions(np.flatnonzero(self.bytes[: self.size] < 0x80))
 
 
 class Lanes:
-    """Cursors of some of the messages: `row` says of which, a message may not be there twice."""
+    """Cursors of some of the messages: `message` says of which, and one may not be there twice."""
 
-    __slots__ = ("_unchecked", "batch", "end", "pos", "row")
+    __slots__ = ("_unchecked", "batch", "end", "message", "pos")
 
-    def __init__(self, batch: AvroBatch, row: Ints, pos: Ints, end: Ints) -> None:
-        self.batch, self.row, self.pos, self.end = batch, row, pos, end
+    def __init__(self, batch: AvroBatch, message: MessageNumbers, pos: Positions, end: Positions) -> None:
+        self.batch, self.message, self.pos, self.end = batch, message, pos, end
         self._unchecked = 0
 
     def __len__(self) -> int:
@@ -70,7 +73,7 @@ class Lanes:
 
     def move(self, by: Any, most: int) -> None:
         """Move all cursors, by at most so many bytes."""
-        self.pos = self.pos + by
+        self.pos = Positions(self.pos + by)
         self._unchecked += most
         if self._unchecked > _MOST_UNCHECKED:
             self.check()
@@ -80,34 +83,36 @@ class Lanes:
         self._unchecked = 0
         over = self.pos > self.end
         if over.any():
-            self.refuse(np.flatnonzero(over))
+            self.refuse(over)
 
-    def jump(self, target: Ints, bad: Mask) -> None:
+    def jump(self, target: Positions, bad: Mask) -> None:
         """Put the cursors to positions that lie in their messages, but refuse the `bad` ones."""
         self.pos = target
         self._unchecked = 0
         if bad.any():
-            self.refuse(np.flatnonzero(bad))
+            self.refuse(bad)
 
-    def refuse(self, lanes: Ints) -> None:
-        """Leave messages to the exact reader."""
-        self.batch.refused[self.row[lanes]] = True
-        self.pos, self.end = self.pos.copy(), self.end.copy()
+    def refuse(self, bad: Mask) -> None:
+        """Leave the messages that are `bad` to the exact reader."""
+        lanes = np.flatnonzero(bad)
+        self.batch.refused[self.message[lanes]] = True
+        self.pos, self.end = Positions(self.pos.copy()), Positions(self.end.copy())
         self.pos[lanes] = self.end[lanes] = self.batch.size
 
     def refuse_all(self) -> None:
         """Leave all of these messages to the exact reader."""
-        self.refuse(np.arange(len(self)))
+        self.refuse(np.ones(len(self), bool))
 
-    def select(self, lanes: Ints) -> Lanes:
+    def select(self, lanes: LaneNumbers) -> Lanes:
         """Some of the cursors, to be read from by themselves."""
-        some = Lanes(self.batch, self.row[lanes], self.pos[lanes], self.end[lanes])
+        messages, pos, end = MessageNumbers(self.message[lanes]), Positions(self.pos[lanes]), Positions(self.end[lanes])
+        some = Lanes(self.batch, messages, pos, end)
         some._unchecked = self._unchecked
         return some
 
-    def rejoin(self, lanes: Ints, some: Lanes) -> None:
+    def rejoin(self, lanes: LaneNumbers, some: Lanes) -> None:
         """Take over where selected cursors stand now."""
-        self.pos, self.end = self.pos.copy(), self.end.copy()
+        self.pos, self.end = Positions(self.pos.copy()), Positions(self.end.copy())
         self.pos[lanes], self.end[lanes] = some.pos, some.end
         self._unchecked = max(self._unchecked, some._unchecked)
 
@@ -137,7 +142,7 @@ def varint(lanes: Lanes, shift: int, valid: Mask | None) -> tuple[WordArray, Any
     mask = (last << _ONE) - _ONE
     lengths = (np.bitwise_count(mask) >> 3).astype(np.int64)
     number = _gathered(word & mask & _LOW_BITS, int(lengths.max()))
-    open_ends = np.flatnonzero(last == 0)
+    open_ends = LaneNumbers(np.flatnonzero(last == 0))
     if len(open_ends):
         _long_varint(lanes, open_ends, shift, number, lengths)
     return number, lengths
@@ -151,7 +156,7 @@ def _gathered(groups: WordArray, longest: int) -> WordArray:
     return groups
 
 
-def _long_varint(lanes: Lanes, some: Ints, shift: int, number: WordArray, lengths: Ints) -> None:
+def _long_varint(lanes: Lanes, some: LaneNumbers, shift: int, number: WordArray, lengths: Ints) -> None:
     """Numbers of 8 to 10 bytes, whose surplus bits are dropped; one of more gets the length 0."""
     at = lanes.pos[some] + shift
     word, more = lanes.batch.words[at], lanes.batch.words[at + 8]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kvformat.codecs._avro.bounds import added_per_item
 from kvformat.codecs._avro.columns import ItemLists, Made, Nulls, Numbers, Part, Placed, Structs, item_type, place
-from kvformat.codecs._avro.cursors import AvroBatch, Lanes, is_too_long, longs, varint
+from kvformat.codecs._avro.cursors import AvroBatch, LaneNumbers, Lanes, is_too_long, longs, varint
 from kvformat.codecs._avro.leaves import (
     BytesLeaf,
     FixedLeaf,
@@ -45,7 +45,7 @@ from kvformat.codecs._avro.resolve import (
     Symbol,
 )
 from kvformat.codecs._avro.schema import MAX_DECIMAL128, Schema
-from kvformat.codecs._columnar import ByteArray, Ints, spread
+from kvformat.codecs._columnar import ByteArray, Ints, MessageNumbers, Positions, spread
 from kvformat.registry._cache import cached_by_identity
 
 _FEW: Final = 24
@@ -137,7 +137,7 @@ class _Optional(PartReader):
             return self._leaf.read_at(lanes, 1, None)
         odd = (branch != self._null) & ~valid
         if odd.any():
-            lanes.refuse(np.flatnonzero(odd))
+            lanes.refuse(odd)
         return self._leaf.read_at(lanes, 1, valid)
 
 
@@ -156,7 +156,7 @@ class _Union(PartReader):
             if here.all():
                 return node.read(lanes)
             if here.any():
-                where = np.flatnonzero(here)
+                where = LaneNumbers(np.flatnonzero(here))
                 some = lanes.select(where)
                 parts.append((where, node.read(some)))
                 lanes.rejoin(where, some)
@@ -168,7 +168,7 @@ class _Union(PartReader):
     def _refuse_others(self, lanes: Lanes, index: ByteArray) -> None:
         others = ((index & 1) == 1) | (index >= 2 * len(self._branches))
         if others.any():
-            lanes.refuse(np.flatnonzero(others))
+            lanes.refuse(others)
 
 
 class _Blocks(PartReader):
@@ -186,16 +186,16 @@ class _Blocks(PartReader):
         lanes.check()
         total = np.zeros(len(lanes), np.int64)
         runs: list[_Run] = []
-        where = np.arange(len(lanes))
+        where = LaneNumbers(np.arange(len(lanes)))
         some = lanes.select(where)
         left = self._next_block(some)
         while True:
-            going = np.flatnonzero(left)
+            going = LaneNumbers(np.flatnonzero(left))
             if len(going) < len(where):
                 lanes.rejoin(where, some)
                 if not len(going):
                     break
-                some, where, left = some.select(going), where[going], left[going]
+                some, where, left = some.select(going), LaneNumbers(where[going]), left[going]
             if len(where) < _FEW:
                 some.refuse_all()
                 lanes.rejoin(where, some)
@@ -210,11 +210,11 @@ class _Blocks(PartReader):
         """An item of every message, or all that are left in the block if they have one width."""
         if self._item.width and isinstance(self._item, Leaf):
             width = self._item.width
-            begin, some.pos = some.pos, some.pos + width * left
+            begin, some.pos = some.pos, Positions(some.pos + width * left)
             if self._item_type is None:
                 return Nulls(0), left
             within = np.arange(int(left.sum())) - np.repeat(np.cumsum(left) - left, left)
-            return self._item.take(some, np.repeat(begin, left) + width * within), left
+            return self._item.take(some, Positions(np.repeat(begin, left) + width * within)), left
         many = int(left.sum()) >= _MANY_ITEMS * len(left) and some.batch.size <= _MOST_SEARCHED
         if many and isinstance(self._item, WholeLeaf):
             return self._numbers(self._item, some, left)
@@ -235,17 +235,18 @@ class _Blocks(PartReader):
         starts[1:] = ends[:-1]
         begins = np.cumsum(count) - count
         starts[begins[count > 0]] = some.pos[count > 0]
-        items = Lanes(some.batch, np.repeat(some.row, count), starts, np.repeat(some.end, count))
-        some.jump(np.where(bad, some.pos, stop), bad)
+        messages, stops = MessageNumbers(np.repeat(some.message, count)), Positions(np.repeat(some.end, count))
+        items = Lanes(some.batch, messages, Positions(starts), stops)
+        some.jump(Positions(np.where(bad, some.pos, stop)), bad)
         return item.read(items) if len(items) else Numbers(np.zeros(0, np.int64)), count
 
     def _after(self, some: Lanes, left: Ints, count: Ints) -> Ints:
         """How many items are left after some were read, of the next block where one is at its end."""
         left = left - count
-        refused = some.batch.refused[some.row]
+        refused = some.batch.refused[some.message]
         if refused.any():
             left[refused] = 0
-        ended = np.flatnonzero(left == 0)
+        ended = LaneNumbers(np.flatnonzero(left == 0))
         if len(ended) == len(left):
             return self._next_block(some)
         if len(ended):
@@ -257,7 +258,7 @@ class _Blocks(PartReader):
     def _next_block(self, lanes: Lanes) -> Ints:
         """How many items the next block of every message has; 0 at the end and where the message is refused."""
         counts = self._count(lanes)
-        sized = np.flatnonzero(counts < 0)
+        sized = LaneNumbers(np.flatnonzero(counts < 0))
         if len(sized):
             if self._item_type is None:
                 self._pass_over_sized(lanes, counts, sized)
@@ -271,10 +272,10 @@ class _Blocks(PartReader):
             room //= self._least_size
         bad = (counts < 0) | (counts > room if self._least_size else counts > 0)
         if self._added:
-            bad |= lanes.batch.added_too_much(lanes.row, np.where(bad, 0, counts) * self._added)
+            bad |= lanes.batch.added_too_much(lanes.message, np.where(bad, 0, counts) * self._added)
         if bad.any():
-            lanes.refuse(np.flatnonzero(bad))
-        refused = lanes.batch.refused[lanes.row]
+            lanes.refuse(bad)
+        refused = lanes.batch.refused[lanes.message]
         if refused.any():
             counts[refused] = 0
         return counts
@@ -285,12 +286,12 @@ class _Blocks(PartReader):
         wrong = is_too_long(length, is_int=False)
         lanes.move(length, 10)
         if wrong is not None:
-            lanes.refuse(np.flatnonzero(wrong))
+            lanes.refuse(wrong)
             counts[wrong] = 0
         lanes.check()
         return counts
 
-    def _pass_over_sized(self, lanes: Lanes, counts: Ints, sized: Ints) -> None:
+    def _pass_over_sized(self, lanes: Lanes, counts: Ints, sized: LaneNumbers) -> None:
         """Go over blocks that tell their size, to the count of the next block that doesn't."""
         while len(sized):
             some = lanes.select(sized)
@@ -301,10 +302,10 @@ class _Blocks(PartReader):
                 return
             size = self._count(some)
             bad = (size < 0) | (size > some.end - some.pos)
-            some.jump(some.pos + np.where(bad, 0, size), bad)
+            some.jump(Positions(some.pos + np.where(bad, 0, size)), bad)
             counts[sized] = self._count(some)
             lanes.rejoin(sized, some)
-            sized = sized[counts[sized] < 0]
+            sized = LaneNumbers(sized[counts[sized] < 0])
 
     def _put_together(self, total: Ints, runs: list[_Run], batch: AvroBatch) -> Part:
         first = np.cumsum(total) - total
@@ -316,7 +317,7 @@ class _Blocks(PartReader):
 class _Run:
     """Items that were read together: of which messages, how many those had before, and how many items each."""
 
-    where: Ints
+    where: LaneNumbers
     before: Ints
     count: Ints
     part: Part

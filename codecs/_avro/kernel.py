@@ -15,7 +15,7 @@ from kvformat.codecs._avro.read import Decoded, read_batch
 from kvformat.codecs._avro.resolve import Plan, ResolutionRules, compile_plan
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._avro.write import write_batch
-from kvformat.codecs._columnar import Ints
+from kvformat.codecs._columnar import Ints, MessageNumbers
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.errors import SchemaError
 
@@ -112,7 +112,7 @@ def _written(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
     messages, bad = write_batch(values, schema, prefix)
     if bad is None or not bad.any():
         return Encoded(messages, None)
-    rows = np.flatnonzero(bad)
+    rows = MessageNumbers(np.flatnonzero(bad))
     exact, errors = [], []
     for value in stored(values.take(pa.array(rows)), schema.storage_type).to_pylist():
         message, error = None, None

@@ -17,7 +17,7 @@ from kvformat.codecs._avro.columns import Codes, Nulls, Numbers, Part, TextSpans
 from kvformat.codecs._avro.cursors import Lanes, ints, is_too_long, longs, varint
 from kvformat.codecs._avro.decimals import DecimalReading
 from kvformat.codecs._avro.resolve import Number
-from kvformat.codecs._columnar import AnyArray, Ints, Mask
+from kvformat.codecs._columnar import AnyArray, Ints, Mask, Positions
 
 _U = np.uint64
 _TYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -52,7 +52,7 @@ class Leaf(PartReader):
     def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
 
-    def take(self, lanes: Lanes, start: Ints) -> Part:
+    def take(self, lanes: Lanes, start: Positions) -> Part:
         """The values at these positions, for leaves with a `width`."""
         raise NotImplementedError
 
@@ -83,7 +83,7 @@ class WholeLeaf(Leaf):
         wrong = is_too_long(length, is_int=self._is_int)
         lanes.move(shift + (length if valid is None else length * valid), 11)
         if wrong is not None:
-            lanes.refuse(np.flatnonzero(np.broadcast_to(wrong, len(lanes))))
+            lanes.refuse(np.broadcast_to(wrong, len(lanes)))
         return ints(number) if self._is_int else longs(number)
 
     def _converted(self, lanes: Lanes, numbers: AnyArray) -> AnyArray:
@@ -91,7 +91,7 @@ class WholeLeaf(Leaf):
             bound = _LONG_MAX // self._times
             wrong = (numbers > bound) | (numbers < -bound)
             if wrong.any():
-                lanes.refuse(np.flatnonzero(wrong))
+                lanes.refuse(wrong)
             numbers = numbers.astype(np.int64) * self._times
         elif self._divisor > 1:
             numbers = numbers // self._divisor
@@ -109,11 +109,11 @@ class WidthLeaf(Leaf):
     def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
         assert self.width is not None
-        part = self.take(lanes, lanes.pos + shift if shift else lanes.pos)
+        part = self.take(lanes, Positions(lanes.pos + shift))
         lanes.move(shift + self.width if valid is None else shift + self.width * valid, shift + self.width)
         return part if valid is None else Numbers(part.values, valid)
 
-    def take(self, lanes: Lanes, start: Ints) -> Numbers:
+    def take(self, lanes: Lanes, start: Positions) -> Numbers:
         """The values at these positions."""
         if self._kind == "boolean":
             return Numbers(lanes.batch.bytes[start] == 1)
@@ -136,14 +136,14 @@ class BytesLeaf(Leaf):
         """Read a value of every `valid` message."""
         start, end, bad = self._bounds(lanes, shift, valid)
         if bad.any():
-            start = np.where(bad, lanes.batch.size, start)
-            end = np.where(bad, lanes.batch.size, end)
+            start = Positions(np.where(bad, lanes.batch.size, start))
+            end = Positions(np.where(bad, lanes.batch.size, end))
         lanes.jump(end, bad)
         if self._decimal is None:
             return TextSpans(start, end, valid)
         return self._decimal.read(lanes, end, end - start, valid)
 
-    def _bounds(self, lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Ints, Ints, Mask]:
+    def _bounds(self, lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Positions, Positions, Mask]:
         """Where the bytes begin and end, and where that is not within the message."""
         short = lanes.batch.bytes[lanes.pos + shift if shift else lanes.pos]
         if valid is not None:
@@ -153,7 +153,7 @@ class BytesLeaf(Leaf):
             end = start + (short >> 1)
             bad = end > lanes.end
             odd = short & 1
-            return start, end, bad | odd.view(bool) if odd.any() else bad
+            return Positions(start), Positions(end), bad | odd.view(bool) if odd.any() else bad
         number, width = varint(lanes, shift, valid)
         start = lanes.pos + shift + (width if valid is None else width * valid)
         length = longs(number)
@@ -161,7 +161,7 @@ class BytesLeaf(Leaf):
         wrong = is_too_long(width, is_int=False)
         if wrong is not None:
             bad |= wrong
-        return start, start + np.where(bad, 0, length), bad
+        return Positions(start), Positions(start + np.where(bad, 0, length)), bad
 
 
 class FixedLeaf(Leaf):
@@ -174,21 +174,21 @@ class FixedLeaf(Leaf):
 
     def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
-        start = lanes.pos + shift
-        end = start + (self._size if valid is None else self._size * valid)
+        start = Positions(lanes.pos + shift)
+        end = Positions(start + (self._size if valid is None else self._size * valid))
         bad = end > lanes.end
         if bad.any():
-            start = np.where(bad, lanes.batch.size, start)
-            end = np.where(bad, lanes.batch.size, end)
+            start = Positions(np.where(bad, lanes.batch.size, start))
+            end = Positions(np.where(bad, lanes.batch.size, end))
             valid = ~bad if valid is None else valid & ~bad
         lanes.jump(end, bad)
         if self._decimal is None:
             return TextSpans(start, end, valid)
         return self._decimal.read(lanes, end, end - start, valid)
 
-    def take(self, lanes: Lanes, start: Ints) -> Part:
+    def take(self, lanes: Lanes, start: Positions) -> Part:
         """The values at these positions."""
-        return TextSpans(start, start + self._size)
+        return TextSpans(start, Positions(start + self._size))
 
 
 class SymbolLeaf(Leaf):
@@ -209,7 +209,7 @@ class SymbolLeaf(Leaf):
         if valid is not None:
             bad &= valid
         if bad.any():
-            lanes.refuse(np.flatnonzero(bad))
+            lanes.refuse(bad)
             valid = ~bad if valid is None else valid & ~bad
         return Codes(index, self._texts, valid)
 
@@ -241,7 +241,7 @@ class DecimalBytes:
         if valid is not None:
             bad &= valid
         if bad.any():
-            lanes.refuse(np.flatnonzero(bad))
+            lanes.refuse(bad)
         values = np.empty((len(end), 2), np.int64)
         values[:, 0], values[:, 1] = low, high if self._reading.precision > 18 else low >> 63
         return Numbers(values, valid)

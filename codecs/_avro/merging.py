@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._columnar import Ints
+from kvformat.codecs._columnar import MessageNumbers
 
 PIECE: Final = 32_768
 """Rows that are read or written in one go, as many as are good for the processor's caches."""
@@ -20,18 +20,18 @@ class _HasErrors(Protocol):
         """The errors of a piece."""
 
 
-def replaced(values: pa.Array, rows: Ints, others: pa.Array) -> pa.Array:
-    """The values, but in these rows the others."""
+def replaced(values: pa.Array, messages: MessageNumbers, others: pa.Array) -> pa.Array:
+    """The values of messages, but of these the others."""
     source = np.arange(len(values))
-    source[rows] = len(values) + np.arange(len(rows))
+    source[messages] = len(values) + np.arange(len(messages))
     return pa.concat_arrays([values, others]).take(pa.array(source))
 
 
-def errors_of(rows: Ints, errors: list[str | None], count: int) -> pa.StringArray | None:
-    """The errors of these rows among those of all; None if there are none."""
+def errors_of(messages: MessageNumbers, errors: list[str | None], count: int) -> pa.StringArray | None:
+    """The errors of these messages among those of all; None if there are none."""
     if all(error is None for error in errors):
         return None
-    return replaced(pa.nulls(count, pa.string()), rows, pa.array(errors, pa.string()))
+    return replaced(pa.nulls(count, pa.string()), messages, pa.array(errors, pa.string()))
 
 
 def all_errors(parts: Sequence[_HasErrors], size: int, count: int) -> pa.StringArray | None:

@@ -15,7 +15,7 @@ from kvformat.codecs._avro.exact import BadDatum, read_datum
 from kvformat.codecs._avro.fast import fast_reader
 from kvformat.codecs._avro.merging import PIECE, all_errors, errors_of, replaced
 from kvformat.codecs._avro.resolve import Plan
-from kvformat.codecs._columnar import Ints
+from kvformat.codecs._columnar import Ints, MessageNumbers, Positions
 
 _MOST_BYTES: Final = 2**30  # of messages read at once: half of what the offsets of an Arrow array reach
 
@@ -51,12 +51,12 @@ def read_batch(
         size = (count + 1) // 2 if too_large else PIECE
         return _by_pieces(messages, plans, kind, which, start, size)
     if too_large:
-        refused = np.zeros(1 if which is None or which[0] >= 0 else 0, np.int64)
+        refused = MessageNumbers(np.zeros(1 if which is None or which[0] >= 0 else 0, np.int64))
         return _merged(messages, plans, which, start, pa.nulls(1, kind), refused, np.zeros(1, np.int64))
     batch = AvroBatch(messages)
     end = np.zeros(count, np.int64)
     part = _read_together(batch, plans, kind, which, start, end)
-    refused = np.flatnonzero(batch.refused)
+    refused = MessageNumbers(np.flatnonzero(batch.refused))
     return _merged(messages, plans, which, start, finish(part, kind, batch), refused, end)
 
 
@@ -76,22 +76,22 @@ def _read_together(
 ) -> Part:
     """What the fast readers read; `end` gets the bytes that they went over in each message."""
     if which is None:
-        rows = np.arange(len(end))
-        return _read_rows(batch, plans[0], rows, start, end)
+        messages = MessageNumbers(np.arange(len(end)))
+        return _read_messages(batch, plans[0], messages, start, end)
     parts: list[Placed] = []
     for number, compiled in enumerate(plans):
-        rows = np.flatnonzero(which == number)
-        if len(rows):
-            parts.append((rows, _read_rows(batch, compiled, rows, start, end)))
+        messages = MessageNumbers(np.flatnonzero(which == number))
+        if len(messages):
+            parts.append((messages, _read_messages(batch, compiled, messages, start, end)))
     return place(parts, len(end), kind, batch)
 
 
-def _read_rows(batch: AvroBatch, compiled: Plan, rows: Ints, start: int, end: Ints) -> Part:
-    lanes = Lanes(batch, rows, batch.start[rows] + start, batch.end[rows])
+def _read_messages(batch: AvroBatch, compiled: Plan, messages: MessageNumbers, start: int, end: Ints) -> Part:
+    lanes = Lanes(batch, messages, Positions(batch.start[messages] + start), Positions(batch.end[messages]))
     lanes.check()
     part = fast_reader(compiled).read(lanes)
     lanes.check()
-    end[rows] = lanes.pos - batch.start[rows]
+    end[messages] = lanes.pos - batch.start[messages]
     return part
 
 
@@ -101,7 +101,7 @@ def _merged(
     which: Ints | None,
     start: int,
     values: pa.Array,
-    refused: Ints,
+    refused: MessageNumbers,
     end: Ints,
 ) -> Decoded:
     """The values of the fast readers, and in the place of those that they refused what the exact one says."""

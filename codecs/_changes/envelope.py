@@ -18,6 +18,7 @@ import pyarrow as pa
 from kvformat.codecs._changes.metadata import Metadata
 from kvformat.codecs._changes.others import ERROR, Other
 from kvformat.codecs._java.regex import JavaPattern
+from kvformat.codecs._json.settings import ReadSettings
 from kvformat.registry.changelog import RowKind
 from kvformat.registry.format import DecodedBatch
 
@@ -82,7 +83,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings:
-    """How change messages are read. `lenient` is `ignore-parse-errors`, `iso` the ISO-8601 timestamps.
+    """How change messages are read, and the values in them.
 
     `wrapped` messages are `{"schema": ..., "payload": {...}}`. `filters` are pairs of a member and the pattern that its
     text must match from end to end; other messages are skipped. `others` is `other-messages`. `upsert` leaves the rows
@@ -90,8 +91,7 @@ class ChangeSettings:
     column behind those of the row says which of them the row after the change has.
     """
 
-    lenient: bool = False
-    iso: bool = False
+    values: ReadSettings
     wrapped: bool = False
     filters: tuple[tuple[str, JavaPattern], ...] = ()
     others: str = ERROR

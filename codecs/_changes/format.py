@@ -13,7 +13,7 @@ from kvformat.codecs._changes.read import ChangeReader, PresenceReader
 from kvformat.codecs._changes.upsert import MODE_OPTION, KeyedUpdates, UpsertFormat
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java.regex import JavaPattern
-from kvformat.codecs.json import TIMESTAMP_OPTION, WRITE_OPTIONS, write_settings
+from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.format import DecodedBatch, EncodedBatch
 from kvformat.registry.options import Option
@@ -68,22 +68,22 @@ class ChangeFormat(UpsertFormat):
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         from kvformat.codecs._json.native import encode_native
 
-        text = encode_native(row, schema, write_settings(self))
-        return None if text is None else native_frames(text, row_kind, self._frames())
+        settings = WriteSettings.of(self.options)
+        text = encode_native(row, schema, settings)
+        return None if text is None else native_frames(text, row_kind, self.frames(settings))
 
     def filters(self) -> tuple[tuple[str, JavaPattern], ...]:
         """Members whose text must match a pattern."""
         return ()
 
-    def _frames(self) -> tuple[Frame, Frame]:
-        without_nulls = self.options["encode.ignore-null-fields"]
-        return self.envelope.writes_without_nulls if without_nulls else self.envelope.writes
+    def frames(self, settings: WriteSettings) -> tuple[Frame, Frame]:
+        """What stands around a row that is there, and one that is gone."""
+        return self.envelope.writes_without_nulls if settings.ignore_null_fields else self.envelope.writes
 
 
 def _settings(format: ChangeFormat) -> ChangeSettings:
     return ChangeSettings(
-        lenient=format.options["ignore-parse-errors"],
-        iso=format.options["timestamp-format.standard"] == "ISO-8601",
+        values=ReadSettings.of(format.options),
         wrapped=format.options.get("schema-include", False),
         filters=format.filters(),
         others=format.options[OTHER_MESSAGES.name],
@@ -110,4 +110,5 @@ def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> 
 
 @cached_by_identity
 def _writer(row: FlinkType, format: ChangeFormat) -> ChangeWriter:
-    return ChangeWriter(row, write_settings(format), format._frames())
+    settings = WriteSettings.of(format.options)
+    return ChangeWriter(row, settings, format.frames(settings))

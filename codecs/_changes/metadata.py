@@ -14,9 +14,10 @@ import numpy as np
 from kvformat.codecs._java.parse import MICROS_OF_A_DAY
 from kvformat.codecs._json.scalars import BadValue, ScalarRules, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
-from kvformat.codecs._kernel.columns import Column, Integers, Presence, Repeats
+from kvformat.codecs._kernel.columns import Column, Integers
 from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.times import Timestamps
+from kvformat.codecs._kernel.unread import Presence, Repeats
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type
 

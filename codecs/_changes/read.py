@@ -17,7 +17,6 @@ from kvformat.codecs._java.parse import clean
 from kvformat.codecs._java.regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
-from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel import note
 from kvformat.codecs._kernel.changes import ChangeBatch, Program
@@ -122,9 +121,8 @@ class EnvelopePlan:
             text: _NOTHING for text, other in envelope.others.items() if other.is_skipped(settings.others)
         }
         everything = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
-        reading = ReadSettings(streaming=False, lenient=settings.lenient, iso=settings.iso)
         # a DECIMAL anywhere in the row counts for the metadata, too
-        self._schema = JsonSchema(everything, reading)
+        self._schema = JsonSchema(everything, settings.values)
         self._text = scalar_converter(TEXT, self._schema.rules)
         self.row = self._schema.row(FlinkType("ROW", fields=row.fields))
         self.rows = self._schema.column(FlinkType("ARRAY", fields=(FlinkField("element", row),)))

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.codecs._columnar import ByteArray, Ints, Mask, MessageBytes
+from kvformat.codecs._columnar import ByteArray, Ints, Mask, MessageBytes, MessageNumbers
 from kvformat.codecs._csv.settings import ReadSettings
 
 Places = npt.NDArray[np.int32]
@@ -125,7 +125,7 @@ class _Scan:
         self._after: Places = batch.end.astype(np.int32)
         self._end = self._before_line_break()
         self._refused = self._unfit() | malformed
-        batch.blank(np.flatnonzero(self._refused))
+        batch.blank(MessageNumbers(np.flatnonzero(self._refused)))
         self._literal = np.zeros(0, np.int64)  # the bytes behind escape characters
         self._meant = np.zeros(0, np.uint8)  # what they stand for
         if how.escape is not None and how.escape in batch.raw:
@@ -180,7 +180,7 @@ class _Scan:
         if self._how.trim:  # what an escape makes may be a blank to be trimmed
             owner = np.unique(np.searchsorted(self._start, places, side="right") - 1)
             self._refused[owner] = True
-            self._batch.blank(owner)
+            self._batch.blank(MessageNumbers(owner))
             return
         self._literal = places + 1
         self._meant = _UNESCAPED[self._data[self._literal]]

@@ -169,7 +169,7 @@ class _SchemaReader:
     def __init__(
         self, plan: RowPlan, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...], refusal: str = ""
     ) -> None:
-        self._plan, self._refusal, self._lenient = plan, refusal, settings.lenient
+        self._plan, self._refusal, self._lenient = plan, refusal, settings.values.lenient
         self._number = SchemaNumber("schema", outside=True)
         self._wrapped = settings.wrapped
         if settings.wrapped:

@@ -1,7 +1,7 @@
 # The C types of columns.py.
 cimport cython
 from kvformat.codecs._kernel.memory cimport (
-    Bytes, append, append_bytes, bits_of, byte, matches, part, single, special, word,
+    Bytes, append, append_bytes, bits_of, byte, single, special, word,
 )
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
@@ -77,29 +77,11 @@ cdef class Integers(Words):
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
 
 
-cdef class Repeats(Words):
-    cdef readonly list texts
-    cdef const unsigned char[::1] last
-    cdef Py_ssize_t size
-
-    cpdef int start(self, Py_ssize_t capacity) except -1
-    @cython.locals(end=cython.Py_ssize_t)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
-
-
-cdef class Presence(Words):
-    @cython.locals(end=cython.Py_ssize_t)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
-
-
-cdef class Doubles(Column):
-    cdef double[::1] values
+cdef class Doubles(Words):
     cdef bint short
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t, value=cython.double, quoted=cython.bint, start=cython.Py_ssize_t)
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
-    @cython.final
-    cdef inline int keep(self, double value) except -1
 
 
 cdef class Decimals(Column):
@@ -113,8 +95,13 @@ cdef class Decimals(Column):
     cdef inline int keep(self, unsigned long long low, unsigned long long high) except -1
 
 
-cdef class Texts(Column):
+cdef class Slices(Column):
     cdef int[::1] offsets
+
+    cpdef int start(self, Py_ssize_t capacity) except -1
+
+
+cdef class Texts(Slices):
     cdef Bytes text
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)

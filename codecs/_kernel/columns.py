@@ -25,7 +25,7 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append, append_bytes, bits_of, byte, matches, part, single, special, word
+    from kvformat.codecs._kernel.memory import append, append_bytes, bits_of, byte, single, special, word
 
 EXACT_DOUBLE = 2**53
 LOW_BITS, HALF_WAY = 0x1FFFFFFF, 0x10000000
@@ -312,52 +312,12 @@ class Integers(Words):
         return self.word(value * self.factor, end)
 
 
-class Repeats(Words):
-    """Large values, most of them like the one before: the number of each among those that differ, the `texts`."""
-
-    def __init__(self, type: Any, kind: pa.DataType) -> None:
-        super().__init__(type, kind, None, np.int32)
-        self.texts: list[bytes] = []
-        self.last, self.size = memoryview(bytes(8)), 0
-
-    def start(self, capacity: int) -> int:
-        self.texts = []
-        self.size = 0
-        return Column.start(self, capacity)
-
-    def read(self, r: Reader, at: int) -> int:
-        end = at + self.size
-        if not matches(r.data, at, r.end, self.last, 0, self.size):
-            end = r.skip(at)
-            if end < 0:
-                return end
-            text = part(r.data, at, end)
-            self.texts.append(text)
-            # equal bytes end alike, but a number may go on
-            self.last, self.size = memoryview(text + bytes(8)), end - at if text[-1:] in (b"}", b"]") else 0
-        return self.word(len(self.texts) - 1, end)
-
-
-class Presence(Words):
-    """Whether a member is there, whatever its value: 1, and null where it is not."""
-
-    def read(self, r: Reader, at: int) -> int:
-        end = r.skip(at)
-        return end if end < 0 else self.word(1, end)
-
-
-class Doubles(Column):
+class Doubles(Words):
     """DOUBLE, and FLOAT (`short`): rounded once from the text, but for FLOAT in the tree reader, as in Flink."""
 
-    values: memoryview[float]
-
     def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
-        super().__init__(type, kind, convert)
+        super().__init__(type, kind, convert, np.float64)
         self.short = kind == pa.float32()
-
-    def grow(self, capacity: int) -> int:
-        self.values = grown(self.values if self.length else None, self.length, capacity, "d")
-        return Column.grow(self, capacity)
 
     def read(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
@@ -394,35 +354,14 @@ class Doubles(Column):
             if (r.streaming or r.decimals or r.whole or quoted) and bits_of(value) & LOW_BITS == HALF_WAY:
                 return self.odd(r, at)
             value = single(value)
-        self.keep(value)
-        return end + quoted
-
-    def keep(self, value: float) -> int:
-        """Take a number."""
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        self.values[self.length] = value
-        return self.add(True)
-
-    def null(self) -> int:
-        self.keep(0.0)
-        self.valid[self.length - 1] = False
-        self.nulls += 1
-        return 0
-
-    def repeat(self) -> bool:
-        if self.valid[self.length - 1]:
-            self.keep(self.values[self.length - 1])
-        else:
-            self.null()
-        return True
+        return self.word(bits_of(value), end + quoted)
 
     def put(self, value: Any) -> int:
-        return self.keep(value)
+        return self.word(bits_of(value), 0)
 
     def buffers(self) -> list[pa.Buffer]:
         if not self.short:
-            return [filled(self.values, self.length)]
+            return Words.buffers(self)
         with np.errstate(over="ignore"):
             return [pa.py_buffer(np.frombuffer(memoryview(self.values), np.float64, self.length).astype(np.float32))]
 
@@ -514,13 +453,12 @@ def unscaled_of(value: Decimal, scale: int) -> Any:
     return -number if sign else number
 
 
-class Texts(Column):
-    """STRING: what is no string gives its JSON."""
+class Slices(Column):
+    """Values of any size, one behind the other: `offsets` say where each begins, and where the last one ends."""
 
     offsets: memoryview[int]
 
     def start(self, capacity: int) -> int:
-        self.text = Bytes(max(capacity, 8) * 16)
         Column.start(self, capacity)
         self.offsets[0] = 0
         return 0
@@ -529,6 +467,14 @@ class Texts(Column):
         kept = self.length + 1 if self.length else 0
         self.offsets = grown(self.offsets if kept else None, kept, capacity + 1, "i")
         return Column.grow(self, capacity)
+
+
+class Texts(Slices):
+    """STRING: what is no string gives its JSON."""
+
+    def start(self, capacity: int) -> int:
+        self.text = Bytes(max(capacity, 8) * 16)
+        return Slices.start(self, capacity)
 
     def read(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)

@@ -1,6 +1,6 @@
 # The C types of containers.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Column, Texts
+from kvformat.codecs._kernel.columns cimport Column, Slices, Texts
 from kvformat.codecs._kernel.memory cimport Bytes, byte, matches, part, special, token
 from kvformat.codecs._kernel.reader cimport Reader
 
@@ -33,14 +33,14 @@ cdef class Names:
     cdef int unusual(self, Reader r, Py_ssize_t at) except -9
 
 
-cdef class Lists(Column):
-    cdef int[::1] offsets
+cdef class Lists(Slices):
     cdef readonly Column element
 
     @cython.locals(element=Column, first=cython.Py_ssize_t)
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
     @cython.locals(start=cython.Py_ssize_t, depth=cython.int)
-    cdef Py_ssize_t member(self, Reader r, Column column, Py_ssize_t at, object step) except -1
+    cdef Py_ssize_t member(self, Reader r, Column column, Py_ssize_t at, Py_ssize_t first) except -1
+    cdef bint has_open(self) except -1
     cdef int end(self) except -1
 
 
@@ -54,7 +54,8 @@ cdef class Maps(Lists):
     cdef Py_ssize_t by_name(self, Reader r, Py_ssize_t at, Py_ssize_t first) except -1
     @cython.locals(place=cython.Py_ssize_t, start=cython.Py_ssize_t)
     cdef Py_ssize_t keep(self, Reader r, dict places, Py_ssize_t first) except -1
-    cdef object name_step(self, Reader r, Py_ssize_t text)
+    cdef Py_ssize_t named(self, Reader r, Py_ssize_t at, object name) except -1
+    cdef object name_step(self, Reader r, object name)
 
 
 cdef class Members
@@ -84,6 +85,8 @@ cdef class Rows(Column):
     cdef Py_ssize_t again(self, Reader r, Members own, Members laid) except -1
     @cython.locals(column=Column, number=cython.int)
     cdef Py_ssize_t close(self, Reader r, Py_ssize_t end) except -1
+    @cython.locals(column=Column, number=cython.int)
+    cdef int row(self) except -1
 
 
 cdef class Members:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kvformat.codecs._java.parse import clean
 from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
-from kvformat.codecs._kernel.columns import Column, Texts
+from kvformat.codecs._kernel.columns import Column, Slices, Texts
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
 
@@ -119,10 +119,8 @@ def _view(array: Any, form: Any) -> memoryview[int]:
     return view
 
 
-class Lists(Column):
+class Lists(Slices):
     """ARRAY."""
-
-    offsets: memoryview[int]
 
     def __init__(self, type: Any, kind: pa.DataType, element: Column) -> None:
         super().__init__(type, kind)
@@ -130,14 +128,7 @@ class Lists(Column):
 
     def start(self, capacity: int) -> int:
         self.element.start(capacity)
-        Column.start(self, capacity)
-        self.offsets[0] = 0
-        return 0
-
-    def grow(self, capacity: int) -> int:
-        kept = self.length + 1 if self.length else 0
-        self.offsets = grown(self.offsets if kept else None, kept, capacity + 1, "i")
-        return Column.grow(self, capacity)
+        return Slices.start(self, capacity)
 
     def read(self, r: Reader, at: int) -> int:
         if byte(r.data, at, r.end) != 91:
@@ -163,8 +154,8 @@ class Lists(Column):
         self.end()
         return at + 1
 
-    def member(self, r: Reader, column: Column, at: int, step: Any) -> int:
-        """Read a member's value. `step` is its name, or the place of the first element where it is an element."""
+    def member(self, r: Reader, column: Column, at: int, first: int) -> int:
+        """Read a member's value, given the place of the container's first one."""
         start = at
         depth = r.depth
         length = column.length
@@ -177,8 +168,12 @@ class Lists(Column):
                 if at > 0:
                     column.null()
             else:
-                r.steps.append(step if isinstance(step, str) else length - step)
+                r.steps.append(length - first)
         return at
+
+    def has_open(self) -> bool:
+        """Whether there are elements of an array that is to end."""
+        return self.element.length > self.offsets[self.length]
 
     def end(self) -> int:
         """End an array whose elements were read."""
@@ -244,7 +239,7 @@ class Maps(Lists):
                     return at
                 at = self.member(r, self.items, at, first)
                 if at == BAD:
-                    self.name_step(r, text)
+                    self.name_step(r, part(self.keys.text.view, text, self.keys.text.size).decode())
                 if at < 0:
                     return at
                 at = token(r.data, at, r.end)
@@ -261,9 +256,9 @@ class Maps(Lists):
         self.end()
         return at + 1
 
-    def name_step(self, r: Reader, text: int) -> None:
+    def name_step(self, r: Reader, name: str) -> None:
         """Put the key instead of a number into the way to a value."""
-        r.steps[len(r.steps) - 1] = part(self.keys.text.view, text, self.keys.text.size).decode()
+        r.steps[len(r.steps) - 1] = name
 
     def by_name(self, r: Reader, at: int, first: int) -> int:
         """Read an object by the last place of each name."""
@@ -307,16 +302,23 @@ class Maps(Lists):
             last[clean(name)] = places[name]
         for name in places:
             if last[clean(name)] != places[name]:  # no value of the map, but it must be good
-                start = self.member(r, self.items, places[name], name)
+                start = self.named(r, places[name], name)
                 if start < 0:
                     return start
                 self.items.truncate(first)
         for key in last:
             self.keys.put(key)
-            start = self.member(r, self.items, last[key], key)
+            start = self.named(r, last[key], key)
             if start < 0:
                 return start
         return 0
+
+    def named(self, r: Reader, at: int, name: str) -> int:
+        """Read the value of a name."""
+        at = self.member(r, self.items, at, 0)
+        if at == BAD:
+            self.name_step(r, name)
+        return at
 
     def truncate(self, length: int) -> int:
         self.keys.truncate(self.offsets[length])
@@ -459,6 +461,16 @@ class Rows(Column):
             self.grow(self.capacity * 2)
         self.add(True)
         return end
+
+    def row(self) -> int:
+        """End a row whose columns all have a value."""
+        for number in range(self.names.count):
+            column = cython.cast(Column, self.columns[number])
+            if column.length != self.length + 1:
+                raise AssertionError(f"a column of {column.length} values in row {self.length}")
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        return self.add(True)
 
     def null(self) -> int:
         for number in range(self.names.count):

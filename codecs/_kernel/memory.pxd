@@ -102,6 +102,24 @@ cdef inline bint same(const unsigned char[::1] data, Py_ssize_t a, Py_ssize_t b,
         return memcmp(&data[a], &data[b], count) == 0
 
 
+# How many bytes are the same at two places, at most `count`.
+cdef inline Py_ssize_t equal(const unsigned char[::1] data, Py_ssize_t a, Py_ssize_t b, Py_ssize_t count) noexcept nogil:
+    cdef unsigned long long left, right
+    cdef Py_ssize_t k = 0
+    with cython.boundscheck(False):
+        if a < 0 or b < 0 or count <= 0 or data.shape[0] - a < count or data.shape[0] - b < count:
+            return 0
+        while k + 8 <= count:
+            memcpy(&left, &data[a + k], 8)
+            memcpy(&right, &data[b + k], 8)
+            if left != right:
+                break
+            k += 8
+        while k < count and data[a + k] == data[b + k]:
+            k += 1
+        return k
+
+
 # Whether a text stands at a place of a message that ends at `end`: `count` of `texts` from `start` on. Behind the
 # texts there are eight bytes more.
 cdef inline bint matches(
@@ -132,9 +150,9 @@ cdef inline bint matches(
         return a == b
 
 
-# The bits of a double.
-cdef inline unsigned long long bits_of(double value) noexcept nogil:
-    cdef unsigned long long bits
+# The bits of a double, as a number with a sign.
+cdef inline long long bits_of(double value) noexcept nogil:
+    cdef long long bits
     memcpy(&bits, &value, 8)
     return bits
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     from kvformat.codecs._kernel import shadow as cython
 
-SIZES = {"B": 1, "i": 4, "q": 8, "Q": 8, "d": 8}
+SIZES = {"B": 1, "i": 4, "q": 8, "Q": 8}
 MIX = 0x9E3779B97F4A7C15
 _FEW = 24
 _ASCII = re.compile(rb"[\0-\x7f]*")
@@ -75,13 +75,24 @@ if not cython.compiled:
         """Whether so many bytes are the same at two places."""
         return data[a : a + count] == data[b : b + count]
 
+    def equal(data: memoryview[int], a: int, b: int, count: int) -> int:
+        """How many bytes are the same at two places, at most `count`."""
+        low, high = 0, max(count, 0)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if data[a : a + middle] == data[b : b + middle]:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
     def matches(data: memoryview[int], at: int, end: int, texts: memoryview[int], start: int, count: int) -> bool:
         """Whether a text stands at a place of a message that ends at `end`: `count` of `texts` from `start` on."""
         return 0 < count <= end - at and data[at : at + count] == texts[start : start + count]
 
     def bits_of(value: float) -> int:
-        """The bits of a double."""
-        bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
+        """The bits of a double, as a number with a sign."""
+        bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
         return bits
 
     def single(value: float) -> float:

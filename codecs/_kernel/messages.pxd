@@ -23,22 +23,29 @@ cdef class Faults:
     cdef int end(self, Py_ssize_t message, Py_ssize_t code) except -1
 
 
-cdef class Batch:
-    cdef readonly Reader reader
-    cdef readonly object words
-    cdef dict placed
-    cdef object malformed
+cdef class Messages:
     cdef Faults faults
     cdef readonly int[::1] offsets
     cdef unsigned char[::1] present
     cdef public Py_ssize_t rows
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t current  # the number of the one that is read
-    cdef Py_ssize_t value_end
     cdef readonly Py_ssize_t usual_rows
+
+    cdef int begin(self, Py_ssize_t count) except -1
+    cdef Py_ssize_t capacity(self, Py_ssize_t messages) except -1
+    @cython.locals(text=str)
+    cdef int failed(self, object said) except -9
+
+
+cdef class Batch(Messages):
+    cdef readonly Reader reader
+    cdef readonly object words
+    cdef dict placed
+    cdef object malformed
+    cdef Py_ssize_t value_end
     cdef Tree nodes
 
-    cdef Py_ssize_t capacity(self, Py_ssize_t messages) except -1
     cdef int one(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     cdef int undo(self, Py_ssize_t rows) except -1
     @cython.locals(r=Reader)
@@ -47,8 +54,6 @@ cdef class Batch:
     cdef int bad_value(self) except -9
     @cython.locals(r=Reader, end=cython.Py_ssize_t)
     cdef object only_value(self, Py_ssize_t at, bint loose)
-    @cython.locals(text=str)
-    cdef int failed(self, object said) except -9
     @cython.locals(r=Reader, known=tuple, text=bytes)
     cdef int fault(self, bint loose) except -9
     @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, checked=cython.Py_ssize_t, last=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)

@@ -83,22 +83,63 @@ class Faults:
         return errors_at(numbers[::3], numbers[1::3], numbers[2::3], self.text.taken(), messages)
 
 
-class Batch:
-    """Reads batches of messages: `run` for each, then the arrays.
+class Messages:
+    """What a batch of messages becomes, whatever they are written in.
 
     `offsets` say which rows are those of each message, `present` is 0 for a null message and one with an error,
     `faults` has the errors, `rows` is how many rows there are so far.
     """
 
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self.rows = 0
+        self.usual_rows = 0
+        self.count = self.current = 0
+
+    def begin(self, count: int) -> int:
+        """Begin with a batch of so many messages."""
+        self.count = count
+        self.offsets = grown(None, 0, count + 1, "i")
+        self.offsets[0] = 0
+        self.present = grown(None, 0, count, "B")
+        self.faults = Faults()
+        self.rows = 0
+        return 0
+
+    def capacity(self, messages: int) -> int:
+        """For how many rows to make room at first: what was usual lately, but not far more than there are messages."""
+        return min(max(messages, self.usual_rows), 4 * messages + 64)
+
+    def failed(self, said: Any) -> int:
+        """Take the words for what is wrong with the last message; returns 0."""
+        code, text = said
+        append_bytes(self.faults.text, text.encode())
+        self.faults.end(self.current, code.number)
+        return 0
+
+    def lists(self, rows: pa.Array) -> pa.ListArray:
+        """One list of rows per message: null for a null message and one with an error."""
+        count = self.count
+        present = np.frombuffer(memoryview(self.present), np.uint8, count)
+        validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+        kind = pa.list_(pa.field("element", rows.type))
+        return pa.Array.from_buffers(kind, count, [validity, filled(self.offsets, count + 1)], children=[rows])
+
+    def errors(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+        """The errors and their codes, one place per message; None without any."""
+        return self.faults.arrays(self.count)
+
+
+class Batch(Messages):
+    """Reads batches of messages that are text: `run` for each, then the arrays."""
+
     def __init__(self, reader: Reader, words: ErrorWords) -> None:
+        super().__init__()
         self.reader, self.words = reader, words
         self.placed = {fault: (code.number, text.encode()) for fault, (code, text) in words.placed().items()}
         self.malformed = words.malformed()
         self.nodes = Tree(keep_repeats=False)
-        self.faults = Faults()
-        self.rows = 0
-        self.usual_rows = 0
-        self.count = self.current = self.value_end = 0
+        self.value_end = 0
 
     def one(self, begin: int, end: int, loose: bool) -> int:
         """Read a message that is not empty: 1, or 0 where it is bad and `failed` was told why.
@@ -113,17 +154,13 @@ class Batch:
 
     def run(self, messages: pa.BinaryArray) -> int:
         """Read all messages of a batch."""
-        count = self.count = len(messages)
+        count = len(messages)
+        self.begin(count)
         shift = messages.offset
         validity, places, data = messages.buffers()
         offsets = memoryview(places if places is not None else bytes(8)).cast("B").cast("i")
         has_nulls = validity is not None
         valid = memoryview(validity if has_nulls else b"\0").cast("B")
-        self.offsets = grown(None, 0, count + 1, "i")
-        self.offsets[0] = 0
-        self.present = grown(None, 0, count, "B")
-        self.faults = Faults()
-        self.rows = 0
         r = self.reader
         r.open(memoryview(data if data is not None else b"").cast("B"))
         last = min(offsets[shift + count], len(r.data))
@@ -169,10 +206,6 @@ class Batch:
         self.usual_rows = (self.usual_rows + self.rows) // 2
         return 0
 
-    def capacity(self, messages: int) -> int:
-        """For how many rows to make room at first: what was usual lately, but not far more than there are messages."""
-        return min(max(messages, self.usual_rows), 4 * messages + 64)
-
     def unusual(self, message: bytes) -> int:
         """Read a message that is not proper UTF-8."""
         data = self.reader.data
@@ -192,13 +225,6 @@ class Batch:
             if end < r.end:
                 return r.fail(end, TRAILING)
         return end
-
-    def failed(self, said: Any) -> int:
-        """Take the words for what is wrong with the last message; returns 0."""
-        code, text = said
-        append_bytes(self.faults.text, text.encode())
-        self.faults.end(self.current, code.number)
-        return 0
 
     def bad_value(self) -> int:
         """Say which value of the last message can't be read; of an object or array only that it is one. Returns 0."""
@@ -233,18 +259,6 @@ class Batch:
         self.faults.text.number(r.characters(r.begin, r.where) + 1)
         self.faults.end(self.current, code)
         return 0
-
-    def lists(self, rows: pa.Array) -> pa.ListArray:
-        """One list of rows per message: null for a null message and one with an error."""
-        count = self.count
-        present = np.frombuffer(memoryview(self.present), np.uint8, count)
-        validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
-        kind = pa.list_(pa.field("element", rows.type))
-        return pa.Array.from_buffers(kind, count, [validity, filled(self.offsets, count + 1)], children=[rows])
-
-    def errors(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
-        """The errors and their codes, one place per message; None without any."""
-        return self.faults.arrays(self.count)
 
 
 class JsonBatch(Batch):

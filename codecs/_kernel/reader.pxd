@@ -49,6 +49,7 @@ cdef class Reader:
     cdef int rereads
     cdef Py_ssize_t known_at
     cdef Py_ssize_t known_size
+    cdef Py_ssize_t openings  # how often other data was taken
     cdef public bint careful
     cdef readonly int code
     cdef readonly Py_ssize_t where

@@ -110,7 +110,7 @@ class Reader:
         self.decimals, self.raw_controls = decimals, raw_controls
         self.data = memoryview(b"")
         self.begin = self.end = self.where = self.bad_at = 0
-        self.known_at = self.known_size = 0
+        self.known_at = self.known_size = self.openings = 0
         self.code = self.depth = self.rereads = 0
         self.careful = False
         self.culprit: Any = None
@@ -129,6 +129,7 @@ class Reader:
         self.data = data
         self.begin = self.end = 0
         self.known_at = self.known_size = 0
+        self.openings += 1
         return 0
 
     def message(self, begin: int, end: int) -> int:

@@ -18,8 +18,8 @@ from kvformat.connectors.cli._output import json_option, show, write_json
 from kvformat.registry.discovery import available_formats
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_FILES = {  # as .txt nothing takes them for modules of this package
-    "pyproject.toml": "pyproject.toml",
+_FILES = {  # as .txt no tool takes them for files of this project
+    "pyproject.toml.txt": "pyproject.toml",
     "README.md": "README.md",
     "gitignore": ".gitignore",
     "module.py.txt": "src/$module/__init__.py",
@@ -41,9 +41,9 @@ def new_format_command(name: str, folder: Path | None, as_json: bool) -> None:
     NAME is what tables say, such as `'value.format' = 'NAME'`: letters a to z, digits and hyphens.
     """
     if not _NAME.fullmatch(name):
-        raise click.UsageError(f"{name!r} is no name of a format: use letters a to z, digits and hyphens, as in my-form")
+        raise click.UsageError(f"{name!r} is no name of a format: use letters a to z, digits and hyphens, as in my-url")
     if name in available_formats():
-        raise click.UsageError(f"there is a format {name!r} already: `kvformat formats` lists them all. Use another name")
+        raise click.UsageError(f"there is a format {name!r} already, `kvformat formats` lists all: use another name")
     folder = folder or Path(f"kvformat-{name}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise click.UsageError(f"{folder} is there already, and not an empty folder: give another one by --folder")

@@ -76,6 +76,13 @@ def storage(t: pa.DataType) -> pa.DataType:
     return {32: pa.int32(), 64: pa.int64()}[t.bit_width] if pa.types.is_temporal(t) else t
 
 
+def with_columns(rows: pa.ListArray, places: Sequence[int]) -> pa.ListArray:
+    """Lists of rows with some of their columns."""
+    fields = [rows.type.value_type.field(at) for at in places]
+    plain = pa.StructArray.from_arrays([rows.values.field(at) for at in places], fields=fields)
+    return pa.ListArray.from_arrays(rows.offsets, plain, mask=rows.is_null() if rows.null_count else None)
+
+
 def shown(message: bytes | None, most: int = 80) -> str:
     """The bytes of a message in hex, or `null`."""
     if message is None:

@@ -45,9 +45,10 @@ class Declaration:
     unsupported: of these the ones that the format refuses, by their text or by a type in them, such as 'MAP'.
     most_columns: how many columns a schema may have, None for any number.
     changed_values: edges that come out as another value: type, then the value's text, then the text that it becomes.
-    unlike_wider: types of integers whose bytes are not those of the next wider type, as in Avro: one that is read as the
+    unlike_wider: types of integers whose bytes are not those of the next wider type, as in Avro: one read as the
         other may be any number.
     null_is_row: whether a null message is a row of nulls, as with Flink's raw, and not nothing.
+    null_is_error: whether a null message is an error, as with Flink's protobuf, and not nothing.
     skipped: messages from which the format makes no row on purpose, with the first sample's schema.
     bad: messages that are errors with the first sample's schema; the kit finds further ones by itself.
     """
@@ -62,5 +63,6 @@ class Declaration:
     changed_values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unlike_wider: Sequence[str] = ()
     null_is_row: bool = False
+    null_is_error: bool = False
     skipped: Sequence[bytes] = ()
     bad: Sequence[bytes] = ()

@@ -132,4 +132,4 @@ WIDER: Final[dict[str, tuple[str, int]]] = {
 def in_range(number: int, wide: str) -> bool:
     """Whether a type of `WIDER` has room for the number."""
     bits = next((bits for narrow, (_, bits) in WIDER.items() if narrow == wide), 128)
-    return -(2 ** (bits - 1)) <= number < 2 ** (bits - 1)
+    return -(1 << bits - 1) <= number < 1 << bits - 1

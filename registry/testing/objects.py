@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
+
+import pyarrow as pa
 
 from kvformat.registry import discovery
 from kvformat.registry.changelog import ChangelogMode
@@ -15,12 +18,13 @@ from kvformat.registry.errors import ConfigurationError, DirectionError, OptionE
 from kvformat.registry.format import Format
 from kvformat.registry.key_value import KeyValueFormat
 from kvformat.registry.options import Option
+from kvformat.registry.testing.answers import answers, with_columns
 from kvformat.registry.testing.rules import Breach, LeftOut, rule
-from kvformat.registry.testing.subject import Case, Subject, as_array, cut
+from kvformat.registry.testing.subject import SECRET, Case, Subject, as_array, cut
 from kvformat.registry.types import quoted, row_type
 
 _THREADS: Final = 8
-_SECRET: Final = "hunter2-do-not-show"
+
 _PYTHON: Final[dict[str, type | tuple[type, ...]]] = {
     "string": str,
     "enum": str,
@@ -116,7 +120,7 @@ def secrets(subject: Subject) -> None:
     for spec in specs:
         texts: dict[str, str] = {}
         try:
-            value = f"a:{_SECRET}" if spec.type == "map" else _SECRET
+            value = f"a:{SECRET}" if spec.type == "map" else SECRET
             format = subject.make({**subject.declared.options, spec.name: value})
         except ConfigurationError as error:
             texts["the error of the option"] = str(error)
@@ -126,8 +130,8 @@ def secrets(subject: Subject) -> None:
             texts |= {"the repr of what was pickled": repr(again), "vars": repr(vars(format))}
             texts |= _errors_of(subject, format)
         for name, text in texts.items():
-            where = f"option '{spec.name}', {name}, {cut(text.replace(_SECRET, '<the secret>'))}"
-            subject.same(f"{where}: whether the secret is in it", _SECRET in text, False)
+            where = f"option '{spec.name}', {name}, {cut(text.replace(SECRET, '<the secret>'))}"
+            subject.same(f"{where}: whether the secret is in it", SECRET in text, False)
 
 
 def _errors_of(subject: Subject, format: Format) -> dict[str, str]:
@@ -207,15 +211,26 @@ def _use(subject: Subject, format: Format) -> None:
             _answered(subject, case, format)
 
 
-def _answered(subject: Subject, case: Case, format: Format) -> tuple[Any, ...]:
-    """All that comes of a case."""
-    from dataclasses import replace
-
+def _answered(subject: Subject, case: Case, format: Format, turned: int = 0) -> tuple[list[Any], list[Any]]:
+    """All that comes of a case: of its messages and some changed ones, of its rows; so many of them go to the end."""
     other = replace(case, format=format)
-    messages = [*case.messages.to_pylist(), *subject.changed[case.name][:60]]
+    messages = _turned([*case.messages.to_pylist(), *subject.changed[case.name][:60]], turned)
+    places = pa.array(_turned(list(range(len(case.rows))), turned), pa.int64())
     decoded = other.decode(messages) if subject.declared.direction != "encode" else []
-    encoded = other.encode(case.rows, case.kinds) if subject.declared.direction != "decode" else []
-    return tuple(decoded), tuple(encoded)
+    kinds = None if case.kinds is None else case.kinds.take(places)
+    encoded = other.encode(case.rows.take(places), kinds) if subject.declared.direction != "decode" else []
+    return decoded, encoded
+
+
+def _turned(values: list[Any], count: int) -> list[Any]:
+    count %= max(len(values), 1)
+    return [*values[count:], *values[:count]]
+
+
+def _same_as(subject: Subject, where: str, found: tuple[list[Any], ...], expected: tuple[list[Any], ...]) -> None:
+    for part, ones, wanted in zip(("decoded", "encoded"), found, expected, strict=True):
+        for one, want in zip(ones, wanted, strict=True):
+            subject.same(f"{where}, {part}", one, want)
 
 
 @rule("object")
@@ -225,12 +240,8 @@ def determinism(subject: Subject) -> None:
         subject.doing = case.name
         first = _answered(subject, case, case.format)
         others = (case.format, subject.make(case.sample.options), pickle.loads(pickle.dumps(case.format)))
-        for name, format in zip(("once more", "from an equal format", "from a pickled format"), others, strict=True):
-            for part, found, expected in zip(
-                ("decoded", "encoded"), _answered(subject, case, format), first, strict=True
-            ):
-                for one, wanted in zip(found, expected, strict=True):
-                    subject.same(f"{case.name}, {part} {name}", one, wanted)
+        for name, format in zip(("once more", "by an equal format", "by a pickled format"), others, strict=True):
+            _same_as(subject, f"{case.name}, {name}", _answered(subject, case, format), first)
 
 
 @rule("object")
@@ -245,27 +256,24 @@ def no_state(subject: Subject) -> None:
         if subject.declared.direction != "encode":
             for message in subject.changed[case.name][-40:]:
                 used.decode_batch(as_array([message, None, *case.good]), case.schema)
-        expected, found = _answered(subject, case, fresh), _answered(subject, case, used)
-        for part, ones, wanted in zip(("decoded", "encoded"), found, expected, strict=True):
-            for one, want in zip(ones, wanted, strict=True):
-                subject.same(f"{case.name}, {part} after other batches", one, want)
+        expected = _answered(subject, case, fresh)
+        _same_as(subject, f"{case.name}, after other batches", _answered(subject, case, used), expected)
 
 
-@rule("object")
+@rule("object", page="robustness.md#threads")
 def threads(subject: Subject) -> None:
-    """8 threads that share a format get the answers that one gets."""
+    """8 threads that share a format get the answers that one gets, each of messages in another order."""
     for case in subject.cases:
         subject.doing = case.name
         expected = _answered(subject, case, case.format)
 
-        def run(_: int, case: Case = case) -> tuple[Any, ...]:
-            return _answered(subject, case, case.format)
+        def run(turned: int, case: Case = case) -> tuple[list[Any], list[Any]]:
+            return _answered(subject, case, case.format, turned)
 
         with ThreadPoolExecutor(_THREADS) as pool:
-            for found in pool.map(run, range(_THREADS * 2)):
-                for part, ones, wanted in zip(("decoded", "encoded"), found, expected, strict=True):
-                    for one, want in zip(ones, wanted, strict=True):
-                        subject.same(f"{case.name}, {part} by several threads", one, want)
+            for turned, found in enumerate(pool.map(run, range(_THREADS * 2))):
+                wanted = tuple(_turned(part, turned) for part in expected)
+                _same_as(subject, f"{case.name}, by thread {turned}", found, wanted)
 
 
 @rule("object")
@@ -273,7 +281,7 @@ def one_way(subject: Subject) -> None:
     """A format that only reads, or only writes, refuses the other way by a DirectionError, or an OptionError that says
     why it does so with these options.
     """
-    calls = {
+    calls: dict[str, Callable[[Case], object]] = {
         "encode": lambda case: case.format.encode_batch(case.rows[:0], case.schema),
         "decode": lambda case: case.format.decode_batch(as_array([]), case.schema),
     }
@@ -318,6 +326,7 @@ def table(subject: Subject, case: Case, part: str) -> KeyValueFormat:
     name = subject.identifier
     options = {
         "connector": "kafka",
+        "topic": "t",
         f"{part}.format": name,
         f"{other}.format": "raw",
         "value.fields-include": "EXCEPT_KEY",
@@ -338,8 +347,6 @@ def _beside(case: Case) -> str:
 def key_and_value(subject: Subject) -> None:
     """In a table a format serves as the value, and as the key too if it has only inserts; else the key is refused."""
     subject.reads()
-    from kvformat.registry.testing.answers import answers
-
     with known(subject):
         for case in subject.cases:
             good, expected = case.good, case.decode(case.good)
@@ -351,15 +358,9 @@ def key_and_value(subject: Subject) -> None:
                 made = table(subject, case, part)
                 beside = as_array([b"x"] * len(good))
                 keys, values = (as_array(good), beside) if part == "key" else (beside, as_array(good))
-                found = answers(made.decode_batch(keys, values))
-                for message, one, wanted in zip(good, found, expected, strict=True):
-                    texts = (wanted.rows or "[]").replace("}]", f", '{_beside(case)}': b'x'}}]")
-                    texts = (
-                        texts.replace("}, {", f", '{_beside(case)}': b'x'}}, {{") if len(wanted.kinds) > 1 else texts
-                    )
-                    if len(wanted.kinds) == 1:
-                        subject.same(f"{subject.doing}, message 0x{message.hex()}", one.rows, texts)
-                    subject.compared += 1
+                batch = made.decode_batch(keys, values)
+                found = answers(replace(batch, rows=with_columns(batch.rows, range(len(case.schema.names)))))
+                subject.same_answers(subject.doing, good, found, expected)
 
 
 def _key_is_refused(subject: Subject, case: Case) -> None:

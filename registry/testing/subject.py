@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -21,6 +21,7 @@ from kvformat.registry.testing.rules import Breach, LeftOut
 from kvformat.registry.types import resolve_schema, result_arrow_type, row_type
 
 SEED: Final = 20_240_229
+SECRET: Final = "hunter2-do-not-show"
 MUTATIONS: Final = 400
 """Changed messages of all samples together."""
 _SHOWN: Final = 300
@@ -49,10 +50,13 @@ class Case:
         """The messages that are none of them null."""
         return [message for message in self.messages.to_pylist() if message is not None]
 
-    def null_answer(self, is_row: bool) -> Answer:
-        """What a null message gives."""
+    def null_answer(self, declared: Declaration) -> Answer:
+        """What a null message gives; an error says what the format says."""
+        if declared.null_is_error:
+            (found,) = self.decode([None])
+            return Answer(None, (), found.error or "an error")
         nulls = ", ".join(f"{name!r}: None" for name in self.schema.names)
-        return Answer(f"[{{{nulls}}}]", ("+I",), None) if is_row else Answer(None, (), None)
+        return Answer(f"[{{{nulls}}}]", ("+I",), None) if declared.null_is_row else Answer(None, (), None)
 
     def decode(self, messages: pa.Array | Sequence[bytes | None]) -> list[Answer]:
         """What comes of messages."""
@@ -152,8 +156,9 @@ class Subject:
 
     def refuses(self, flink: str) -> dict[str, SchemaError | None]:
         """What an empty batch of a type raises in each direction that the format has."""
-        schema, found = resolve_schema(f"v {flink}"), {}
-        empty = {
+        schema = resolve_schema(f"v {flink}")
+        found: dict[str, SchemaError | None] = {}
+        empty: dict[str, Callable[[], object]] = {
             "encode": lambda: self.format.encode_batch(rows_of(flink)[:0], schema),
             "decode": lambda: self.format.decode_batch(pa.array([], pa.binary()), schema),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
 import shutil
@@ -12,27 +13,58 @@ from typing import Any
 
 import pytest
 
-from kvformat.registry import discovery
+from kvformat.registry import available_formats, discovery
 from tests.fuzz.properties import PROPERTIES
 from tests.fuzz.run import ANSWERED, SOURCE
 
 ROOT = Path(__file__).parent.parent.parent
-SNIPPETS = (
-    "README.md",
-    "docs/debezium.md",
-    "docs/ingestion.md",
-    "docs/install.md",
-    "docs/kafka.md",
-    "docs/key-value.md",
-    "docs/plugins.md",
-)
+PAGES = {
+    page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8")
+    for page in (*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md")))
+}
+ELSEWHERE = {
+    "docs/changes.md": "tests/spark/test_changes.py",
+    "docs/from-flink.md": "tests/connectors/test_guides.py",
+    "docs/operating.md": "tests/connectors/test_guides.py",
+    "docs/plugins.md": "tests/packaging/test_examples.py",
+}
+"""Pages whose snippets need more than a session, and the tests that run them."""
+WITH_PYTHON = [page for page, text in PAGES.items() if "```python\n" in text]
+SNIPPETS = [page for page in WITH_PYTHON if page not in ELSEWHERE]
+
+
+def test_the_snippets_of_each_page_are_run_somewhere() -> None:
+    assert len(SNIPPETS) > 6
+    for page, test in ELSEWHERE.items():
+        assert page in WITH_PYTHON
+        assert Path(page).name in (ROOT / test).read_text(encoding="utf-8"), page
+
+
+def test_the_examples_of_the_formats_are_true() -> None:
+    """What stands behind `>>>` gives what the page shows."""
+    tried = 0
+    for page, text in PAGES.items():
+        examples = "\n".join(re.findall(r"```pycon\n(.*?)```", text, re.DOTALL))
+        parsed = doctest.DocTestParser().get_doctest(examples, {}, page, page, 0)
+        result = doctest.DocTestRunner(verbose=False).run(parsed)
+        assert result.failed == 0, page
+        tried += result.attempted
+    assert tried > 60
+
+
+def test_each_format_has_a_page_with_its_options() -> None:
+    for name in available_formats():
+        page = PAGES[f"docs/formats/{name}.md"]
+        assert f"<!-- options: {name} -->" in page
+        assert "```pycon" in page
+        assert f"({name}.md)" in PAGES["docs/formats/index.md"]
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("page", SNIPPETS)
 def test_snippets_run(page: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "_registered", {})
-    snippets = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    snippets = re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL)
     assert snippets
     scope: dict[str, Any] = {"__name__": "__snippet__"}
     for snippet in snippets:
@@ -66,7 +98,7 @@ def test_generated_tables_are_current() -> None:
 
 
 def test_a_changed_figure_is_noticed(tmp_path: Path) -> None:
-    for part in ("scripts/docs", "README.md", "benchmarks/results"):
+    for part in ("scripts", "README.md", "benchmarks/results", "docs/flink.md"):
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         (tmp_path / part).parent.mkdir(exist_ok=True)
         copy(ROOT / part, tmp_path / part)
@@ -81,10 +113,24 @@ def test_a_changed_figure_is_noticed(tmp_path: Path) -> None:
     assert "there are no stored figures of benchmark 'json_orders'" in _check(tmp_path).stderr
 
 
+def test_the_notebook_is_the_quick_start() -> None:
+    """Its cells are the page's snippets, which are run; it holds no outputs."""
+    notebook = json.loads((ROOT / "docs" / "notebooks" / "quickstart.ipynb").read_text(encoding="utf-8"))
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    snippets = re.findall(r"```python\n(.*?)```", PAGES["docs/quickstart.md"], re.DOTALL)
+    assert ["".join(cell["source"]) + "\n" for cell in code] == snippets
+    assert "docs/quickstart.md" in SNIPPETS
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"]) > len(code) > 4
+
+
 def test_links_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+    """Files; headings are looked for where the site is built."""
+    links = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", text)]
+    assert len(links) > 100
+    for page, link in links:
+        assert (ROOT / page).parent.joinpath(link).exists(), f"{page}: {link}"
 
 
 def test_promises_and_bounds_are_held_where_the_page_says() -> None:

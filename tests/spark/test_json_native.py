@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 from kvformat.codecs._java.numbers import double_text, double_text_17
 from kvformat.codecs._json.native import json_text
-from kvformat.codecs.json import write_settings
+from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.types import FlinkType, arrow_schema, spark_schema
@@ -222,7 +222,7 @@ def _expect_bytes_of_the_kernel(
         columns: dict[tuple[str, int], Any] = {}
         for i, (schema, _) in enumerate(cases):
             columns["arrow", i] = fmt.encode(f"row{i}", schema, engine="arrow")
-            native = json_text(F.col(f"row{i}"), parse_schema(schema), write_settings(fmt))
+            native = json_text(F.col(f"row{i}"), parse_schema(schema), WriteSettings.of(fmt.options))
             if native is not None:
                 columns["native", i] = native
         named = [column.alias(f"{engine}{i}") for (engine, i), column in columns.items()]

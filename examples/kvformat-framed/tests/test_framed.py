@@ -36,8 +36,8 @@ class TestFramed(FormatContract):
     """Every rule that needs no Spark, with each frame."""
 
     format = "framed"
-    options = {**JSON, "framing": "length-prefix"}  # noqa: RUF012
-    samples = [Sample(DDL, ROWS, options={**JSON, **frame}) for frame in FRAMES]  # noqa: RUF012
+    options = {**JSON, "framing": "length-prefix"}
+    samples = [Sample(DDL, ROWS, options={**JSON, **frame}) for frame in FRAMES]
 
 
 class TestFramedAvro(FormatContract):
@@ -45,7 +45,7 @@ class TestFramedAvro(FormatContract):
 
     format = "framed"
     types = TYPES
-    options = {"payload.format": "avro", "framing": "zstd"}  # noqa: RUF012
+    options = {"payload.format": "avro", "framing": "zstd"}
     samples = (Sample(DDL, ROWS),)
 
 
@@ -54,7 +54,7 @@ class TestFramedChanges(FormatContract):
 
     format = "framed"
     types = TYPES
-    options = {"payload.format": "debezium-json", "framing": "gzip"}  # noqa: RUF012
+    options = {"payload.format": "debezium-json", "framing": "gzip"}
     samples = (Sample(DDL, ROWS[:2], row_kinds=["+I", "-D"]),)
 
 

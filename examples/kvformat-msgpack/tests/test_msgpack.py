@@ -48,6 +48,8 @@ class TestMsgpackInSpark(SparkContract):
         (b"", "MALFORMED", "incomplete"),
         (b"\x80\x80", "MALFORMED", "extra data"),
         (b"\x81\x90\x01", "MALFORMED", "unhashable"),
+        (b"\x91" * 5000, "MALFORMED", "no MessagePack: StackError"),
+        (b"\x81\xa1n" + b"\x91" * 1022 + b"\xc0", "WRONG_TYPE", "$.n: cannot read [[[[[[[...]]]]]]] as TINYINT"),
         (b"\xc0", "WRONG_TYPE", "$: a nil"),
         (msgpack.packb([1]), "WRONG_TYPE", "$: cannot read [1] as ROW"),
         (msgpack.packb({"n": "7"}), "WRONG_TYPE", "$.n: cannot read '7' as TINYINT"),

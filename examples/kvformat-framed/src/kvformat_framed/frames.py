@@ -23,6 +23,8 @@ import pyarrow as pa
 _LENGTH = struct.Struct(">I")
 _APICURIO = struct.Struct(">Bq")
 _GLUE = struct.Struct(">BB16s")
+_PIECE = 65_536
+"""Bytes that are unpacked at once; the room for them is taken for every message."""
 _GLUE_VERSION, _GLUE_PLAIN, _GLUE_ZLIB = 3, 0, 5
 
 
@@ -41,7 +43,10 @@ def compressed(codec: str) -> Frame:
             raise ValueError(f"no {codec}: the message is empty")
         try:
             with pa.CompressedInputStream(pa.BufferReader(message), codec) as stream:
-                return within(stream.read(most + 1), most)
+                payload = bytearray()
+                while len(payload) <= most and (piece := stream.read(_PIECE)):
+                    payload += piece
+                return within(bytes(payload), most)
         except OSError as cause:
             raise ValueError(f"no {codec}: {cause}") from None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from reprlib import repr as short  # a message may be nested deeper than repr can
 from typing import Any
 
 import msgpack
@@ -50,7 +51,7 @@ class MsgpackFormat(Format):
         rows: list[Any] = []
         errors: list[str | None] = []
         for message in messages.to_pylist():
-            decoded, error = (None, None) if message is None else self._row(message, row)
+            decoded, error = (None, None) if message is None else _decoded(message, row)
             rows.append(None if decoded is None else [decoded])
             errors.append(error)
         return DecodedBatch(pa.array(rows, pa.list_(arrow_type(row))), errors=pa.array(errors, pa.string()))
@@ -62,21 +63,6 @@ class MsgpackFormat(Format):
         row = self._held(schema)
         values = [None if value is None else msgpack.packb(_written(value, row)) for value in rows.to_pylist()]
         return EncodedBatch(pa.array(values, pa.binary()))
-
-    def _row(self, message: bytes, row: FlinkType) -> tuple[Any, str | None]:
-        """The columns of a message, or what is wrong with it."""
-        try:
-            value = msgpack.unpackb(message, strict_map_key=False)
-            if value is None:
-                return None, ErrorCode.WRONG_TYPE.marked("$: a nil, not a map")
-        except (ValueError, TypeError) as cause:  # a name that is a list or a map is a TypeError
-            return None, ErrorCode.MALFORMED.marked(f"no MessagePack: {cause}")
-        try:
-            return _read(value, row, "$"), None
-        except OverflowError as cause:
-            return None, ErrorCode.OUT_OF_RANGE.marked(str(cause))
-        except TypeError as cause:
-            return None, ErrorCode.WRONG_TYPE.marked(str(cause))
 
     def _held(self, schema: pa.Schema) -> FlinkType:
         """The columns as a ROW; raises `SchemaError` for what MessagePack has no values for."""
@@ -101,13 +87,29 @@ def _inside(type: FlinkType, path: str) -> Iterator[tuple[str, FlinkType]]:
         yield from _inside(field.type, inner)
 
 
+def _decoded(message: bytes, row: FlinkType) -> tuple[Any, str | None]:
+    """The columns of a message, or what is wrong with it."""
+    try:
+        value = msgpack.unpackb(message, strict_map_key=False)
+        if value is None:
+            return None, ErrorCode.WRONG_TYPE.marked("$: a nil, not a map")
+    except (ValueError, TypeError) as cause:  # a name that is a list or a map is a TypeError
+        return None, ErrorCode.MALFORMED.marked(f"no MessagePack: {type(cause).__name__} {cause}")
+    try:
+        return _read(value, row, "$"), None
+    except OverflowError as cause:
+        return None, ErrorCode.OUT_OF_RANGE.marked(str(cause))
+    except TypeError as cause:
+        return None, ErrorCode.WRONG_TYPE.marked(str(cause))
+
+
 def _read(value: Any, type: FlinkType, path: str) -> Any:
     """A value of `msgpack` as Arrow takes it; raises `TypeError` or `OverflowError`, which say where."""
     if value is None:
         return None
     held, bits = _HELD[type.root], _WHOLE.get(type.root)
     if not isinstance(value, held) or (isinstance(value, bool) and held is not bool):
-        raise TypeError(f"{path}: cannot read {value!r:.100} as {type.root if type.fields else type}")
+        raise TypeError(f"{path}: cannot read {short(value)} as {type.root if type.fields else type}")
     if bits and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         raise OverflowError(f"{path}: {value} is beyond {type}")
     if type.root == "FLOAT" and math.isfinite(value) and abs(value) > _MOST_FLOAT:
@@ -122,7 +124,7 @@ def _read(value: Any, type: FlinkType, path: str) -> Any:
         if None in value:
             raise TypeError(f"{path}: a key is nil, which no {type} has")
         of_key, of_value = (field.type for field in type.fields)
-        return [(_read(k, of_key, f"{path}.key"), _read(v, of_value, f"{path}[{k!r:.100}]")) for k, v in value.items()]
+        return [(_read(k, of_key, f"{path}.key"), _read(v, of_value, f"{path}[{short(k)}]")) for k, v in value.items()]
     return value
 
 

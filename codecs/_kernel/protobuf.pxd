@@ -1,0 +1,185 @@
+# The C types of protobuf.py.
+cimport cython
+from kvformat.codecs._kernel.columns cimport Column, Texts, Words
+from kvformat.codecs._kernel.containers cimport Lists, Rows
+from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, byte, part, word
+from kvformat.codecs._kernel.messages cimport Messages
+from kvformat.codecs._kernel.protobuf_columns cimport Pairs
+from kvformat.codecs._kernel.reader cimport Reader
+
+cdef Py_ssize_t FAULT
+cdef int TORN
+cdef int LONG_VARINT
+cdef int NEGATIVE_SIZE
+cdef int ZERO_TAG
+cdef int WRONG_WIRE_TYPE
+cdef int STRAY_GROUP_END
+cdef int NESTED_TOO_DEEPLY
+cdef int NO_UTF8
+cdef int TOO_MUCH_TEXT
+cdef int NO_MESSAGE
+cdef int VARINT
+cdef int FIXED64
+cdef int SIZED
+cdef int GROUP_START
+cdef int GROUP_END
+cdef int FIXED32
+cdef int SIGNED32
+cdef int SIGNED64
+cdef int ZIGZAG32
+cdef int TRUTH
+cdef int BITS32
+cdef int BITS32_SIGNED
+cdef int BITS64
+cdef int MAX_LEVELS
+cdef unsigned long long LOW
+cdef unsigned long long SIGN
+cdef unsigned long long LARGEST
+cdef unsigned long long ALL
+cdef Py_ssize_t MOST_BYTES
+
+
+@cython.final
+cdef class Wire:
+    cdef const unsigned char[::1] data
+    cdef Reader texts
+    cdef unsigned long long value
+    cdef long long integer
+    cdef int number
+    cdef int kind
+    cdef Py_ssize_t size
+    cdef Py_ssize_t begin
+    cdef Py_ssize_t where
+    cdef int code
+    cdef int depth
+    cdef bint is_unknown  # the last field is one that is passed over
+    cdef bint is_doubtful  # a required field may be missing
+    cdef list steps
+
+    cdef int open(self, const unsigned char[::1] data) except -1
+    cdef int start(self, Py_ssize_t begin) except -1
+    cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
+    @cython.locals(c=cython.int)
+    cdef inline Py_ssize_t varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    @cython.locals(c=cython.ulonglong, found=cython.ulonglong, start=cython.Py_ssize_t, i=cython.int)
+    cdef Py_ssize_t long_varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    @cython.locals(start=cython.Py_ssize_t, size=cython.ulonglong)
+    cdef inline Py_ssize_t sized(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    @cython.locals(start=cython.Py_ssize_t, tag=cython.ulonglong)
+    cdef inline Py_ssize_t tag(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    cdef inline Py_ssize_t fixed(self, Py_ssize_t at, Py_ssize_t end, int size) noexcept nogil
+    @cython.locals(start=cython.Py_ssize_t, found=cython.ulonglong)
+    cdef inline Py_ssize_t scalar(self, int how, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    cdef inline long long plain(self, unsigned long long found) noexcept nogil
+    cdef Py_ssize_t skip(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    @cython.locals(start=cython.Py_ssize_t, number=cython.int)
+    cdef Py_ssize_t skip_group(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+
+
+cdef class FieldReader:
+    cdef readonly object name
+    cdef readonly int wire
+    cdef readonly Column column
+    cdef public unsigned long long bit
+    cdef public list rivals  # of fields
+    cdef public bint has_rivals
+    cdef bint is_list
+    cdef bint came
+    cdef bint has_default
+
+    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t packed(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int close(self, Wire w) except -1
+    cdef int drop(self) except -1
+
+
+cdef class NumberReader(FieldReader):
+    cdef Words words
+    cdef int how
+    cdef Py_ssize_t most
+    cdef long long default
+    cdef public bint is_closed
+    cdef const long long[::1] known
+    cdef long long value
+
+    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)
+    cdef bint knows(self, long long number) except -1 nogil
+    cdef int close(self, Wire w) except -1
+
+
+cdef class TextReader(FieldReader):
+    cdef Texts text
+    cdef bint checked
+    cdef object mend
+    cdef bytes default
+    cdef Py_ssize_t start
+    cdef Py_ssize_t stop
+    cdef bint is_broken
+
+    @cython.locals(stop=cython.Py_ssize_t, good=cython.Py_ssize_t)
+    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int close(self, Wire w) except -1
+
+
+@cython.final
+cdef class MessageReader:
+    cdef list fields  # of fields, as `fill` took them: they are cast unchecked
+    cdef list closing  # the same
+    cdef unsigned long long required
+    cdef const int[::1] table
+    cdef dict far
+
+    cdef inline Py_ssize_t find(self, int number) except -9
+    @cython.locals(seen=cython.ulonglong, start=cython.Py_ssize_t, slot=cython.Py_ssize_t, field=FieldReader, rival=FieldReader)
+    cdef Py_ssize_t read(self, Wire w, Py_ssize_t at, Py_ssize_t end, int group) except -1
+    @cython.locals(i=cython.Py_ssize_t)
+    cdef int close(self, Wire w) except -1
+    @cython.locals(i=cython.Py_ssize_t)
+    cdef int drop(self) except -1
+
+
+cdef class SubmessageReader(FieldReader):
+    cdef Rows rows
+    cdef MessageReader message
+    cdef int group
+
+    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int close(self, Wire w) except -1
+    cdef int drop(self) except -1
+
+
+cdef class RepeatedReader(FieldReader):
+    cdef Lists lists
+    cdef FieldReader element
+
+    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    @cython.locals(stop=cython.Py_ssize_t)
+    cdef Py_ssize_t packed(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int close(self, Wire w) except -1
+    cdef int drop(self) except -1
+
+
+cdef class EntriesReader(FieldReader):
+    cdef Pairs pairs
+    cdef MessageReader entry
+    cdef NumberReader number
+
+    @cython.locals(number=NumberReader)
+    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int close(self, Wire w) except -1
+    cdef int drop(self) except -1
+
+
+cdef class ProtobufBatch(Messages):
+    cdef Rows root
+    cdef MessageReader message
+    cdef object said
+    cdef object lacking
+    cdef bint lenient
+    cdef Wire wire
+
+    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, place=cython.Py_ssize_t, w=Wire)
+    cpdef int run(self, object messages) except -1
+    @cython.locals(w=Wire)
+    cdef bint one(self, Py_ssize_t begin, Py_ssize_t end) except -1

@@ -1,0 +1,27 @@
+# The C types of protobuf_columns.py.
+cimport cython
+from kvformat.codecs._kernel.columns cimport Column, Texts, Words
+from kvformat.codecs._kernel.containers cimport Lists
+from kvformat.codecs._kernel.memory cimport same
+
+cdef Py_ssize_t MOST_BYTES
+cdef int FEW
+
+
+cdef class Pairs(Lists):
+    cdef readonly Column keys
+    cdef readonly Column items
+    cdef Words words
+    cdef Texts texts
+    cdef bint has_equal
+
+    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, i=cython.Py_ssize_t, k=cython.Py_ssize_t)
+    cdef int compare(self) except -1
+    @cython.locals(start=cython.Py_ssize_t, size=cython.Py_ssize_t, texts=Texts)
+    cdef bint equal(self, Py_ssize_t a, Py_ssize_t b) except -1
+
+
+cdef class EnumNames(Words):
+    cdef object numbers
+    cdef object names
+    cdef readonly Py_ssize_t most

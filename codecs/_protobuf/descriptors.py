@@ -1,0 +1,168 @@
+"""A descriptor set, as `protoc --include_imports --descriptor_set_out` writes it, to the types of one message.
+
+Read once, where the options are checked, by google's `protobuf` package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from kvformat.codecs._protobuf.java import java_names
+from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
+from kvformat.registry.errors import MissingExtraError, OptionError, did_you_mean, listed
+
+FILE_OPTION, CLASS_OPTION = "descriptor-file", "message-class-name"
+_HOW = "Make one by: protoc --include_imports --descriptor_set_out=orders.desc orders.proto"
+_MOST_LISTED = 20
+"""So many messages the error of an unknown one names."""
+_PACKABLE = frozenset(range(1, 19)) - {9, 10, 11, 12}
+_KINDS = {
+    1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool", 9: "string",
+    10: GROUP, 11: MESSAGE, 12: "bytes", 13: "uint32", 14: ENUM, 15: "sfixed32", 16: "sfixed64", 17: "sint32",
+    18: "sint64",
+}  # fmt: skip
+"""FieldDescriptorProto.Type."""
+
+
+def load_types(path: str, name: str, format: str) -> MessageTypes:
+    """The types of the message of that Java name, or else full name, from the descriptor set in a file.
+
+    Raises `OptionError` for a file that can't be read, is no descriptor set or lacks an import, and for a message that
+    it does not have; `MissingExtraError` without the package `protobuf`.
+    """
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool
+        from google.protobuf.message import DecodeError
+    except ImportError as cause:
+        raise MissingExtraError(
+            f"format '{format}' reads its option '{FILE_OPTION}' with the package 'protobuf', which is not installed: "
+            "pip install 'kvformat[protobuf]'. Workers don't need it",
+            format=format,
+        ) from cause
+
+    def refused(reason: str) -> OptionError:
+        return OptionError(
+            f"option '{FILE_OPTION}' of format '{format}': {reason}. {_HOW}",
+            format=format,
+            option=FILE_OPTION,
+            reason=reason,
+        )
+
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as cause:  # ValueError: a name that no file can have
+        raise refused(f"cannot read the file {path!r}: {getattr(cause, 'strerror', None) or cause}") from cause
+    try:
+        files = {file.name: file for file in descriptor_pb2.FileDescriptorSet.FromString(data).file}
+    except DecodeError as cause:
+        raise refused(f"the file {path!r} is no FileDescriptorSet") from cause
+    if not files:
+        raise refused(f"the file {path!r} is no FileDescriptorSet, or one without files")
+    pool = descriptor_pool.DescriptorPool()
+    added: set[str] = set()
+
+    def add(file: Any) -> None:
+        if file.name in added:
+            return
+        added.add(file.name)
+        for imported in file.dependency:
+            if imported not in files:
+                raise refused(f"the file {path!r} lacks {imported!r}, which {file.name!r} imports")
+            add(files[imported])
+        try:
+            pool.Add(file)
+        except (TypeError, DecodeError) as cause:
+            raise refused(f"the file {path!r} has errors in {file.name!r}: {cause}") from cause
+
+    for file in files.values():
+        add(file)
+    names = _names(files.values())
+    full = names.get(name)
+    if full is None:
+        raise OptionError(
+            f"get {name} descriptors error! The descriptor file {path!r} has no message of this Java name or full name."
+            f"{did_you_mean(name, names)} Messages: {listed(list(names)[:_MOST_LISTED])}",
+            format=format,
+            option=CLASS_OPTION,
+            reason="no such message",
+        )
+    return _Reading(files).types(pool.FindMessageTypeByName(full), hashlib.sha256(data + full.encode()).hexdigest())
+
+
+def _names(files: Any) -> dict[str, str]:
+    """Full names by Java names, and by themselves where no Java name is the same."""
+    names = {java: full for file in files for java, full in java_names(file)}
+    return names | {full: full for full in list(names.values()) if full not in names}
+
+
+class _Reading:
+    """Makes plain data of descriptors; `files` has what descriptors don't say, by name."""
+
+    def __init__(self, files: dict[str, Any]) -> None:
+        self._files = files
+        self._messages: dict[str, MessageType] = {}
+        self._enums: dict[str, EnumType] = {}
+
+    def types(self, root: Any, digest: str) -> MessageTypes:
+        """The type of the messages, and what it is made of."""
+        waiting = [root]
+        while waiting:
+            message = waiting.pop()
+            if message.full_name in self._messages:
+                continue
+            self._messages[message.full_name] = self._message(message)
+            for field in message.fields:
+                if field.message_type is not None:
+                    waiting.append(field.message_type)
+                if field.enum_type is not None:
+                    values = tuple((value.name, value.number) for value in field.enum_type.values)
+                    self._enums[field.enum_type.full_name] = EnumType(values, field.enum_type.is_closed)
+        proto3 = self._files[root.file.name].syntax == "proto3"
+        return MessageTypes(root.full_name, digest, proto3, self._messages, self._enums)
+
+    def _message(self, message: Any) -> MessageType:
+        is_entry = message.GetOptions().map_entry
+        real = [oneof for oneof in message.oneofs if len(oneof.fields) > 1]
+        fields = []
+        for field in message.fields:
+            kind = _KINDS[field.type]
+            default = None if field.message_type is not None else field.default_value
+            of = field.message_type or field.enum_type
+            fields.append(
+                FieldType(
+                    field.name,
+                    field.number,
+                    kind,
+                    of.full_name if of is not None else "",
+                    repeated=field.is_repeated,
+                    required=field.is_required,
+                    packed=field.is_repeated and field.type in _PACKABLE and field.is_packed,
+                    presence=field.has_presence,
+                    checked=kind == "string" and (is_entry or self._checks_text(field)),
+                    oneof=real.index(field.containing_oneof) if field.containing_oneof in real else -1,
+                    default=_default(kind, default, repeated=field.is_repeated),
+                )
+            )
+        return MessageType(message.full_name, tuple(fields), is_entry)
+
+    def _checks_text(self, field: Any) -> bool:
+        """Whether Java's class refuses text that is not UTF-8 in a field."""
+        file = self._files[field.file.name]
+        if file.syntax != "editions":
+            return file.syntax == "proto3" or bool(file.options.java_string_check_utf8)
+        scope: Any = field
+        while scope is not None:
+            features = scope.GetOptions().features
+            if features.HasField("utf8_validation"):
+                return bool(features.utf8_validation != features.NONE)
+            scope = scope.containing_type
+        features = file.options.features
+        return not features.HasField("utf8_validation") or bool(features.utf8_validation != features.NONE)
+
+
+def _default(kind: str, value: Any, *, repeated: bool) -> Any:
+    if repeated:
+        return {"string": b"", "bytes": b"", MESSAGE: None, GROUP: None}.get(kind, 0)
+    return value.encode() if isinstance(value, str) else value

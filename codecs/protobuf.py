@@ -1,0 +1,109 @@
+"""`protobuf`: one message is the bare bytes of one protobuf message; no length, no header, no id of a schema.
+
+    message Order { int32 id = 1; string name = 2; }       row (7, "ab")       08 07  12 02 61 62
+
+Flink asks a Java class for the message's type; here a descriptor set has it (`descriptor-file`). Columns are fields of
+the same names. A null message is an error.
+Rules: Flink's "Protobuf Format" page, its `flink-protobuf` on protobuf-java, and protobuf's encoding guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from kvformat.codecs._protobuf.binding import check_table
+from kvformat.codecs._protobuf.descriptors import CLASS_OPTION, FILE_OPTION, load_types
+from kvformat.codecs._protobuf.read import ProtobufReader, Settings
+from kvformat.codecs._protobuf.types import MessageTypes
+from kvformat.codecs._protobuf.write import ProtobufWriter
+from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.options import Option
+from kvformat.registry.types import row_type
+
+
+class ProtobufFormat(Format):
+    """The `protobuf` format. The descriptor file is read here, once; workers get what was in it."""
+
+    identifier: ClassVar[str] = "protobuf"
+    encode_needs_schema: ClassVar[bool] = True
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        Option(
+            name=CLASS_OPTION,
+            required=True,
+            doc="The message: the name of its Java class (`com.acme.OrdersProto$Order`), as in Flink, or its full name "
+            "in the `.proto` file (`acme.orders.Order`).",
+        ),
+        Option(
+            name=FILE_OPTION,
+            required=True,
+            doc="Ours. The path of a descriptor set with the message and all imports, as `protoc --include_imports "
+            "--descriptor_set_out=orders.desc orders.proto` writes it. Read where the format is made; no worker needs "
+            "it.",
+        ),
+        Option(
+            name="ignore-parse-errors",
+            type="boolean",
+            default=False,
+            doc="Reading: whether messages that can't be read, null ones too, are skipped.",
+        ),
+        Option(
+            name="read-default-values",
+            type="boolean",
+            default=False,
+            doc="Reading: whether absent fields are read as their defaults, at every level; else as NULL, but for "
+            "scalars and enums of proto3.",
+        ),
+        Option(
+            name="write-null-string-literal",
+            default="",
+            doc="Writing: what stands for NULL in an ARRAY of strings, and as a string key or value of a MAP.",
+        ),
+    )
+
+    def __init__(self, options: Mapping[str, Any] | None = None, *, types: MessageTypes | None = None) -> None:
+        super().__init__(options)
+        given = self.options
+        self._types = types or load_types(given[FILE_OPTION], given[CLASS_OPTION], self.identifier)
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        options = self.options
+        settings = Settings(options["ignore-parse-errors"], options["read-default-values"])
+        return _reader(schema, self._types, settings).read(messages)
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        return _writer(schema, self._types, self.options["write-null-string-literal"]).write(rows)
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and isinstance(other, ProtobufFormat) and other._types == self._types
+
+    def __hash__(self) -> int:
+        return hash((super().__hash__(), self._types.digest))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (dict(self._given), self._types)
+
+
+def _restored(options: Mapping[str, Any], types: MessageTypes) -> ProtobufFormat:
+    return ProtobufFormat(options, types=types)
+
+
+@cached_by_identity
+def _reader(schema: pa.Schema, types: MessageTypes, settings: Settings) -> ProtobufReader:
+    row = row_type(schema)
+    check_table(row, types, ProtobufFormat.identifier)
+    return ProtobufReader(row, types, settings)
+
+
+@cached_by_identity
+def _writer(schema: pa.Schema, types: MessageTypes, literal: str) -> ProtobufWriter:
+    row = row_type(schema)
+    check_table(row, types, ProtobufFormat.identifier)
+    return ProtobufWriter(row, types, literal)

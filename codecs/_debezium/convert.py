@@ -35,10 +35,11 @@ _INSTANT = re.compile(rf"{_DATE}T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZO
 _CLOCK = re.compile(rf"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.ASCII)
 _DAY = re.compile(rf"{_DATE}(?:{_ZONE})?", re.ASCII)
 _SHOWN = 100  # characters of a value that an error quotes
-_USUAL = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
+_USUAL_LENGTH, _T, _Z = len("2025-03-03T09:30:00Z"), ord("T"), ord("Z")
 _MOST_BYTES, _MOST_SCALE = 64, 150
 """Of a decimal that is looked at: more than any DECIMAL holds."""
 _WIDE = Context(prec=400)
+_POWERS = 10 ** np.arange(19)
 _NANOS_OF_A_DAY = 86_400 * 10**9
 _CYCLE = 400
 """Years after which days and weeks are the same again."""
@@ -223,8 +224,7 @@ class Zoned(Change):
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         target = arrow_type(nullable(self.type))
-        usual = pc.match_substring_regex(wire, _USUAL)
-        if pc.all(usual, min_count=0).as_py():
+        if _are_usual(wire.drop_null() if wire.null_count else wire):
             try:
                 instants = wire.cast(pa.timestamp("us", "UTC"))
                 return instants.cast(pa.int64()).cast(target), None
@@ -290,30 +290,20 @@ def _decimals(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.Arra
     precision, scale = t.precision or 0, t.scale or 0
     count = len(data)
     there: Mask = np.asarray(data.is_valid())
-    offsets = (
-        np.frombuffer(data.buffers()[1], np.int32, count + 1, data.offset * 4).astype(np.int64)
-        if count
-        else np.zeros(1, np.int64)
-    )
+    offsets = _offsets(data) if count else np.zeros(1, np.int64)
     lengths = np.where(there, np.diff(offsets), 0)
     finer = scale - scales
     short = there & (lengths > 0) & (lengths <= 8) & (finer >= 0) & (finer <= 18)
-    values = np.zeros(count, np.int64)
-    octets = np.frombuffer(data.buffers()[2] or b"", np.uint8) if count else np.zeros(0, np.uint8)
-    ends = offsets[1:]
-    for place in range(8):
-        has = short & (lengths > place)
-        if not has.any():
-            break
-        values[has] |= octets[ends[has] - 1 - place].astype(np.int64) << (8 * place)
-    width = 8 * lengths
-    narrow = short & (lengths < 8)
-    negative = narrow & ((values >> np.where(narrow, width - 1, 0)) & 1 == 1)
-    values[negative] -= np.int64(1) << width[negative]
-    powers = 10 ** np.where(short, finer, 0)
-    most = np.minimum(10 ** min(precision, 18) - 1 if precision <= 18 else _FARTHEST, _FARTHEST) // powers
-    fits = short & (values <= most) & (values >= -most)
-    values = np.where(fits, values * powers, 0)
+    # the eight bytes before each end, and what is not of the value pushed out: its sign comes down
+    octets = bytes(8) + (data.buffers()[2] or b"") if count else bytes(8)
+    before = np.ndarray((len(octets) - 7,), ">i8", octets, strides=(1,))
+    unused = np.where(short, 64 - 8 * lengths, 0)
+    values = before[offsets[1:]].astype(np.int64) << unused >> unused
+    places = np.where(short, finer, 0)
+    most = 10**precision - 1 if precision <= 18 else _FARTHEST
+    limits = np.array([most // 10**place for place in range(19)], np.int64)[places]
+    fits = short & (values <= limits) & (values >= -limits)
+    values = np.where(fits, values * _POWERS[places], 0)
     words = np.empty((count, 2), np.int64)
     words[:, 0], words[:, 1] = values, values >> 63
     kind = arrow_type(nullable(t))
@@ -370,6 +360,22 @@ def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
 
 
 # --- texts -------------------------------------------------------------------------------------------------
+
+
+def _are_usual(texts: pa.StringArray) -> bool:
+    """Whether all are as `2025-03-03T09:30:00.123456Z`, as far as Arrow does not refuse others, or looks at them."""
+    if not len(texts):
+        return True
+    offsets, data = _offsets(texts), np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    if (np.diff(offsets) < _USUAL_LENGTH).any():
+        return False
+    return bool((data[offsets[:-1] + 10] == _T).all() and (data[offsets[1:] - 1] == _Z).all())
+
+
+def _offsets(values: pa.Array) -> Ints:
+    """Where texts or bytes begin, and the end of the last one."""
+    found: Ints = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    return found
 
 
 def instant_of(text: str) -> int:

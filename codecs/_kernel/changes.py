@@ -229,7 +229,7 @@ class ChangeBatch(Batch):
         c = byte(r.data, at, r.end)
         if (c == 123 or c == 91) and self.passed < MOST_COMPARED:
             self.passed += 1
-            return cython.cast(Likeness, self.likenesses[self.passed - 1]).skip(r, at)
+            return cython.cast(Likeness, self.likenesses[self.passed - 1]).skip(r, at)  # type: ignore[no-any-return]  # of a cast
         return r.skip(at)
 
     def hoped(self, number: int, at: int) -> int:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from kvformat.codecs._protobuf.binding import check_table
 from kvformat.codecs._protobuf.descriptors import CLASS_OPTION, FILE_OPTION, load_types
 from kvformat.codecs._protobuf.read import ProtobufReader, Settings
-from kvformat.codecs._protobuf.types import Types
+from kvformat.codecs._protobuf.types import MessageTypes
 from kvformat.codecs._protobuf.write import ProtobufWriter
 from kvformat.registry._cache import cached_by_identity
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
@@ -64,7 +64,7 @@ class ProtobufFormat(Format):
         ),
     )
 
-    def __init__(self, options: Mapping[str, Any] | None = None, *, types: Types | None = None) -> None:
+    def __init__(self, options: Mapping[str, Any] | None = None, *, types: MessageTypes | None = None) -> None:
         super().__init__(options)
         given = self.options
         self._types = types or load_types(given[FILE_OPTION], given[CLASS_OPTION], self.identifier)
@@ -91,19 +91,19 @@ class ProtobufFormat(Format):
         return _restored, (dict(self._given), self._types)
 
 
-def _restored(options: Mapping[str, Any], types: Types) -> ProtobufFormat:
+def _restored(options: Mapping[str, Any], types: MessageTypes) -> ProtobufFormat:
     return ProtobufFormat(options, types=types)
 
 
 @cached_by_identity
-def _reader(schema: pa.Schema, types: Types, settings: Settings) -> ProtobufReader:
+def _reader(schema: pa.Schema, types: MessageTypes, settings: Settings) -> ProtobufReader:
     row = row_type(schema)
     check_table(row, types, ProtobufFormat.identifier)
     return ProtobufReader(row, types, settings)
 
 
 @cached_by_identity
-def _writer(schema: pa.Schema, types: Types, literal: str) -> ProtobufWriter:
+def _writer(schema: pa.Schema, types: MessageTypes, literal: str) -> ProtobufWriter:
     row = row_type(schema)
     check_table(row, types, ProtobufFormat.identifier)
     return ProtobufWriter(row, types, literal)

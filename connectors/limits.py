@@ -61,7 +61,7 @@ LIMITS = (
         ("codecs._kernel.codes.MAX_DIGITS",),
     ),
     Limit(
-        "texts of one column in a batch of JSON",
+        "texts of one column in a batch of JSON or protobuf",
         "{}",
         in_bytes,
         "32-bit offsets of Arrow",
@@ -80,6 +80,20 @@ LIMITS = (
         plain,
         "its reader is recursive; what is deeper counts as no schema",
         ("codecs._debezium.connect._DEEPEST",),
+    ),
+    Limit(
+        "levels of a protobuf message",
+        "{}",
+        plain,
+        "as Flink (protobuf-java)",
+        ("codecs._kernel.protobuf_codes.MAX_LEVELS",),
+    ),
+    Limit(
+        "missing fields that an error of protobuf names",
+        "{}",
+        plain,
+        "each element of a list may lack the same",
+        ("codecs._protobuf.required.MOST_NAMED",),
     ),
     Limit("levels of an Avro schema", "{}", plain, "its readers are recursive", ("codecs._avro.parse.MAX_DEPTH",)),
     Limit(

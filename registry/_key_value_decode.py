@@ -21,7 +21,14 @@ from kvformat.registry._records import RecordCodec, TableRows
 from kvformat.registry._workers import check_workers
 from kvformat.registry.conform import binary_messages
 from kvformat.registry.ddl import parse_type
-from kvformat.registry.errors import ConfigurationError, DecodeError, MissingExtraError, SchemaError, listed
+from kvformat.registry.errors import (
+    ConfigurationError,
+    DecodeError,
+    MissingExtraError,
+    SchemaError,
+    listed,
+    too_many_bad,
+)
 from kvformat.registry.metadata import READABLE
 from kvformat.registry.types import nullable, quoted, spark_type
 
@@ -195,12 +202,7 @@ class _Stage:
         records = self.df.select(*columns, _binary(self.given, "value").alias("v"))
         faults = records.mapInArrow(work.mapped(), "reason STRING, code STRING").limit(most + 1).collect()
         if len(faults) > most:
-            raise DecodeError(
-                f"more than {most} bad records, which 'ingestion.error-tolerance.max-count' allows; one of them: "
-                f"{faults[0][0]}",
-                reason=faults[0][0],
-                code=faults[0][1],
-            )
+            raise too_many_bad(most, *faults[0])
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,16 @@ def retold(error: ConfigurationError, before: str, after: str = "", *, option: s
     )
 
 
+def too_many_bad(most: int, reason: str, code: str, *, where: str = "") -> DecodeError:
+    """The error of more bad records than a table tolerates, with what is wrong with one of them."""
+    return DecodeError(
+        f"more than {most} bad records{where}, which 'ingestion.error-tolerance.max-count' allows; "
+        f"one of them: {reason}",
+        reason=reason,
+        code=code,
+    )
+
+
 def listed(names: Iterable[str]) -> str:
     """`a, b, c` in sorted order, or `(none)`."""
     return ", ".join(sorted(names)) or "(none)"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kvformat.registry.changes import ROW_INDEX, ROW_KIND, latest_by_key, quoted, split_errors
 from kvformat.registry.dead_letters import DeadLetters
 from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import ConfigurationError, DecodeError
+from kvformat.registry.errors import ConfigurationError, too_many_bad
 from kvformat.registry.format import UNCHANGED
 from kvformat.registry.producer import producer_options
 
@@ -121,12 +121,7 @@ def _check_count(bad: DataFrame, most: int) -> None:
     """What a format passes over is not bad."""
     faults = bad.where(bad["code"] != ErrorCode.SKIPPED.value).select("reason", "code").limit(most + 1).collect()
     if len(faults) > most:
-        raise DecodeError(
-            f"more than {most} bad records in a micro-batch, which 'ingestion.error-tolerance.max-count' allows; one "
-            f"of them: {faults[0][0]}",
-            reason=faults[0][0],
-            code=faults[0][1],
-        )
+        raise too_many_bad(most, *faults[0], where=" in a micro-batch")
 
 
 # --- a table as Spark's own Parquet files ------------------------------------------------------------------

@@ -16,7 +16,7 @@ OF_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md",
 """Pages that stand in the repository's root, and what they are called on the site."""
 FETCHED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]*)"')
 """What a browser would fetch from elsewhere."""
-LINK = re.compile(r"(\]\()([^)#:]+)((?:#[^)]*)?\))")
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#:\s]+)((?:#[^)]*)?)\)")
 FORMATS = "formats/"
 
 
@@ -38,27 +38,23 @@ def on_files(files: Files, config: Any) -> Files:
     """Adds the pages of the root."""
     for name, page in OF_ROOT.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        files.append(File.generated(config, page, content=LINK.sub(from_root, text)))
+        files.append(File.generated(config, page, content=text))
     return files
 
 
-def from_root(link: re.Match[str]) -> str:
-    """A link of a page in the root, as it must be in the docs."""
-    target = OF_ROOT.get(link[2], link[2].removeprefix("docs/"))
-    return f"{link[1]}{'index.md' if target == 'README.md' else target}{link[3]}"
-
-
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Points links that leave the docs for the root's pages to where these are on the site."""
-    folder = posixpath.dirname(page.file.src_uri)
+    """Points links to where their pages are on the site, and makes those to other files of the repository text."""
+    on_site = page.file.src_uri
+    folder = "" if on_site in OF_ROOT.values() else posixpath.join("docs", posixpath.dirname(on_site))
 
-    def to_root(link: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join("docs", folder, link[2]))
-        if target not in OF_ROOT:
-            return link[0]
-        return f"{link[1]}{posixpath.relpath(OF_ROOT[target], folder or '.')}{link[3]}"
+    def placed(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, link[2]))
+        if target in OF_ROOT or target.startswith("docs/"):
+            place = OF_ROOT.get(target, target.removeprefix("docs/"))
+            return f"[{link[1]}]({posixpath.relpath(place, posixpath.dirname(on_site) or '.')}{link[3]})"
+        return f"{link[1]} (`{target}` in the repository)" if (ROOT / target).exists() else link[0]
 
-    return LINK.sub(to_root, markdown)
+    return LINK.sub(placed, markdown)
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:

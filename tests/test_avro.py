@@ -6,7 +6,6 @@ import datetime as dt
 import decimal
 import io
 import json
-import pickle
 import random
 import time
 from collections.abc import Callable
@@ -183,9 +182,6 @@ def test_options() -> None:
             get_format("avro", options)
     with pytest.raises(SchemaError, match="needs the declared types"):
         get_format("avro").encode("row")
-    fmt = get_format("avro", {"encoding": "json"})
-    assert pickle.loads(pickle.dumps(fmt)) == fmt
-    assert repr(fmt) == "AvroFormat({'encoding': 'json'})"
 
 
 def test_a_bad_message_leaves_its_neighbours_alone() -> None:

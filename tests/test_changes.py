@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import random
 import re
 import time
@@ -537,15 +536,6 @@ def test_options_that_one_direction_refuses() -> None:
         fmt.encode_batch(pa.array([], pa.struct({"id": pa.int32()})), "id INT")
     with pytest.raises(SchemaError, match="non-string as key type"):
         get_format("ogg-json").decode_batch(pa.array([], pa.binary()), "m MAP<INT, INT>")
-
-
-@pytest.mark.parametrize("format", _FORMATS)
-def test_formats_are_values(format: str) -> None:
-    fmt = get_format(format, {"ignore-parse-errors": "true"})
-    fmt.decode_batch(pa.array([b"{}"]), "id INT")
-    again = pickle.loads(pickle.dumps(fmt))
-    assert again == fmt
-    assert again.decode_batch(pa.array([b"{}"]), "id INT").rows.to_pylist() == [[]]
 
 
 @pytest.mark.parametrize("format", _FORMATS)

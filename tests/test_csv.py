@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from typing import Any
 
@@ -365,17 +364,6 @@ def test_utf_32_is_decoded_in_blocks(text: str, is_read: bool, encoding: str) ->
     message = text.encode(encoding).replace("?".encode(encoding), b"\x3f\x3f\x3f\x3f")
     batch = get_format("csv").decode_batch(pa.array([message]), _THREE)
     assert (batch.errors is None) is is_read
-
-
-def test_formats_are_values() -> None:
-    format = get_format("csv", {"field-delimiter": ";", "null-literal": "NULL"})
-    assert pickle.loads(pickle.dumps(format)) == format
-    assert repr(format) == "CsvFormat({'field-delimiter': ';', 'null-literal': 'NULL'})"
-
-
-def test_a_null_row_is_a_null_message() -> None:
-    rows = pa.array([{"a": 1}, None, {"a": None}], pa.struct([("a", pa.int32())]))
-    assert get_format("csv").encode_batch(rows, "a INT").messages.to_pylist() == [b"1", None, b""]
 
 
 # --- round trips ----------------------------------------------------------------------------------------

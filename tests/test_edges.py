@@ -15,8 +15,8 @@ import pytest
 
 from kvformat.registry import Format, SchemaError, get_format
 from kvformat.registry.ddl import parse_type
+from kvformat.registry.testing.edges import EDGES, NO_TIMES, rows_of, shown
 from kvformat.registry.types import arrow_type
-from tests.edges import EDGES, NO_TIMES, rows_of, shown
 
 FORMATS: dict[str, tuple[str, dict[str, str]]] = {
     "json": ("json", {}),
@@ -38,8 +38,8 @@ _FAR_DATES = (-2440550, -719893, 2932897, 35804357, -720930, 2932956, -719529, 2
 KNOWN: dict[tuple[str, str], dict[str, str]] = {
     # Flink's csv has no text for these but that of a message without a record, or of a NULL within the ARRAY or ROW
     ("csv", "STRING"): {
-        "''": "decode: there is no record",
-        r"'\x00'": "decode: no closing quote",  # which is what it is as UTF-16, for Jackson's reader takes it for that
+        "b''": "decode: there is no record",
+        r"b'\x00'": "decode: no closing quote",  # which is what it is as UTF-16, for Jackson's reader takes it for that
     },
     ("csv", "BYTES"): {"b''": "decode: there is no record"},
     ("csv", "ARRAY<INT>"): {"[]": "decode: there is no record", "None": "[None]"},

@@ -303,6 +303,7 @@ BAD_MESSAGES = {
     "json": 2113,
     "maxwell-json": 316,
     "ogg-json": 101,
+    "protobuf": 1013,
     "raw": 194,
 }
 """How many messages of a format's vectors can't be decoded, at least: a run that sees fewer has lost some."""

@@ -12,23 +12,30 @@ from typing import Any
 import kvformat.codecs
 import kvformat.connectors
 import kvformat.registry
+import kvformat.registry.testing
 
 PAGE = (Path(__file__).parent.parent / "docs" / "reference.md").read_text(encoding="utf-8")
-FACADES = (kvformat.codecs, kvformat.registry, kvformat.connectors)
-PUBLIC = {name: getattr(facade, name) for facade in FACADES for name in facade.__all__ if name != "KERNEL"}
-"""All public names but that of a text, which has no docstring of its own."""
+FACADES = (kvformat.codecs, kvformat.registry, kvformat.connectors, kvformat.registry.testing)
+VALUES = ("KERNEL", "RULES")
+"""Public names of a text and of a list, which have no docstring of their own."""
+PUBLIC = {
+    f"{value.__module__}.{value.__name__}": value
+    for facade in FACADES
+    for value in (getattr(facade, name) for name in facade.__all__ if name not in VALUES)
+}
 
 
 def _shown() -> Iterator[tuple[str, Any]]:
     for module, name in re.findall(r"^::: ([\w.]+)\.(\w+)$", PAGE, re.MULTILINE):
-        yield name, getattr(importlib.import_module(module), name)
+        yield f"{module}.{name}", getattr(importlib.import_module(module), name)
 
 
 def test_every_public_name_is_on_the_page_and_no_other() -> None:
     shown = list(_shown())
-    assert len(shown) == len(dict(shown)) > 40
+    assert len(shown) == len(dict(shown)) > 50
     assert dict(shown) == PUBLIC
-    assert "`KERNEL`" in PAGE
+    for name in VALUES:
+        assert f"`{name}`" in PAGE
 
 
 def test_every_public_name_and_its_methods_say_what_they_do() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import hashlib
 import io
 import json
@@ -66,6 +67,29 @@ def test_every_placeholder_of_debezium(types: str, setting: str | None) -> None:
     assert all(row[name] is None for row in rows for name in row["unchanged_columns"] or [])
     assert None not in [rows[1][name] for name in columns]
     assert pickle.loads(pickle.dumps(format)).own_columns == format.own_columns
+
+
+@pytest.mark.parametrize("schema", [False, True])
+@pytest.mark.parametrize("mode", ["hex", "base64", "base64-url-safe"])
+def test_a_placeholder_of_bytes_that_are_text(mode: str, schema: bool) -> None:
+    """Postgres's connector writes it as it is, `convertBinaryToHex` and the like; Oracle's as all bytes are written."""
+    written = {"hex": bytes.hex, "base64": lambda b: base64.b64encode(b).decode()}.get(
+        mode, lambda b: base64.urlsafe_b64encode(b).decode()
+    )
+    options = {**_UPSERT, "types": "debezium", "binary.handling.mode": mode, "unchanged.columns": "keep"}
+    options |= {"time.precision.mode": "adaptive", "schema-include": str(schema).lower()}
+    days = {"type": "int32", "name": "io.debezium.time.Date"}
+    fields: list[dict[str, Any]] = [{"field": "o", "type": "string"}, {"field": "d", "type": "array", "items": days}]
+    block = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    rows = [{"o": text, "d": list(_TEXT.encode())} for text in (_TEXT, written(_TEXT.encode()))]
+    rows.append({"o": written(b"\xff\0"), "d": [1]})
+    payloads = [{"after": row, "op": "u"} for row in rows]
+    texts: list[bytes | None] = [
+        json.dumps({"schema": block, "payload": payload} if schema else payload).encode() for payload in payloads
+    ]
+    found = decoded(get_format("debezium-json", options), texts, "o BYTES, d ARRAY<DATE>").rows.values.to_pylist()
+    gone = {"o": None, "d": None, "unchanged_columns": ["o", "d"]}
+    assert found == [gone, gone, {"o": b"\xff\0", "d": [datetime.date(1970, 1, 2)], "unchanged_columns": None}]
 
 
 def test_by_default_a_placeholder_is_data() -> None:

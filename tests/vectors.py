@@ -108,6 +108,12 @@ def _served(case: Case) -> Iterator[tuple[dict[str, Any], Registry | None]]:
         yield {key: value.replace("{registry}", registry.url) for key, value in case["options"].items()}, registry
 
 
+def format_of(case: Case) -> Format:
+    """The format with the options of a case that asks for nothing beside its file."""
+    with _served(case) as (options, _):
+        return get_format(case["format"], options)
+
+
 @functools.cache
 def _server() -> RegistryServer:
     return RegistryServer()

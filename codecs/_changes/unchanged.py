@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -64,10 +65,7 @@ class Unchanged(NamedTuple):
     def of(cls, options: Mapping[str, Any], *, presences: bool) -> Unchanged | None:
         """As the options say; None where all is data."""
         policy = options.get(UNCHANGED_OPTION.name, DATA)
-        if policy == DATA:
-            return None
-        text = options.get(PLACEHOLDER_OPTION.name)
-        return cls(policy, None if text is None else _bytes_of(text), presences)
+        return None if policy == DATA else cls(policy, placeholder_of(options), presences)
 
     def applied(self, batch: DecodedBatch, names: Sequence[str], told: pa.ListArray | None = None) -> DecodedBatch:
         """The batch with these columns of the row; metadata stays behind them."""
@@ -114,8 +112,11 @@ def _of_updates(batch: DecodedBatch, updated: Mask, told: pa.ListArray) -> pa.St
     return told.values.take(pa.array(places, mask=~updated))
 
 
-def _bytes_of(text: str) -> bytes:
-    """The placeholder of a setting, which may be in hexadecimal: `hex:5f5f`."""
+def placeholder_of(options: Mapping[str, Any]) -> bytes | None:
+    """What is looked for, None where nothing is. The setting may be in hexadecimal: `hex:5f5f`."""
+    text = options.get(PLACEHOLDER_OPTION.name)
+    if text is None or options[UNCHANGED_OPTION.name] == DATA:
+        return None
     return bytes.fromhex(text.removeprefix("hex:")) if text.startswith("hex:") else text.encode()
 
 
@@ -152,9 +153,8 @@ def _are(column: pa.Array, placeholder: bytes) -> Mask:
         return _single(column, _equal(column.keys, [text]) & _equal(column.items, [text]))
     if not pa.types.is_list(kind):
         return np.zeros(len(column), np.bool_)
-    if pa.types.is_integer(kind.value_type):
-        signed = np.frombuffer(placeholder, np.int8).tolist()
-        return _equal_lists(column, signed)
+    if pa.types.is_integer(kind.value_type) or pa.types.is_date32(kind.value_type):
+        return _equal_lists(column, np.frombuffer(placeholder, np.int8))
     if pa.types.is_string(kind.value_type):
         named = uuid.UUID(bytes=hashlib.md5(placeholder, usedforsecurity=False).digest(), version=3)
         return _single(column, _equal(column.values, [text, str(named)]))
@@ -176,8 +176,9 @@ def _single(column: pa.Array, found: Mask) -> Mask:
     return one
 
 
-def _equal_lists(column: pa.ListArray, values: list[int]) -> Mask:
-    """Which lists have just these numbers."""
+def _equal_lists(column: pa.ListArray, numbers: npt.NDArray[np.int8]) -> Mask:
+    """Which lists have just these numbers, which may be of days."""
+    values = pa.array(numbers, pa.int32()).cast(column.type.value_type).to_pylist()
     offsets = np.asarray(column.offsets)
     same: Mask = (np.diff(offsets) == len(values)) & np.asarray(column.is_valid())
     for row in np.flatnonzero(same).tolist():

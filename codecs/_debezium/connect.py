@@ -125,7 +125,7 @@ def _of_avro(schema: Schema) -> Connect:
     logical = schema.logical
     if schema.type == "record":
         # every struct has a name, mostly that of its table
-        name = schema.full_name if schema.full_name.startswith("io.debezium.data.") else ""
+        name = schema.full_name if schema.full_name.startswith(("io.debezium.data.", "io.debezium.time.")) else ""
     elif not name and logical is not None:
         name = DECIMAL if logical.name == "decimal" else _OF_LOGICAL.get(logical.name, "")
     if name == DECIMAL and logical is not None and logical.name == "decimal":

@@ -13,7 +13,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from decimal import Context, Decimal
 from typing import Any
 
@@ -30,15 +30,24 @@ from kvformat.registry.types import FlinkType, arrow_type, nullable
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FARTHEST = 2**63 - 1
 _ZONE = r"(?:Z|([+-])(\d\d):?(\d\d)(?::?(\d\d))?)"
-_INSTANT = re.compile(rf"(\d{{4}}-\d\d-\d\dT\d\d:\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.ASCII)
+_DATE = r"([+-]?\d{4,6})-(\d\d)-(\d\d)"
+_INSTANT = re.compile(rf"{_DATE}T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.ASCII)
 _CLOCK = re.compile(rf"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.ASCII)
-_DAY = re.compile(rf"\d{{4}}-\d\d-\d\d(?:{_ZONE})?", re.ASCII)
+_DAY = re.compile(rf"{_DATE}(?:{_ZONE})?", re.ASCII)
 _SHOWN = 100  # characters of a value that an error quotes
 _USUAL = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$"
 _MOST_BYTES, _MOST_SCALE = 64, 150
 """Of a decimal that is looked at: more than any DECIMAL holds."""
 _WIDE = Context(prec=400)
 _NANOS_OF_A_DAY = 86_400 * 10**9
+_CYCLE = 400
+"""Years after which days and weeks are the same again."""
+INFINITE_MICROS = {"POSITIVE_INFINITY": 9_223_372_036_825_200_000, "NEGATIVE_INFINITY": -9_223_372_036_832_400_000}
+"""The moments that Debezium writes for Postgres's infinity in columns without a zone, as Postgres's driver does; here
+it is these in every column. They are in the years 294247 and -290308."""
+INFINITE_DAYS = {"POSITIVE_INFINITY": 106_751_991, "NEGATIVE_INFINITY": -106_751_992}
+"""The days of these moments."""
+_INFINITE_TEXTS = {"infinity": "POSITIVE_INFINITY", "-infinity": "NEGATIVE_INFINITY"}
 
 
 class RowFaults:
@@ -102,14 +111,18 @@ class RefusedValues(Change):
 
 @dataclass(frozen=True)
 class Units(Change):
-    """Counts of a unit as DATE, TIME, TIMESTAMP or an interval: `times` / `divisor` of what Arrow counts, cut down."""
+    """Counts of a unit as DATE, TIME, TIMESTAMP or an interval: `times` / `divisor` of what Arrow counts, cut down.
+
+    `special` are counts with what they stand for.
+    """
 
     times: int = 1
     divisor: int = 1
+    special: tuple[tuple[int, int], ...] = ()
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         target = arrow_type(nullable(self.type))
-        counts = numbers_of(wire)
+        counts = written = numbers_of(wire)
         bad = None
         if self.times > 1:
             bad = (np.abs(counts) > _FARTHEST // self.times) | (counts == -_FARTHEST - 1)
@@ -117,6 +130,9 @@ class Units(Change):
             counts = counts * self.times
         elif self.divisor > 1:
             counts = counts // self.divisor
+        for count, meant in self.special:
+            is_meant = written == count
+            counts = np.where(is_meant, meant, counts) if is_meant.any() else counts
         if self.type.root == "TIME":
             outside = (counts < 0) | (counts >= _NANOS_OF_A_DAY)
             bad = outside if bad is None else bad | outside
@@ -357,13 +373,31 @@ def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
 
 
 def instant_of(text: str) -> int:
-    """Microseconds since 1970 of a text with an offset."""
+    """Microseconds since 1970 of a text with an offset, or of Postgres's infinity."""
+    if text in _INFINITE_TEXTS:
+        return INFINITE_MICROS[_INFINITE_TEXTS[text]]
     found = _INSTANT.fullmatch(text)
     if found is None:
         raise ValueError(text)
-    minutes, seconds, fraction, *zone = found.groups()
-    moment = datetime.fromisoformat(f"{minutes}:{seconds or '00'}").replace(tzinfo=_zone(*zone))
-    return (moment - _EPOCH) // timedelta(microseconds=1) + int((fraction or "")[:6].ljust(6, "0"))
+    year, month, day, hour, minute, second, fraction, *zone = found.groups()
+    if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
+        raise ValueError(text)
+    minutes = (day_number(int(year), int(month), int(day)) * 24 + int(hour)) * 60 + int(minute)
+    seconds = minutes * 60 + int(second or 0) - _offset(*zone)
+    return in_range(seconds * 10**6 + int((fraction or "")[:6].ljust(6, "0")))
+
+
+def in_range(micros: int) -> int:
+    """Microseconds that a column of moments holds; raises `ValueError` for others."""
+    if abs(micros) > _FARTHEST:
+        raise ValueError(micros)
+    return micros
+
+
+def day_number(year: int, month: int, day: int) -> int:
+    """Days since 1970 of a day of any year, by the calendar of today."""
+    cycles, of_cycle = divmod(year - 2000, _CYCLE)
+    return datetime(2000 + of_cycle, month, day).toordinal() - _EPOCH.toordinal() + cycles * 146_097
 
 
 def clock_of(text: str) -> int:
@@ -374,24 +408,24 @@ def clock_of(text: str) -> int:
     hour, minute, second, fraction, *zone = found.groups()
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
         raise ValueError(text)
-    offset = _zone(*zone).utcoffset(None)
-    assert offset is not None
-    seconds = int(hour) * 3600 + int(minute) * 60 + int(second or 0) - int(offset.total_seconds())
+    seconds = int(hour) * 3600 + int(minute) * 60 + int(second or 0) - _offset(*zone)
     return (seconds % 86_400) * 10**9 + int((fraction or "").ljust(9, "0"))
 
 
-def _zone(sign: str | None, hours: str | None, minutes: str | None, seconds: str | None) -> timezone:
-    if sign is None:
-        return UTC
-    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0), seconds=int(seconds or 0))
-    return timezone(-offset if sign == "-" else offset)
+def _offset(sign: str | None, hours: str | None, minutes: str | None, seconds: str | None) -> int:
+    """Seconds east of Greenwich; raises `ValueError` from a day on."""
+    offset = int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+    if offset >= 86_400:
+        raise ValueError(offset)
+    return -offset if sign == "-" else offset
 
 
 def day_of(text: str) -> int:
     """Days since 1970 of a date, which may end in an offset or `Z`."""
-    if not _DAY.fullmatch(text):
+    found = _DAY.fullmatch(text)
+    if found is None:
         raise ValueError(text)
-    return datetime.fromisoformat(text[:10]).toordinal() - _EPOCH.toordinal()
+    return day_number(*map(int, found.groups()[:3]))
 
 
 def hex_of(text: str) -> bytes:
@@ -402,6 +436,17 @@ def hex_of(text: str) -> bytes:
 def url_safe_of(text: str) -> bytes:
     """Bytes of base64 with `-` and `_`."""
     return binascii.a2b_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), strict_mode=True)
+
+
+@dataclass(frozen=True)
+class OrPlaceholder:
+    """What `read` reads, but for a placeholder: Postgres's connector writes it as it is, whatever the mode."""
+
+    read: Callable[[str], bytes]
+    placeholder: bytes
+
+    def __call__(self, text: str) -> bytes:
+        return self.placeholder if text.encode() == self.placeholder else self.read(text)
 
 
 def base64_of(text: str) -> bytes:

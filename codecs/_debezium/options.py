@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvformat.codecs._changes.unchanged import placeholder_of
 from kvformat.codecs._debezium.types import Modes
 from kvformat.registry.errors import OptionError
 from kvformat.registry.options import Direction, Option
@@ -35,6 +36,7 @@ TYPE_OPTIONS = (
             "isostring",
             "microseconds",
             "nanoseconds",
+            "structured",
         ),
         doc="Ours. The connector's setting of this name, for DATE, TIME and TIMESTAMP columns of messages without a "
         "schema.",
@@ -60,7 +62,10 @@ FLATTENED = Option(
 def modes_of(options: Mapping[str, Any]) -> Modes:
     """The connector's settings."""
     return Modes(
-        options.get("decimal.handling.mode"), options.get("time.precision.mode"), options["binary.handling.mode"]
+        options.get("decimal.handling.mode"),
+        options.get("time.precision.mode"),
+        options["binary.handling.mode"],
+        placeholder_of(options),
     )
 
 

@@ -10,6 +10,9 @@
 | Connect's `Timestamp` | milliseconds since 1970 | TIMESTAMP, TIMESTAMP_LTZ |
 | `time.ZonedTimestamp`, `time.ZonedTime` | ISO 8601 with an offset | TIMESTAMP_LTZ, TIME (in UTC) |
 | `time.IsoDate`, `IsoTime`, `IsoTimestamp` | ISO 8601 | DATE, TIME, TIMESTAMP |
+| `time.StructuredDate`, `StructuredTime`, `StructuredTimestamp` | numbers in a row | DATE, TIME, TIMESTAMP; ROW |
+| `time.StructuredZonedTimestamp`, `StructuredZonedTime` | the same with an offset | TIMESTAMP_LTZ, TIME (in UTC); ROW |
+| `time.StructuredDuration` | numbers in a row | INTERVAL DAY TO SECOND, TIME (MySQL's); ROW |
 | `time.MicroDuration`, `NanoDuration` | micro-, nanoseconds | INTERVAL DAY TO SECOND |
 | `data.Bits` | base64, bytes; the lowest byte first | BIGINT, BYTES |
 | `data.EnumSet` | texts with commas between | ARRAY<STRING>, STRING |
@@ -29,6 +32,7 @@ from typing import Literal
 from kvformat.codecs._debezium import convert
 from kvformat.codecs._debezium.connect import DECIMAL, Connect
 from kvformat.codecs._debezium.convert import Change
+from kvformat.codecs._debezium.structured import OF_COLUMN, STRUCTURED
 from kvformat.registry.errors import SchemaError
 from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
 
@@ -74,7 +78,12 @@ _WRITTEN: dict[str, tuple[str, Callable[[str], int] | None]] = {
     "io.debezium.time.IsoDate": ("DATE", convert.day_of),
 }
 _VARIABLE_DECIMAL, _BITS = "io.debezium.data.VariableScaleDecimal", "io.debezium.data.Bits"
-_OWN = frozenset((*_COUNTED, DECIMAL, _VARIABLE_DECIMAL, _BITS))
+_OWN = frozenset((*_COUNTED, *STRUCTURED, DECIMAL, _VARIABLE_DECIMAL, _BITS))
+_INFINITE: dict[str, tuple[tuple[int, int], ...]] = {
+    "io.debezium.time.Date": tuple(zip((-2_147_472_692, -2_147_472_691), convert.INFINITE_DAYS.values(), strict=True)),
+    "io.debezium.time.NanoTimestamp": tuple(zip((2**63 - 1, -(2**63)), convert.INFINITE_MICROS.values(), strict=True)),
+}
+"""What Postgres's connector writes for infinity, where it is no moment beyond all others."""
 _TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 _DIGITS = {3: 10**3, 6: 10**6, 9: 10**9}
 
@@ -86,6 +95,8 @@ class Modes:
     decimal: str | None = None
     time: str | None = None
     binary: str | None = None
+    placeholder: bytes | None = None
+    """Of values that are not there, where it is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +150,8 @@ def _by_schema(t: FlinkType, said: Connect, modes: Modes, carrier: Carrier, path
     told = f"which is {said} by the message's schema"
     if said.name in _COUNTED:
         return _counted(t, said, told)
+    if said.name in STRUCTURED and not t.fields:
+        return _structured(t, said.name, told)
     if said.name in _WRITTEN:
         root, read = _WRITTEN[said.name]
         if t.root == root:
@@ -166,11 +179,21 @@ def _counted(t: FlinkType, said: Connect, told: str) -> ValueReading:
     if t.root in roots:
         arrow = _ARROW_UNITS[t.root]
         wire = _INT if said.type == "int32" or t.root == "DATE" else _BIGINT  # a DATE has no more days
-        return ValueReading(wire, convert.Units(t, told, max(arrow // per_second, 1), max(per_second // arrow, 1)))
+        times, divisor = max(arrow // per_second, 1), max(per_second // arrow, 1)
+        return ValueReading(wire, convert.Units(t, told, times, divisor, _INFINITE.get(said.name, ())))
     if t.root in _NUMBERS or t.root in _TEXTS:
         return ValueReading(t)
     zone = " (it has no time zone)" if t.root == "TIMESTAMP_LTZ" else ""
     return _refused(t, said, told, f"declare it as {' or '.join(roots)}{zone}, or as BIGINT")
+
+
+def _structured(t: FlinkType, name: str, told: str) -> ValueReading:
+    """The parts of a day, a time of day, a moment or a duration."""
+    wire, reads = STRUCTURED[name]
+    if t.root in reads:
+        return ValueReading(wire, convert.ByOne(t, told, reads[t.root]))
+    hint = f"; declare it as {' or '.join(reads)}, or as ROW of its parts"
+    return ValueReading(wire, convert.RefusedValues(t, told, hint))
 
 
 def _decimal(t: FlinkType, said: Connect, told: str, carrier: Carrier) -> ValueReading:
@@ -235,7 +258,9 @@ def _plain(t: FlinkType, said: Connect, told: str, modes: Modes, carrier: Carrie
 def _binary(t: FlinkType, said: Connect, told: str, modes: Modes) -> ValueReading:
     reads = {"hex": convert.hex_of, "base64-url-safe": convert.url_safe_of, "base64": convert.base64_of}
     if modes.binary in reads:
-        return ValueReading(_TEXT, convert.ByOne(t, f"{told}, {modes.binary}", reads[modes.binary]))
+        read = reads[modes.binary]
+        placed = read if modes.placeholder is None else convert.OrPlaceholder(read, modes.placeholder)
+        return ValueReading(_TEXT, convert.ByOne(t, f"{told}, {modes.binary}", placed))
     return _refused(t, said, told, "set 'binary.handling.mode' to the connector's: base64, base64-url-safe or hex")
 
 
@@ -255,8 +280,11 @@ def _without_schema(t: FlinkType, modes: Modes, path: str) -> ValueReading:
         if modes.decimal != "precise":
             return ValueReading(t)
         return ValueReading(_BYTES, convert.Unscaled(t, "'decimal.handling.mode' is precise", t.scale or 0))
-    if t.root in _BINARIES and modes.binary in ("hex", "base64-url-safe"):
+    others = ("hex", "base64-url-safe") if modes.placeholder is None else ("hex", "base64-url-safe", "base64")
+    if t.root in _BINARIES and modes.binary in others:
         return _binary(t, Connect("string"), "by 'binary.handling.mode'", modes)
+    if modes.time == "structured" and t.root in OF_COLUMN:
+        return _structured(t, OF_COLUMN[t.root], "'time.precision.mode' is structured")
     if t.root == "TIMESTAMP_LTZ":
         return ValueReading(_TEXT, convert.Zoned(t, "a text with an offset is expected"))
     if t.root in _TIMES:
@@ -270,7 +298,7 @@ def _without_schema(t: FlinkType, modes: Modes, path: str) -> ValueReading:
 
 
 def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> ValueReading:
-    names = "adaptive, adaptive_time_microseconds, connect, isostring, microseconds or nanoseconds"
+    names = "adaptive, adaptive_time_microseconds, connect, isostring, microseconds, nanoseconds or structured"
     if mode is None:
         raise _unset(path, t, "time.precision.mode", names)
     told = f"'time.precision.mode' is {mode}"

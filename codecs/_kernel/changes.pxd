@@ -1,10 +1,10 @@
 # The C types of changes.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Column
-from kvformat.codecs._kernel.containers cimport Maps, Members, Rows
+from kvformat.codecs._kernel.containers cimport Members, Rows
 from kvformat.codecs._kernel.likeness cimport Likeness
 from kvformat.codecs._kernel.memory cimport Bytes, byte, matches, token
 from kvformat.codecs._kernel.messages cimport Batch
+from kvformat.codecs._kernel.described cimport Described
 from kvformat.codecs._kernel.reader cimport Reader
 
 cdef Py_ssize_t FAULT
@@ -13,8 +13,6 @@ cdef int EXPECTED_COMMA
 cdef int MAX_DEPTH
 cdef int TOO_DEEP
 cdef int TOO_LARGE
-cdef Py_ssize_t MOST_OF_A_MESSAGE
-cdef Py_ssize_t MOST_OF_A_BATCH
 cdef int MOST_COMPARED
 cdef int BEFORE
 cdef int AFTER
@@ -36,7 +34,7 @@ cdef class Parts
 cdef class ChangeBatch(Batch):
     cdef readonly object plan
     cdef readonly Rows image
-    cdef readonly list metadata
+    cdef Described described
     cdef Parts members
     cdef Parts root
     cdef Members own  # where the members of the last row are, and of that laid over it
@@ -61,26 +59,19 @@ cdef class ChangeBatch(Batch):
     cdef const unsigned char[::1] operations  # their texts with quotes, one behind the other
     cdef int[::1] starts
     cdef Bytes kinds
-    cdef Py_ssize_t described
-    cdef Py_ssize_t repeated
-    cdef Py_ssize_t weighed
 
     @cython.locals(at=cython.Py_ssize_t, found=cython.Py_ssize_t, rows=cython.Py_ssize_t, r=Reader)
     cdef int one(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     cdef int undo(self, Py_ssize_t rows) except -1
-    @cython.locals(count=cython.Py_ssize_t, weight=cython.Py_ssize_t, weighed=cython.Py_ssize_t)
+    @cython.locals(count=cython.Py_ssize_t, weight=cython.Py_ssize_t)
     cdef int settle(self, Py_ssize_t rows) except -9
-    @cython.locals(all=cython.Py_ssize_t, column=Column)
-    cdef Py_ssize_t weight(self) except -1
-    @cython.locals(column=Column)
-    cdef int undo_metadata(self) except -1
     @cython.locals(r=Reader, end=cython.Py_ssize_t, c=cython.int)
     cdef Py_ssize_t message(self, Py_ssize_t at, bint loose) except -1
     cdef Py_ssize_t find(self, Py_ssize_t at) except -1
     cdef Py_ssize_t find_inside(self, Py_ssize_t at) except -1
     @cython.locals(r=Reader)
     cdef Py_ssize_t outer_value(self, int number, Py_ssize_t at) except -1
-    @cython.locals(r=Reader, c=cython.int)
+    @cython.locals(r=Reader, c=cython.int, likeness=Likeness)
     cdef Py_ssize_t inner_value(self, int number, Py_ssize_t at) except -1
     @cython.locals(r=Reader, row=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int, depth=cython.int, fine=cython.bint)
     cdef Py_ssize_t hoped(self, int number, Py_ssize_t at) except -1
@@ -103,11 +94,6 @@ cdef class ChangeBatch(Batch):
     @cython.locals(r=Reader, place=cython.Py_ssize_t, start=cython.Py_ssize_t, i=cython.int, program=Program, unusual=Program)
     cdef Program program(self, Py_ssize_t at)
     cdef object whole(self, Py_ssize_t at)
-    @cython.locals(found=cython.Py_ssize_t)
-    cdef Py_ssize_t describe(self, bint needed) except -1
-    @cython.locals(r=Reader, place=cython.Py_ssize_t, length=cython.Py_ssize_t, c=cython.int, found=cython.Py_ssize_t)
-    cdef Py_ssize_t describe_by(self, Column column, int number, bint outside, bint is_map) except -1
-    cdef int no_entries(self, Maps column) except -1
     @cython.locals(member=cython.int, over=cython.int, i=cython.int, old=cython.Py_ssize_t, found=cython.Py_ssize_t)
     cdef Py_ssize_t single(self, Program program) except -1
     @cython.locals(place=cython.Py_ssize_t)

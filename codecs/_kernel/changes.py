@@ -25,8 +25,8 @@ from kvformat.codecs._kernel.codes import (
     TOO_DEEP,
     TOO_LARGE,
 )
-from kvformat.codecs._kernel.columns import Column
-from kvformat.codecs._kernel.containers import Maps, Members, Names, Rows
+from kvformat.codecs._kernel.containers import Members, Names, Rows
+from kvformat.codecs._kernel.described import Described
 from kvformat.codecs._kernel.likeness import Likeness
 from kvformat.codecs._kernel.memory import Bytes
 from kvformat.codecs._kernel.messages import Batch, ErrorWords
@@ -69,7 +69,7 @@ class ChangeBatch(Batch):
 
     def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: ErrorWords) -> None:
         super().__init__(reader, words)
-        self.plan, self.image, self.metadata = plan, image, metadata
+        self.plan, self.image, self.described = plan, image, Described(metadata, plan)
         self.members = Parts(plan.members, self, outer=False)
         self.wrapped, self.many = plan.wrapped, plan.many
         self.filters = plan.filters
@@ -87,23 +87,16 @@ class ChangeBatch(Batch):
         self.passed = 0
         self.element = self.taken = self.first = self.second = self.first_at = self.second_at = 0
         self.kinds = Bytes(8)
-        self.described = self.repeated = self.weighed = 0
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.Array, list[pa.Array], Any]:
         """The rows of the batch, the metadata of each, and their kinds, a byte each."""
         self.image.start(self.capacity(len(messages)))
-        for column, _, _, _ in self.metadata:
-            column.start(len(messages))
+        self.described.start(len(messages))
         self.kinds = Bytes(self.capacity(len(messages)))
-        self.described = self.repeated = self.weighed = 0
         self.run(messages)
-        described = [column.finish() for column, _, _, _ in self.metadata]
-        if self.rows != self.described:  # for each row the metadata of its message
-            counts: Any = np.diff(np.frombuffer(memoryview(self.offsets), np.int32))
-            owners = pa.array(np.repeat(np.arange(self.described, dtype=np.int32), counts[counts > 0]))
-            described = [array.take(owners) for array in described]
+        metadata = self.described.finish(np.diff(np.frombuffer(memoryview(self.offsets), np.int32)))
         kinds = np.frombuffer(memoryview(self.kinds.view), np.uint8, self.rows)
-        return self.image.finish(), described, kinds
+        return self.image.finish(), metadata, kinds
 
     def one(self, begin: int, end: int, loose: bool) -> int:
         r = self.reader
@@ -137,39 +130,20 @@ class ChangeBatch(Batch):
             self.image.truncate(self.rows)
             self.kinds.size = self.rows
         count = self.rows - rows
-        if count == 0:
-            self.undo_metadata()
+        weight = self.described.end(count)
+        if weight == 0:
             return 1
-        weighed = self.weight()
-        weight = weighed - self.weighed
-        if count > 1 and (weight * count > MOST_OF_A_MESSAGE or self.repeated + weight * count > MOST_OF_A_BATCH):
-            text = (
-                f"the metadata of this message has {weight} bytes, and each of its {count} rows would repeat it: at "
-                f"most {MOST_OF_A_MESSAGE} bytes are allowed for a message, {MOST_OF_A_BATCH} for a batch; ask for "
-                "less metadata, or take smaller batches"
-            )
-            return self.failed((ErrorCode.TOO_LARGE, text))
-        self.repeated += weight * count
-        self.weighed = weighed
-        self.described += 1
-        return 1
-
-    def weight(self) -> int:
-        """How many bytes of text the metadata has so far."""
-        all = 0
-        for column, _, _, _ in self.metadata:
-            all += column.weight()
-        return all
-
-    def undo_metadata(self) -> None:
-        """Take back the metadata of the last message."""
-        for column, _, _, _ in self.metadata:
-            column.truncate(self.described)
+        text = (
+            f"the metadata of this message has {weight} bytes, and each of its {count} rows would repeat it: at "
+            f"most {MOST_OF_A_MESSAGE} bytes are allowed for a message, {MOST_OF_A_BATCH} for a batch; ask for "
+            "less metadata, or take smaller batches"
+        )
+        return self.failed((ErrorCode.TOO_LARGE, text))
 
     def undo(self, rows: int) -> int:
         self.image.truncate(rows)
         self.kinds.size = rows
-        self.undo_metadata()
+        self.described.undo()
         return 0
 
     # --- the envelope ----------------------------------------------------------------------------------
@@ -229,7 +203,8 @@ class ChangeBatch(Batch):
         c = byte(r.data, at, r.end)
         if (c == 123 or c == 91) and self.passed < MOST_COMPARED:
             self.passed += 1
-            return cython.cast(Likeness, self.likenesses[self.passed - 1]).skip(r, at)  # type: ignore[no-any-return]  # of a cast
+            likeness: Likeness = cython.cast(Likeness, self.likenesses[self.passed - 1])
+            return likeness.skip(r, at)
         return r.skip(at)
 
     def hoped(self, number: int, at: int) -> int:
@@ -384,10 +359,9 @@ class ChangeBatch(Batch):
         program = self.program(at)
         if program.count == 0 and r.lenient:
             return 0
-        if self.metadata:
-            found = self.describe(program.count > 0)
-            if found < 0:
-                return found
+        found = self.described.read(r, self.members, self.root, program.count > 0)
+        if found < 0:
+            return found
         if program.count:
             before = self.rows
             if self.hopeful and self.came_true(program):
@@ -430,45 +404,6 @@ class ChangeBatch(Batch):
         """All of a message, which says without an operation what it is."""
         self.reader.depth = 0
         return self.nodes.read(self.reader, at)
-
-    def describe(self, needed: bool) -> int:
-        """Read the metadata. If it is not needed, a value that is wrong for itself is not looked at, as in Flink."""
-        for column, number, outside, is_map in self.metadata:
-            found = self.describe_by(column, number, outside, is_map)
-            if found < 0 and (needed or self.reader.final is None):
-                return found
-        return 0
-
-    def describe_by(self, column: Column, number: int, outside: bool, is_map: bool) -> int:
-        """Read a column of metadata from a member; of what is read as a map, all that is no object has no entries."""
-        r = self.reader
-        place = -1
-        if number >= 0:
-            place = self.root.places[number] if outside else self.members.places[number]
-        c = byte(r.data, place, r.end) if place >= 0 else 110
-        if is_map and c != 123:
-            if c != 110 and isinstance(column, Maps):
-                return self.no_entries(column)
-            return column.null()
-        if c == 110:
-            return column.null()
-        length = column.length
-        r.final = r.final_of = None
-        found = column.read(r, place)
-        if r.lenient and r.final is not None:
-            raise r.final
-        if found == BAD and r.lenient:
-            column.truncate(length)
-            return column.null()
-        if found == BAD:
-            r.steps.append(self.plan.outer_members[number] if outside else self.plan.members[number])
-            if self.wrapped and not outside:
-                r.steps.append("payload")
-        return found if found < 0 else 0
-
-    def no_entries(self, column: Maps) -> int:
-        """Add a map without entries."""
-        return column.end()
 
     # --- rows ------------------------------------------------------------------------------------------
 

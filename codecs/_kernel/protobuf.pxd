@@ -76,7 +76,7 @@ cdef class Wire:
     cdef Py_ssize_t skip_group(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 
 
-cdef class Field:
+cdef class FieldReader:
     cdef readonly object name
     cdef readonly int wire
     cdef readonly Column column
@@ -93,7 +93,7 @@ cdef class Field:
     cdef int drop(self) except -1
 
 
-cdef class Number(Field):
+cdef class NumberReader(FieldReader):
     cdef Words words
     cdef int how
     cdef Py_ssize_t most
@@ -108,7 +108,7 @@ cdef class Number(Field):
     cdef int close(self, Wire w) except -1
 
 
-cdef class Text(Field):
+cdef class TextReader(FieldReader):
     cdef Texts text
     cdef bint checked
     cdef object mend
@@ -123,7 +123,7 @@ cdef class Text(Field):
 
 
 @cython.final
-cdef class Message:
+cdef class MessageReader:
     cdef list fields  # of fields, as `fill` took them: they are cast unchecked
     cdef list closing  # the same
     cdef unsigned long long required
@@ -131,7 +131,7 @@ cdef class Message:
     cdef dict far
 
     cdef inline Py_ssize_t find(self, int number) except -9
-    @cython.locals(seen=cython.ulonglong, start=cython.Py_ssize_t, slot=cython.Py_ssize_t, field=Field, rival=Field)
+    @cython.locals(seen=cython.ulonglong, start=cython.Py_ssize_t, slot=cython.Py_ssize_t, field=FieldReader, rival=FieldReader)
     cdef Py_ssize_t read(self, Wire w, Py_ssize_t at, Py_ssize_t end, int group) except -1
     @cython.locals(i=cython.Py_ssize_t)
     cdef int close(self, Wire w) except -1
@@ -139,9 +139,9 @@ cdef class Message:
     cdef int drop(self) except -1
 
 
-cdef class Submessage(Field):
+cdef class SubmessageReader(FieldReader):
     cdef Rows rows
-    cdef Message message
+    cdef MessageReader message
     cdef int group
 
     cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
@@ -149,9 +149,9 @@ cdef class Submessage(Field):
     cdef int drop(self) except -1
 
 
-cdef class Repeated(Field):
+cdef class RepeatedReader(FieldReader):
     cdef Lists lists
-    cdef Field element
+    cdef FieldReader element
 
     cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(stop=cython.Py_ssize_t)
@@ -160,12 +160,12 @@ cdef class Repeated(Field):
     cdef int drop(self) except -1
 
 
-cdef class Entries(Field):
+cdef class EntriesReader(FieldReader):
     cdef Pairs pairs
-    cdef Message entry
-    cdef Number number
+    cdef MessageReader entry
+    cdef NumberReader number
 
-    @cython.locals(number=Number)
+    @cython.locals(number=NumberReader)
     cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
     cdef int drop(self) except -1
@@ -173,7 +173,7 @@ cdef class Entries(Field):
 
 cdef class ProtobufBatch(Messages):
     cdef Rows root
-    cdef Message message
+    cdef MessageReader message
     cdef object said
     cdef object lacking
     cdef bint lenient

@@ -58,7 +58,7 @@ if not cython.compiled:
     from kvformat.codecs._kernel.memory import append, append_bytes, byte, part, word
 
 SIGN = 0x80000000
-LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1  # of a signed word
 ALL = 0xFFFFFFFFFFFFFFFF
 _DENSE = 4096
 """Up to this number a field is found in a table, beyond it in a dict."""
@@ -219,7 +219,7 @@ class Wire:
         return self.fail(at, STRAY_GROUP_END)
 
 
-class Field:
+class FieldReader:
     """A field of a message. `wire` is the type its values have on the wire; `bit` says which required one it is.
 
     `column` gets the values; without one they are only looked at, and the field is never closed. `rivals` are the
@@ -230,7 +230,7 @@ class Field:
         self.name, self.wire = name, wire
         self.column: Column = column  # type: ignore[assignment]
         self.bit = 0
-        self.rivals: list[Field] = []
+        self.rivals: list[FieldReader] = []
         self.has_rivals = self.is_list = self.came = self.has_default = False
 
     def take(self, w: Wire, at: int, end: int) -> int:
@@ -251,7 +251,7 @@ class Field:
         return 0
 
 
-class Number(Field):
+class NumberReader(FieldReader):
     """A number, bool or enum; `how` it is on the wire. Of an enum that is closed only the `known` numbers count."""
 
     def __init__(self, name: str, column: Words | None, how: int, default: int | None, known: list[int] | None) -> None:
@@ -302,7 +302,7 @@ class Number(Field):
         return 0
 
 
-class Text(Field):
+class TextReader(FieldReader):
     """A string or bytes. `mend` makes proper UTF-8 of other bytes; without it they are an error, if it is `checked`."""
 
     def __init__(
@@ -353,7 +353,7 @@ class Text(Field):
         return self.text.ended(True)
 
 
-class Message:
+class MessageReader:
     """What the fields of a message are by their numbers; those with a column are closed in the order of the columns.
 
     `required` has the bits of all fields that must be there. A message without one is `is_doubtful`: two of them that
@@ -361,13 +361,13 @@ class Message:
     """
 
     def __init__(self) -> None:
-        self.fields: list[Field] = []
-        self.closing: list[Field] = []
+        self.fields: list[FieldReader] = []
+        self.closing: list[FieldReader] = []
         self.required = 0
         self.table = memoryview(bytes(4)).cast("i")
         self.far: dict[int, int] = {}
 
-    def fill(self, numbers: list[int], fields: list[Field], closing: list[Field], required: int) -> None:
+    def fill(self, numbers: list[int], fields: list[FieldReader], closing: list[FieldReader], required: int) -> None:
         """Take the fields: only now, as a message may hold itself."""
         self.fields, self.closing, self.required = fields, closing, required
         near = [number for number in numbers if number < _DENSE]
@@ -402,7 +402,7 @@ class Message:
                 if at < 0:
                     return at
                 continue
-            field = cython.cast(Field, self.fields[slot])
+            field = cython.cast(FieldReader, self.fields[slot])
             if w.kind == field.wire:
                 at = field.take(w, at, end)
             elif w.kind == SIZED and field.is_list:
@@ -434,21 +434,23 @@ class Message:
     def close(self, w: Wire) -> int:
         """End the row: each column gets a value."""
         for i in range(len(self.closing)):
-            if cython.cast(Field, self.closing[i]).close(w) < 0:
+            if cython.cast(FieldReader, self.closing[i]).close(w) < 0:
                 return FAULT
         return 0
 
     def drop(self) -> int:
         """Forget the fields that came."""
         for i in range(len(self.closing)):
-            cython.cast(Field, self.closing[i]).drop()
+            cython.cast(FieldReader, self.closing[i]).drop()
         return 0
 
 
-class Submessage(Field):
+class SubmessageReader(FieldReader):
     """A message, or a `group` of that number (0 if it is none). An absent one is a null, or a row of defaults."""
 
-    def __init__(self, name: str, column: Rows | None, message: Message, group: int, *, has_default: bool) -> None:
+    def __init__(
+        self, name: str, column: Rows | None, message: MessageReader, group: int, *, has_default: bool
+    ) -> None:
         super().__init__(name, GROUP_START if group else SIZED, column)
         self.rows: Rows = column  # type: ignore[assignment]
         self.message, self.group, self.has_default = message, group, has_default
@@ -482,14 +484,14 @@ class Submessage(Field):
         return self.message.drop()
 
 
-class Repeated(Field):
+class RepeatedReader(FieldReader):
     """A list of what `element` reads; numbers may come in blocks, too. An absent one is a null, or empty."""
 
-    def __init__(self, column: Lists | None, element: Field, *, has_default: bool) -> None:
+    def __init__(self, column: Lists | None, element: FieldReader, *, has_default: bool) -> None:
         super().__init__(element.name, element.wire, column)
         self.lists: Lists = column  # type: ignore[assignment]
         self.element, self.has_default = element, has_default
-        self.is_list = isinstance(element, Number)
+        self.is_list = isinstance(element, NumberReader)
 
     def take(self, w: Wire, at: int, end: int) -> int:
         at = self.element.take(w, at, end)
@@ -523,11 +525,11 @@ class Repeated(Field):
         return self.lists.truncate(self.lists.length)
 
 
-class Entries(Field):
+class EntriesReader(FieldReader):
     """A map: a list of messages of a key and a value. `number` is a closed enum: entries of others are left out."""
 
     def __init__(
-        self, name: str, column: Pairs | None, entry: Message, number: Number | None, *, has_default: bool
+        self, name: str, column: Pairs | None, entry: MessageReader, number: NumberReader | None, *, has_default: bool
     ) -> None:
         super().__init__(name, SIZED, column)
         self.pairs: Pairs = column  # type: ignore[assignment]
@@ -575,7 +577,7 @@ class ProtobufBatch(Messages):
     def __init__(
         self,
         root: Rows,
-        message: Message,
+        message: MessageReader,
         said: Callable[[int, int, list[str]], Said],
         lacking: Callable[[bytes], Said | None],
         *,

@@ -17,7 +17,7 @@ Rules: Flink's `PbSchemaValidationUtils`.
 
 from __future__ import annotations
 
-from kvformat.codecs._protobuf.types import GROUP, MESSAGE, Field, Message, Types
+from kvformat.codecs._protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
 from kvformat.registry.errors import SchemaError, did_you_mean, listed
 from kvformat.registry.types import FlinkType
 
@@ -35,7 +35,7 @@ _ROOTS = {
 _JAVA_TYPES = {"bool": "BOOLEAN", "bytes": "BYTE_STRING", "INT": "INT", "BIGINT": "LONG"}
 
 
-def check_table(row: FlinkType, types: Types, format: str) -> None:
+def check_table(row: FlinkType, types: MessageTypes, format: str) -> None:
     """Raise `SchemaError` for a column without a field, or of another type than its field's."""
     try:
         _check_row(row, types.message, types, "")
@@ -48,7 +48,7 @@ class _Misfit(Exception):
     """What is wrong, and the path of the column."""
 
 
-def _check_row(row: FlinkType, message: Message, types: Types, path: str) -> None:
+def _check_row(row: FlinkType, message: MessageType, types: MessageTypes, path: str) -> None:
     for column in row.fields:
         field, place = message.field(column.name), f"{path}.{column.name}" if path else column.name
         if field is None:
@@ -61,7 +61,7 @@ def _check_row(row: FlinkType, message: Message, types: Types, path: str) -> Non
         _check_field(column.type, field, types, place)
 
 
-def _check_field(t: FlinkType, field: Field, types: Types, path: str) -> None:
+def _check_field(t: FlinkType, field: FieldType, types: MessageTypes, path: str) -> None:
     entry = types.entry(field)
     if entry is not None:
         if t.root != "MAP":
@@ -78,7 +78,7 @@ def _check_field(t: FlinkType, field: Field, types: Types, path: str) -> None:
         _check_value(t, field, types, path)
 
 
-def _check_value(t: FlinkType, field: Field, types: Types, path: str) -> None:
+def _check_value(t: FlinkType, field: FieldType, types: MessageTypes, path: str) -> None:
     if field.kind in (MESSAGE, GROUP):
         if t.root != "ROW":
             raise _Misfit(f"Unexpected LogicalType: {t.summary()}. It should be RowType", path)
@@ -87,7 +87,7 @@ def _check_value(t: FlinkType, field: Field, types: Types, path: str) -> None:
         raise _mismatch(t, field, ", ".join(_ROOTS[field.kind]), path)
 
 
-def _mismatch(t: FlinkType, field: Field, allowed: str, path: str) -> _Misfit:
+def _mismatch(t: FlinkType, field: FieldType, allowed: str, path: str) -> _Misfit:
     roots = _ROOTS[field.kind]
     java = _JAVA_TYPES.get(field.kind) or (_JAVA_TYPES.get(roots[0]) if len(roots) == 1 else None) or field.kind.upper()
     return _Misfit(

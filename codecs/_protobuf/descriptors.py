@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kvformat.codecs._protobuf.java import java_names
-from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, Enum, Field, Message, Types
+from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.registry.errors import MissingExtraError, OptionError, did_you_mean, listed
 
 FILE_OPTION, CLASS_OPTION = "descriptor-file", "message-class-name"
 _HOW = "Make one by: protoc --include_imports --descriptor_set_out=orders.desc orders.proto"
 _MOST_LISTED = 20
+"""So many messages the error of an unknown one names."""
 _PACKABLE = frozenset(range(1, 19)) - {9, 10, 11, 12}
 _KINDS = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool", 9: "string",
@@ -25,7 +26,7 @@ _KINDS = {
 """FieldDescriptorProto.Type."""
 
 
-def load_types(path: str, name: str, format: str) -> Types:
+def load_types(path: str, name: str, format: str) -> MessageTypes:
     """The types of the message of that Java name, or else full name, from the descriptor set in a file.
 
     Raises `OptionError` for a file that can't be read, is no descriptor set or lacks an import, and for a message that
@@ -101,10 +102,10 @@ class _Reading:
 
     def __init__(self, files: dict[str, Any]) -> None:
         self._files = files
-        self._messages: dict[str, Message] = {}
-        self._enums: dict[str, Enum] = {}
+        self._messages: dict[str, MessageType] = {}
+        self._enums: dict[str, EnumType] = {}
 
-    def types(self, root: Any, digest: str) -> Types:
+    def types(self, root: Any, digest: str) -> MessageTypes:
         """The type of the messages, and what it is made of."""
         waiting = [root]
         while waiting:
@@ -117,11 +118,11 @@ class _Reading:
                     waiting.append(field.message_type)
                 if field.enum_type is not None:
                     values = tuple((value.name, value.number) for value in field.enum_type.values)
-                    self._enums[field.enum_type.full_name] = Enum(values, field.enum_type.is_closed)
+                    self._enums[field.enum_type.full_name] = EnumType(values, field.enum_type.is_closed)
         proto3 = self._files[root.file.name].syntax == "proto3"
-        return Types(root.full_name, digest, proto3, self._messages, self._enums)
+        return MessageTypes(root.full_name, digest, proto3, self._messages, self._enums)
 
-    def _message(self, message: Any) -> Message:
+    def _message(self, message: Any) -> MessageType:
         is_entry = message.GetOptions().map_entry
         real = [oneof for oneof in message.oneofs if len(oneof.fields) > 1]
         fields = []
@@ -130,7 +131,7 @@ class _Reading:
             default = None if field.message_type is not None else field.default_value
             of = field.message_type or field.enum_type
             fields.append(
-                Field(
+                FieldType(
                     field.name,
                     field.number,
                     kind,
@@ -144,7 +145,7 @@ class _Reading:
                     default=_default(kind, default, repeated=field.is_repeated),
                 )
             )
-        return Message(message.full_name, tuple(fields), is_entry)
+        return MessageType(message.full_name, tuple(fields), is_entry)
 
     def _checks_text(self, field: Any) -> bool:
         """Whether Java's class refuses text that is not UTF-8 in a field."""

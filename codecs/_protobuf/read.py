@@ -19,7 +19,7 @@ from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
 from kvformat.codecs._protobuf.binding import TEXTS
 from kvformat.codecs._protobuf.required import lacking
-from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, Enum, Field, Message, Types
+from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.codecs._protobuf.words import said
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
@@ -27,6 +27,7 @@ from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
 UNRECOGNIZED = "UNRECOGNIZED"
 """What Java calls a number that an open enum does not have."""
 _MOST_REQUIRED = 63
+"""So many required fields of a message have a bit each; of more all messages are looked at by `required.py`."""
 _HOW = {
     "bool": codes.TRUTH,
     "int32": codes.SIGNED32,
@@ -58,7 +59,7 @@ class Settings:
 class ProtobufReader:
     """Reads batches of messages as rows of a type that was checked against the message's."""
 
-    def __init__(self, row: FlinkType, types: Types, settings: Settings) -> None:
+    def __init__(self, row: FlinkType, types: MessageTypes, settings: Settings) -> None:
         schema = _Schema(types, settings)
         message, root = schema.rows(row, types.message)
 
@@ -84,19 +85,21 @@ class _Schema:
     file, and where the field can't be told from zero; other columns only with the option.
     """
 
-    def __init__(self, types: Types, settings: Settings) -> None:
+    def __init__(self, types: MessageTypes, settings: Settings) -> None:
         self._types, self._settings = types, settings
-        self._unread: dict[str, wire.Message] = {}
+        self._unread: dict[str, wire.MessageReader] = {}
 
-    def rows(self, t: FlinkType, message: Message) -> tuple[wire.Message, Rows]:
+    def rows(self, t: FlinkType, message: MessageType) -> tuple[wire.MessageReader, Rows]:
         """The column of a ROW, and the message that fills it."""
         by_name = {field.name: field for field in message.fields}
         made = {column.name: self._column_field(column, by_name[column.name]) for column in t.fields}
         columns = [field.column for field in made.values()]
         rows = Rows(t, _stored(t), [column.name for column in t.fields], columns)
-        return self._filled(wire.Message(), message, made), rows
+        return self._filled(wire.MessageReader(), message, made), rows
 
-    def _filled(self, into: wire.Message, message: Message, made: dict[str, wire.Field]) -> wire.Message:
+    def _filled(
+        self, into: wire.MessageReader, message: MessageType, made: dict[str, wire.FieldReader]
+    ) -> wire.MessageReader:
         """The message with a field for each of its own: those that were made for a column, others that only check."""
         fields, required = [], [field for field in message.fields if self._types.is_needed(message, field)]
         for field in message.fields:
@@ -115,23 +118,23 @@ class _Schema:
         into.fill([field.number for field in message.fields], fields, list(made.values()), bits)
         return into
 
-    def _unread_message(self, name: str) -> wire.Message:
+    def _unread_message(self, name: str) -> wire.MessageReader:
         """The message of a type without columns; it may hold itself."""
         found = self._unread.get(name)
         if found is None:
-            found = self._unread[name] = wire.Message()
+            found = self._unread[name] = wire.MessageReader()
             self._filled(found, self._types.messages[name], {})
         return found
 
-    def _checked(self, field: Field) -> wire.Field:
+    def _checked(self, field: FieldType) -> wire.FieldReader:
         """What looks at a field without a column."""
         entry = self._types.entry(field)
         if entry is not None:
-            return wire.Entries(field.name, None, self._unread_message(entry.name), None, has_default=False)
+            return wire.EntriesReader(field.name, None, self._unread_message(entry.name), None, has_default=False)
         value = self._value(field)
-        return wire.Repeated(None, value, has_default=False) if field.repeated else value
+        return wire.RepeatedReader(None, value, has_default=False) if field.repeated else value
 
-    def _column_field(self, column: FlinkField, field: Field) -> wire.Field:
+    def _column_field(self, column: FlinkField, field: FieldType) -> wire.FieldReader:
         t, entry, defaults = column.type, self._types.entry(field), self._settings.defaults
         if entry is not None:
             parts = {part.name: part for part in t.fields}
@@ -140,40 +143,40 @@ class _Schema:
             }
             pairs = Pairs(t, _stored(t), made["key"].column, made["value"].column)
             value = made["value"]
-            number = value if isinstance(value, wire.Number) and value.is_closed else None
-            message = self._filled(wire.Message(), entry, made)
-            return wire.Entries(field.name, pairs, message, number, has_default=defaults)
+            number = value if isinstance(value, wire.NumberReader) and value.is_closed else None
+            message = self._filled(wire.MessageReader(), entry, made)
+            return wire.EntriesReader(field.name, pairs, message, number, has_default=defaults)
         if field.repeated:
             element = self._value(field, t.fields[0].type)
-            return wire.Repeated(Lists(t, _stored(t), element.column), element, has_default=defaults)
+            return wire.RepeatedReader(Lists(t, _stored(t), element.column), element, has_default=defaults)
         simple = field.kind not in (MESSAGE, GROUP)
         has_default = defaults or (simple and (self._types.proto3 or not field.presence))
         return self._value(field, t, has_default=has_default)
 
-    def _value(self, field: Field, t: FlinkType | None = None, *, has_default: bool = False) -> wire.Field:
+    def _value(self, field: FieldType, t: FlinkType | None = None, *, has_default: bool = False) -> wire.FieldReader:
         """What reads one value of a field, into a column of that type."""
         if field.kind in (MESSAGE, GROUP):
             group = field.number if field.kind == GROUP else 0
             if t is None:
                 message = self._unread_message(field.type_name)
-                return wire.Submessage(field.name, None, message, group, has_default=False)
+                return wire.SubmessageReader(field.name, None, message, group, has_default=False)
             message, rows = self.rows(t, self._types.messages[field.type_name])
-            return wire.Submessage(field.name, rows, message, group, has_default=has_default)
+            return wire.SubmessageReader(field.name, rows, message, group, has_default=has_default)
         default = field.default if has_default else None
         if field.kind in ("string", "bytes"):
             texts = None if t is None else (Texts if t.root in TEXTS else Binaries)(t, _stored(t))
             is_text = field.kind == "string"
             mend: Callable[[bytes], bytes] | None = None if field.checked else _mended
-            return wire.Text(
+            return wire.TextReader(
                 field.name, texts, default, checked=is_text and (field.checked or texts is not None), mend=mend
             )
         enum = self._types.enums[field.type_name] if field.kind == ENUM else None
         words = None if t is None else _words(t, enum)
         known = [number for _, number in enum.values] if enum is not None and enum.closed else None
-        return wire.Number(field.name, words, _HOW[field.kind], _bits(field.kind, default), known)
+        return wire.NumberReader(field.name, words, _HOW[field.kind], _bits(field.kind, default), known)
 
 
-def _words(t: FlinkType, enum: Enum | None) -> Words:
+def _words(t: FlinkType, enum: EnumType | None) -> Words:
     if t.root in TEXTS:
         assert enum is not None
         names: dict[int, str] = {}

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs._kernel.messages import Said
-from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, Field, Message, Types
+from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, FieldType, MessageType, MessageTypes
 from kvformat.registry.error_codes import ErrorCode
 
+MOST_NAMED = 20
+"""So many missing fields an error names."""
 _WIRE_TYPES = {
     **dict.fromkeys(("fixed64", "sfixed64", "double"), codes.FIXED64),
     **dict.fromkeys(("fixed32", "sfixed32", "float"), codes.FIXED32),
@@ -31,20 +34,20 @@ class _Seen:
     several: list[tuple[str, _Seen]] = field(default_factory=list)
 
 
-def lacking(data: bytes, types: Types) -> Said | None:
+def lacking(data: bytes, types: MessageTypes) -> Said | None:
     """The error of a message without its required fields, None where it has all."""
     seen = _Seen()
     _Look(data, types).read(seen, types.message, 0, len(data))
-    missing = list(_missing(seen, types.message, types, ""))
+    missing = list(islice(_missing(seen, types.message, types, ""), MOST_NAMED))
     return lacks(missing) if missing else None
 
 
 def lacks(paths: list[str]) -> Said:
-    """The error of a message without these required fields."""
-    return ErrorCode.MISSING_FIELD, f"Message missing required fields: {', '.join(paths)}"
+    """The error of a message without these required fields, of which it names the first ones."""
+    return ErrorCode.MISSING_FIELD, f"Message missing required fields: {', '.join(paths[:MOST_NAMED])}"
 
 
-def _missing(seen: _Seen, message: Message, types: Types, path: str) -> Iterator[str]:
+def _missing(seen: _Seen, message: MessageType, types: MessageTypes, path: str) -> Iterator[str]:
     by_name = {field.name: field for field in message.fields}
     yield from (path + field.name for field in message.fields if field.required and field.name not in seen.names)
     if message.is_entry and by_name["value"].kind == MESSAGE:
@@ -56,10 +59,10 @@ def _missing(seen: _Seen, message: Message, types: Types, path: str) -> Iterator
 class _Look:
     """Goes over a message that is known to be good."""
 
-    def __init__(self, data: bytes, types: Types) -> None:
+    def __init__(self, data: bytes, types: MessageTypes) -> None:
         self._data, self._types = data, types
 
-    def read(self, seen: _Seen, message: Message, at: int, end: int) -> int:
+    def read(self, seen: _Seen, message: MessageType, at: int, end: int) -> int:
         """Note what is there up to the end, or to the end of a group."""
         by_number = {field.number: field for field in message.fields}
         while at < end:
@@ -83,7 +86,7 @@ class _Look:
                 self._note(seen, message, known)
         return at
 
-    def _note(self, seen: _Seen, message: Message, known: Field) -> None:
+    def _note(self, seen: _Seen, message: MessageType, known: FieldType) -> None:
         """A field is there, and so no other one of its oneof."""
         seen.names.add(known.name)
         for rival in message.fields if known.oneof >= 0 else ():
@@ -91,7 +94,7 @@ class _Look:
                 seen.names.discard(rival.name)
                 seen.single.pop(rival.name, None)
 
-    def _message(self, seen: _Seen, message: Message, known: Field, at: int, end: int) -> int:
+    def _message(self, seen: _Seen, message: MessageType, known: FieldType, at: int, end: int) -> int:
         inner = _Seen()
         if known.repeated:
             seen.several.append((known.name, inner))
@@ -124,4 +127,4 @@ class _Look:
         return at + (8 if kind == codes.FIXED64 else 4)
 
 
-_NOTHING = Message("", ())
+_NOTHING = MessageType("", ())

@@ -11,7 +11,7 @@ GROUP, MESSAGE, ENUM = "group", "message", "enum"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldType:
     """A field of a message.
 
     `kind` is the scalar's name, or `enum`, `message` or `group`, of which `type_name` is the full name. `presence` says
@@ -34,20 +34,20 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageType:
     """A message type: its fields in the order of their declaration."""
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[FieldType, ...]
     is_entry: bool = False
 
-    def field(self, name: str) -> Field | None:
+    def field(self, name: str) -> FieldType | None:
         """The field of that very name."""
         return next((field for field in self.fields if field.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Enum:
+class EnumType:
     """An enum: its values in the order of their declaration. Of a closed one other numbers are unknown fields."""
 
     values: tuple[tuple[str, int], ...]
@@ -55,26 +55,26 @@ class Enum:
 
 
 @dataclass(frozen=True)
-class Types:
+class MessageTypes:
     """A message type and all that it is made of, by full names. Equal ones have the same `digest`."""
 
     root: str
     digest: str
     proto3: bool = field(compare=False)
-    messages: Mapping[str, Message] = field(compare=False, repr=False)
-    enums: Mapping[str, Enum] = field(compare=False, repr=False)
+    messages: Mapping[str, MessageType] = field(compare=False, repr=False)
+    enums: Mapping[str, EnumType] = field(compare=False, repr=False)
 
     @property
-    def message(self) -> Message:
+    def message(self) -> MessageType:
         """The type of the messages of the topic."""
         return self.messages[self.root]
 
-    def entry(self, field: Field) -> Message | None:
+    def entry(self, field: FieldType) -> MessageType | None:
         """The type of the entries of a map, None for a field that is none."""
         message = self.messages.get(field.type_name) if field.kind == MESSAGE and field.repeated else None
         return message if message is not None and message.is_entry else None
 
-    def is_needed(self, message: Message, field: Field) -> bool:
+    def is_needed(self, message: MessageType, field: FieldType) -> bool:
         """Whether a message without the field may lack something: an entry without value has an empty message."""
         if message.is_entry and field.kind == MESSAGE:
             return any(inner.required for inner in self.messages[field.type_name].fields)

@@ -21,15 +21,13 @@ import pyarrow.compute as pc
 from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs._protobuf.binding import TEXTS
 from kvformat.codecs._protobuf.required import lacks
-from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, Field, Message, Types
+from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, FieldType, MessageType, MessageTypes
 from kvformat.registry.format import EncodedBatch
 from kvformat.registry.types import FlinkType
 
 _Ints = npt.NDArray[np.int64]
 _Words = npt.NDArray[np.uint64]
 _Mask = npt.NDArray[np.bool_]
-_MOST_NAMED = 20
-"""So many missing fields an error names."""
 _SIZES = np.array([2**63 if i == 9 else 2 ** (7 * i) for i in range(1, 10)], np.uint64)
 """From here on a varint has one byte more."""
 _FIXED = {"fixed32": "u4", "sfixed32": "u4", "float": "u4", "fixed64": "u8", "sfixed64": "u8", "double": "u8"}
@@ -47,7 +45,7 @@ class _Lack:
 class ProtobufWriter:
     """Writes rows of a type that was checked against the message's. `literal` is written for NULL in lists and maps."""
 
-    def __init__(self, row: FlinkType, types: Types, literal: str) -> None:
+    def __init__(self, row: FlinkType, types: MessageTypes, literal: str) -> None:
         self._row, self._types, self._literal = row, types, literal.encode()
 
     def write(self, rows: pa.StructArray) -> EncodedBatch:
@@ -66,7 +64,7 @@ class ProtobufWriter:
                 paths.setdefault(number, []).append(lack.path)
         texts: list[str | None] = [None] * len(rows)
         for number, missing in paths.items():
-            code, text = lacks(missing[:_MOST_NAMED])
+            code, text = lacks(missing)
             texts[number] = code.marked(text)
         errors = pa.array(texts, pa.string())
         return EncodedBatch(pc.if_else(errors.is_valid(), pa.scalar(None, pa.binary()), messages), errors)
@@ -75,11 +73,11 @@ class ProtobufWriter:
 class _Batch:
     """Writes the rows of a batch. `of` is always which row of the batch each value belongs to."""
 
-    def __init__(self, types: Types, literal: bytes) -> None:
+    def __init__(self, types: MessageTypes, literal: bytes) -> None:
         self._types, self._literal = types, literal
         self.lacking: list[_Lack] = []
 
-    def message(self, rows: pa.StructArray, t: FlinkType, message: Message, of: _Ints, path: str) -> pa.Array:
+    def message(self, rows: pa.StructArray, t: FlinkType, message: MessageType, of: _Ints, path: str) -> pa.Array:
         """The bytes of the rows that are not null, of which there are as many as `of` has."""
         kept = rows.drop_null() if rows.null_count else rows
         columns = dict(zip((column.name for column in t.fields), kept.flatten(), strict=True))
@@ -102,7 +100,7 @@ class _Batch:
         return _joined(pieces, len(of))
 
     @staticmethod
-    def _keep_last_of_oneofs(fields: Sequence[Field], masks: dict[str, _Mask]) -> None:
+    def _keep_last_of_oneofs(fields: Sequence[FieldType], masks: dict[str, _Mask]) -> None:
         """Of several columns of a oneof the last one, in the order of the columns, is written."""
         taken: dict[int, _Mask] = {}
         for field in reversed(fields):
@@ -112,7 +110,7 @@ class _Batch:
                 masks[field.name] = there if before is None else there & ~before
                 taken[field.oneof] = there if before is None else there | before
 
-    def _field(self, values: pa.Array, t: FlinkType, field: Field, of: _Ints, path: str) -> pa.Array:
+    def _field(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
         """The field of each value, none of which is null, with its tag."""
         entry = self._types.entry(field)
         if entry is None and not field.repeated:
@@ -140,7 +138,7 @@ class _Batch:
         full = np.diff(bounds) > 0
         return tagged if full.all() else _spread(tagged.filter(pa.array(full)), full)
 
-    def _elements(self, values: pa.Array, t: FlinkType, field: Field, of: _Ints, path: str) -> pa.Array:
+    def _elements(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
         """The bytes of the elements of a list, without tags; a null is written as a default."""
         if not values.null_count:
             return self._values(values, t, field, of, path)
@@ -160,7 +158,7 @@ class _Batch:
             default = bytes(np.dtype(_FIXED[field.kind]).itemsize) if field.kind in _FIXED else b"\0"
         return _spread(piece, there, default)
 
-    def _values(self, values: pa.Array, t: FlinkType, field: Field, of: _Ints, path: str) -> pa.Array:
+    def _values(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
         """The bytes of values that are not null, without tags."""
         if field.kind in (MESSAGE, GROUP):
             inner = self.message(values, t, self._types.messages[field.type_name], of, f"{path}{field.name}.")
@@ -175,7 +173,7 @@ class _Batch:
         return pa.Array.from_buffers(pa.binary(width.itemsize), len(numbers), [None, data]).cast(pa.binary())
 
     @staticmethod
-    def _tagged(piece: pa.Array, field: Field) -> pa.Array:
+    def _tagged(piece: pa.Array, field: FieldType) -> pa.Array:
         """The pieces behind their tags; of a group the end, too."""
         start = field.number << 3 | wire_type(field)
         parts = [_varint_array([start], len(piece)), piece]
@@ -184,7 +182,7 @@ class _Batch:
         return _joined(parts, len(piece))
 
 
-def wire_type(field: Field) -> int:
+def wire_type(field: FieldType) -> int:
     """The wire type of one value of a field."""
     if field.kind in _FIXED:
         return codes.FIXED32 if _FIXED[field.kind] == "u4" else codes.FIXED64
@@ -193,14 +191,14 @@ def wire_type(field: Field) -> int:
     return codes.SIZED if field.kind in ("string", "bytes", MESSAGE) else codes.VARINT
 
 
-def _zeros(values: pa.Array, t: FlinkType, field: Field, types: Types) -> _Mask:
+def _zeros(values: pa.Array, t: FlinkType, field: FieldType, types: MessageTypes) -> _Mask:
     """Which values are zeros, which a field without presence does not write; -0.0 is none."""
     if field.kind in ("string", "bytes"):
         return np.asarray(pc.equal(pc.binary_length(values), 0))
     return np.equal(_numbers(values, t, field, types), 0)
 
 
-def _numbers(values: pa.Array, t: FlinkType, field: Field, types: Types) -> _Words:
+def _numbers(values: pa.Array, t: FlinkType, field: FieldType, types: MessageTypes) -> _Words:
     """Numbers as they are written: signs extended to 64 bits or zigzag, of those with a fraction the bits."""
     if field.kind == ENUM:
         enum = types.enums[field.type_name]

@@ -30,6 +30,16 @@ def json_option(what: str) -> Callable[[_F], _F]:
     return click.option("--json", "as_json", is_flag=True, callback=_note_json, is_eager=True, help=what)
 
 
+def errors_option(bad: str) -> Callable[[_F], _F]:
+    """The option `--errors`: whether to go on after what is bad."""
+    return click.option(
+        "--errors",
+        type=click.Choice(("report", "stop")),
+        default="report",
+        help=f"Whether to go on after {bad}. Default: report.",
+    )
+
+
 class ClosedPipe(Exception):
     """Nobody reads stdout any more: `head` has what it wants."""
 

@@ -11,7 +11,7 @@ import click
 
 from kvformat.connectors.cli._decoding import Decoder
 from kvformat.connectors.cli._framing import FRAMINGS, read
-from kvformat.connectors.cli._output import ClosedPipe, json_option, note, tell
+from kvformat.connectors.cli._output import ClosedPipe, errors_option, json_option, note, tell
 from kvformat.connectors.cli._table import chosen, framing_option, table_options
 
 files_argument = click.argument(
@@ -24,12 +24,7 @@ files_argument = click.argument(
 @table_options
 @click.option("-m", "--metadata", multiple=True, metavar="KEY", help="A metadata key, as a column. Repeatable.")
 @framing_option
-@click.option(
-    "--errors",
-    type=click.Choice(("report", "stop")),
-    default="report",
-    help="Whether to go on after a bad message. Default: report.",
-)
+@errors_option("a bad message")
 @json_option("Also the counts at the end as JSON, on stderr.")
 def decode_command(
     files: tuple[str, ...],

@@ -11,7 +11,7 @@ import click
 import pyarrow as pa
 
 from kvformat.connectors.cli._framing import frame, read
-from kvformat.connectors.cli._output import ClosedPipe, head, json_option, note, tell, write
+from kvformat.connectors.cli._output import ClosedPipe, errors_option, head, json_option, note, tell, write
 from kvformat.connectors.cli._table import ShownTable, chosen, framing_option, table_options
 from kvformat.connectors.cli._values import ValueRefused, python_value, read_json
 from kvformat.connectors.cli.decode import files_argument, opened
@@ -28,12 +28,7 @@ _Fault = tuple[str, str]
 @files_argument
 @table_options
 @framing_option
-@click.option(
-    "--errors",
-    type=click.Choice(("report", "stop")),
-    default="report",
-    help="Whether to go on after a row that can't be written. Default: report.",
-)
+@errors_option("a row that can't be written")
 @json_option("Also the counts at the end as JSON, on stderr.")
 def encode_command(
     files: tuple[str, ...],

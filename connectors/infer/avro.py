@@ -35,7 +35,7 @@ from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
 from kvformat.connectors.infer.debezium import TYPES, DebeziumColumns
 from kvformat.connectors.infer.inferred import InferredSchema
-from kvformat.connectors.infer.sample import Sample
+from kvformat.connectors.infer.sample import MessageSample
 from kvformat.connectors.infer.seen import MOST_DIGITS
 from kvformat.connectors.infer.types import Notes, shown
 from kvformat.registry.errors import OptionError, SchemaError
@@ -100,7 +100,7 @@ def ddl_from_subject(
     return notes + found.create_table(name, topic=topic, bootstrap=bootstrap)
 
 
-def confluent_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+def confluent_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """By the schemas of the ids in the messages: the newest one, and what only others have."""
     notes = Notes()
     schemas = _schemas(sample, AvroConfluentFormat(options).settings, notes)
@@ -109,7 +109,7 @@ def confluent_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSche
     return _inferred(_together(schemas, notes), options, notes)
 
 
-def debezium_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """By what the schemas of the ids say of the rows before and after a change.
 
     Where those have Debezium's own types, and `types` is not given, they are read by these.
@@ -137,7 +137,7 @@ def _image(schema: Schema) -> Schema | None:
     return next((image.optional or image for image in images if (image.optional or image).type == "record"), None)
 
 
-def _schemas(sample: Sample, settings: RegistrySettings, notes: Notes) -> list[Schema]:
+def _schemas(sample: MessageSample, settings: RegistrySettings, notes: Notes) -> list[Schema]:
     """The schemas of the ids in the messages, the newest one first."""
     ids = Counter(schema_id_of(message) for message in sample.present())
     other = ids.pop(None, 0)
@@ -156,7 +156,7 @@ def _schemas(sample: Sample, settings: RegistrySettings, notes: Notes) -> list[S
     return schemas
 
 
-def container_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+def container_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """By the schema in the header of a message that is a whole container file, which no format reads."""
     for message in sample.present():
         text = _header_schema(message)

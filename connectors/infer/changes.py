@@ -14,7 +14,7 @@ from kvformat.connectors.infer.debezium import TYPES, DebeziumColumns
 from kvformat.connectors.infer.declared import connect_fields, fits, jdbc_type, mysql_type, wider
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.rows import with_standard
-from kvformat.connectors.infer.sample import Documents, Sample
+from kvformat.connectors.infer.sample import Documents, MessageSample
 from kvformat.connectors.infer.seen import ISO_ZONED, Seen
 from kvformat.connectors.infer.types import Notes, Types, is_name, shown
 from kvformat.registry.types import FlinkField, FlinkType
@@ -106,7 +106,7 @@ class _Rows:
         return key if names.issuperset(key) and len(set(key)) == len(key) else ()
 
 
-def _envelopes(sample: Sample, notes: Notes, operation: str, format: str) -> Iterator[_Object]:
+def _envelopes(sample: MessageSample, notes: Notes, operation: str, format: str) -> Iterator[_Object]:
     """The objects of a sample, those in an array of one too; what is none is counted in a note."""
     documents, other = Documents(), 0
     for message in sample.present():
@@ -127,7 +127,7 @@ def _envelopes(sample: Sample, notes: Notes, operation: str, format: str) -> Ite
 # --- Debezium --------------------------------------------------------------------------------------------
 
 
-def debezium_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """By the schema in the messages (`schema-include`), else by the rows.
 
     Where the schema has Debezium's own types, and `types` is not given otherwise, they are read by these.
@@ -195,7 +195,7 @@ def _debezium_key(rows: _Rows, key: bytes | None) -> None:
 # --- Canal, Maxwell, OGG ---------------------------------------------------------------------------------
 
 
-def canal_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+def canal_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """By `mysqlType`, else `sqlType`, else by the values, which are all texts."""
     rows = _Rows()
     for message in _envelopes(sample, rows.notes, "type", "canal-json"):
@@ -212,7 +212,7 @@ def canal_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
     return rows.schema("canal-json", options)
 
 
-def maxwell_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+def maxwell_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """By the values of `data` and `old`."""
     rows = _Rows()
     for message in _envelopes(sample, rows.notes, "type", "maxwell-json"):
@@ -222,7 +222,7 @@ def maxwell_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema
     return rows.schema("maxwell-json", options)
 
 
-def ogg_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+def ogg_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """By the values of `before` and `after`."""
     rows = _Rows()
     for message in _envelopes(sample, rows.notes, "op_type", "ogg-json"):

@@ -71,7 +71,7 @@ _FINER = {
 _INSTANT = r"^[^.]*(\.[0-9]{1,6})?(Z|[+-][0-9:]+)$"
 _OF_UTC = r"^[^.]*(\.[0-9]{1,6})?Z$"
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-_MOST_BITS = 63
+_MOST_BITS = 63  # of a number, the sign apart
 
 
 @dataclass(frozen=True)

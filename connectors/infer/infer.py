@@ -9,11 +9,11 @@ from typing import Any
 from kvformat.connectors.infer import avro, changes, text
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.rows import json_schema
-from kvformat.connectors.infer.sample import SAMPLE, Sample, sample_of
+from kvformat.connectors.infer.sample import SAMPLE, MessageSample, sample_of
 from kvformat.registry.discovery import get_format
 from kvformat.registry.errors import SchemaError, listed
 
-_MAKERS: dict[str, Callable[[Sample, Mapping[str, Any]], InferredSchema]] = {
+_MAKERS: dict[str, Callable[[MessageSample, Mapping[str, Any]], InferredSchema]] = {
     "json": json_schema,
     "debezium-json": changes.debezium_schema,
     "canal-json": changes.canal_schema,
@@ -51,7 +51,7 @@ def infer_schema(
     return schema_of(messages, format, given)
 
 
-def schema_of(sample: Sample, format: str, options: Mapping[str, Any]) -> InferredSchema:
+def schema_of(sample: MessageSample, format: str, options: Mapping[str, Any]) -> InferredSchema:
     """The schema of a sample; raises as `infer_schema` does."""
     found = _MAKERS[format](sample, options)
     notes = (*found.notes, sample.cut) if sample.cut else found.notes

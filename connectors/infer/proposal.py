@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kvformat.connectors.infer.avro import BOOTSTRAP
 from kvformat.connectors.infer.inferred import InferredSchema, table_text
-from kvformat.connectors.infer.sample import Sample
+from kvformat.connectors.infer.sample import MessageSample
 from kvformat.connectors.infer.types import Notes
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.discovery import format_class
@@ -21,7 +21,7 @@ _LONGEST_ERROR = 200  # characters
 
 
 def propose(
-    sample: Sample,
+    sample: MessageSample,
     value: InferredSchema,
     key: InferredSchema | None,
     notes: Notes,
@@ -94,7 +94,7 @@ class _Candidate:
         return table_text(name, (*keys, *value.fields), primary, given), secrets
 
 
-def _candidates(sample: Sample, value: InferredSchema, key: InferredSchema | None) -> list[_Candidate]:
+def _candidates(sample: MessageSample, value: InferredSchema, key: InferredSchema | None) -> list[_Candidate]:
     found = [_Candidate("kafka", value, None)]
     inserts = format_class(value.format).changelog_mode is ChangelogMode.INSERT_ONLY
     if key is None or not inserts or sample.keys is None:
@@ -125,7 +125,7 @@ def _secrets(schema: InferredSchema, given: Mapping[str, Any], prefix: str) -> d
     return {key: value for key, value in real.items() if given.get(key) != str(value)}
 
 
-def _tried(kv: KeyValueFormat, sample: Sample) -> tuple[int, str]:
+def _tried(kv: KeyValueFormat, sample: MessageSample) -> tuple[int, str]:
     """How many records of the sample are errors, and the first error."""
     keys = None if sample.keys is None else pa.array(sample.keys, pa.binary())
     errors = kv.decode_batch(keys, sample.array()).errors

@@ -7,12 +7,12 @@ from typing import Any
 
 from kvformat.codecs._json.document import JsonFault
 from kvformat.connectors.infer.inferred import InferredSchema
-from kvformat.connectors.infer.sample import Documents, Sample
+from kvformat.connectors.infer.sample import Documents, MessageSample
 from kvformat.connectors.infer.seen import Seen
 from kvformat.connectors.infer.types import STANDARD, Notes, Types, standard_of
 
 
-def json_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+def json_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """The columns of JSON objects, one a message or several in an array."""
     seen, documents, notes = Seen(), Documents(), Notes()
     broken = other = arrays = 0

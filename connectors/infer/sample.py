@@ -21,7 +21,7 @@ MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MessageSample:
     """Messages, None for a null one, and their keys where they are known. cut: what was not looked at, in words."""
 
     values: tuple[bytes | None, ...]
@@ -37,7 +37,7 @@ class Sample:
         return (value for value in self.values if value is not None and value.strip())
 
 
-def sample_of(source: Any, keys: Any, most: int) -> Sample:
+def sample_of(source: Any, keys: Any, most: int) -> MessageSample:
     """The first `most` messages of a source, and their keys.
 
     Of a DataFrame `value`, and `key` where there is one. Raises `ConfigurationError` for what gives no messages.
@@ -48,11 +48,11 @@ def sample_of(source: Any, keys: Any, most: int) -> Sample:
         source, keys = _collected(source, most)
     values, cut = _taken(source, most, "source")
     if keys is None:
-        return Sample(values, None, cut)
+        return MessageSample(values, None, cut)
     known = tuple(itertools.islice(_messages(keys, "keys"), len(values)))
     if len(known) < len(values):
         raise ConfigurationError(f"there are {len(known)} keys for {len(values)} messages: give None for a null key")
-    return Sample(values, known, cut)
+    return MessageSample(values, known, cut)
 
 
 def _collected(df: Any, most: int) -> tuple[Any, Any]:

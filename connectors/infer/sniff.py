@@ -17,7 +17,7 @@ from kvformat.connectors.infer.avro import schema_id_of
 from kvformat.connectors.infer.infer import schema_of
 from kvformat.connectors.infer.inferred import InferredSchema, shown_options
 from kvformat.connectors.infer.proposal import propose
-from kvformat.connectors.infer.sample import SAMPLE, Documents, Sample, sample_of
+from kvformat.connectors.infer.sample import SAMPLE, Documents, MessageSample, sample_of
 from kvformat.connectors.infer.shapes import SHAPES, Shape, shape_of
 from kvformat.connectors.infer.text import delimiter_of, is_utf8
 from kvformat.connectors.infer.types import Notes
@@ -76,11 +76,11 @@ class _Group:
     column: str = ""  # the type of the only column, of `raw`, where it is a number
     is_connect: bool = False
 
-    def schema(self, part: Part, sample: Sample) -> InferredSchema:
+    def schema(self, part: Part, sample: MessageSample) -> InferredSchema:
         """The columns of the messages; the only one of `raw` is named like the part of the record."""
         values = tuple(sample.values[place] for place in self.places)
         keys = None if sample.keys is None else tuple(sample.keys[place] for place in self.places)
-        found = schema_of(Sample(values, keys), self.shape.format, self.options)
+        found = schema_of(MessageSample(values, keys), self.shape.format, self.options)
         if self.shape.format == "raw":
             (column,) = found.fields
             found = replace(found, fields=(FlinkField(part, FlinkType(self.column) if self.column else column.type),))
@@ -128,7 +128,7 @@ def sniff(
     return Inspection(tuple(guesses), ddl, notes.texts(), _counts(sample))
 
 
-def _counts(sample: Sample) -> dict[str, int]:
+def _counts(sample: MessageSample) -> dict[str, int]:
     counts = {
         "messages": len(sample.values),
         "nulls": sum(value is None for value in sample.values),
@@ -149,7 +149,7 @@ def _guesses(part: Part, groups: Sequence[_Group]) -> Iterator[Guess]:
         yield Guess(part, shape.format, confidence, group.reason, options, shape.readable)
 
 
-def _schema(part: Part, groups: list[_Group], sample: Sample, notes: Notes) -> InferredSchema | None:
+def _schema(part: Part, groups: list[_Group], sample: MessageSample, notes: Notes) -> InferredSchema | None:
     """The columns of the most frequent messages, where a format reads them."""
     if not groups:
         return None
@@ -157,7 +157,7 @@ def _schema(part: Part, groups: list[_Group], sample: Sample, notes: Notes) -> I
     if not group.shape.readable:
         notes.add(f"no table is proposed for the {part}: it is no format of Flink's. {group.shape.remedy}")
         return None
-    of_part = sample if part == "value" else Sample(sample.keys or ())
+    of_part = sample if part == "value" else MessageSample(sample.keys or ())
     try:
         found = group.schema(part, of_part)
     except (ConfigurationError, SchemaRegistryError) as error:
@@ -287,7 +287,11 @@ class _Looker:
             return _Group(
                 Shape("binary", known.are, 0.3, False, "Look for the registry of the producer"), tuple(places), why
             )
-        remedy = "Flink has no format for it here" if kind == "PROTOBUF" else SHAPES[shapes.CONFLUENT_JSON].remedy
+        remedy = (
+            "The format protobuf reads messages without this frame"
+            if kind == "PROTOBUF"
+            else SHAPES[shapes.CONFLUENT_JSON].remedy
+        )
         name = {"PROTOBUF": "protobuf", "JSON": "json-schema"}.get(kind, kind.lower())
         shape = Shape(name, known.are, 1.0, False, remedy)
         return _Group(shape, tuple(places), f"{start}; the registry says {kind}. {remedy}")

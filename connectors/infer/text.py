@@ -10,7 +10,7 @@ from typing import Any
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.connectors.infer.inferred import InferredSchema, column_text
-from kvformat.connectors.infer.sample import Sample
+from kvformat.connectors.infer.sample import MessageSample
 from kvformat.connectors.infer.seen import ISO, ISO_ZONED, OFFSET, Seen
 from kvformat.connectors.infer.types import BYTES, STRING, Notes, Types
 from kvformat.registry.discovery import get_format
@@ -24,7 +24,7 @@ _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][+-]?[0-9]{1,4})?|
 _LONGEST_NUMBER = 100  # characters
 
 
-def raw_schema(sample: Sample, options: Mapping[str, Any], name: str = "value") -> InferredSchema:
+def raw_schema(sample: MessageSample, options: Mapping[str, Any], name: str = "value") -> InferredSchema:
     """One column: text where all messages are UTF-8 or the charset is given, else bytes."""
     is_text = "charset" in options or all(map(is_utf8, sample.present()))
     return InferredSchema("raw", (FlinkField(name, STRING if is_text else BYTES),), dict(options))
@@ -64,7 +64,7 @@ def delimiter_of(messages: Sequence[bytes]) -> tuple[str, int, float]:
     return best
 
 
-def csv_schema(sample: Sample, options: Mapping[str, Any]) -> InferredSchema:
+def csv_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """Columns f0, f1, ... of the usual number, by the kinds of their texts."""
     notes, given, messages = Notes(), dict(options), list(sample.present())
     if "field-delimiter" not in given:

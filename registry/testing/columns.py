@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from kvformat.registry.format import DecodedBatch, Engine
 from kvformat.registry.testing.answers import Answer, Written, answers, row_texts, shown, with_columns
 from kvformat.registry.testing.rules import LeftOut, rule
 from kvformat.registry.testing.subject import SECRET, Case, Subject
-from kvformat.registry.types import nullable, row_type, spark_type
+from kvformat.registry.types import nullable, result_arrow_type, row_type, spark_type
 
 _CHANGED: Final = 30
 """Changed messages of each sample."""
@@ -26,17 +27,77 @@ _ZONES: Final = ("America/New_York", "UTC")
 """Two time zones, of which one has hours that are there twice and such that are not there."""
 
 
-def _messages(subject: Subject, *, proper_text: bool = False) -> list[pa.Array]:
-    """Messages of each sample, good ones and changed ones, nulls at the end to make them equally many.
+@dataclass(frozen=True)
+class _Sheet:
+    """Messages, rows and kinds of each sample, equally many of each: there are nulls at their ends."""
 
-    `proper_text` leaves out messages whose texts are no UTF-8, for which Spark's sinks in memory keep other characters.
+    cases: list[Case]
+    messages: list[pa.Array]
+    rows: list[pa.Array]
+    kinds: list[pa.Array]
+
+    @property
+    def table(self) -> pa.Table:
+        """Messages as columns `m0`, `m1`, kinds as `k0`, `k1`, and the number `n` of the line."""
+        lines = pa.array(range(len(self.messages[0])), pa.int64())
+        messages = {f"m{at}": column for at, column in enumerate(self.messages)}
+        return pa.table({"n": lines, **messages, **{f"k{at}": column for at, column in enumerate(self.kinds)}})
+
+    def frame(self, spark: Any) -> Any:
+        """The table on several partitions, with the rows as columns `r0`, `r1`."""
+        return self.with_rows(spark.createDataFrame(self.table).repartition(3))
+
+    def with_rows(self, frame: Any) -> Any:
+        """The rows beside their lines; they take the way into Spark that decoded rows take."""
+        from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # PySpark's stubs leave it out
+
+        columns = []
+        for at, (case, rows) in enumerate(zip(self.cases, self.rows, strict=True)):
+            of = nullable(row_type(case.schema))
+            plain = rows.cast(result_arrow_type(of))
+
+            def udf(lines: pa.Array, plain: pa.Array = plain) -> pa.Array:
+                return plain.take(lines)
+
+            columns.append(arrow_udf(udf, spark_type(of, wire=True))("n").cast(spark_type(of)).alias(f"r{at}"))
+        return frame.select("*", *columns)
+
+    def decoded(self) -> list[Any]:
+        """Columns `d0`, `d1` of what comes of the messages."""
+        return [
+            case.format.decode_rows(f"m{at}", case.schema, errors="capture").alias(f"d{at}")
+            for at, case in enumerate(self.cases)
+        ]
+
+    def encoded(self, engine: Engine) -> list[Any]:
+        """Columns `e0`, `e1` of what comes of the rows, where the format has the engine for them."""
+        columns = []
+        for at, case in enumerate(self.cases):
+            with contextlib.suppress(ConfigurationError):  # there is no native engine for these types
+                kind = None if case.kinds is None else f"k{at}"
+                column = case.format.encode(f"r{at}", case.schema, row_kind=kind, engine=engine)
+                columns.append(column.alias(f"e{at}"))
+        return columns
+
+
+def _sheet(subject: Subject, *, most_changed: int = _CHANGED, proper_text: bool = False) -> _Sheet:
+    """Good messages of each sample, changed ones and a null; and its rows.
+
+    `proper_text` leaves out messages whose texts are no UTF-8, for which Spark's sink in memory keeps other characters.
     """
-    lists: list[list[bytes | None]] = []
-    for case in subject.cases:
-        changed = subject.changed[case.name][:_CHANGED]
-        kept = [message for message in changed if not proper_text or _is_proper(case, message)]
-        lists.append([*case.messages.to_pylist(), *kept, None])
-    return [_filled(pa.array(messages, pa.binary()), max(map(len, lists))) for messages in lists]
+    cases = subject.cases
+    messages = []
+    for case in cases:
+        changed = subject.changed[case.name][:most_changed]
+        messages.append([*case.messages.to_pylist(), *(m for m in changed if not proper_text or _is_proper(case, m))])
+    count = max(max(map(len, messages)), *(len(case.rows) for case in cases)) + 1
+    kinds = [pa.nulls(0, pa.string()) if case.kinds is None else case.kinds for case in cases]
+    return _Sheet(
+        cases,
+        [_filled(pa.array(of, pa.binary()), count) for of in messages],
+        [_filled(case.rows, count) for case in cases],
+        [_filled(of, count).fill_null("+I") for of in kinds],
+    )
 
 
 def _is_proper(case: Case, message: bytes) -> bool:
@@ -51,33 +112,31 @@ def _filled(values: pa.Array, count: int) -> pa.Array:
     return pa.concat_arrays([values, pa.nulls(count - len(values), values.type)])
 
 
-def _good(subject: Subject) -> list[pa.Array]:
-    """As `_messages`, only the good ones."""
-    longest = max(len(case.messages) for case in subject.cases)
-    return [_filled(case.messages, longest) for case in subject.cases]
-
-
-def _table(**columns: Sequence[pa.Array]) -> pa.Table:
-    """A table with a column for each sample, such as `m0`, `m1`, and the number `n` of the row."""
-    arrays = {f"{name}{at}": array for name, of_each in columns.items() for at, array in enumerate(of_each)}
-    count = len(next(iter(arrays.values())))
-    return pa.table({"n": pa.array(range(count), pa.int64()), **arrays})
-
-
-def _frame_of(spark: Any, table: pa.Table, cases: Sequence[Case]) -> Any:
-    """A frame on several partitions; rows have the types of their sample, which Arrow's don't tell."""
-    from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
-
-    of = {"n": LongType(), **{f"r{at}": spark_type(nullable(row_type(case.schema))) for at, case in enumerate(cases)}}
-    kinds = {"m": BinaryType(), "k": StringType()}
-    schema = [StructField(name, of.get(name) or kinds[name[0]]) for name in table.column_names]
-    return spark.createDataFrame(table, StructType(schema)).repartition(3)
-
-
 def _collected(frame: Any, *columns: Any) -> dict[str, pa.Array]:
     """Columns of a frame in the order of `n`."""
     table = frame.select("n", *columns).toArrow().sort_by("n")
     return {name: table[name].combine_chunks() for name in table.column_names}
+
+
+def _asked(subject: Subject, sheet: _Sheet) -> list[Any]:
+    """Columns of all that the format does with the samples."""
+    decoded = [] if subject.declared.direction == "encode" else sheet.decoded()
+    return [*decoded, *([] if subject.declared.direction == "decode" else sheet.encoded("auto"))]
+
+
+def _compare(subject: Subject, sheet: _Sheet, found: Mapping[str, pa.Array], where: str) -> None:
+    """What Spark has decoded and encoded with what the kernels give."""
+    for at, case in enumerate(sheet.cases):
+        if f"d{at}" in found:
+            pairs, expected = _read(found[f"d{at}"], case), _by_the_kernel(case, sheet.messages[at])
+            ones, wanted = [one for one, _ in pairs], [one for one, _ in expected]
+            subject.same_answers(f"{case.name}, {where}", sheet.messages[at], ones, wanted)
+            codes = [code for _, code in expected]
+            subject.same(f"{case.name}, {where}, the codes of errors", [code for _, code in pairs], codes)
+        if f"e{at}" in found:
+            rows, messages = sheet.rows[at], [Written(message, None) for message in found[f"e{at}"].to_pylist()]
+            by_the_kernel = case.encode(rows, None if case.kinds is None else sheet.kinds[at])
+            subject.same_written(f"{case.name}, {where}", rows, messages, by_the_kernel)
 
 
 def _read(captured: pa.StructArray, case: Case) -> list[tuple[Answer, str | None]]:
@@ -97,52 +156,6 @@ def _by_the_kernel(case: Case, messages: pa.Array) -> list[tuple[Answer, str | N
     return list(zip(answers(batch), codes, strict=True))
 
 
-def _same_read(subject: Subject, where: str, messages: pa.Array, found: pa.StructArray, case: Case) -> None:
-    pairs, expected = _read(found, case), _by_the_kernel(case, messages)
-    subject.same_answers(where, messages, [one for one, _ in pairs], [one for one, _ in expected])
-    subject.same(f"{where}, the codes of errors", [code for _, code in pairs], [code for _, code in expected])
-
-
-def _compare(subject: Subject, spark: Any, where: str) -> None:
-    """Columns with the kernels: all messages are decoded and all rows encoded, in one job."""
-    if subject.declared.direction != "encode":
-        messages = _messages(subject)
-        frame = _frame_of(spark, _table(m=messages), subject.cases)
-        decoded = [
-            case.format.decode_rows(f"m{at}", case.schema, errors="capture").alias(f"d{at}")
-            for at, case in enumerate(subject.cases)
-        ]
-        found = _collected(frame, *decoded)
-        for at, case in enumerate(subject.cases):
-            _same_read(subject, f"{case.name}, {where}", messages[at], found[f"d{at}"], case)
-    if subject.declared.direction != "decode":
-        _compare_encoded(subject, spark, where, "auto")
-
-
-def _compare_encoded(subject: Subject, spark: Any, where: str, engine: Engine) -> None:
-    """The messages that Spark writes with those of the kernel, where the format has such an engine."""
-    longest = max(len(case.rows) for case in subject.cases)
-    rows = [_filled(case.rows, longest) for case in subject.cases]
-    kinds = [None if case.kinds is None else _filled(case.kinds, longest).fill_null("+I") for case in subject.cases]
-    encoded = []
-    for at, case in enumerate(subject.cases):
-        with contextlib.suppress(ConfigurationError):  # there is no native engine for these types
-            kind = None if kinds[at] is None else f"k{at}"
-            column = case.format.encode(f"r{at}", case.schema, row_kind=kind, engine=engine)
-            encoded.append(column.alias(f"e{at}"))
-    if not encoded:
-        return
-    inserts = pa.array(["+I"] * longest)
-    table = _table(r=rows, k=[inserts if kind is None else kind for kind in kinds])
-    found = _collected(_frame_of(spark, table, subject.cases), *encoded)
-    for at, case in enumerate(subject.cases):
-        if f"e{at}" in found:
-            messages = [Written(message, None) for message in found[f"e{at}"].to_pylist()]
-            subject.same_written(
-                f"{case.name}, {where}, engine {engine}", rows[at], messages, case.encode(rows[at], kinds[at])
-            )
-
-
 @contextlib.contextmanager
 def _time_zone(spark: Any, name: str) -> Iterator[None]:
     before = spark.conf.get("spark.sql.session.timeZone")
@@ -158,17 +171,18 @@ def columns(subject: Subject, spark: Any, _: Path) -> None:
     """Columns give what the kernels give, in classic sessions and with Spark Connect: rows, their kinds, errors with
     their codes, and messages.
     """
-    subject.doing = "in Spark"
-    _compare(subject, spark, "in Spark")
+    subject.doing, sheet = "in Spark", _sheet(subject)
+    _compare(subject, sheet, _collected(sheet.frame(spark), *_asked(subject, sheet)), "in Spark")
 
 
 @rule("spark")
 def time_zones(subject: Subject, spark: Any, _: Path) -> None:
     """In another time zone of the session Columns give the same: New York's, or UTC if it is that already."""
     zone = next(zone for zone in _ZONES if zone != spark.conf.get("spark.sql.session.timeZone"))
-    subject.doing = f"in Spark, in the time zone {zone}"
+    subject.doing, sheet = f"in Spark, in the time zone {zone}", _sheet(subject)
     with _time_zone(spark, zone):
-        _compare(subject, spark, f"in the time zone {zone}")
+        found = _collected(sheet.frame(spark), *_asked(subject, sheet))
+    _compare(subject, sheet, found, f"in the time zone {zone}")
 
 
 @rule("spark")
@@ -181,14 +195,14 @@ def policies(subject: Subject, spark: Any, _: Path) -> None:
     subject.doing = f"{case.name}, in Spark"
     bad = subject.bad[case.name][0]
     messages = pa.array([*case.good, bad, *case.good], pa.binary())
-    frame = _frame_of(spark, _table(m=[messages]), [case])
-    captured = case.format.decode_rows("m0", case.schema, errors="capture").alias("d0")
-    kept = [one and one["message"] for one in _collected(frame, captured)["d0"].field("error").to_pylist()]
+    frame = spark.createDataFrame(pa.table({"n": pa.array(range(len(messages))), "m": messages})).repartition(3)
+    captured = case.format.decode_rows("m", case.schema, errors="capture").alias("d")
+    kept = [one and one["message"] for one in _collected(frame, captured)["d"].field("error").to_pylist()]
     wanted = [message if message == bad else None for message in messages.to_pylist()]
     subject.same(f"{case.name}, the bad message that errors='capture' keeps", kept, wanted)
     code = _by_the_kernel(case, pa.array([bad], pa.binary()))[0][1]
     try:
-        _collected(frame, case.format.decode_rows("m0", case.schema).alias("d0"))
+        _collected(frame, case.format.decode_rows("m", case.schema).alias("d"))
         text = "nothing was raised"
     except Exception as error:
         text = str(error)
@@ -199,59 +213,45 @@ def policies(subject: Subject, spark: Any, _: Path) -> None:
 @rule("spark")
 def engines(subject: Subject, spark: Any, _: Path) -> None:
     """A native engine of the format gives what the one of Arrow gives."""
-    subject.doing = "the native engine"
-    before = subject.compared
-    if subject.declared.direction != "decode":
-        _compare_encoded(subject, spark, "encoded", "native")
+    subject.doing, sheet = "the native engine", _sheet(subject, most_changed=0)
+    encoded = [] if subject.declared.direction == "decode" else sheet.encoded("native")
+    decoded: dict[int, list[Any]] = {}
     if subject.declared.direction != "encode" and subject.format.changelog_mode is ChangelogMode.INSERT_ONLY:
-        _compare_decoded(subject, spark)
-    if subject.compared == before:
+        for at, case in enumerate(sheet.cases):
+            with contextlib.suppress(ConfigurationError):  # there is no native engine for these types
+                decoded[at] = [
+                    case.format.decode(f"m{at}", case.schema, engine=engine).alias(f"{engine}{at}")
+                    for engine in ("native", "arrow")
+                ]
+    if not encoded and not decoded:
         raise LeftOut("the format has no native engine for the samples")
-
-
-def _compare_decoded(subject: Subject, spark: Any) -> None:
-    """The rows that the native engine reads with those of Arrow."""
-    pairs: dict[int, list[Any]] = {}
-    for at, case in enumerate(subject.cases):
-        with contextlib.suppress(ConfigurationError):  # there is no native engine for these types
-            pairs[at] = [
-                case.format.decode(f"m{at}", case.schema, engine=engine).alias(f"{engine}{at}")
-                for engine in ("native", "arrow")
-            ]
-    if pairs:
-        frame = _frame_of(spark, _table(m=_good(subject)), subject.cases)
-        found = _collected(frame, *(column for pair in pairs.values() for column in pair))
-    for at in pairs:
+    asked = [*encoded, *(column for pair in decoded.values() for column in pair)]
+    found = _collected(sheet.frame(spark), *asked)
+    _compare(subject, sheet, {name: array for name, array in found.items() if name[0] == "e"}, "by the native engine")
+    for at in decoded:
         native, arrow = row_texts(found[f"native{at}"]), row_texts(found[f"arrow{at}"])
-        for message, one, wanted in zip(subject.cases[at].good, native, arrow, strict=False):
-            subject.same(f"{subject.cases[at].name}, decoded by the native engine, {shown(message)}", one, wanted)
+        for message, one, wanted in zip(sheet.messages[at].to_pylist(), native, arrow, strict=True):
+            subject.same(f"{sheet.cases[at].name}, message {shown(message)}, by the native engine", one, wanted)
 
 
 @rule("spark")
 def streams(subject: Subject, spark: Any, folder: Path) -> None:
     """A stream gives what a batch gives."""
-    subject.reads()
-    subject.doing = "in a stream"
-    messages = _messages(subject, proper_text=True)
-    source = folder / "messages"
+    subject.doing, sheet = "in a stream", _sheet(subject, proper_text=True)
+    source, name = folder / "messages", f"kvformat_contract_{uuid.uuid4().hex}"
     source.mkdir()
-    table = _table(m=messages)
-    for part, start in enumerate((0, 7)):
-        pq.write_table(table.slice(start, 7 if part == 0 else None), source / f"part{part}.parquet")
-    columns = [
-        case.format.decode_rows(f"m{at}", case.schema, errors="capture").alias(f"d{at}")
-        for at, case in enumerate(subject.cases)
-    ]
-    schema = ", ".join(["n BIGINT", *(f"m{at} BINARY" for at in range(len(messages)))])
-    name = f"kvformat_contract_{uuid.uuid4().hex}"
-    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
-    query = stream.select("n", *columns).writeStream.format("memory").queryName(name)
-    query = query.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    for part, lines in enumerate((sheet.table[:7], sheet.table[7:])):
+        pq.write_table(lines, source / f"part{part}.parquet")
+    texts = {"n": "BIGINT", "m": "BINARY", "k": "STRING"}
+    schema = ", ".join(f"{column} {texts[column[0]]}" for column in sheet.table.column_names)
+    read = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
+    stream = sheet.with_rows(read).select("n", *_asked(subject, sheet)).writeStream.format("memory").queryName(name)
+    query = stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
-    found = _collected(spark.table(name), *(f"d{at}" for at in range(len(messages))))
+    table = spark.table(name)
+    found = _collected(table, *(column for column in table.columns if column != "n"))
     spark.catalog.dropTempView(name)
-    for at, case in enumerate(subject.cases):
-        _same_read(subject, f"{case.name}, in a stream", messages[at], found[f"d{at}"], case)
+    _compare(subject, sheet, found, "in a stream")
 
 
 def _plan(frame: Any) -> str:
@@ -268,12 +268,11 @@ def one_python_node(subject: Subject, spark: Any, _: Path) -> None:
     subject.reads()
     from pyspark.sql import functions as F
 
-    for at, case in enumerate(subject.cases):
+    sheet = _sheet(subject)
+    frame = spark.createDataFrame(sheet.table)
+    for case, column in zip(sheet.cases, sheet.decoded(), strict=True):
         subject.doing = f"{case.name}, the plan"
-        frame = _frame_of(spark, _table(m=_good(subject)), subject.cases).select(
-            case.format.decode_rows(f"m{at}", case.schema, errors="capture").alias("d")
-        )
-        used = frame.where(F.size("d.rows") > 0).select("d.rows", "d.error.reason")
+        used = frame.select(column.alias("d")).where(F.size("d.rows") > 0).select("d.rows", "d.error.reason")
         physical = _plan(used).partition("== Physical Plan ==")[2]
         subject.same(f"{case.name}, the Python nodes of the plan", physical.count("ArrowEvalPython"), 1)
 
@@ -284,20 +283,15 @@ def secrets_in_plans(subject: Subject, spark: Any, _: Path) -> None:
     specs = [spec for spec in subject.cls.option_specs if spec.sensitive]
     if not specs:
         raise LeftOut("no option is declared as a secret")
-    case = subject.cases[0]
-    good = _good(subject)[:1]
+    sheet = _sheet(subject)
+    frame = sheet.frame(spark)
     for spec in specs:
         subject.doing = f"option '{spec.name}'"
         try:
             value = f"a:{SECRET}" if spec.type == "map" else SECRET
             format = subject.make({**subject.declared.options, spec.name: value})
-            columns = []
-            if subject.declared.direction != "encode":
-                columns.append(format.decode_rows("m0", case.schema, errors="capture").alias("d"))
-            if subject.declared.direction != "decode":
-                columns.append(format.encode("r0", case.schema).alias("e"))
+            asked = _asked(subject, replace(sheet, cases=[replace(sheet.cases[0], format=format)]))
         except ConfigurationError:
             continue
-        frame = _frame_of(spark, _table(m=good, r=[_filled(case.rows, len(good[0]))]), [case]).select(*columns)
-        for name, text in (("the plan", _plan(frame)), ("the columns", str(columns))):
+        for name, text in (("the plan", _plan(frame.select(*asked))), ("the columns", str(asked))):
             subject.same(f"option '{spec.name}', {name}: whether the secret is in it", SECRET in text, False)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from kvformat.registry import errors
+from kvformat.registry.errors import ContractError
 from kvformat.registry.format import Format
 from kvformat.registry.testing import columns, decoding, encoding, objects  # noqa: F401 - they fill RULES
 from kvformat.registry.testing.declaration import Declaration, FormatDirection, Sample
@@ -21,7 +21,7 @@ _MESSAGES: Final = 20_000
 """Messages, or rows, whose time is taken for the report of speed."""
 
 
-class ContractError(errors.ContractError, AssertionError):
+class BrokenRules(ContractError, AssertionError):
     """What a format does is not what the contract says; the text has a sentence for each rule that is broken.
 
     `rules` names them. It is an `AssertionError`, so that tests fail by it and don't stop with an error.
@@ -67,8 +67,8 @@ def check_format(
     """Check all rules that need no Spark, with one sample and the options that the format has.
 
     `rows`, `row_kinds` and `messages` are those of a `Sample`, `declared` is what else a `Declaration` has. Of the
-    edges those of the types in the schema are tried, if no `types` are given. Raises `ContractError` with a sentence
-    for each broken rule.
+    edges those of the types in the schema are tried, if no `types` are given. Raises `BrokenRules`, which is both a
+    `ContractError` and an `AssertionError`, with a sentence for each broken rule.
     """
     sample = Sample(schema, rows, row_kinds=row_kinds, messages=messages)
     options = {name: format._given[name] for name in format._given}
@@ -78,7 +78,7 @@ def check_format(
     found = [outcome(rule, subject) for rule in RULES.values() if rule.part != "spark"]
     broken = [one for one in found if one.broken is not None]
     if broken:
-        raise ContractError(broken, format=format.identifier)
+        raise BrokenRules(broken, format=format.identifier)
     return Report(
         format.identifier,
         {one.rule.name: one.compared for one in found if one.left_out is None},
@@ -126,6 +126,7 @@ class _Contract:
     changed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     unlike_wider: ClassVar[Sequence[str]] = ()
     null_is_row: ClassVar[bool] = False
+    null_is_error: ClassVar[bool] = False
     skipped: ClassVar[Sequence[bytes]] = ()
     bad: ClassVar[Sequence[bytes]] = ()
     _subjects: ClassVar[dict[type, Subject]] = {}
@@ -139,14 +140,14 @@ class _Contract:
         return cls._subjects[cls]
 
     def check(self, rule: Rule, *further: Any) -> None:
-        """Check one rule; raises `ContractError` if it is broken."""
+        """Check one rule; raises `BrokenRules` if it is broken."""
         found = outcome(rule, self.subject(), *further)
         if found.left_out is not None:
             import pytest
 
             pytest.skip(found.left_out)
         if found.broken is not None:
-            raise ContractError([found], format=self.subject().identifier)
+            raise BrokenRules([found], format=self.subject().identifier)
 
 
 class FormatContract(_Contract):

@@ -41,13 +41,15 @@ class Declaration:
     options: those that every sample gets that has none of its own.
     samples: rows that the format must keep.
     direction: 'both', or the one that a format has that only reads or only writes.
-    types: the Flink types whose edges are tried; by default all that the kit knows.
+    types: the Flink types whose edges are tried; by default all that the kit knows. Empty for a format whose schema is
+        given elsewhere.
     unsupported: of these the ones that the format refuses, by their text or by a type in them, such as 'MAP'.
     most_columns: how many columns a schema may have, None for any number.
     changed_values: edges that come out as another value: type, then the value's text, then the text that it becomes.
     unlike_wider: types of integers whose bytes are not those of the next wider type, as in Avro: one read as the
         other may be any number.
     null_is_row: whether a null message is a row of nulls, as with Flink's raw, and not nothing.
+    null_is_error: whether a null message is an error, as with Flink's protobuf, and not nothing.
     skipped: messages from which the format makes no row on purpose, with the first sample's schema.
     bad: messages that are errors with the first sample's schema; the kit finds further ones by itself.
     """
@@ -62,5 +64,6 @@ class Declaration:
     changed_values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unlike_wider: Sequence[str] = ()
     null_is_row: bool = False
+    null_is_error: bool = False
     skipped: Sequence[bytes] = ()
     bad: Sequence[bytes] = ()

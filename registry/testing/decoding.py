@@ -69,11 +69,13 @@ def _validate(where: str, batch: DecodedBatch) -> None:
 
 @rule("decode")
 def null_messages(subject: Subject) -> None:
-    """A null message gives a null list, no row and no error, wherever it is in a batch."""
+    """A null message gives a null list, no row and no error, wherever it is in a batch; a row, or an error, where that
+    is declared.
+    """
     subject.reads()
     for case in subject.cases:
         subject.doing = case.name
-        null, good = case.null_answer(subject.declared.null_is_row), case.good
+        null, good = case.null_answer(subject.declared), case.good
         subject.same_answers(f"{case.name}, nothing but null messages", [None] * 2, case.decode([None] * 2), [null] * 2)
         found = case.decode([part for message in good for part in (None, message)])
         subject.same_answers(f"{case.name}, between others", [None] * len(good), found[::2], [null] * len(good))
@@ -107,7 +109,8 @@ def errors_have_no_rows(subject: Subject) -> None:
             subject.same(f"{where}, whether there is an error without words", wordless, False)
             if one.error is not None or one.rows is None:
                 subject.same(where, one, Answer(None, (), one.error))
-                subject.same(f"{where}, whether there is an error", one.error is not None, message is not None)
+                is_error = message is not None or subject.declared.null_is_error
+                subject.same(f"{where}, whether there is an error", one.error is not None, is_error)
 
 
 @rule("decode")
@@ -169,6 +172,8 @@ def types(subject: Subject) -> None:
     """A type that the format serves is served, one that it does not is refused by a SchemaError at the first call,
     also for an empty batch.
     """
+    if not subject.declared.types:
+        raise LeftOut("no types are tried")
     for flink in subject.declared.types:
         subject.doing = f"an empty batch of {flink}"
         for direction, refusal in subject.refuses(flink).items():
@@ -187,6 +192,8 @@ def edges(subject: Subject) -> None:
     """
     subject.reads()
     subject.writes()
+    if not subject.served:
+        raise LeftOut("no types are tried")
     for flink in subject.served:
         subject.doing = f"the edges of {flink}"
         rows, schema = rows_of(flink), resolve_schema(f"v {flink}")
@@ -280,7 +287,7 @@ def round_trip(subject: Subject) -> None:
                 subject.same(f"{case.name}, encoded", str(one), shown(message))
 
 
-@rule("decode", page="robustness.md")
+@rule("decode", page="robustness.md#what-is-promised")
 def never_raises(subject: Subject) -> None:
     """A kernel never raises for bad data, however the bytes are changed: it reports an error."""
     subject.reads()
@@ -316,7 +323,7 @@ def _no_failure(subject: Subject, where: str, messages: list[bytes | None] | lis
         subject.same(f"{where}, message {shown(message)}", text, "no failure of the kernel")
 
 
-@rule("decode", page="robustness.md")
+@rule("decode", page="robustness.md#what-is-promised")
 def neighbours(subject: Subject) -> None:
     """One bad message changes nothing of its neighbours, and has its error in its own place."""
     subject.reads()

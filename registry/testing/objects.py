@@ -260,7 +260,7 @@ def no_state(subject: Subject) -> None:
         _same_as(subject, f"{case.name}, after other batches", _answered(subject, case, used), expected)
 
 
-@rule("object")
+@rule("object", page="robustness.md#threads")
 def threads(subject: Subject) -> None:
     """8 threads that share a format get the answers that one gets, each of messages in another order."""
     for case in subject.cases:

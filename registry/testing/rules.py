@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 if TYPE_CHECKING:
     from kvformat.registry.testing.subject import Subject
@@ -38,13 +38,14 @@ class LeftOut(Exception):
     """A rule does not apply to a format; the text says why."""
 
 
+_PAGE: Final = "plugins.md#the-rules"
 RULES: dict[str, Rule] = {}
-"""All rules by name, in the order of the table."""
+"""All rules by name."""
 
 _Check = TypeVar("_Check", bound=Callable[..., None])
 
 
-def rule(part: Part, *, page: str = "plugins.md") -> Callable[[_Check], _Check]:
+def rule(part: Part, *, page: str = _PAGE) -> Callable[[_Check], _Check]:
     """Make a rule of a function that looks at a `Subject`: its name is the rule's, its docstring the sentence."""
 
     def add(check: _Check) -> _Check:
@@ -96,6 +97,10 @@ def _sentence(rule: Rule, subject: Subject, text: str) -> str:
 
 
 def rules_table() -> str:
-    """The rules as a table for the docs."""
-    lines = [f"| `{rule.name}` | {rule.part} | {rule.sentence} |" for rule in RULES.values()]
-    return "\n".join(["| rule | of | what it says |", "| --- | --- | --- |", *lines])
+    """The rules as a table for the docs; the name of a rule leads to the page that explains more."""
+    lines = ["| rule | of | what it says |", "| --- | --- | --- |"]
+    for rule in sorted(RULES.values(), key=lambda rule: get_args(Part).index(rule.part)):
+        page = rule.page.removeprefix("docs/")
+        name = f"`{rule.name}`" if page == _PAGE else f"[`{rule.name}`]({page})"
+        lines.append(f"| {name} | {rule.part} | {rule.sentence} |")
+    return "\n".join(lines)

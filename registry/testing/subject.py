@@ -50,10 +50,13 @@ class Case:
         """The messages that are none of them null."""
         return [message for message in self.messages.to_pylist() if message is not None]
 
-    def null_answer(self, is_row: bool) -> Answer:
-        """What a null message gives."""
+    def null_answer(self, declared: Declaration) -> Answer:
+        """What a null message gives; an error says what the format says."""
+        if declared.null_is_error:
+            (found,) = self.decode([None])
+            return Answer(None, (), found.error or "an error")
         nulls = ", ".join(f"{name!r}: None" for name in self.schema.names)
-        return Answer(f"[{{{nulls}}}]", ("+I",), None) if is_row else Answer(None, (), None)
+        return Answer(f"[{{{nulls}}}]", ("+I",), None) if declared.null_is_row else Answer(None, (), None)
 
     def decode(self, messages: pa.Array | Sequence[bytes | None]) -> list[Answer]:
         """What comes of messages."""

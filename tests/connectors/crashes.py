@@ -21,9 +21,9 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from tests import services
+from tests.connectors.tables import upsert
 
 KEYS = 60
 DELETED = 50
@@ -104,20 +104,6 @@ class Query:
 # --- the process of a query --------------------------------------------------------------------------------
 
 
-def table(bootstrap: str, topic: str) -> Any:
-    from kvformat.connectors import KafkaTable
-
-    options = {
-        "connector": "upsert-kafka",
-        "topic": topic,
-        "properties.bootstrap.servers": bootstrap,
-        "key.format": "json",
-        "value.format": "json",
-        "value.fields-include": "EXCEPT_KEY",
-    }
-    return KafkaTable("id INT NOT NULL, n BIGINT", options, primary_key=["id"])
-
-
 def run_query(settings: dict[str, str]) -> None:
     """Run until somebody ends it."""
     from pyspark.sql import SparkSession
@@ -127,7 +113,7 @@ def run_query(settings: dict[str, str]) -> None:
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
     spark = builder.config("spark.driver.extraJavaOptions", java).getOrCreate()
-    source, folder = table(settings["bootstrap"], settings["source"]), Path(settings["folder"])
+    source, folder = upsert(settings["bootstrap"], settings["source"]), Path(settings["folder"])
     records = spark.readStream.format("kafka").options(**source.source_options(streaming=True))
     stream = records.option("maxOffsetsPerTrigger", BATCH).load()
     checkpoint = str(folder / "checkpoint")
@@ -136,7 +122,7 @@ def run_query(settings: dict[str, str]) -> None:
             stream, folder / "table", checkpoint_location=checkpoint, dead_letters=folder / "dead"
         )
     else:
-        target = table(settings["bootstrap"], settings["target"])
+        target = upsert(settings["bootstrap"], settings["target"])
         query = target.write_stream(source.kv.decode(stream), checkpoint_location=checkpoint)
     query.awaitTermination()
 

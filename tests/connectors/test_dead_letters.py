@@ -8,25 +8,13 @@ from typing import Any
 
 import pytest
 
-from kvformat.connectors import KafkaTable
 from kvformat.registry import ConfigurationError, explode_changes, get_format, split_errors, write_dead_letters
+from tests.connectors.tables import upsert
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 GOOD = [(b'{"id":%d}' % n, b'{"n":%d}' % n) for n in range(5)]
 BAD = [(b'{"id":1}', b'{"n":'), (b"{", b'{"n":2}'), (None, b'{"n":3}')]
-
-
-def orders(broker: Any, topic: str, **options: Any) -> KafkaTable:
-    given = {
-        "connector": "upsert-kafka",
-        "topic": topic,
-        "properties.bootstrap.servers": broker.bootstrap,
-        "key.format": "json",
-        "value.format": "json",
-        "value.fields-include": "EXCEPT_KEY",
-    }
-    return KafkaTable("id INT NOT NULL, n BIGINT", given | options, primary_key=["id"])
 
 
 def headers(message: Any) -> dict[str, str]:
@@ -39,9 +27,9 @@ def run(query: Any) -> None:
 
 
 def test_a_stream_parts_good_rows_and_dead_letters(spark: Any, broker: Any, tmp_path: Path) -> None:
-    source = orders(broker, broker.create("letters-source", 1))
+    source = upsert(broker.bootstrap, broker.create("letters-source", 1))
     broker.send("letters-source", [*GOOD, *BAD], headers=[("trace", b"\x01")])
-    target = orders(broker, broker.create("letters-target", 1))
+    target = upsert(broker.bootstrap, broker.create("letters-target", 1))
     broker.create("letters-dead", 1)
     stream = source.read_stream(spark, errors="capture")
     run(
@@ -112,9 +100,9 @@ def test_a_batch_that_is_written_again_has_its_folder_once(spark: Any, tmp_path:
 
 
 def test_a_batch_is_written_in_one_call(spark: Any, broker: Any, tmp_path: Path) -> None:
-    table = orders(broker, broker.create("letters-batch", 1), **{"scan.bounded.mode": "latest-offset"})
+    table = upsert(broker.bootstrap, broker.create("letters-batch", 1), **{"scan.bounded.mode": "latest-offset"})
     broker.send("letters-batch", [*GOOD, *BAD])
-    target = orders(broker, broker.create("letters-batch-target", 1))
+    target = upsert(broker.bootstrap, broker.create("letters-batch-target", 1))
     target.write(table.read(spark, changelog=True, errors="capture"), dead_letters=tmp_path / "dead")
     assert len(broker.records("letters-batch-target")) == len(GOOD)
     rows = spark.read.parquet(str(tmp_path / "dead")).orderBy("offset").collect()
@@ -125,7 +113,7 @@ def test_a_batch_is_written_in_one_call(spark: Any, broker: Any, tmp_path: Path)
 
 
 def test_bad_records_are_not_written_in_silence(spark: Any, broker: Any, tmp_path: Path) -> None:
-    table = orders(broker, broker.create("letters-refused", 1))
+    table = upsert(broker.bootstrap, broker.create("letters-refused", 1))
     captured = table.read_stream(spark, errors="capture")
     with pytest.raises(ConfigurationError, match="holds bad records too"):
         table.write_stream(captured, checkpoint_location=str(tmp_path))
@@ -139,14 +127,14 @@ def test_bad_records_are_not_written_in_silence(spark: Any, broker: Any, tmp_pat
 
 
 def test_a_function_gets_the_records_and_the_number_of_the_batch(spark: Any, broker: Any, tmp_path: Path) -> None:
-    source = orders(broker, broker.create("letters-function", 1))
+    source = upsert(broker.bootstrap, broker.create("letters-function", 1))
     broker.send("letters-function", [*GOOD, *BAD])
     path = str(tmp_path / "counted")
 
     def keep(bad: Any, batch_id: int) -> None:
         bad.selectExpr("offset", f"{batch_id} AS batch").write.mode("append").json(path)
 
-    query = orders(broker, broker.create("letters-function-target")).write_stream(
+    query = upsert(broker.bootstrap, broker.create("letters-function-target")).write_stream(
         source.read_stream(spark, errors="capture"),
         checkpoint_location=str(tmp_path / "c"),
         trigger={"availableNow": True},

@@ -9,22 +9,9 @@ import pytest
 
 from kvformat.connectors import KafkaTable
 from kvformat.registry import ConfigurationError, KeyValueFormat, current_table
+from tests.connectors.tables import upsert
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
-
-SCHEMA = "id INT NOT NULL, n BIGINT"
-
-
-def upsert(broker: Any, topic: str, schema: str = SCHEMA, **options: Any) -> KafkaTable:
-    given = {
-        "connector": "upsert-kafka",
-        "topic": topic,
-        "properties.bootstrap.servers": broker.bootstrap,
-        "key.format": "json",
-        "value.format": "json",
-        "value.fields-include": "EXCEPT_KEY",
-    }
-    return KafkaTable(schema, given | options, primary_key=["id"])
 
 
 def change(key: int, n: int | None, **more: Any) -> tuple[bytes, bytes | None]:
@@ -52,7 +39,7 @@ class Maintained:
 
 
 def test_a_table_follows_its_topic(spark: Any, broker: Any, tmp_path: Path) -> None:
-    table, kept = upsert(broker, broker.create("maintained", 2)), Maintained(spark, tmp_path)
+    table, kept = upsert(broker.bootstrap, broker.create("maintained", 2)), Maintained(spark, tmp_path)
     with pytest.raises(ConfigurationError, match="has no table that maintain keeps"):
         current_table(spark, kept.path)
     broker.send("maintained", [change(1, 1), change(2, 2), change(1, 3), change(3, None)])
@@ -76,7 +63,7 @@ def test_a_table_follows_its_topic(spark: Any, broker: Any, tmp_path: Path) -> N
 
 @pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_bad_records_are_kept_and_rows_go_on(spark: Any, broker: Any, tmp_path: Path) -> None:
-    table, kept = upsert(broker, broker.create("maintained-bad", 1)), Maintained(spark, tmp_path)
+    table, kept = upsert(broker.bootstrap, broker.create("maintained-bad", 1)), Maintained(spark, tmp_path)
     broker.send("maintained-bad", [change(1, 1), (b'{"id":1}', b'{"n":'), (None, b"{}"), change(2, 2)])
     with pytest.raises(Exception, match="cannot decode"):
         kept.update(table)
@@ -91,7 +78,7 @@ def test_bad_records_are_kept_and_rows_go_on(spark: Any, broker: Any, tmp_path: 
 @pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_tolerated_errors_are_counted_in_each_batch(spark: Any, broker: Any, tmp_path: Path) -> None:
     options = {"ingestion.ignore-errors": True, "ingestion.error-tolerance.max-count": 1}
-    table = upsert(broker, broker.create("maintained-tolerant", 1), **options)
+    table = upsert(broker.bootstrap, broker.create("maintained-tolerant", 1), **options)
     kept = Maintained(spark, tmp_path)
     for n in range(2):
         broker.send("maintained-tolerant", [change(n, n), (None, b"{}")])
@@ -105,7 +92,7 @@ def test_tolerated_errors_are_counted_in_each_batch(spark: Any, broker: Any, tmp
 
 
 def test_a_merge_of_the_users_gets_a_row_per_key(spark: Any, broker: Any, tmp_path: Path) -> None:
-    table, kept = upsert(broker, broker.create("maintained-merge", 1)), Maintained(spark, tmp_path)
+    table, kept = upsert(broker.bootstrap, broker.create("maintained-merge", 1)), Maintained(spark, tmp_path)
     broker.send("maintained-merge", [change(1, 1), change(2, 2), change(1, 3), change(3, 1), change(3, None)])
     path = str(tmp_path / "merged")
 
@@ -146,7 +133,7 @@ def test_an_update_that_changes_its_key_moves_the_row(spark: Any, broker: Any, t
 @pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_a_batch_run_again_gives_the_same(spark: Any, broker: Any, tmp_path: Path) -> None:
     """A note of the last commit is gone, as after a crash behind the writes: Spark runs the batch again."""
-    table, kept = upsert(broker, broker.create("maintained-again", 1)), Maintained(spark, tmp_path)
+    table, kept = upsert(broker.bootstrap, broker.create("maintained-again", 1)), Maintained(spark, tmp_path)
     for n in range(3):
         broker.send("maintained-again", [change(1, n), change(10 + n, n), (None, b"bad %d" % n)])
         kept.update(table, dead_letters=str(tmp_path / "dead"))
@@ -164,14 +151,14 @@ def test_a_batch_run_again_gives_the_same(spark: Any, broker: Any, tmp_path: Pat
 def test_a_column_that_the_table_has_got_is_null_in_old_rows(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic, kept = broker.create("maintained-wider", 1), Maintained(spark, tmp_path)
     broker.send(topic, [change(1, 1), change(2, 2)])
-    kept.update(upsert(broker, topic))
+    kept.update(upsert(broker.bootstrap, topic))
     broker.send(topic, [change(2, 3, note='"new"')])
-    kept.update(upsert(broker, topic, "id INT NOT NULL, note STRING, n BIGINT"))
+    kept.update(upsert(broker.bootstrap, topic, "id INT NOT NULL, note STRING, n BIGINT"))
     assert rows(spark, kept.path) == [(1, None, 1), (2, "new", 3)]
 
 
 def test_a_table_of_another_query_is_not_overwritten(spark: Any, broker: Any, tmp_path: Path) -> None:
-    table, kept = upsert(broker, broker.create("maintained-twice", 1)), Maintained(spark, tmp_path)
+    table, kept = upsert(broker.bootstrap, broker.create("maintained-twice", 1)), Maintained(spark, tmp_path)
     for n in range(2):
         broker.send("maintained-twice", [change(n, n)])
         kept.update(table)
@@ -182,7 +169,7 @@ def test_a_table_of_another_query_is_not_overwritten(spark: Any, broker: Any, tm
 
 
 def test_what_can_not_be_maintained_is_told_before_the_query(spark: Any, broker: Any, tmp_path: Path) -> None:
-    kv = upsert(broker, "maintained").kv
+    kv = upsert(broker.bootstrap, "maintained").kv
     batch = spark.createDataFrame([], "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT")
     with pytest.raises(ConfigurationError, match="takes a stream of Kafka records"):
         kv.maintain(batch, tmp_path / "t", checkpoint_location=str(tmp_path / "c"))
@@ -192,7 +179,7 @@ def test_what_can_not_be_maintained_is_told_before_the_query(spark: Any, broker:
     with pytest.raises(ConfigurationError, match="'offset'"):
         kv.maintain(stream.drop("offset"), tmp_path / "t", checkpoint_location="c")
     if not type(spark).__module__.startswith("pyspark.sql.connect"):
-        table = upsert(broker, broker.create("maintained-nowhere"))
+        table = upsert(broker.bootstrap, broker.create("maintained-nowhere"))
         with pytest.raises(ConfigurationError, match="there is no topic 'maintained-lost'"):
             table.maintain(spark, tmp_path / "t", checkpoint_location="c", dead_letters="maintained-lost")
     with pytest.raises(ConfigurationError, match="can't go to the topic that is read, 'maintained'"):

@@ -13,20 +13,9 @@ import pytest
 from kvformat.connectors import KafkaTable
 from kvformat.registry import ConfigurationError, KafkaSinkWarning
 from kvformat.registry.errors import BrokerError
+from tests.connectors.tables import upsert
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
-
-
-def upsert(broker: Any, topic: str, **options: Any) -> KafkaTable:
-    given = {
-        "connector": "upsert-kafka",
-        "topic": topic,
-        "properties.bootstrap.servers": broker.bootstrap,
-        "key.format": "json",
-        "value.format": "json",
-        "value.fields-include": "EXCEPT_KEY",
-    }
-    return KafkaTable("id INT NOT NULL, n BIGINT", given | options, primary_key=["id"])
 
 
 def keyless(broker: Any, topic: str, **options: Any) -> KafkaTable:
@@ -62,7 +51,7 @@ def by_key(broker: Any, topic: str) -> dict[int, list[int | None]]:
 
 
 def test_the_default_partitioner_is_that_of_kafkas_client(spark: Any, broker: Any) -> None:
-    table = upsert(broker, broker.create("default-partitioner", 7))
+    table = upsert(broker.bootstrap, broker.create("default-partitioner", 7))
     table.write(spark.range(200).selectExpr("CAST(id AS INT) id", "id AS n"))
     broker.send(broker.create("murmur2", 7), [(b'{"id":%d}' % n, b"{}") for n in range(200)])
     placed = [{m.key(): m.partition() for m in broker.records(topic)} for topic in ("default-partitioner", "murmur2")]
@@ -91,10 +80,10 @@ def test_fixed_knows_the_partitions_of_each_topic(spark: Any, broker: Any) -> No
 
 
 def test_parallelism_keeps_the_changes_of_a_key_in_order(spark: Any, broker: Any, tmp_path: Path) -> None:
-    source = upsert(broker, broker.create("parallel-source", 4))
+    source = upsert(broker.bootstrap, broker.create("parallel-source", 4))
     records = [(b'{"id":%d}' % (n % 50), b'{"n":%d}' % n) for n in range(5000)]
     broker.send("parallel-source", records)
-    target = upsert(broker, broker.create("parallel-target", 3), **{"sink.parallelism": 3})
+    target = upsert(broker.bootstrap, broker.create("parallel-target", 3), **{"sink.parallelism": 3})
     query = target.write_stream(
         source.read_stream(spark), checkpoint_location=str(tmp_path), trigger={"availableNow": True}
     )
@@ -106,7 +95,7 @@ def test_parallelism_keeps_the_changes_of_a_key_in_order(spark: Any, broker: Any
 def test_parallelism_is_the_number_of_tasks(spark: Any, broker: Any) -> None:
     rows = spark.range(0, 400, 1, 8).selectExpr("CAST(id AS INT) id", "id AS n")
     for table, wanted in (
-        (upsert(broker, broker.create("tasks-of-keys", 1), **{"sink.parallelism": 5}), 5),
+        (upsert(broker.bootstrap, broker.create("tasks-of-keys", 1), **{"sink.parallelism": 5}), 5),
         (keyless(broker, broker.create("tasks", 1), **{"sink.parallelism": 3}), 3),
     ):
         tasks = table.sink_records(rows).selectExpr("spark_partition_id() AS task").distinct()
@@ -115,7 +104,7 @@ def test_parallelism_is_the_number_of_tasks(spark: Any, broker: Any) -> None:
 
 def test_the_buffer_of_an_upsert_table_keeps_the_last_of_a_key(spark: Any, broker: Any, tmp_path: Path) -> None:
     buffer = {"sink.buffer-flush.max-rows": 100, "sink.buffer-flush.interval": "1 s"}
-    table = upsert(broker, broker.create("buffered", 1), **buffer)
+    table = upsert(broker.bootstrap, broker.create("buffered", 1), **buffer)
     rows = spark.range(0, 1000, 1, 1).selectExpr(
         "CAST(id % 10 AS INT) id", "id AS n", "if(id % 10 = 3, '-D', '+U') AS row_kind"
     )
@@ -134,7 +123,7 @@ def test_the_buffer_of_an_upsert_table_keeps_the_last_of_a_key(spark: Any, broke
 def test_an_aggregate_is_written_as_it_changes(spark: Any, broker: Any, tmp_path: Path) -> None:
     broker.send(broker.create("to-count", 1), [(None, b'{"id":%d}' % (n % 3)) for n in range(30)])
     counted = keyless(broker, "to-count").read_stream(spark).groupBy("id").count().withColumnRenamed("count", "n")
-    table = upsert(broker, broker.create("counted", 1))
+    table = upsert(broker.bootstrap, broker.create("counted", 1))
     query = table.write_stream(
         counted, checkpoint_location=str(tmp_path), trigger={"availableNow": True}, output_mode="update"
     )

@@ -21,7 +21,7 @@ EXAMPLES = {"kvformat-msgpack": 45, "kvformat-framed": 120}
 
 JOB = """
 import gzip, json, msgpack
-from codecs import KeyValueFormat
+from codecs import KeyValueFormat, split_errors
 from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.getOrCreate()
@@ -38,7 +38,7 @@ changes = spark.createDataFrame(
 records = table.encode(changes)
 bad = [(msgpack.packb({"id": "x"}), None), (msgpack.packb({"id": 4}), b"no gzip")]
 decoded = table.decode(records.unionAll(spark.createDataFrame(bad, records.schema)), errors="capture")
-rows, wrong = table.split_errors(decoded)
+rows, wrong = split_errors(decoded)
 print("RESULT", json.dumps({
     "keys": [msgpack.unpackb(row.key) for row in records.collect()],
     "values": [row.value and gzip.decompress(row.value).decode() for row in records.collect()],

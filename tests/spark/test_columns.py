@@ -153,13 +153,6 @@ def test_encode_gives_what_the_kernel_gives(spark: Any, time_zone: str, schema: 
         assert [row["m"] for row in got] == wanted, engine
 
 
-def test_null_rows_are_null_messages(spark: Any) -> None:
-    frame = spark.createDataFrame([(0, None), (1, (5,))], "n INT, row STRUCT<a: INT>")
-    for engine in ("auto", "arrow", "native"):
-        rows = _collected(frame.select("n", get_format("json").encode("row", "a INT", engine=engine).alias("m")))  # type: ignore[arg-type]
-        assert [row["m"] for row in rows] == [None, b'{"a":5}'], engine
-
-
 def test_rows_of_other_types_take_the_arrow_engine(spark: Any) -> None:
     frame = spark.createDataFrame([(0, 5, "x")], "n INT, a SMALLINT, b STRING")
     encoded = get_format("json").encode(F.struct("b", "a"), "a BIGINT, b STRING")  # other order, narrower type

@@ -26,6 +26,7 @@ ELSEWHERE = {
     "docs/changes.md": "tests/spark/test_changes.py",
     "docs/from-flink.md": "tests/connectors/test_guides.py",
     "docs/operating.md": "tests/connectors/test_guides.py",
+    "docs/plugins.md": "tests/packaging/test_examples.py",
 }
 """Pages whose snippets need more than a session, and the tests that run them."""
 WITH_PYTHON = [page for page, text in PAGES.items() if "```python\n" in text]

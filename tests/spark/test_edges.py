@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kvformat.registry import ConfigurationError, get_format
-from tests.edges import NO_TIMES, rows_of, shown
+from kvformat.registry.testing.edges import NO_TIMES, rows_of, shown
 
 pytestmark = pytest.mark.spark
 

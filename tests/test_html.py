@@ -50,7 +50,10 @@ def test_every_format_can_be_shown(identifier: str, tmp_path: Path) -> None:
     specs = format_class(identifier).option_specs
     needed = {spec.name: "http://me:sesame@h" for spec in specs if spec.required}
     if identifier == "protobuf":
-        needed = {"message-class-name": "M", "descriptor-file": a_file(tmp_path, 'name: "m" message_type { name: "M" }')}
+        needed = {
+            "message-class-name": "M",
+            "descriptor-file": a_file(tmp_path, 'name: "m" message_type { name: "M" }'),
+        }
     html = get_format(identifier, needed)._repr_html_()
     head, _ = _read(html)
     assert head.startswith(identifier)

@@ -252,6 +252,10 @@ def _without_nulls(value: Any) -> Any:
         ({"descriptor-file": "types.desc"}, "message-class-name"),
         ({"message-class-name": "acme.Order", "descriptor-file": "/no/such.desc"}, "cannot read the file '/no/such"),
         ({"message-class-name": "acme.Order", "descriptor-file": "a\0b"}, "cannot read the file"),
+        (
+            {"message-class-name": "a.B", "descriptor-file": "http://me:pw@h/a.desc"},
+            "cannot read the file 'http://******@h",
+        ),
         ({"message-class-name": "acme.Order", "descriptor-file": __file__}, "is no FileDescriptorSet"),
         ({"message-class-name": "acme.Order", "descriptor-file": os.devnull}, "is no FileDescriptorSet"),
         ({"message-class-name": "acme.Ordr", "descriptor-file": "types.desc"}, "Did you mean 'acme.Order'"),

@@ -12,6 +12,7 @@ from typing import Any
 from kvformat.codecs._protobuf.java import java_names
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.registry.errors import MissingExtraError, OptionError, did_you_mean, listed
+from kvformat.registry.options import without_userinfo
 
 FILE_OPTION, CLASS_OPTION = "descriptor-file", "message-class-name"
 _HOW = "Make one by: protoc --include_imports --descriptor_set_out=orders.desc orders.proto"
@@ -50,16 +51,17 @@ def load_types(path: str, name: str, format: str) -> MessageTypes:
             reason=reason,
         )
 
+    shown = repr(without_userinfo(path))
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as cause:  # ValueError: a name that no file can have
-        raise refused(f"cannot read the file {path!r}: {getattr(cause, 'strerror', None) or cause}") from cause
+        raise refused(f"cannot read the file {shown}: {getattr(cause, 'strerror', None) or cause}") from cause
     try:
         files = {file.name: file for file in descriptor_pb2.FileDescriptorSet.FromString(data).file}
     except DecodeError as cause:
-        raise refused(f"the file {path!r} is no FileDescriptorSet") from cause
+        raise refused(f"the file {shown} is no FileDescriptorSet") from cause
     if not files:
-        raise refused(f"the file {path!r} is no FileDescriptorSet, or one without files")
+        raise refused(f"the file {shown} is no FileDescriptorSet, or one without files")
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
 
@@ -69,12 +71,12 @@ def load_types(path: str, name: str, format: str) -> MessageTypes:
         added.add(file.name)
         for imported in file.dependency:
             if imported not in files:
-                raise refused(f"the file {path!r} lacks {imported!r}, which {file.name!r} imports")
+                raise refused(f"the file {shown} lacks {imported!r}, which {file.name!r} imports")
             add(files[imported])
         try:
             pool.Add(file)
         except (TypeError, DecodeError) as cause:
-            raise refused(f"the file {path!r} has errors in {file.name!r}: {cause}") from cause
+            raise refused(f"the file {shown} has errors in {file.name!r}: {cause}") from cause
 
     for file in files.values():
         add(file)
@@ -82,7 +84,7 @@ def load_types(path: str, name: str, format: str) -> MessageTypes:
     full = names.get(name)
     if full is None:
         raise OptionError(
-            f"get {name} descriptors error! The descriptor file {path!r} has no message of this Java name or full name."
+            f"get {name} descriptors error! The descriptor file {shown} has no message of this Java name or full name."
             f"{did_you_mean(name, names)} Messages: {listed(list(names)[:_MOST_LISTED])}",
             format=format,
             option=CLASS_OPTION,

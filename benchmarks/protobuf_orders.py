@@ -1,12 +1,13 @@
 """`protobuf` on orders of nine optional fields and about 60 bytes, against google's `protobuf` and Spark's own.
 
-    scripts/benchmark protobuf_orders
-    scripts/benchmark protobuf_orders --records 300000 --only kernel,nested
+    scripts/benchmark protobuf_orders --only kernel,nested,spark
+    scripts/benchmark protobuf_orders --records 300000 --only kernel
 
 The parts, each with its figures in `results/protobuf_orders.json`:
 
     kernel     one thread, no Spark: decoding and encoding against google's messages and `pa.array`
     nested     the same for orders with a message, a list of messages and a map
+    spark      Spark: `decode` against an arrow_udf with google's messages, as one writes it by hand
     native     Spark: `decode` and `encode` against `from_protobuf` and `to_protobuf`; this part needs spark-protobuf's
                jar, named by the environment variable SPARK_PROTOBUF_JAR
 """
@@ -18,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,11 @@ from avro_orders import SCHEMA, chunks, nested_orders, pieces
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from kvformat.registry import Format, get_format
+from kvformat.registry.ddl import parse_schema
+from kvformat.registry.types import arrow_schema, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 NESTED_SCHEMA = (
     "order_id BIGINT, customer ROW<name STRING, zip INT>, items ARRAY<ROW<sku STRING, quantity INT, price DOUBLE>>, "
@@ -169,6 +175,43 @@ def _as_given(row: dict[str, Any]) -> dict[str, Any]:
 # --- in Spark ------------------------------------------------------------------------------------------
 
 
+def measure_spark(records: int, rounds: int) -> dict[str, Any]:
+    """What is at hand without spark-protobuf's jar."""
+    with _format("Order") as format, cached_frame(_tables(format, records)) as frame:
+        ours, theirs = format.decode("value", SCHEMA), _by_hand("value")
+        expect_equal(frame, ours, theirs)
+        tasks = {"google arrow_udf": into_nothing(frame, theirs), "protobuf, decode": into_nothing(frame, ours)}
+        speeds = measure(tasks, records=records, rounds=rounds)
+    print(table("decode in Spark, records per CPU-second", speeds, "google arrow_udf"))
+    return document(speeds, [("protobuf, decode", "google arrow_udf")], records)
+
+
+def _by_hand(column: str) -> Column:
+    from pyspark.sql import functions as F
+
+    types, names = TYPES.SerializeToString(), [column.split()[0] for column in SCHEMA.split(", ")]
+    returned = spark_schema(parse_schema(SCHEMA))
+    arrow = pa.struct(list(arrow_schema(parse_schema(SCHEMA))))
+    kept: list[Any] = []
+
+    def read(values: pa.Array) -> pa.Array:  # local: workers can't import this
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+        if not kept:
+            pool = descriptor_pool.DescriptorPool()
+            pool.Add(descriptor_pb2.FileDescriptorSet.FromString(types).file[0])
+            kept.append(message_factory.GetMessageClass(pool.FindMessageTypeByName("Order")))
+        messages = [kept[0].FromString(value) for value in values.to_pylist()]
+        columns = [
+            pa.array([getattr(m, name) if m.HasField(name) else None for m in messages], arrow.field(name).type)
+            for name in names
+        ]
+        return pa.StructArray.from_arrays(columns, fields=list(arrow))
+
+    made: Column = F.arrow_udf(read, returned)(column)  # type: ignore[attr-defined]  # not in PySpark's stubs
+    return made
+
+
 def measure_native(records: int, rounds: int) -> dict[str, Any]:
     """Spark's own functions."""
     from pyspark.sql import functions as F
@@ -200,7 +243,7 @@ def _tables(format: Format, records: int) -> Iterator[pa.Table]:
         yield pa.Table.from_struct_array(rows).append_column("value", messages)
 
 
-PARTS = {"kernel": measure_kernel, "nested": measure_nested, "native": measure_native}
+PARTS = {"kernel": measure_kernel, "nested": measure_nested, "spark": measure_spark, "native": measure_native}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from kvformat.registry.errors import ConfigurationError, UnknownFormatError, did
 from kvformat.registry.options import Option
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*).*;.*\bextra == ['\"]([\w-]+)['\"]")
+_OF_ITS_AUTHORS = ("dev", "docs")  # extras
 
 
 @click.command()
@@ -58,11 +59,11 @@ def _format(name: str) -> dict[str, Any]:
 
 
 def missing_extras(distribution: importlib.metadata.Distribution) -> tuple[str, ...]:
-    """The extras of a distribution of which a package is not installed, but for `dev`."""
+    """The extras of a distribution of which a package is not installed, but for those of who works on it."""
     found = set()
     for requirement in distribution.requires or ():
         match = _REQUIREMENT.match(requirement)
-        if match and match[2] != "dev":
+        if match and match[2] not in _OF_ITS_AUTHORS:
             try:
                 importlib.metadata.version(match[1])
             except importlib.metadata.PackageNotFoundError:

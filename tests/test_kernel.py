@@ -191,6 +191,40 @@ def test_what_is_like_the_message_before_is_read_as_if_it_were_not(format: str) 
     assert [answer.error is None for answer in got[-5:]] == [True, False, True, False, True]
 
 
+@pytest.mark.parametrize("format", _ENVELOPES)
+def test_one_other_byte_than_in_the_message_before_is_seen(format: str) -> None:
+    """Each byte of an object beside the rows is left out, replaced, or has another one before it: what is no JSON then
+    is an error, behind the message that it is like, and where that was in the batch before.
+    """
+    made, envelope = get_format(format), _ENVELOPES[format] % ("%s", "null")
+    texts = ['{"a":17,"b":"x\\"y","c":[true,null],"d":{},"e":-1.5}', '{"a":4,"b":"x","c":[17,"z"],"d":{},"e":0}']
+    usual = (envelope % texts[0]).encode()
+    compared = bad = 0
+    for text in texts:
+        for place in range(len(text)):
+            edits = ("", *',:{}[]"\\ 0-1.e')
+            others = {text[:place] + edit + text[place + rest :] for edit in edits for rest in (0, 1)}
+            for message in sorted((envelope % other).encode() for other in others):
+                good = is_json(message)
+                behind = answers(decoded(made, [usual, message, usual], "a INT"))
+                assert [answer.error is None for answer in behind] == [True, good, True], message
+                decoded(made, [usual], "a INT")  # now other bytes are where these were
+                (first,) = answers(decoded(made, [message], "a INT"))
+                assert first == behind[1], message
+                compared += 1
+                bad += not good
+    assert compared > 2000
+    assert 1500 < bad < compared - 200
+
+
+def is_json(message: bytes) -> bool:
+    try:
+        json.loads(message)
+    except ValueError:
+        return False
+    return True
+
+
 # --- slices of batches ----------------------------------------------------------------------------------
 
 

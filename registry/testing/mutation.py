@@ -18,9 +18,14 @@ def changed(rng: random.Random, messages: Sequence[bytes], count: int) -> list[b
     for _ in range(count):
         message = rng.choice(messages)
         for _ in range(rng.choice([1, 1, 1, 2, 4])):
-            message = rng.choice(_CHANGES)(rng, message, rng.choice(messages))
+            message = change(rng, message, messages)
         found.append(message)
     return found
+
+
+def change(rng: random.Random, message: bytes, others: Sequence[bytes]) -> bytes:
+    """The message with one change, which may take a part of one of the others."""
+    return rng.choice(_CHANGES)(rng, message, rng.choice(others))
 
 
 def _place(rng: random.Random, message: bytes) -> int:

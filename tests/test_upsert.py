@@ -233,3 +233,30 @@ def test_an_update_of_the_key_deletes_the_old_one(name: str, tmp_path: Path) -> 
     assert batch.errors.is_valid().to_pylist() == [True, False, False, False]
     assert batch.rows.values.type.num_fields == 2 + len(metadata)
     assert [len(rows.as_py() or []) for rows in batch.rows] == [0, len(wanted), 0, len(wanted)]
+
+
+_KEYS: list[tuple[str, Any, Any]] = [
+    ("BIGINT", 1, 2),
+    ("STRING", "a", None),
+    ("DATE", "2024-01-01", "9999-12-31"),
+    ("DECIMAL(5, 2)", 1.25, 1.5),
+    ("ROW<d DATE, b BOOLEAN>", {"d": "2024-01-01", "b": True}, {"d": None, "b": True}),
+    ("ARRAY<ROW<x INT>>", [{"x": 1}, None], [{"x": 1}]),
+    ("MAP<STRING, INT>", {"k": 1}, {"k": None}),
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), _KEYS, ids=[kind for kind, *_ in _KEYS])
+def test_a_key_of_any_type_moves_or_stays(kind: str, old: Any, new: Any) -> None:
+    format = get_format("canal-json", {"changelog.mode": "upsert"})
+    for before, after, moves in ((old, new, True), (new, old, True), (old, old, False), (new, new, False)):
+        message = {
+            "data": [{"id": after, "n": 1}],
+            "old": [{"id": before, "n": 0}],
+            "type": "UPDATE",
+            "pkNames": ["id"],
+        }
+        batch = decoded(format, [json.dumps(message).encode()], f"id {kind}, n INT")
+        assert batch.errors is None
+        assert batch.row_kinds is not None
+        assert batch.row_kinds.to_pylist() == (["-D", "+U"] if moves else ["+U"]), (before, after)

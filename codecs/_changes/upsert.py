@@ -166,6 +166,12 @@ class KeyedUpdates:
             if name in self._places:
                 column = columns[self._places[name]]
                 old, new = column.take(pa.array(before)), column.take(pa.array(before + 1))
-                same = pc.or_(pc.fill_null(pc.equal(old, new), False), pc.and_(old.is_null(), new.is_null()))
-                moved |= ~np.asarray(same)
+                moved |= ~_same(old, new)
         return moved
+
+
+def _same(old: pa.Array, new: pa.Array) -> Mask:
+    """Which values are equal, or both null."""
+    if pa.types.is_nested(old.type):  # Arrow compares these one by one only
+        return np.array([a.equals(b) for a, b in zip(old, new, strict=True)], np.bool_)
+    return np.asarray(pc.or_(pc.fill_null(pc.equal(old, new), False), pc.and_(old.is_null(), new.is_null())))

@@ -11,14 +11,15 @@ from kvformat.codecs._debezium.connect import image_of_json
 from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Node, Repeated
+from kvformat.codecs.canal_json import BYTES_ENCODING, LATIN
 from kvformat.connectors.infer.debezium import MARKS, MOMENT, TYPES, DebeziumColumns, is_instant
-from kvformat.connectors.infer.declared import connect_fields, fits, jdbc_type, mysql_type, wider
+from kvformat.connectors.infer.declared import connect_fields, fits, is_binary, jdbc_type, mysql_type, wider
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.keys import KeyNames, names_of_json, primary_key
 from kvformat.connectors.infer.rows import with_standard
 from kvformat.connectors.infer.sample import Documents, MessageSample, is_tombstone, is_wrapped
 from kvformat.connectors.infer.seen import ISO_ZONED, Seen, form_of
-from kvformat.connectors.infer.types import Notes, Types, is_name, shown
+from kvformat.connectors.infer.types import BYTES, Notes, Types, is_name, shown
 from kvformat.registry.discovery import get_format
 from kvformat.registry.errors import ConfigurationError
 from kvformat.registry.types import FlinkField, FlinkType
@@ -274,7 +275,7 @@ def _are_moments(values: list[Node]) -> bool:
 
 def canal_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """By `mysqlType`, else `sqlType`, else by the values, which are all texts."""
-    rows = _Rows()
+    rows, binary = _Rows(), set[str]()
     for message in _envelopes(sample, rows.notes, "type", "canal-json"):
         rows.look_at_all(message.get("data"))
         rows.look_at_all(message.get("old"))
@@ -284,11 +285,23 @@ def canal_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredS
         if isinstance(declared, dict) and declared:
             for name, text in declared.items():
                 rows.declare(name, mysql_type(text))
+                binary |= {name} if is_binary(text) else set()
         elif isinstance(by_jdbc, dict):
             for name, number in by_jdbc.items():
                 rows.declare(name, jdbc_type(number))
+                binary |= {name} if is_binary(number) else set()
     rows.note_tables(_CHOOSE)
-    return rows.schema("canal-json", options)
+    found = rows.schema("canal-json", options)
+    names = {name for name in binary if all(map(_is_latin, rows.values.get(name, ())))}
+    if not names or found.options.get(BYTES_ENCODING.name, LATIN) != LATIN:
+        return found
+    fields = tuple(replace(field, type=BYTES) if field.name in names else field for field in found.fields)
+    return replace(found, fields=fields, options={**found.options, BYTES_ENCODING.name: LATIN})
+
+
+def _is_latin(value: Node) -> bool:
+    """Whether a value is a text with a character for each byte, as Canal writes bytes."""
+    return value is None or (isinstance(value, str) and max(value, default="") <= "\xff")
 
 
 def maxwell_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:

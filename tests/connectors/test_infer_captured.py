@@ -338,6 +338,20 @@ def test_moments_in_avro(registry: Registry, moment: str) -> None:
     assert read(found, [None], values) == [("+I", {"z": FAR if moment == "infinity" else 1_709_208_000_000_000})]
 
 
+def test_canals_bytes_are_bytes() -> None:
+    types = {"id": "int(11)", "b": "blob", "v": "varbinary(9)", "t": "text", "x": "longblob"}
+    row = {"id": "1", "b": "\x00\xff", "v": None, "t": "\xff", "x": "\u20ac"}
+    message = {"data": [row], "type": "INSERT", "isDdl": False, "mysqlType": types}
+    found = infer_schema(texts(message), format="canal-json")
+    assert found.ddl == "`id` INT, `b` BYTES, `v` BYTES, `t` STRING, `x` STRING"
+    assert dict(found.options) == {"bytes.encoding": "ISO-8859-1"}
+    assert read(sniff(texts(message)), [None], texts(message))[0][1] == {**row, "id": 1, "b": b"\x00\xff"}
+    numbers = {**message, "mysqlType": None, "sqlType": {"id": 4, "b": 2004, "v": -3, "t": 2005, "x": 12}}
+    assert infer_schema(texts(numbers), format="canal-json").ddl == found.ddl
+    given = infer_schema(texts(message), format="canal-json", options={"bytes.encoding": "base64"})
+    assert "`b` STRING" in given.ddl
+
+
 def test_a_set_is_read_by_debeziums_types(registry: Registry) -> None:
     words = {"type": "string", "connect.name": "io.debezium.data.EnumSet"}
     row = {"type": "record", "name": "Value", "fields": [{"name": "s", "type": ["null", words]}]}

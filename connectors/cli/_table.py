@@ -78,7 +78,7 @@ def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: 
     Columns of metadata are in the types of their keys, whatever they are declared as: casts are Spark's.
     """
     text = read_text(file)
-    definition = find_table(text, table)
+    definition = find_table(text, table, choose="--table '{}'".format)
     kv = KeyValueFormat.from_ddl(text, table=table).with_options(options)
     option = "format" if "format" in kv.options else "value.format"
     known = [*READABLE, *(f"{VALUE_PREFIX}{key}" for key in format_class(kv.options[option]).metadata_types)]

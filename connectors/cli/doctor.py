@@ -19,7 +19,7 @@ from typing import Final, Literal
 import click
 import pyarrow as pa
 
-from kvformat.connectors.cli._output import json_option, show, write_json
+from kvformat.connectors.cli._output import json_option, show, styled, write_json
 from kvformat.connectors.cli._table import (
     BOOTSTRAP,
     FILE,
@@ -95,10 +95,9 @@ def doctor_command(
         if as_json:
             write_json([asdict(finding)])
         else:
-            mark = click.style(f"{finding.status:<8}", fg=_COLOURS[finding.status])
-            show(
-                f"{mark} {finding.what}: {finding.text}" + (f"\n         -> {finding.advice}" if finding.advice else "")
-            )
+            advice = f"\n         -> {finding.advice}" if finding.advice else ""
+            mark = styled(f"{finding.status:<8}", fg=_COLOURS[finding.status])
+            show(mark, f" {finding.what}: {finding.text}{advice}")
     raise SystemExit(1 if failed else 0)
 
 

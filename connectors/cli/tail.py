@@ -11,7 +11,19 @@ from typing import Any
 import click
 
 from kvformat.connectors.cli._decoding import Decoder
-from kvformat.connectors.cli._output import ClosedPipe, json_line, json_option, note, printable, show, tell, write_json
+from kvformat.connectors.cli._output import (
+    ClosedPipe,
+    complain,
+    json_line,
+    json_option,
+    note,
+    printable,
+    show,
+    status,
+    styled,
+    tell,
+    write_json,
+)
 from kvformat.connectors.cli._table import FILE, bootstrap_option, of_ddl, option_option, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of, reading
 
@@ -104,16 +116,16 @@ class _Printer:
             kind = ""
             if isinstance(row, dict) and set(row) == {"row_kind", "row"}:
                 kind, row = row["row_kind"], row["row"]
-            place = click.style(_place(about), dim=True)
-            kind = f" {click.style(kind, fg=_COLOURS[kind])}" if kind else ""
-            show(f"{place}{kind} {json_line(row)}")
+            kinds = [" ", styled(kind, fg=_COLOURS[kind])] if kind else []
+            show(styled(_place(about), dim=True), *kinds, f" {json_line(row)}")
 
     def bad(self, fault: dict[str, Any]) -> None:
         if not self._faults_for_people:
             tell(fault)
             return
-        mark = click.style(f"{fault['code']} ({fault['part']})", fg="red")
-        click.echo(f"{_place(fault)} {mark} {printable(fault['reason'])}: {printable(str(fault['head']))}", err=True)
+        mark = styled(f"{fault['code']} ({fault['part']})", fg="red")
+        reason, first = printable(fault["reason"]), printable(str(fault["head"]))
+        complain(f"{_place(fault)} ", mark, f" {reason}: {first}")
 
     def note(self, text: str) -> None:
         """What the client of the brokers says."""
@@ -126,13 +138,13 @@ class _Printer:
             text = f"{counts['messages']} records, {counts['rows']} rows, {counts['bad']} bad"
             text += ", at the end, waiting (Ctrl-C ends)" if waits else ""
             if text != self._shown:
-                click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+                status(text)
                 self._shown = text
 
     def clear(self) -> None:
         """Take that line away."""
         if self._shown:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            status("")
             self._shown = ""
 
 

@@ -5,6 +5,7 @@
     decode.py       decode: messages to rows     }  _table.py (a format, or a table of a DDL), _framing.py (messages
     encode.py       encode: rows to messages     }  in streams), _values.py (values in JSON), _decoding.py, _output.py
     tail.py         tail: a topic as it grows    }
+    produce.py      produce: rows to a topic     }
     new_format.py   new-format: a package with a format, from template/
     inspect.py      inspect: what is in bytes, or in a topic
     doctor.py       doctor: what is missing here
@@ -35,6 +36,7 @@ COMMANDS: Final = {
     "explain": "Say what the tables of a DDL are, and what Spark is asked for.",
     "decode": "Turn messages into rows, as lines of JSON.",
     "encode": "Turn rows, lines of JSON, into messages.",
+    "produce": "Write rows, lines of JSON, to a table's topic, without Spark.",
     "inspect": "Guess what is in a file or a topic.",
     "tail": "Show a topic's rows as they arrive, without Spark.",
     "doctor": "Check the installation, the broker and the registry.",

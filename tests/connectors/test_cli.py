@@ -560,6 +560,20 @@ def test_of_several_tables_one_is_chosen_by_an_option(ddl: Callable[[str], Path]
     assert "from_ddl" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("kvformat pro", ["produce"]), ("kvformat tail --whe", ["--where"]), ("kvformat fo", ["formats"])],
+)
+def test_words_are_completed_as_the_page_says(words: str, found: list[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert "_KVFORMAT_COMPLETE=bash_source kvformat" in page
+    given = {"_KVFORMAT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    program = "import sys; sys.argv[0] = 'kvformat'; from kvformat.connectors.cli import main; main()"
+    command, environment = [sys.executable, "-c", program], {**os.environ, **given}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert [line.partition(",")[2] for line in result.stdout.splitlines()] == found
+
+
 def test_a_plugin_that_ends_the_process_is_a_line_of_the_list(tmp_path: Path) -> None:
     """Of a real distribution, in a process of its own: nothing is left of it."""
     info = tmp_path / "acme_exit-1.0.dist-info"

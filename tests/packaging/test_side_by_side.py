@@ -185,7 +185,7 @@ except ModuleNotFoundError as error:
         assert missing == f"{package}{only[second].replace('-', '_')}"
 
 
-def test_codecs_has_the_names_of_the_version_that_is_imported(with_wheel: Environment, versions: dict[str, Path]) -> None:
+def test_codecs_has_the_names_of_the_imported_version(with_wheel: Environment, versions: dict[str, Path]) -> None:
     """A program that puts another version on its path: what the start-up file loaded is of the installed one."""
     codecs = versions["9.0"] / "kvformat" / "codecs" / "__init__.py"
     before = codecs.read_text(encoding="utf-8")

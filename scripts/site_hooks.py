@@ -95,14 +95,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Labels the cells of wide tables, and puts plots into their pages, whose colours they then take."""
+    """Labels the cells of wide tables, and puts pictures into their pages, whose colours they then take."""
 
     def within(image: re.Match[str]) -> str:
         svg = ROOT / "docs" / posixpath.dirname(page.file.src_uri) / image[1]
         return svg.read_text(encoding="utf-8")
 
     html = re.sub(r"<table>.*?</table>", stacked, html, flags=re.DOTALL)
-    return re.sub(r'<img [^>]*src="((?:\.\./)*plots/[^"]+\.svg)"[^>]*>', within, html)
+    return re.sub(r'<img [^>]*src="([^":]+\.svg)"[^>]*>', within, html)
 
 
 def stacked(table: re.Match[str]) -> str:

@@ -62,6 +62,8 @@ def site_packages(environment: Environment) -> Path:
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone named kvformat, brought up to date with what is not committed yet."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("these sources are not a git checkout")
     folder = tmp_path_factory.mktemp("job") / "kvformat"
     run(["git", "-c", "safe.directory=*", "clone", "-q", "--depth", "1", f"file://{ROOT}", folder], cwd=folder.parent)
     copy_sources(folder)
@@ -96,6 +98,7 @@ def test_a_checkout_beside_the_job_does_not_shadow_the_package(
     kernel = {f"kvformat.codecs._kernel.{name}" for name in PAIRS} if home.name == "editable" else set()
     others = {"_kvformat_alias", "kvformat_kernel_build"}  # in site-packages, and the builder that the import loads
     assert set(outside(told, home)) - others == kernel
+    assert Path(told["files"]["_kvformat_alias"]).parent == site_packages(environment)
     assert told["kernel"] == ("compiled" if PAIRS else "python")
     # -P: the job's folder is not on the path; then nothing can shadow.
     assert json.loads(environment.python("-P", "-c", WHERE)) == told
@@ -183,6 +186,17 @@ except ModuleNotFoundError as error:
 """
         missing = environment.python("-c", script, PYTHONPATH=path).strip()
         assert missing == f"{package}{only[second].replace('-', '_')}"
+
+
+def test_a_checkout_first_on_the_path_has_its_own_kernel(
+    with_wheel: Environment, with_editable: Environment, source: Path
+) -> None:
+    """A checkout's compiled modules are in files named by their content, not beside the source."""
+    told = where(with_wheel, with_wheel.folder, PYTHONPATH=str(source / "build" / "editable"))
+    kernel = {f"kvformat.codecs._kernel.{name}" for name in PAIRS}
+    others = {"_kvformat_alias", "kvformat_kernel_build"}
+    assert set(outside(told, source / "build" / "editable")) - others == kernel
+    assert {name for name in kernel if not Path(told["files"][name]).is_relative_to(source / BUILT)} == set()
 
 
 def test_codecs_has_the_names_of_the_imported_version(with_wheel: Environment, versions: dict[str, Path]) -> None:

@@ -37,7 +37,8 @@ class MaxwellJsonFormat(FilteredFormat):
     """The `maxwell-json` format."""
 
     identifier: ClassVar[str] = "maxwell-json"
-    option_specs: ClassVar[tuple[Option, ...]] = (*CHANGE_OPTIONS, *filter_options("Ours. "), UNCHANGED_OPTION)
+    option_specs: ClassVar[tuple[Option, ...]] = (*CHANGE_OPTIONS, *filter_options(ours=True), UNCHANGED_OPTION)
+    filters_are_ours: ClassVar[bool] = True
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
         rows={

@@ -115,9 +115,9 @@ class _Candidate:
             given["key.fields-prefix"] = prefix
         given |= {"value.format": value.format, **value.prefixed(f"value.{value.format}.")}
         secrets = _secrets(key, given, "key.") | _secrets(value, given, "value.")
-        primary = tuple(column.name for column in keys) if upsert else ()
         if self._shared:
-            return table_text(name, value.fields, primary, given), secrets
+            return table_text(name, value.fields, value.primary_key, given), secrets
+        primary = tuple(column.name for column in keys) if upsert else ()
         given["value.fields-include"] = "EXCEPT_KEY"
         return table_text(name, (*keys, *value.fields), primary, given), secrets
 
@@ -135,21 +135,25 @@ def _candidates(
         return [*(_upserts(value, key) if upsert else ()), *found]
     found.insert(0, _Candidate(KAFKA, value, key))
     if upsert and deletes.tombstones:
-        found.insert(0, _Candidate(UPSERT_KAFKA, value, key))
+        found = [*_upserts(_keyed(value, key), key), *found]
     return found
 
 
+def _keyed(value: InferredSchema, key: InferredSchema) -> InferredSchema:
+    """The value with the columns of the key as its own, where it has all of them."""
+    names = tuple(column.name for column in key.fields)
+    is_inside = {column.name for column in value.fields}.issuperset(names)
+    return replace(value, primary_key=names if is_inside else ())
+
+
 def _upserts(value: InferredSchema, key: InferredSchema) -> list[_Candidate]:
-    """Tables of `upsert-kafka`, in which columns of the key are the value's where both read them as one type."""
-    types = {column.name: column.type for column in key.fields}
-    if types.keys() != set(value.primary_key):
+    """Tables of `upsert-kafka`: columns of the key are the value's, by its types or those of the key; or its own."""
+    if not value.primary_key:
         return [_Candidate(UPSERT_KAFKA, value, key)]
+    types = {column.name: column.type for column in key.fields}
     of_key = replace(value, fields=tuple(FlinkField(f.name, types.get(f.name, f.type)) for f in value.fields))
-    return [
-        _Candidate(UPSERT_KAFKA, value, key, shared=True),
-        _Candidate(UPSERT_KAFKA, of_key, key, shared=True),
-        _Candidate(UPSERT_KAFKA, value, key),
-    ]
+    shared = [value, of_key] if types.keys() == set(value.primary_key) else [value]
+    return [*(_Candidate(UPSERT_KAFKA, one, key, shared=True) for one in shared), _Candidate(UPSERT_KAFKA, value, key)]
 
 
 def _prefix(value: InferredSchema, key: InferredSchema) -> str:

@@ -211,8 +211,9 @@ def test_without_marks_the_schema_says_whose_rows_they_are(name: str, types: Map
     if told:
         assert "named NAME.Value or with types io.debezium.*" in found.guesses[0].reason
         assert "'connector' = 'upsert-kafka'" in (found.ddl or "")
-        kinds = [(kind, row["payload"], row["id"]) for kind, row in read(found, [*keys, *keys], [*values, None])]
-        assert kinds == [("+U", KEY, 1), ("-D", KEY, None)]
+        # the key of the record is a column of the row, or an object of schema and payload as it is
+        rows = read(found, [*keys, *keys], [*values, None])
+        assert [(kind, row.get("payload", row)["id"]) for kind, row in rows] == [("+U", 1), ("-D", 1)]
 
 
 def test_rows_without_marks_and_schema_are_told_by_deletes_that_are_the_text_null() -> None:
@@ -248,6 +249,9 @@ def test_ordinary_upsert_topics_are_not_taken_for_debeziums() -> None:
     assert found.guesses[0].format == "json"
     assert "'value.format' = 'json'" in (found.ddl or "")
     assert "'connector' = 'upsert-kafka'" in (found.ddl or "")
+    assert "PRIMARY KEY (`id`) NOT ENFORCED" in (found.ddl or "")  # the key's column is the value's
+    rows = read(found, texts(KEY, KEY, KEY), [*texts(ROW, ROW), None])
+    assert rows[1:] == [("+U", ROW), ("-D", {"id": 1, "at": None})]
 
 
 @pytest.mark.parametrize("keys", [[None, None], [b"1", b"1"], texts({"other": 1}, {"other": 1})])

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+    from kvformat.connectors.sink import ExtraColumns
     from kvformat.registry.changelog import ChangelogMode
     from kvformat.registry.dead_letters import DeadLetterTarget
     from kvformat.registry.format import Errors
@@ -105,8 +106,8 @@ class KafkaTable:
 
         With `scan.startup.mode` `group-offsets`, Flink's default, reading begins where the consumer group has
         committed, which the brokers are asked for now (`kvformat[kafka]`); nothing is committed.
-        Raises `OptionError` for what Spark can't do, `BrokerError`, `MissingExtraError`; `KafkaSourceWarning` tells
-        once of each option without effect.
+        Raises `OptionError` for what Spark can't do and for a topic that is not there, `BrokerError` where no broker
+        answers, `MissingExtraError`; `KafkaSourceWarning` tells once of each option without effect.
         """
         changes = reading.gives_changes(self._kv, changelog=changelog, errors=errors, row_index=row_index)
         headers = reading.needs_headers(self._kv, metadata, errors)
@@ -179,7 +180,8 @@ class KafkaTable:
             if option not in self._told:
                 self._told.add(option)
                 warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=3)
-        return source.records(spark, self._kv, plan, streaming=streaming)
+        # A query that goes on waits for brokers that are starting again, as Spark does.
+        return source.records(spark, self._kv, plan, streaming=streaming, check=not resumed)
 
     def explain(self) -> str:
         """What the table is, and what reading and writing it asks of Spark, in words; no secret, no broker is asked."""
@@ -206,15 +208,19 @@ class KafkaTable:
         metadata: MetadataKeys | None = None,
         changelog_mode: ChangelogMode | None = None,
         dead_letters: DeadLetterTarget | None = None,
+        extra_columns: ExtraColumns = "warn",
     ) -> None:
         """Append rows, or changes, to the table's topic, each at least once.
 
+        Columns of `df` that the table does not have are not written: a `KafkaSinkWarning` names them, or with
+        `extra_columns="error"` a `SchemaError`; "ignore" says nothing.
         `metadata` and `changelog_mode` are as for `KeyValueFormat.encode`. With `dead_letters` `df` holds bad records
         too, as `read(..., errors="capture")` gives them; they go there (see `write_dead_letters`).
         Raises `ConfigurationError` before a job for what Spark's sink can't do, and `BrokerError` where no broker
         answers; tells by a `KafkaSinkWarning` what it does in another way than the table says.
         """
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
+        sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
         writer.save(df) if writer.dead_letters is None else writer.save_parted(df, None)
 
@@ -229,6 +235,7 @@ class KafkaTable:
         metadata: MetadataKeys | None = None,
         changelog_mode: ChangelogMode | None = None,
         dead_letters: DeadLetterTarget | None = None,
+        extra_columns: ExtraColumns = "warn",
     ) -> StreamingQuery:
         """Start the query that writes a stream of rows, or changes, to the table's topic, each at least once.
 
@@ -236,6 +243,7 @@ class KafkaTable:
         Spark's; an upsert table takes "update" of an aggregate. The rest is as for `write`.
         """
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
+        sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
         if writer.dead_letters is None:
             stream = writer.records(df).writeStream.format("kafka").options(**writer.options)
@@ -244,7 +252,8 @@ class KafkaTable:
         stream = stream.option("checkpointLocation", checkpoint_location)
         stream = stream.trigger(**trigger) if trigger else stream
         stream = stream.outputMode(output_mode) if output_mode else stream
-        return (stream.queryName(query_name) if query_name else stream).start()
+        with sink.output_mode_missing(self._kv, output_mode):
+            return (stream.queryName(query_name) if query_name else stream).start()
 
     def _writer(
         self,

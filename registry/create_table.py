@@ -23,6 +23,7 @@ from decimal import Decimal
 from typing import Literal
 
 from kvformat.registry.connector_options import is_secret, shown_option
+from kvformat.registry.ddl import lookalike
 from kvformat.registry.expressions import ExpressionReader
 from kvformat.registry.reserved_words import RESERVED_WORDS
 from kvformat.registry.table_like import FEATURES, STRATEGIES, Strategy, merged
@@ -137,8 +138,10 @@ class _Statement(ExpressionReader):
 
     def unreadable(self, place: int) -> str:
         """Why there is no token, without what is there."""
-        hidden = place >= self._options_at and self.text[place] not in "'`"
-        return "unexpected character" if hidden else super().unreadable(place)
+        if place < self._options_at or self.text[place] in "'`":
+            return super().unreadable(place)
+        hidden = "unexpected character (not shown, as it may be one of a secret); is a quote missing before it?"
+        return lookalike(self.text[place]) or hidden
 
     def name(self) -> str:
         """A name; what Flink reserves must stand in backticks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -162,3 +163,25 @@ def test_a_huge_file_takes_the_time_of_reading_it() -> None:
         with pytest.raises(SchemaError):
             find_table(text)
     assert time.process_time() - start < 20
+
+
+def test_a_byte_order_mark_is_named() -> None:
+    with pytest.raises(SchemaError, match=r"byte order mark \(U\+FEFF\).*utf-8-sig"):
+        KeyValueFormat.from_ddl("\ufeff" + _FILE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["job.sql", " my jobs/Orders.SQL\n", "/home/me/job", "./job", "../job", "~/job", "C:\\jobs", "a.txt"],
+)
+def test_a_path_is_not_taken_for_a_text(text: str) -> None:
+    with pytest.raises(SchemaError, match=r"is the path of a file.*Path\(\.\.\.\)\.read_text"):
+        KeyValueFormat.from_ddl(text)
+    with pytest.raises(SchemaError, match=r"not \w*Path: read it"):
+        KeyValueFormat.from_ddl(Path(text))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["DESCRIBE orders.sql", "// a.sql\n", "/* a.sql */", "SELECT 'a'", "USE a.sql", ""])
+def test_a_text_that_is_no_path(text: str) -> None:
+    with pytest.raises(SchemaError, match="the text has no CREATE TABLE"):
+        KeyValueFormat.from_ddl(text)

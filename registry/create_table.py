@@ -291,6 +291,8 @@ class _Statement(ExpressionReader):
             raise self.error("there is a PRIMARY KEY already", place)
         if not self.skip("NOT", "ENFORCED"):
             raise self.error("Flink doesn't own the data, so that a PRIMARY KEY must be NOT ENFORCED")
+        if self.word() == "ON" and self.word(1) == "CONFLICT":
+            raise self.error("ON CONFLICT is a clause of INSERT INTO, not of a PRIMARY KEY: move it behind the query")
         self._key = {}
         for name, at in names:
             if name in self._key:

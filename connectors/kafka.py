@@ -4,6 +4,7 @@
         read(spark), read_stream(spark)          Spark's source with the options of the table, then `kv.decode`
         records(spark), records_stream(spark)    the Kafka records themselves
         write(df), write_stream(df, ...)         `kv.encode`, then Spark's sink
+        replay(spark, dead_letters, to)          bad records once more
         maintain(spark, target, ...)             the stream that keeps a table current
         source_options(), sink_options()         the same options for who calls Spark himself
         explain()                                what the table is and becomes, in words
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors import offsets, reading, sink, source, topics
 from kvformat.connectors.explain import explain
+from kvformat.connectors.replay import Replayed, replay
 from kvformat.registry.dead_letters import DeadLetters, write_dead_letters
 from kvformat.registry.errors import KafkaSourceWarning
 from kvformat.registry.key_value import KeyValueFormat
@@ -277,6 +279,29 @@ class KafkaTable:
         See `kvformat.registry.write_dead_letters`.
         """
         write_dead_letters(bad, to, options=producer_options(self._kv.options), batch_id=batch_id)
+
+    def replay(
+        self,
+        spark: SparkSession,
+        dead_letters: str | PathLike[str],
+        to: KafkaTable | Merge,
+        *,
+        checkpoint_location: str | None = None,
+        metadata: MetadataKeys | None = None,
+    ) -> Replayed:
+        """Read this table's dead letters once more, write the rows of those that can be read now, keep the others.
+
+        `dead_letters` is the topic or the path that they were written to. `to` is a table, or a function of the rows
+        (with the columns of `metadata`) and the batch's number, -1 for letters of a path. Returns how many letters
+        were taken and how many are still bad, when all is done.
+
+        Letters of a path leave it when their rows are written; what is still bad stays. A topic keeps its records:
+        `checkpoint_location` says which were taken, and those that are still bad are written to its end, for the next
+        replay. It may be called any number of times: a letter is taken again only where a failure came between its
+        rows and the note of it, so that rows are written at least once, as by `write`. One replay at a time.
+        Raises `ConfigurationError`, `BrokerError`.
+        """
+        return replay(self._kv, spark, dead_letters, to, checkpoint_location=checkpoint_location, metadata=metadata)
 
     def maintain(
         self,

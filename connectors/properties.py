@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
+import re
 from collections.abc import Mapping
 
 PREFIX = "properties."
@@ -91,6 +93,59 @@ def misspelt(given: Mapping[str, str]) -> dict[str, str]:
                 f"'{key}' is no setting of Kafka's clients and has no effect. Did you mean '{PREFIX}{near[0]}'?"
             )
     return found
+
+
+_LARGEST_KEY = 1 << 20  # bytes of a file that is looked at: keys have some thousand
+_PBES2 = bytes.fromhex("2a864886f70d01050d")  # the object identifier 1.2.840.113549.1.5.13
+_PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----(.*?)-----END", re.DOTALL)
+_PKCS8 = "openssl pkcs8 -topk8 -in KEY -out NEW"
+
+
+def unreadable_key(given: Mapping[str, str]) -> dict[str, str]:
+    """A note of a PEM key that OpenSSL reads and Java's client, which Spark has, does not; by its option.
+
+    Java's client reads PKCS#8. Of encrypted keys Java 17 can't read those of PBES2, which OpenSSL writes by default
+    (`EncryptedPrivateKeyInfo.getAlgName` names no algorithm for it); Java 25 reads them.
+    """
+    protocol = given.get(f"{PREFIX}security.protocol", "").upper()
+    name, place = f"{PREFIX}ssl.keystore.key", f"{PREFIX}ssl.keystore.location"
+    if not protocol.endswith("SSL"):
+        return {}
+    text = given.get(name, "")
+    if not text and given.get(f"{PREFIX}ssl.keystore.type", "").upper() == "PEM":
+        name, text = place, _key_file(given.get(place, ""))
+    found = _PEM.search(text)
+    if found is None:
+        return {}
+    kind, body = found[1].strip(), found[2]
+    if kind == "ENCRYPTED" and _PBES2 in _decoded(body):
+        return {
+            name: f"'{name}' is a key encrypted by PBES2, OpenSSL's default, which Java 17 can't decrypt: where Spark "
+            f"runs on it, reading and writing fail. Encrypt it by another cipher ({_PKCS8} -v1 PBE-SHA1-3DES), leave "
+            "it unencrypted (-nocrypt), or run Spark on a newer Java"
+        }
+    if kind in ("RSA", "EC", "DSA"):
+        return {
+            name: f"'{name}' is a key in OpenSSL's own form ({kind} PRIVATE KEY), of which Spark's Kafka client reads "
+            f"none. Write it as PKCS#8: {_PKCS8} -v1 PBE-SHA1-3DES, or -nocrypt for an unencrypted one"
+        }
+    return {}
+
+
+def _key_file(path: str) -> str:
+    """The text of a file, empty where it can't be read here: Spark may run elsewhere."""
+    try:
+        with open(path, encoding="latin-1") as file:
+            return file.read(_LARGEST_KEY)
+    except (OSError, ValueError):
+        return ""
+
+
+def _decoded(body: str) -> bytes:
+    try:
+        return base64.b64decode("".join(body.split()))
+    except ValueError:
+        return b""
 
 
 def client_options(given: Mapping[str, str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from kvformat.connectors import topics
 from kvformat.connectors.buffer import last_of_buffers
 from kvformat.connectors.effects import WRITING
-from kvformat.connectors.properties import misspelt
+from kvformat.connectors.properties import misspelt, unreadable_key
 from kvformat.registry.changes import ERROR, ROW_INDEX, ROW_KIND, split_errors
 from kvformat.registry.connector_options import UPSERT_KAFKA, delivery_guarantee
 from kvformat.registry.dead_letters import DeadLetters
@@ -81,7 +81,7 @@ def otherwise(kv: KeyValueFormat) -> Iterator[str]:
         if name in kv.options and effect.kind == "warned":
             yield f"'{name}' has no effect: {effect.why}"
     yield from producer_risks(kv.options)
-    yield from misspelt(kv.options).values()
+    yield from (misspelt(kv.options) | unreadable_key(kv.options)).values()
 
 
 def check_columns(

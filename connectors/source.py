@@ -17,7 +17,7 @@ from kvformat.connectors import header_filter, offsets, topics
 from kvformat.connectors.brokers import TIMEOUT
 from kvformat.connectors.effects import READING
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
-from kvformat.connectors.properties import PREFIX, client_options, misspelt
+from kvformat.connectors.properties import PREFIX, client_options, misspelt, unreadable_key
 from kvformat.registry.connector_options import masked
 from kvformat.registry.errors import OptionError, did_you_mean, listed
 from kvformat.registry.key_value import KeyValueFormat
@@ -176,7 +176,7 @@ def _notes(kv: KeyValueFormat, streaming: bool) -> dict[str, str]:
     values, given = kv.connector_options("decode"), kv.options
     effects = {key: READING[key] for key in given if key in READING}
     notes = {key: f"'{key}' has no effect: {one.why}" for key, one in effects.items() if one.kind == "warned"}
-    notes |= misspelt(given)
+    notes |= misspelt(given) | unreadable_key(given)
     if streaming:
         notes |= _notes_of_stream(kv)
     interval = values[_DISCOVERY]

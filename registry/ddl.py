@@ -17,7 +17,7 @@ import unicodedata
 from dataclasses import replace
 
 from kvformat.registry.errors import SchemaError, did_you_mean
-from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType, half_a_character
 
 _BLANK = re.compile(r"\s+|--[^\n]*|//[^\n]*")
 _TOKEN = r"`[^`]*(?:``[^`]*)*`|'[^']*(?:''[^']*)*'|[^\W\d][\w$]*|\d[\w$]*"
@@ -227,6 +227,9 @@ class DdlReader:
             raise self.error(f"expected a column name, found {self.shown()}")
         if not name.strip():
             raise self.error("a column name must have a character other than a blank")
+        if not name.isascii() and (wrong := half_a_character(name)):
+            place = self.place()
+            raise SchemaError(f"cannot read the {self.what}: {wrong}, at {self.where(place)}", reason=wrong)
         self.at += 1
         return name
 

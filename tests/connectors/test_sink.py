@@ -101,6 +101,8 @@ def test_properties_that_keep_order_are_no_news(properties: dict[str, str]) -> N
 
 
 def test_properties_go_to_the_producer() -> None:
+    """But for the group, which is about reading; `explain` shows what is handed on."""
+    assert "kafka.group.id" not in kafka().explain()
     given = {
         "properties.key.serializer": "x",
         "properties.value.serializer": "y",
@@ -109,7 +111,6 @@ def test_properties_go_to_the_producer() -> None:
     }
     assert kafka(**given).sink_options() == {
         "kafka.bootstrap.servers": "b:1",
-        "kafka.group.id": "g",
         "kafka.linger.ms": "20",
         "kafka.interceptor.classes": "org.example.Traced",
         "topic": "t",

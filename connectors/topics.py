@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 _CREATES = "auto.create.topics.enable"
 _SOURCE = "Spark's Kafka source"
+_FAR_TIMEOUT = 5.0  # seconds that the client of Spark Connect waits for brokers that it may be far from
+_REMEMBERED = 600.0  # seconds for which it is remembered that they did not answer
+_MOST_UNREACHED = 100  # lists of brokers that are remembered: each is a session's, of which there are few
+_unreached: dict[str, tuple[float, str]] = {}  # by list of brokers: when, and what the error said
 _INSTALL = " With kvformat[kafka] installed, such an error is found sooner and names the nearest topic"
 # An exception of Kafka's client in the text of one of Spark's, by its simple name and its message.
 _OF_KAFKA = re.compile(r"org\.apache\.kafka\.[\w.$]*?(\w+(?:Exception|Error))\b:?([^\n]*)")
@@ -53,7 +58,7 @@ def check(kv: KeyValueFormat, names: Iterable[str], spark: object) -> None:
     except (MissingExtraError, OptionError):
         return
     try:
-        there = _topics(client, kv)
+        there = _topics_seen(client, kv, spark)
     except BrokerError:
         if _is_connect(spark):
             return
@@ -79,7 +84,7 @@ def check_reading(kv: KeyValueFormat, spark: SparkSession, ask_spark: Callable[[
             raise
         return _asked_of_spark(kv, ask_spark, "")
     try:
-        there = _topics(client, kv)
+        there = _topics_seen(client, kv, spark)
     except BrokerError as error:
         if not _is_connect(spark):
             raise
@@ -120,8 +125,30 @@ def _is_connect(spark: object) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _topics(client: Any, kv: KeyValueFormat) -> dict[str, Any]:
-    question = functools.partial(client.list_topics, timeout=brokers.TIMEOUT)
+def _topics_seen(client: Any, kv: KeyValueFormat, spark: object) -> dict[str, Any]:
+    """The topics that the client here sees; raises `BrokerError`.
+
+    A client of Spark Connect that is far from the brokers does not wait for them again and again: that they did not
+    answer is remembered for a while.
+    """
+    if not _is_connect(spark):
+        return _topics(client, kv)
+    option = f"{PREFIX}bootstrap.servers"
+    servers = kv.options[option]
+    since, told = _unreached.get(servers, (0.0, ""))
+    if told and time.monotonic() - since < _REMEMBERED:
+        raise BrokerError(told, option=option)
+    try:
+        return _topics(client, kv, min(brokers.TIMEOUT, _FAR_TIMEOUT))
+    except BrokerError as error:
+        if len(_unreached) >= _MOST_UNREACHED:
+            _unreached.clear()
+        _unreached[servers] = (time.monotonic(), str(error))
+        raise
+
+
+def _topics(client: Any, kv: KeyValueFormat, timeout: float | None = None) -> dict[str, Any]:
+    question = functools.partial(client.list_topics, timeout=brokers.TIMEOUT if timeout is None else timeout)
     found: dict[str, Any] = brokers.ask(client, kv.options, "their topics", question).topics
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.connectors import KafkaTable, brokers
+from kvformat.connectors import KafkaTable, brokers, topics
 from kvformat.registry.errors import BrokerError, OptionError
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -83,12 +83,17 @@ def test_brokers_far_from_the_client_are_asked_by_spark(
     broker.send(broker.create("far-away"), [(b'{"id":1}', b'{"id":1}')])
     table = KafkaTable.from_ddl(ORDERS.format(topic="far-away", bootstrap=broker.bootstrap))
 
+    asked = []
+
     def far(*_: Any) -> Any:
+        asked.append(1)
         raise BrokerError("too far away", option="properties.bootstrap.servers")
 
     monkeypatch.setattr(brokers, "ask", far)
+    monkeypatch.setattr(topics, "_unreached", {})
     assert table.read(spark).count() == 1
     table.write(spark.createDataFrame([(2, "n")], "id INT, name STRING"))
     assert table.read(spark).count() == 2
     with pytest.raises(OptionError, match="no topic 'far-nowhere'"):
         table.with_options({"topic": "far-nowhere"}).read(spark)
+    assert len(asked) == 1, "that no broker answers the client is remembered"

@@ -193,7 +193,7 @@ def test_columns_that_are_not_written_are_named(spark: Any, broker: Any, tmp_pat
     with pytest.raises(ConfigurationError, match="'warn', 'error' or 'ignore', not 'fail'"):
         table.write(rows, extra_columns="fail")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", KafkaSinkWarning)
         table.write(rows, extra_columns="ignore")
         table.write(rows.drop("nmae", "b c"), extra_columns="error")
     stream = table.read_stream(spark).selectExpr("id", "n", "id AS more")
@@ -214,7 +214,7 @@ def test_what_reading_adds_and_metadata_are_not_extra(spark: Any, broker: Any, t
     broker.send("nothing-extra", [(None, b'{"id":1}'), (None, b"{")])
     rows = table.read(spark, errors="capture", row_index=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", KafkaSinkWarning)
         table.write(rows, dead_letters=tmp_path / "dead", extra_columns="error")
         headed = spark.sql("SELECT 2 AS id, map('a', X'00') AS h")
         table.write(headed, metadata={"h": "headers"}, extra_columns="error")

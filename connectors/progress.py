@@ -10,6 +10,7 @@ commits to none.
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 from collections.abc import Iterable, Mapping
@@ -114,11 +115,12 @@ def lag_of(end: str | None, latest: str | None) -> dict[str, int] | None:
 
 
 def _offsets(text: str | None) -> dict[str, int] | None:
+    """Offsets by partition; a listener of Spark Connect 4.1 is given them as the text of a Python dictionary."""
     try:
-        found = json.loads(text or "")
+        found = ast.literal_eval(text) if text and text.startswith("{'") else json.loads(text or "")
         pairs = [(topic, number, at) for topic, numbers in found.items() for number, at in numbers.items()]
         return {f"{topic}-{int(number)}": int(at) for topic, number, at in pairs}
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, SyntaxError, AttributeError, TypeError):
         return None
 
 

@@ -168,7 +168,8 @@ def test_the_progress_of_queries_is_logged(spark: Any, broker: Any, tmp_path: Pa
 def test_the_lag_is_that_of_kafka_alone() -> None:
     assert lag_of('{"a":{"0":5,"1":7}}', '{"a":{"0":9,"1":7,"2":3}}') == {"a-0": 4, "a-1": 0, "a-2": 3}
     assert lag_of('{"a":{"0":5}}', '{"a":{"0":4}}') == {"a-0": 0}
-    for other in (None, "", "7", '{"logOffset":3}', "null", "[1]", '{"a":{"x":"y"}}'):
+    assert lag_of("{'a': {'0': 5}}", "{'a': {'0': 9}}") == {"a-0": 4}
+    for other in (None, "", "7", '{"logOffset":3}', "null", "[1]", "{'a", '{"a":{"x":"y"}}'):
         assert lag_of(other, '{"a":{"0":9}}') is None
         assert lag_of('{"a":{"0":9}}', other) is None
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
         ddl_from_subject,
         infer_schema,
         schema_from_subject,
-        sniff,
     )
+    from kvformat.connectors.infer.sniff import sniff
     from kvformat.connectors.kafka import KafkaTable
     from kvformat.connectors.progress import ProgressListener, log_progress
     from kvformat.connectors.replay import Replayed

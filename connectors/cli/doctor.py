@@ -60,6 +60,8 @@ _ASKS_WORKER: Final = (
     "import sys; from kvformat.codecs import KERNEL; import pyarrow; "
     "print('%d.%d.%d' % sys.version_info[:3], KERNEL, pyarrow.__version__)"
 )
+_PANDAS: Final = ((2, 2, 2), (3,))
+"""From which version and below which: 2.2.2 is the first for NumPy 2, and PySpark 4 is not made for 3."""
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 Status = Literal["ok", "warning", "failed"]
@@ -163,6 +165,7 @@ def _spark() -> Iterator[Finding]:
         yield Finding("ok", "PySpark", f"{version}, {home}")
     else:
         yield Finding("failed", "PySpark", f"{version}, {home}", "kvformat needs PySpark 4.1 or newer, below 5")
+    yield _pandas()
     yield _java()
     yield _worker()
     configured = _configured_jars(home)
@@ -175,6 +178,22 @@ def _spark_version(module: Path) -> str:
     text = (module.parent / "version.py").read_text(encoding="utf-8")
     match = re.search(r"__version__[^=]*=\s*['\"]([^'\"]+)", text)
     return match[1] if match else "of unknown version"
+
+
+def _pandas() -> Finding:
+    """Checks pandas, without which PySpark refuses `mapInArrow`, and so every read of a table."""
+    lowest, limit = (".".join(map(str, numbers)) for numbers in _PANDAS)
+    advice = f"pip install 'pandas>={lowest},<{limit}'"
+    try:
+        version = importlib.metadata.version("pandas")
+    except importlib.metadata.PackageNotFoundError:
+        return Finding("failed", "pandas", "is not installed; PySpark can't read tables without it", advice)
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    if numbers < _PANDAS[0]:
+        return Finding("failed", "pandas", f"{version} is too old for PySpark with NumPy 2", advice)
+    if numbers >= _PANDAS[1]:
+        return Finding("warning", "pandas", f"{version}: PySpark does not fully support pandas {limit}", advice)
+    return Finding("ok", "pandas", version)
 
 
 def _java() -> Finding:

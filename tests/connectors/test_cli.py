@@ -10,9 +10,11 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kvformat.connectors import KafkaTable, brokers, cli
-from kvformat.connectors.cli import _framing, _values
+from kvformat.connectors.cli import _framing, _values, doctor
 from kvformat.registry import available_formats
 from kvformat.registry.connector_options import KAFKA_OPTIONS
 from kvformat.registry.discovery import format_class
@@ -604,7 +606,7 @@ def test_a_sound_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         monkeypatch.delenv(name, raising=False)
     found, status = _findings()
     assert status == 0
-    for what in ("Python", "PySpark", "Java", "Python of local workers", "extra kafka", "JSON kernel"):
+    for what in ("Python", "PySpark", "pandas", "Java", "Python of local workers", "extra kafka", "JSON kernel"):
         assert found[what]["status"] in ("ok", "warning"), found[what]
     kafka = found["Spark's Kafka source and sink"]
     assert kafka["status"] == "warning"
@@ -630,6 +632,40 @@ def test_what_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch
     shown = run("doctor").stdout
     assert "failed   Java: " in shown
     assert "-> install Java 17 or 21" in shown
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "text"),
+    [
+        (None, "failed", "is not installed"),
+        ("2.2.1", "failed", "2.2.1 is too old"),
+        ("2.2.2", "ok", "2.2.2"),
+        ("2.10.0rc1", "ok", "2.10.0rc1"),
+        ("3.0.0", "warning", "does not fully support pandas 3"),
+    ],
+)
+def test_pandas_is_looked_for(version: str | None, status: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.version
+
+    def installed(name: str) -> str:
+        if name != "pandas":
+            return real(name)
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(metadata, "version", installed)
+    found = doctor._pandas()
+    assert (found.what, found.status) == ("pandas", status)
+    assert text in found.text
+    assert found.advice.startswith("pip install 'pandas>=2.2.2,<3'") == (status != "ok")
+
+
+def test_the_extra_spark_asks_for_the_pandas_that_doctor_wants() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lowest, limit = (".".join(map(str, numbers)) for numbers in doctor._PANDAS)
+    for extra in ("spark", "dev"):
+        assert f"pandas>={lowest},<{limit}" in project["optional-dependencies"][extra]
 
 
 def test_registries_are_asked_with_the_credentials_of_the_table(

@@ -102,7 +102,8 @@ def new_environment(tmp_path_factory: pytest.TempPathFactory, dependencies: Path
 
 def copy_sources(folder: Path) -> Path:
     """What a build needs, so that nothing is left in the checkout."""
-    for name in ("registry", "codecs", "connectors"):
+    for name in ("package", "registry", "codecs", "connectors"):
+        shutil.rmtree(folder / name, ignore_errors=True)
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in SOURCES:
         shutil.copy(ROOT / name, folder / name)

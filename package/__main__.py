@@ -1,4 +1,4 @@
-"""`python -m kvformat`: setup.py puts this file there too."""
+"""Runs the command line: `python -m kvformat`."""
 
 from __future__ import annotations
 

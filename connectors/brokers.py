@@ -56,6 +56,8 @@ _JAVAS = (
     "security.providers",
     "ssl.engine.factory.class",
 )
+_END = "scan.bounded.mode"
+_ASKING = ("group-offsets", "specific-offsets")  # modes for which the brokers are asked for offsets
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _JAAS = re.compile(r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)\s*(?P<rest>.*?);?\s*", re.DOTALL)
 _JAAS_OPTION = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
@@ -83,28 +85,56 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {name: given[name] for name in _SAME if name in given}
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol.endswith("SSL"):
-        found |= _ssl(given)
+        found |= _ssl(given, options)
     if protocol.startswith("SASL"):
         found |= _sasl(given)
     return found
 
 
-def _unusable(name: str, why: str) -> OptionError:
-    """A setting that Java's client understands alone; `why` shows no value of a secret."""
+def _store(given: Mapping[str, str], which: str, kind: str) -> str:
+    """What a store of certificates or keys is, and which option says so."""
+    name = f"ssl.{which}.type"
+    return f"is a file of type {kind} ('{PREFIX}{name}'{'' if name in given else ', by default'})"
+
+
+_TO_PEM = (
+    "write the certificates as PEM (keytool -list -rfc -keystore FILE > ca.pem) and set "
+    f"'{PREFIX}ssl.truststore.type' = 'PEM' and '{PREFIX}ssl.truststore.location' to that file, which Spark reads, too"
+)
+_TO_PKCS12 = (
+    "write the key as PKCS12 (keytool -importkeystore -srckeystore FILE -destkeystore me.p12 -deststoretype PKCS12) "
+    f"and set '{PREFIX}ssl.keystore.type' = 'PKCS12', which Spark reads, too"
+)
+
+
+def _unusable(name: str, why: str, mend: str = "", options: Mapping[str, str] | None = None) -> OptionError:
+    """A setting that Java's client understands alone; `why` shows no value of a secret.
+
+    `mend` says what the client here could use in its place; `options` are the table's, on which the advice depends.
+    """
+    given = options or {}
+    begins = given.get("scan.startup.mode", "group-offsets")
+    advice = [mend] if mend else []
+    if not mend or begins in _ASKING or given.get(_END) in _ASKING:
+        advice.append(
+            "say where to begin without asking: 'scan.startup.mode' = 'earliest-offset' or 'timestamp', or the offsets "
+            "themselves, spark_options={'startingOffsets': ...}"
+        )
+    told = "; or ".join(advice)
     return OptionError(
-        f"'{PREFIX}{name}' {why}, which the client that asks the brokers for offsets can't use; Spark itself can. Say "
-        "where to begin without asking: 'scan.startup.mode' = 'earliest-offset' or 'timestamp', or the offsets "
-        "themselves, spark_options={'startingOffsets': ...}",
+        f"'{PREFIX}{name}' {why}, which the client that asks the brokers for offsets can't use; Spark itself can. "
+        f"{told[:1].upper()}{told[1:]}",
         option=f"{PREFIX}{name}",
     )
 
 
-def _ssl(given: Mapping[str, str]) -> dict[str, Any]:
+def _ssl(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, Any]:
     """Certificates and keys: PEM, and of the stores a key's PKCS12; a JKS is Java's own."""
     found: dict[str, Any] = {ours: given[name] for name, ours in _PEM.items() if name in given}
     if "ssl.truststore.location" in given:
-        if given.get("ssl.truststore.type", "JKS").upper() != "PEM":
-            raise _unusable("ssl.truststore.location", "is no PEM file ('properties.ssl.truststore.type' = 'PEM')")
+        kind = given.get("ssl.truststore.type", "JKS").upper()
+        if kind != "PEM":
+            raise _unusable("ssl.truststore.location", _store(given, "truststore", kind), _TO_PEM, options)
         found["ssl.ca.location"] = given["ssl.truststore.location"]
     if "ssl.keystore.location" in given:
         place, kind = given["ssl.keystore.location"], given.get("ssl.keystore.type", "JKS").upper()
@@ -115,7 +145,7 @@ def _ssl(given: Mapping[str, str]) -> dict[str, Any]:
             if "ssl.keystore.password" in given:
                 found["ssl.keystore.password"] = given["ssl.keystore.password"]
         else:
-            raise _unusable("ssl.keystore.location", "is a file neither of PEM nor of PKCS12")
+            raise _unusable("ssl.keystore.location", _store(given, "keystore", kind), _TO_PKCS12, options)
     if "ssl.endpoint.identification.algorithm" in given:
         found["ssl.endpoint.identification.algorithm"] = given["ssl.endpoint.identification.algorithm"] or "none"
     return found

@@ -358,9 +358,24 @@ def _of_kafka(column: MetadataColumn, given: dict[str, T.DataType]) -> Column:
         cases = F.when(source == 0, names[0]).when(source == 1, names[1])
         return F.when(source.isNotNull(), cases.otherwise("NoTimestampType"))
     if column.key in ("headers", "header-list"):
+        _check_headers(given[need], column)
         entries = F.coalesce(source, F.array().cast(spark_type(_HEADER_LIST, wire=True)))
         return entries if column.key == "header-list" else _last_by_key(entries).cast(wire)
     return source.cast(wire)
+
+
+def _check_headers(t: T.DataType, column: MetadataColumn) -> None:
+    """Raise for a column `headers` that is not as Spark's Kafka source gives it."""
+    entry = t.elementType if isinstance(t, T.ArrayType) else None
+    types = [field.dataType for field in entry.fields] if isinstance(entry, T.StructType) else []
+    fits = isinstance(entry, T.StructType) and entry.names == ["key", "value"]
+    if not fits or not isinstance(types[0], T.StringType) or not isinstance(types[1], T.BinaryType):
+        raise SchemaError(
+            f"metadata column '{column.name}' is read from the column 'headers', which must be "
+            f"ARRAY<STRUCT<key: STRING, value: BINARY>>, as Spark's Kafka source gives it, not "
+            f"{t.simpleString().upper()}: cast it first, or drop it and read with option('includeHeaders', 'true')",
+            field=column.name,
+        )
 
 
 def _last_by_key(entries: Column) -> Column:

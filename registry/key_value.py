@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -98,7 +99,8 @@ class KeyValueFormat:
         none or several fit.
         """
         if not isinstance(ddl, str):
-            raise SchemaError(f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}")
+            hint = ": read it, path.read_text(encoding='utf-8')" if isinstance(ddl, PurePath) else ""
+            raise SchemaError(f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}{hint}")
         return cls._of(find_table(ddl, table), True)
 
     @staticmethod

@@ -27,6 +27,13 @@ _BLANK = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
 _WORD = re.compile(r"`[^`]*(?:``[^`]*)*`|[^\W\d][\w$]*|\.")
 _MOST_WORDS = 16  # CREATE OR REPLACE TEMPORARY TABLE IF NOT EXISTS catalog . database . table
 _MOST_BASES = 50
+_BOM = "\ufeff"
+_LONGEST_PATH = 4096  # characters: Linux's PATH_MAX
+# One line that ends as the name of a file of SQL does, or begins as a path does, without what paths seldom have.
+_PATH = re.compile(
+    r"""(?!//|/\*|--)(?:[^\n;()'"`=<>]*?[^\s.;()'"`=<>]\.(?:sql|ddl|hql|txt)|(?:[A-Z]:\\|~?/|\.{1,2}/)[^\n;()'"`=<>]*)""",
+    re.IGNORECASE,
+)
 _DEFAULTS = ("default_catalog", "default_database")
 _BEGINNING = re.compile(
     "ADD|ALTER|ANALYZE|BEGIN|CALL|CLEAR|COMPILE|CREATE|DELETE|DESC|DESCRIBE|DROP|END|EXECUTE|EXIT|EXPLAIN|HELP|INSERT|"
@@ -56,6 +63,7 @@ def statements(text: str) -> tuple[Statement, ...]:
 
     Raises `SchemaError` for a quote or comment that is not closed, and for what no statement of Flink begins with.
     """
+    _check_text(text)
     found, start, line, counted = [], 0, 1, 0
     ends = []
     for match in _PIECE.finditer(text):
@@ -72,6 +80,22 @@ def statements(text: str) -> tuple[Statement, ...]:
             found.append(replace(statement, line=line))
         start = end + 1
     return tuple(found)
+
+
+def _check_text(text: str) -> None:
+    """Raise for what was handed over in place of the text, or together with it, by mistake."""
+    if text.startswith(_BOM):
+        raise SchemaError(
+            "cannot read the Flink SQL: it begins with a byte order mark (U+FEFF), which some editors write and Flink "
+            "refuses, too. Read the file by Path(...).read_text(encoding='utf-8-sig'), or save it without the mark"
+        )
+    words = text[:_LONGEST_PATH].split(None, 1)
+    is_statement = len(words) > 1 and _BEGINNING.fullmatch(words[0].upper()) is not None
+    if not is_statement and len(text) <= _LONGEST_PATH and _PATH.fullmatch(text.strip()):
+        raise SchemaError(
+            f"cannot read the Flink SQL: {text.strip()!r} is the path of a file, where the text of the file is "
+            "expected: Path(...).read_text(encoding='utf-8')"
+        )
 
 
 def find_table(

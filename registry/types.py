@@ -91,6 +91,24 @@ class FlinkField:
     name: str
     type: FlinkType
 
+    def __post_init__(self) -> None:
+        if not self.name.isascii():
+            wrong = half_a_character(self.name)
+            if wrong:
+                raise SchemaError(wrong, field=self.name)
+
+
+def half_a_character(name: str) -> str:
+    """What is wrong with a name that holds a surrogate without its other half; empty for any other."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return (
+            f"the name {name!a} has half of a character (a surrogate without its other half), which no text in "
+            "UTF-8 can have, and so no column: write the whole character"
+        )
+    return ""
+
 
 @dataclass(frozen=True, slots=True)
 class FlinkType:

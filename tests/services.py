@@ -172,7 +172,8 @@ class KafkaBroker:
         """Write records of key and value, as Java's client would place them; `more` is as for `Producer.produce`."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
+        settings = {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
+        producer = Producer(settings | {"enable.idempotence": True})  # else a repeated request changes the order
         for key, value in records:
             while True:
                 try:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kvformat.connectors import brokers
+from kvformat.connectors import KafkaTable, brokers, sink
+from kvformat.connectors.properties import unreadable_key
+from kvformat.connectors.source import planned
 from kvformat.registry.errors import BrokerError, MissingExtraError, OptionError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -148,3 +152,63 @@ def test_a_missing_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"kvformat\[kafka\]"):
         brokers.admin(_given({}))
+
+
+@pytest.mark.parametrize("kind", [None, "JKS", "PKCS12"])
+def test_a_truststore_that_java_alone_reads_is_named_by_its_type(kind: str | None) -> None:
+    """Not as if PEM had been given, and without advice that is followed already."""
+    properties = {"security.protocol": "SSL", "ssl.truststore.location": "/ca.jks"}
+    properties |= {} if kind is None else {"ssl.truststore.type": kind}
+    by_default = ", by default" if kind is None else ""
+    words = rf"is a file of type {kind or 'JKS'} \('properties\.ssl\.truststore\.type'{by_default}\)"
+    with pytest.raises(OptionError, match=words) as raised:
+        brokers.client_settings(_given(properties))
+    assert "keytool -list -rfc" in str(raised.value)
+    assert "spark_options={'startingOffsets'" in str(raised.value)
+    for mode in ("earliest-offset", "timestamp"):
+        with pytest.raises(OptionError, match="keytool") as raised:
+            brokers.client_settings(_given(properties) | {"scan.startup.mode": mode})
+        assert "scan.startup.mode" not in str(raised.value)
+
+
+OPTIONS = {"connector": "kafka", "topic": "t", "format": "json", "scan.startup.mode": "earliest-offset"}
+# The beginnings of keys, as openssl pkcs8 -topk8 writes them: by default, and with -v1 PBE-SHA1-3DES.
+PBES2 = "MIIFLTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQIO87NPmwUQD0CAggA"
+PBES1 = "MIIE6jAcBgoqhkiG9w0BDAEDMA4ECGnTrX7oTGq1AgIIAASCBMj8CXaBuLQ1"
+
+
+def _pem(kind: str, body: str) -> str:
+    return f"-----BEGIN {kind}PRIVATE KEY-----\n{body}\n-----END {kind}PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (_pem("ENCRYPTED ", PBES2), "is a key encrypted by PBES2"),
+        (_pem("RSA ", "Proc-Type: 4,ENCRYPTED\n\nMIIE"), r"OpenSSL's own form \(RSA PRIVATE KEY\)"),
+        (_pem("EC ", "MHcC"), r"OpenSSL's own form \(EC PRIVATE KEY\)"),
+        (_pem("ENCRYPTED ", PBES1), None),
+        (_pem("", "MIIE"), None),
+        ("", None),
+    ],
+)
+def test_a_key_that_spark_can_not_read_is_told(text: str, told: str | None, tmp_path: Path) -> None:
+    """The command line's client is OpenSSL's, and reads them all."""
+    (tmp_path / "me.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n" + text)
+    in_file = {"ssl.keystore.location": str(tmp_path / "me.pem"), "ssl.keystore.type": "PEM"}
+    for properties in ({"ssl.keystore.key": text}, in_file):
+        table = KafkaTable("id INT", OPTIONS | {**_given(properties | {"security.protocol": "SASL_SSL"})})
+        notes = planned(table.kv, streaming=False, ask=False).notes
+        said = [*sink.otherwise(table.kv)]
+        if told is None:
+            assert (dict(notes), said) == ({}, [])
+            continue
+        (note,) = notes.values()
+        assert said == [note]
+        assert note.startswith(f"'properties.{next(iter(properties))}' is a key ")
+        assert re.search(told, note)
+        assert "openssl pkcs8 -topk8" in note
+        assert "MII" not in note
+    elsewhere = {"ssl.keystore.location": "/not/here.pem", "ssl.keystore.type": "PEM", "security.protocol": "SSL"}
+    assert unreadable_key(_given(elsewhere)) == {}
+    assert unreadable_key(_given({"ssl.keystore.key": text})) == {}, "the protocol has no use for a key"

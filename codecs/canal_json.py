@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain, map_of
 from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
@@ -52,6 +52,7 @@ class CanalJsonFormat(ChangeFormat):
             doc="A Java regular expression; messages of tables whose name it does not match as a whole are skipped.",
         ),
         UNCHANGED_OPTION,
+        MYSQL_TYPES,
     )
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",

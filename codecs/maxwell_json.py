@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES, ChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain
 from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
@@ -36,7 +36,7 @@ class MaxwellJsonFormat(ChangeFormat):
     """The `maxwell-json` format."""
 
     identifier: ClassVar[str] = "maxwell-json"
-    option_specs: ClassVar[tuple[Option, ...]] = (*CHANGE_OPTIONS, UNCHANGED_OPTION)
+    option_specs: ClassVar[tuple[Option, ...]] = (*CHANGE_OPTIONS, UNCHANGED_OPTION, MYSQL_TYPES)
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
         rows={

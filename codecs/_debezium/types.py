@@ -33,7 +33,7 @@ from kvformat.codecs._debezium import convert, forms
 from kvformat.codecs._debezium.connect import DECIMAL, Connect
 from kvformat.codecs._debezium.convert import Change
 from kvformat.codecs._debezium.structured import OF_COLUMN, STRUCTURED, Structured
-from kvformat.codecs._json.forms import Flags, Forms, FormsType
+from kvformat.codecs._json.forms import Forms, FormsType, flags_type
 from kvformat.registry.errors import SchemaError
 from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
 
@@ -266,7 +266,7 @@ def _plain(t: FlinkType, said: Connect, told: str, modes: Modes, carrier: Carrie
 def _strict(t: FlinkType, said: Connect) -> FlinkType:
     """The type, read so that a value is never changed to fit it, as Flink changes it."""
     if t.root == "BOOLEAN":
-        return FormsType.of(t, Flags())
+        return flags_type(t)
     if t.root == "DECIMAL":
         return FormsType.of(t, forms.Numeral(t.precision or 0, t.scale or 0))
     if t.root in _WHOLE and said.type in ("float32", "float64"):
@@ -329,7 +329,7 @@ def _without_schema(t: FlinkType, modes: Modes, path: str, *, inside: bool = Fal
 def _with_forms(t: FlinkType, modes: Modes) -> FlinkType:
     """The types of single values that need no change, with the forms that Debezium has for them."""
     if t.root == "BOOLEAN":
-        return FormsType.of(t, Flags())
+        return flags_type(t)
     if t.root in _WHOLE:
         return FormsType.of(t, forms.Whole(_WHOLE[t.root]))
     if t.root in ("FLOAT", "DOUBLE"):

@@ -66,8 +66,13 @@ class Flags(Forms):
         return text == "true"
 
 
+def flags_type(t: FlinkType, *, as_texts: bool = False) -> FormsType:
+    """BOOLEAN as `Flags` reads it."""
+    return FormsType.of(t, Flags(as_texts), name="BOOLEAN (true, false, 1 or 0)")
+
+
 def with_flags(t: FlinkType) -> FlinkType:
     """The type with each BOOLEAN in it read by `Flags` as Canal and Maxwell write MySQL's TINYINT(1)."""
     if t.root == "BOOLEAN":
-        return FormsType.of(t, Flags(as_texts=True))
+        return flags_type(t, as_texts=True)
     return replace(t, fields=tuple(FlinkField(field.name, with_flags(field.type)) for field in t.fields))

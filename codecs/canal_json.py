@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads, RowOf
 from kvformat.codecs._changes.filters import FilteredFormat, filter_options
-from kvformat.codecs._changes.format import CHANGE_OPTIONS
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES
 from kvformat.codecs._changes.metadata import TEXT, TEXTS, Epoch, Plain, map_of
 from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.read import ChangeReader
@@ -61,6 +61,7 @@ class CanalJsonFormat(FilteredFormat):
         *filter_options(),
         BYTES_ENCODING,
         UNCHANGED_OPTION,
+        MYSQL_TYPES,
     )
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
 from kvformat.codecs._changes.filters import FilteredFormat, filter_options
-from kvformat.codecs._changes.format import CHANGE_OPTIONS
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain
 from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
@@ -37,7 +37,12 @@ class MaxwellJsonFormat(FilteredFormat):
     """The `maxwell-json` format."""
 
     identifier: ClassVar[str] = "maxwell-json"
-    option_specs: ClassVar[tuple[Option, ...]] = (*CHANGE_OPTIONS, *filter_options(ours=True), UNCHANGED_OPTION)
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *CHANGE_OPTIONS,
+        *filter_options(ours=True),
+        UNCHANGED_OPTION,
+        MYSQL_TYPES,
+    )
     filters_are_ours: ClassVar[bool] = True
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",

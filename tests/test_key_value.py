@@ -154,6 +154,7 @@ _OTHERWISE = {
     "avro-confluent.ssl.": "looked at when the registry's client is made",
     "avro-confluent.basic-auth.credentials-source' = 'USER_INFO'": "looked at when the registry's client is made",
     "'format' = 'json', 'value.format' = 'avro-confluent')": "Flink adds an option that it then does not know",
+    "value.maxwell-json.table.include": "an option of ours",
 }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvformat.registry.create_table import TableDefinition, parse_create_table
@@ -74,19 +74,22 @@ def statements(text: str) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def find_table(text: str, name: str | None = None) -> TableDefinition:
+def find_table(
+    text: str, name: str | None = None, *, choose: Callable[[str], str] = "from_ddl(text, table={!r})".format
+) -> TableDefinition:
     """The table of this name that a text creates, or its only one.
 
-    Raises `SchemaError`, which lists the tables, where there is no such table or more than one.
+    `choose` says, given the name of a table, how the caller is told to choose it. Raises `SchemaError`, which lists the
+    tables, where there is no such table or more than one.
     """
-    return _Tables(text).table(name)
+    return _Tables(text, choose).table(name)
 
 
 class _Tables:
     """The tables that a text creates, by their full names: of those of one name the last."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.statements = text, statements(text)
+    def __init__(self, text: str, choose: Callable[[str], str]) -> None:
+        self.text, self.statements, self.choose = text, statements(text), choose
         self.created: dict[tuple[str, ...], list[tuple[int, Statement | None]]] = {}  # after which statement it is what
         self.altered: dict[tuple[str, ...], int] = {}
         self.current: list[tuple[str, str]] = []
@@ -158,6 +161,8 @@ class _Tables:
             of_base = _full(self.current[at], name)
             if self._at(of_base, at) is None:
                 there = [full for full in self.created if self._at(full, at) is not None]
+                if not there:
+                    raise LookupError("the text creates no table before it: put the CREATE TABLE of that table there")
                 raise LookupError(f"there is no such table before it, only {self._listed(there)}")
             if depth == _MOST_BASES:
                 raise LookupError(f"more than {_MOST_BASES} tables are each LIKE the one before")
@@ -168,7 +173,7 @@ class _Tables:
     def _which(self, there: Sequence[tuple[str, ...]]) -> str:
         if there:
             first = _shown(there[0])
-            return f"the text creates {self._listed(there)}: choose one, from_ddl(text, table={first!r})"
+            return f"the text creates {self._listed(there)}: choose one, {self.choose(first)}"
         skipped = ", ".join(f"{one.kind} (line {one.line})" for one in self.statements[:20])
         return f"the text has no CREATE TABLE; it has {skipped or 'no statement'}"
 

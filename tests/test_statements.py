@@ -147,6 +147,8 @@ def test_like_of_like_and_of_another_database() -> None:
     for base, message in (("nope", "only the tables .*first_one, two"), ("three", "only the tables")):
         with pytest.raises(SchemaError, match=f"LIKE: there is no such table before it, {message}"):
             find_table(f"{text}; CREATE TABLE three LIKE {base}", "three")
+    with pytest.raises(SchemaError, match="LIKE: the text creates no table before it: put the CREATE TABLE"):
+        find_table(f"CREATE TABLE t (id INT) {_WITH} LIKE u")
     chain = "".join(f"; CREATE TABLE t{i} LIKE t{i - 1}" for i in range(1, 60))
     assert find_table(f"CREATE TABLE t0 (a INT){chain}", "t50").columns[0].name == "a"
     with pytest.raises(SchemaError, match="more than 50 tables are each LIKE the one before"):

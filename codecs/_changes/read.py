@@ -238,9 +238,11 @@ class EnvelopePlan:
         old, new = self._envelope.before, self._envelope.after
         return self._bad(f"has {before} rows, but '{new}' has {after}: an UPDATE needs an old row for each", old)
 
-    def no_filtered(self, member: str) -> BadValue:
-        """The error of a message without a member that a filter asks for."""
-        return _at(BadValue(f"is missing, but '{member}.include' asks for it", ErrorCode.MISSING_FIELD), member)
+    def is_wanted_without(self, member: str) -> bool:
+        """Whether a message without a member that a filter asks for is read; raises its error where it is not."""
+        if self._envelope.unnamed:
+            return True
+        raise _at(BadValue(f"is missing, but '{member}.include' asks for it", ErrorCode.MISSING_FIELD), member)
 
     @staticmethod
     def no_payload() -> BadValue:

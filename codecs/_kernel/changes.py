@@ -383,7 +383,7 @@ class ChangeBatch(Batch):
         """Whether the text of a member matches a filter."""
         place = self.members.places[number]
         if place < 0:
-            raise self.plan.no_filtered(member)
+            return bool(self.plan.is_wanted_without(member))
         return bool(self.plan.matches(pattern, member, self.nodes.read(self.reader, place)))
 
     def program(self, at: int) -> Program:

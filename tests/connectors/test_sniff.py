@@ -371,7 +371,7 @@ def test_what_is_no_source_is_refused() -> None:
 @pytest.mark.services
 def test_a_topic_of_which_nothing_is_known_becomes_a_table(spark: Any, broker: Any) -> None:
     topic = broker.create("nothing-known", 2)
-    keys, values = values_of("bank.public.accounts")
+    keys, values = values_of("accounts")
     broker.send(topic, zip(keys, values, strict=True))
     options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     records = spark.read.format("kafka").options(**options).load()

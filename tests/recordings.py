@@ -280,7 +280,10 @@ def _time(want: int, got: Any) -> bool:
 
 
 def _decimal(want: str, got: Any) -> bool:
-    return float(want) == got if isinstance(got, float) else Decimal(want) == Decimal(str(got))
+    try:
+        return float(want) == got if isinstance(got, float) else Decimal(want) == Decimal(str(got))
+    except ArithmeticError:  # no number
+        return False
 
 
 def _double(want: str, got: float) -> bool:

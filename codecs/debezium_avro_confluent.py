@@ -86,6 +86,7 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
         super().__init__(options)
         if self.options[FLATTENED.name]:
             self.changelog_mode = ChangelogMode.UPSERT
+            self.nulls_delete = True
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

@@ -690,7 +690,6 @@ def test_without_a_schema_the_connectors_settings_decide(
         ({}, "DECIMAL(10, 2)", "set 'decimal.handling.mode' to the connector's"),
         ({}, "DATE", "set 'time.precision.mode' to the connector's"),
         ({}, "ROW<a TIMESTAMP(3)>", "column 'v.a' is TIMESTAMP"),
-        ({"time.precision.mode": "adaptive"}, "TIME(3)", "Declare it as BIGINT"),
     ],
 )
 def test_nothing_is_guessed(options: dict[str, str], type: str, words: str) -> None:

@@ -33,6 +33,7 @@ cdef class Column:
     cdef Tree nodes
     cdef readonly object name
     cdef bint is_text
+    cdef public bint other_forms
     cdef readonly Py_ssize_t length
     cdef Py_ssize_t capacity
     cdef Py_ssize_t nulls

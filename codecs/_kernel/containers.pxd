@@ -42,6 +42,7 @@ cdef class Lists(Slices):
     cdef Py_ssize_t member(self, Reader r, Column column, Py_ssize_t at, Py_ssize_t first) except -1
     cdef bint has_open(self) except -1
     cdef int end(self) except -1
+    cdef int put(self, object value) except -1
 
 
 cdef class Maps(Lists):

@@ -6,6 +6,7 @@ member is null, if the reader is lenient.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,10 +121,12 @@ def _view(array: Any, form: Any) -> memoryview[int]:
 
 
 class Lists(Slices):
-    """ARRAY."""
+    """ARRAY. `convert` gives the elements of a value that is no array, with `other_forms`."""
 
-    def __init__(self, type: Any, kind: pa.DataType, element: Column) -> None:
-        super().__init__(type, kind)
+    def __init__(
+        self, type: Any, kind: pa.DataType, element: Column, convert: Callable[[Any], Any] | None = None
+    ) -> None:
+        super().__init__(type, kind, convert)
         self.element = element
 
     def start(self, capacity: int) -> int:
@@ -181,6 +184,11 @@ class Lists(Slices):
             self.grow(self.capacity * 2)
         self.offsets[self.length + 1] = self.element.length
         return self.add(True)
+
+    def put(self, value: Any) -> int:
+        for item in value:
+            self.element.put(item)
+        return self.end()
 
     def null(self) -> int:
         if self.length == self.capacity:

@@ -9,8 +9,8 @@ import pytest
 from tests import recordings
 
 TABLES = [table for name in recordings.names() for table in recordings.tables(name)]
-FEWEST_TABLES = 80
-FEWEST_ROWS = 1100
+FEWEST_TABLES = 100
+FEWEST_ROWS = 1400
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)

@@ -21,7 +21,7 @@ TABLES = {
     "pg-unwrap-tombstone-json": "full.wide",
     "pg-unwrap-tombstone-schemas": "full.num",
 }
-FEWEST_ROWS = 150
+FEWEST_ROWS = 130
 
 
 def test_a_captured_topic_becomes_the_table(spark: Any, tmp_path: Path) -> None:

@@ -230,7 +230,8 @@ def _judged(
         if reasons is not None and reasons.null_count < len(reasons):
             assert codes is not None
             at = pc.index(reasons.is_valid(), True).as_py()
-            raise _decode_error(format, reasons[at].as_py(), messages[at].as_py(), codes[at].as_py())
+            message = messages.slice(at, 1).cast(pa.binary())[0].as_py()  # text may be of any bytes
+            raise _decode_error(format, reasons[at].as_py(), message, codes[at].as_py())
         return rows
     if reasons is None:
         reasons = codes = pa.nulls(len(rows), pa.string())
@@ -248,8 +249,8 @@ def _judged(
     return pa.StructArray.from_arrays([rows, error], names=[name, "error"])
 
 
-def _decode_error(format: Format, reason: str, message: bytes | str | None, code: str) -> DecodeError:
-    data = message.encode() if isinstance(message, str) else message or b""
+def _decode_error(format: Format, reason: str, message: bytes | None, code: str) -> DecodeError:
+    data = message or b""
     head = data[:_HEAD]
     more = f" and {len(data) - _HEAD} more bytes" if len(data) > _HEAD else ""
     return DecodeError(

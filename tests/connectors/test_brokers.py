@@ -19,6 +19,23 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
 SECRET = "Tr0ub4dor"
+HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+OAUTH = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.login.callback.handler.class": HANDLER,
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.jaas.config": f'{BEARER} required clientId="job" clientSecret="{SECRET}";',
+}
+TOKENS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.oauthbearer.client.id": "job",
+    "sasl.oauthbearer.client.secret": SECRET,
+}
 
 
 def _given(properties: dict[str, str]) -> dict[str, str]:
@@ -71,6 +88,30 @@ def _given(properties: dict[str, str]) -> dict[str, str]:
             {"security.protocol": "SSL", "ssl.ca.pem": "PEM", "ssl.keystore.location": "/me.p12"}
             | {"ssl.keystore.password": SECRET},
         ),
+        (OAUTH, TOKENS),
+        (
+            OAUTH
+            | {
+                "sasl.login.callback.handler.class": HANDLER.replace("oauthbearer.", "oauthbearer.secured."),
+                "sasl.jaas.config": f"{BEARER} required clientId='job' clientSecret='{SECRET}' scope='a b' "
+                "extension_logicalCluster='lkc-1' extension_identityPoolId='pool-2';",
+            },
+            TOKENS
+            | {
+                "sasl.oauthbearer.scope": "a b",
+                "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-2",
+            },
+        ),
+        (
+            OAUTH
+            | {
+                "sasl.jaas.config": f"{BEARER} required;",
+                "sasl.oauthbearer.client.credentials.client.id": "job",
+                "sasl.oauthbearer.client.credentials.client.secret": SECRET,
+                "sasl.oauthbearer.scope": "a",
+            },
+            TOKENS | {"sasl.oauthbearer.scope": "a"},
+        ),
         # Stores are not looked at where the protocol has no use for them.
         ({"ssl.truststore.location": "/ca.jks"}, {}),
     ],
@@ -84,7 +125,14 @@ def test_settings_of_java_become_those_of_librdkafka(properties: dict[str, str],
     [
         ({"security.protocol": "SSL", "ssl.truststore.location": "/ca.jks"}, "ssl.truststore.location"),
         ({"security.protocol": "SSL", "ssl.keystore.location": "/me.jks"}, "ssl.keystore.location"),
-        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism"),
+        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism"),  # Java makes an unsigned token of its own
+        ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": ""}, "sasl.oauthbearer.token.endpoint.url"),
+        ({**OAUTH, "sasl.jaas.config": f'{BEARER} required clientSecret="{SECRET}";'}, "sasl.jaas.config"),
+        (
+            {**OAUTH, "sasl.login.callback.handler.class": "software.amazon.msk.IAMOAuthBearerLoginCallbackHandler"},
+            "sasl.login.callback.handler.class",
+        ),
+        ({**SASL, "sasl.login.callback.handler.class": HANDLER}, "sasl.login.callback.handler.class"),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism"),  # Java's default is GSSAPI
         ({**SASL, "sasl.jaas.config": f"username=a password={SECRET}"}, "sasl.jaas.config"),
         ({**SASL, "sasl.jaas.config": f'{PLAIN} required password="{SECRET}";'}, "sasl.jaas.config"),
@@ -107,6 +155,7 @@ def test_a_client_is_made_of_all_settings() -> None:
     properties = {**SASL, "sasl.jaas.config": f'{PLAIN} required username="a" password="b";', "client.id": "me"}
     more = {"ssl.endpoint.identification.algorithm": "https", "isolation.level": "read_committed", "client.rack": "r"}
     brokers.admin(_given({**properties, **more, "client.dns.lookup": "use_all_dns_ips"}))
+    brokers.admin(_given(OAUTH))
     brokers.consumer(_given({**properties, **more, "max.partition.fetch.bytes": "100000"}), group_id="g").close()
 
 

@@ -155,6 +155,7 @@ _OTHERWISE = {
     "avro-confluent.basic-auth.credentials-source' = 'USER_INFO'": "looked at when the registry's client is made",
     "'format' = 'json', 'value.format' = 'avro-confluent')": "Flink adds an option that it then does not know",
     "value.maxwell-json.table.include": "an option of ours",
+    "value.maxwell-json.database.include": "an option of ours",
 }
 
 

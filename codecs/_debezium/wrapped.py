@@ -90,8 +90,13 @@ class SchemaReader:
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
-        if len(self._numbers) > _SCHEMAS:
-            self._forget()
+        try:
+            return self._read(messages)
+        finally:
+            if len(self._numbers) > _SCHEMAS:
+                self._forget()
+
+    def _read(self, messages: pa.BinaryArray) -> DecodedBatch:
         filled = np.asarray(pc.greater(pc.binary_length(messages), 0).fill_null(False))
         if self._usual is None:
             first = np.flatnonzero(filled)[:1]
@@ -248,7 +253,7 @@ class _ColumnReadings:
 
     def converted(self, wire: pa.Array, readings: Ints, of_rows: Ints, faults: RowFaults) -> pa.Array:
         """The column's values; row i was read by the reading number `readings[of_rows[i]]`."""
-        if (readings == readings[0]).all():
+        if not len(of_rows) or (readings == readings[0]).all():
             change = self.readings[readings[0]].change
             return wire if change is None else change.convert(wire, self._field.name, lambda places: places, faults)
         of_values = readings[of_rows]
@@ -262,7 +267,7 @@ class _ColumnReadings:
             parts.append(some)
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return pa.concat_arrays(parts).take(pa.array(back)) if parts else wire
+        return pa.concat_arrays(parts).take(pa.array(back))
 
 
 def _rows_at(rows: Ints) -> Callable[[Ints], Ints]:

@@ -24,8 +24,8 @@ from kvformat.codecs._changes.metadata import TEXT, TEXTS, Epoch, Plain, map_of
 from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
-from kvformat.codecs._debezium.convert import ByOne, RowFaults
-from kvformat.codecs._debezium.read import RowPlan
+from kvformat.codecs._debezium.convert import ByOne
+from kvformat.codecs._debezium.rows import RowPlan
 from kvformat.registry.errors import OptionError
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.options import Direction, Option
@@ -117,7 +117,7 @@ class _LatinReader:
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
-        return self._plan.applied(self._reader.read(messages), RowFaults(), lenient=self._lenient)
+        return self._plan.applied(self._reader.read(messages), lenient=self._lenient)
 
 
 def _latin(t: FlinkType) -> ByOne | None:

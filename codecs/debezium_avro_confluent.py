@@ -34,7 +34,6 @@ from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.codecs._debezium import flattened
 from kvformat.codecs._debezium.connect import Connect, image_of_avro, is_of_mongodb
-from kvformat.codecs._debezium.convert import RowFaults
 from kvformat.codecs._debezium.options import (
     AVRO_TYPE_OPTIONS,
     DEBEZIUM,
@@ -43,7 +42,8 @@ from kvformat.codecs._debezium.options import (
     check_types,
     modes_of,
 )
-from kvformat.codecs._debezium.read import OF_MONGODB, RowPlan, joined
+from kvformat.codecs._debezium.read import OF_MONGODB
+from kvformat.codecs._debezium.rows import RowPlan, joined
 from kvformat.codecs._debezium.types import Modes, is_mistaken
 from kvformat.codecs.debezium_json import NO_BEFORE, OTHERS, UNMARKED
 from kvformat.registry._cache import cached_by_identity
@@ -186,7 +186,7 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
                 batch = self._flat(some, reading, len(row.fields), there[at], filled[at], look)
             else:
                 batch = self._decoded(some, reading.table, there[at], filled[at], look)
-            parts.append((at, batch if reading.plan is None else reading.plan.applied(batch, RowFaults())))
+            parts.append((at, batch if reading.plan is None else reading.plan.applied(batch)))
         return parts[0][1] if len(parts) == 1 else joined(parts)
 
     def _flat(

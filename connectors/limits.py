@@ -233,10 +233,14 @@ LIMITS = (
     ),
     Limit(
         "schemas, readers and plans that a process keeps, of each kind",
-        "{}; {} of Debezium's own schemas",
+        "{}; {} of Debezium's own schemas with {} readers, also within a batch",
         plain,
         "a stream lives for months",
-        ("registry._cache._BOUND", "codecs._debezium.read._KEPT"),
+        (
+            "registry._cache._BOUND",
+            "codecs._debezium.wrapped._SCHEMAS",
+            "codecs._debezium.wrapped._READERS",
+        ),
     ),
     Limit(
         "registries that a process keeps clients of, and answers that each keeps",

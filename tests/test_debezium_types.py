@@ -20,7 +20,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._debezium import read
+from kvformat.codecs._debezium import wrapped
 from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
 from kvformat.registry.errors import DebeziumTypesWarning, OptionError, SchemaError
 from tests.debezium_tables import DOCUMENTED
@@ -802,14 +802,14 @@ def test_a_broken_message_does_not_change_by_what_the_next_ones_are_read() -> No
     reads: list[int] = []
     schema = "v DATE"
     fmt.decode_batch(pa.array([good]), schema)
-    before = read._SchemaReader.read
+    before = wrapped._WireReader.read
 
-    def counted(self: Any, messages: pa.BinaryArray) -> DecodedBatch:
+    def counted(self: Any, messages: pa.BinaryArray) -> Any:
         reads.append(len(messages))
         return before(self, messages)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read._SchemaReader, "read", counted)
+        patch.setattr(wrapped._WireReader, "read", counted)
         for _ in range(3):
             batch = fmt.decode_batch(pa.array([good, b"{", good]), schema)
             assert batch.rows.value_lengths().to_pylist() == [1, None, 1]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs._columnar import Ints
+from kvformat.codecs._debezium.wrapped import NO_SCHEMA, SchemaReader
 from kvformat.registry import DecodedBatch, EncodedBatch, Format
-from tests.fuzz import bombs, cases, texts
+from tests.fuzz import bombs, cases, schemas, texts
 from tests.fuzz.cases import FormatCase, Message, case
 from tests.fuzz.minimise import Minimiser
 from tests.fuzz.properties import PROPERTIES, Batch, kernel
@@ -136,6 +139,41 @@ def test_what_does_not_hold_is_found(format: type[Format], found: set[str]) -> N
     assert bool(found) == bool(broken)
 
 
+def _as_its_neighbours(self: SchemaReader, messages: pa.BinaryArray, found: DecodedBatch, plans: Ints) -> DecodedBatch:
+    """Planted: a message without a schema is read by that of the last message which has one."""
+    known = np.maximum.accumulate(np.where(plans == NO_SCHEMA, -1, np.arange(len(plans))))
+    return _by_wires(self, messages, found, np.where(known >= 0, plans[known], plans))
+
+
+def _by_the_usual(self: SchemaReader, messages: pa.BinaryArray, places: Ints) -> Ints:
+    """Planted: a message that gives no row is believed to have the schema of the batch before."""
+    if self._usual is None:
+        return _own_plans(self, messages, places)
+    usual = [plan for plan in range(len(self._plans)) if self._wire_row(plan) == self._usual]
+    return np.full(len(places), usual[0] if usual else NO_SCHEMA)
+
+
+class _FoundError(Exception):
+    """Ends a run at its first finding."""
+
+
+def _found(finding: Finding) -> None:
+    raise _FoundError(finding)
+
+
+_by_wires, _own_plans = SchemaReader._by_wires, SchemaReader._own_plans
+
+
+@pytest.mark.parametrize(("method", "planted"), [("_by_wires", _as_its_neighbours), ("_own_plans", _by_the_usual)])
+def test_messages_that_are_read_by_a_schema_of_others_are_found(
+    monkeypatch: pytest.MonkeyPatch, method: str, planted: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr("tests.fuzz.run.names", lambda format, rng: f"{format}/schemas/{rng.randrange(10**6)}")
+    monkeypatch.setattr(SchemaReader, method, planted)
+    with pytest.raises(_FoundError):
+        Fuzzer(1, only=["permutation", "alone"], told=_found).run(600, ["debezium-json"], turns=TURNS)
+
+
 def _fails_with(format: type[Format]) -> Callable[[list[Message]], bool]:
     def fails(messages: list[Message]) -> bool:
         try:
@@ -166,7 +204,8 @@ def test_a_bomb_that_takes_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_case_follows_from_its_name() -> None:
-    for name in ("json/vectors/12", "csv/rows/7", "avro/rows/8", "canal-json/known/1", "key-value/rows/9"):
+    names = ("json/vectors/12", "csv/rows/7", "avro/rows/8", "canal-json/known/1", "key-value/rows/9")
+    for name in (*names, *(f"{format}/schemas/3" for format in schemas.FORMATS)):
         made = case.__wrapped__(name)
         assert (made.name, repr(made)) == (name, f"case({name!r})")
         assert made.known == case.__wrapped__(name).known

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._debezium.read import joined
+from kvformat.codecs._debezium.rows import joined
 from kvformat.codecs.debezium_json import DebeziumJsonFormat
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.errors import SchemaError

@@ -5,6 +5,7 @@ A case has a name that says all of it, so that another process makes the same on
     json/vectors/12    schema, options and messages of a case of fixtures/flink-2.3
     json/rows/7        a random schema, random options and random rows, written by the format itself (7: the seed)
     json/known/3       a case of tests/json_mutation.py
+    debezium-json/schemas/5    messages of several schemas in one batch, which they carry or name (schemas.py)
     key-value/interop/5   a table of fixtures/interop, with the records that Flink wrote
 """
 
@@ -29,7 +30,7 @@ from kvformat.registry import ConfigurationError, DecodedBatch, Format, KeyValue
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.types import FlinkType
 from tests import json_mutation, vectors
-from tests.fuzz import mutation, rows
+from tests.fuzz import mutation, rows, schemas
 
 FORMATS = (
     *("csv", "json", "avro", "avro-confluent", "raw"),
@@ -173,6 +174,7 @@ def names(format: str, rng: random.Random) -> str:
     else:
         counts["vectors"] = len(_recorded(format))
         counts["known"] = len(_generated(format))
+        counts["schemas"] = 10**6 if format in schemas.FORMATS else 0
     kind = rng.choice([kind for kind, count in counts.items() if count])
     return f"{format}/{kind}/{rng.randrange(counts[kind])}"
 
@@ -308,6 +310,22 @@ def _written(made: Case, row: FlinkType, rng: random.Random) -> list[Message]:
     return found or [(b"",) * len(made.formats)]
 
 
+def _of_schemas(name: str, format: str, number: int) -> Case:
+    rng = random.Random(name)
+    text, columns = schemas.table(rng, format)
+    metadata: tuple[str, ...] = ()
+    if format == "debezium-json":
+        options = schemas.json_options(rng)
+        messages = schemas.json_messages(rng, columns, "flattened" in options, _KNOWN)
+        metadata = ("schema",) if rng.random() < 0.2 else ()
+    else:
+        options = schemas.avro_options(rng, format)
+        envelope = format != "avro-confluent" and "flattened" not in options
+        texts, messages = schemas.avro_messages(rng, columns, envelope, _KNOWN)
+        options["url"] = _registry(name, texts)
+    return FormatCase(name, get_format(format, options), text, messages, metadata)
+
+
 def _of_table(name: str, format: str, number: int) -> Case:
     rng = random.Random(name)
     for attempt in range(_TRIES):
@@ -337,6 +355,7 @@ _MAKERS: dict[str, Any] = {
     "vectors": _of_vectors,
     "known": _of_mutation,
     "interop": _of_interop,
+    "schemas": _of_schemas,
     "rows": lambda name, format, number: (_of_table if format == TABLES else _of_rows)(name, format, number),
 }
 

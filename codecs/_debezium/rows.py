@@ -1,0 +1,105 @@
+"""Rows of wire values as rows of a table, and batches of several parts as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._columnar import Ints
+from kvformat.codecs._debezium.connect import Connect
+from kvformat.codecs._debezium.convert import Change, RowFaults
+from kvformat.codecs._debezium.types import Carrier, Modes, absent, reading_of
+from kvformat.registry._parts import joined_rows, with_reasons
+from kvformat.registry.format import DecodedBatch
+from kvformat.registry.types import FlinkField, FlinkType
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """How the images of one schema become rows of a table: read as `wire`, then changed column by column."""
+
+    row: FlinkType
+    wire: FlinkType
+    changes: Sequence[Change | None]
+
+    @classmethod
+    def of(cls, row: FlinkType, image: Connect | None, modes: Modes, carrier: Carrier) -> RowPlan:
+        """The plan for a table. Raises `SchemaError` as `reading_of` does."""
+        readings = []
+        for column in row.fields:
+            if image is not None and column.name not in image.fields:
+                readings.append(absent(column.type, carrier))
+                continue
+            said = None if image is None else image.fields[column.name]
+            readings.append(reading_of(column.type, said, modes, carrier, column.name))
+        fields = (FlinkField(f.name, reading.wire) for f, reading in zip(row.fields, readings, strict=True))
+        return cls(row, replace(row, fields=tuple(fields)), [reading.change for reading in readings])
+
+    def applied(self, batch: DecodedBatch, *, lenient: bool = False) -> DecodedBatch:
+        """The rows of the wire as those of the table, further columns as they are. Rows with faults are errors.
+
+        If `lenient`, a value that the column can't hold is null instead.
+        """
+        faults = RowFaults()
+
+        def column(place: int, wire: pa.Array) -> pa.Array:
+            change = self.changes[place]
+            return wire if change is None else change.convert(wire, self.row.fields[place].name, _same, faults)
+
+        return converted(batch, len(self.changes), column, faults, lenient=lenient)
+
+
+def converted(
+    batch: DecodedBatch,
+    count: int,
+    column: Callable[[int, pa.Array], pa.Array],
+    faults: RowFaults,
+    *,
+    lenient: bool = False,
+) -> DecodedBatch:
+    """Convert the first `count` columns of a batch's rows, and make errors of rows with faults.
+
+    `column` converts the column at a place, and adds to `faults`. If `lenient`, only the faults at the call count.
+    """
+    rows = batch.rows.values
+    known = dict(faults.reasons)
+    columns = [rows.field(place) for place in range(rows.type.num_fields)]
+    columns[:count] = [column(place, wire) for place, wire in enumerate(columns[:count])]
+    changed = with_columns(batch, columns)
+    reasons = known if lenient else faults.reasons
+    return with_reasons(changed, dict(sorted(reasons.items()))) if reasons else changed
+
+
+def with_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatch:
+    """The batch with other columns in its rows, of the names of the first ones."""
+    rows = batch.rows.values
+    fields = [pa.field(rows.type[place].name, column.type) for place, column in enumerate(columns)]
+    values = pa.Array.from_buffers(pa.struct(fields), len(rows), [None], children=columns)
+    items = pa.list_(pa.field("item", values.type))
+    lists = pa.Array.from_buffers(items, len(batch.rows), batch.rows.buffers()[:2], children=[values])
+    return replace(batch, rows=lists)
+
+
+def joined(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
+    """One batch of several, given the places of the messages of each part in it."""
+    places = np.concatenate([at for at, _ in parts])
+    order = np.empty(len(places), np.int64)
+    order[places] = np.arange(len(places))
+    return taken(joined_rows([part for _, part in parts]), order)
+
+
+def taken(batch: DecodedBatch, places: Ints) -> DecodedBatch:
+    """The messages of a batch that are at these places."""
+    chosen, buffers = pa.array(places), batch.rows.buffers()[:2]
+    kinds = pa.Array.from_buffers(pa.list_(pa.string()), len(batch.rows), buffers, children=[batch.row_kinds])
+    errors = None if batch.errors is None else batch.errors.take(chosen)
+    codes = None if batch.codes is None else batch.codes.take(chosen)
+    kinds_taken = kinds.take(chosen).flatten()
+    return replace(batch, rows=batch.rows.take(chosen), row_kinds=kinds_taken, errors=errors, codes=codes)
+
+
+def _same(places: Ints) -> Ints:
+    return places

@@ -1,0 +1,327 @@
+"""Messages in JSON that carry their schema, read by Debezium's types: each message by its own schema.
+
+    {"schema": {...}, "payload": {"before": ..., "after": ..., "op": "u"}}
+
+    message -> its schema -> a plan: per column a wire type and a change (types.py)
+    messages with equal wire types -> one kernel reader -> the changes of their plans, column by column -> rows
+
+A message's rows and error depend on nothing but its bytes. A batch is read speculatively with the wire types that most
+messages of the batch before had. Messages whose schema asks for other wire types are then read again by their own.
+
+The work is bounded for any number of schemas. Schemas with equal wire types share a reader, so a thousand scales of a
+DECIMAL cost one. A column is changed once for each of its readings, not for each schema. At most `_READERS` readers
+are alive.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
+from kvformat.codecs._changes.metadata import TEXT, SchemaNumber
+from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._columnar import Ints, Mask
+from kvformat.codecs._debezium.connect import Connect, image_of_json
+from kvformat.codecs._debezium.convert import RefusedValues, RowFaults
+from kvformat.codecs._debezium.rows import converted, joined, taken, with_columns
+from kvformat.codecs._debezium.types import Modes, ValueReading, absent, reading_of
+from kvformat.codecs._json.schema import JsonSchema, row_of
+from kvformat.codecs._json.words import JsonWords
+from kvformat.codecs._kernel.messages import JsonBatch
+from kvformat.registry._parts import joined_rows
+from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.errors import SchemaError
+from kvformat.registry.format import DecodedBatch
+from kvformat.registry.types import FlinkField, FlinkType
+
+_SCHEMAS = 64
+"""Schemas whose plans are kept from one batch to the next; a topic has a few."""
+_READERS = 16
+"""Kernel readers that are kept, also within a batch: one for each combination of wire types."""
+_PARTS = 64
+"""Groups of a batch whose rows are joined at once, so that the memory of many small ones is soon free."""
+_NUMBER = "kvformat.schema-number"
+
+
+NO_SCHEMA = 0
+"""The number of the plan for messages without a schema."""
+
+
+class _Plan(NamedTuple):
+    """How the rows of one schema are read: for each column the number of its reading.
+
+    With a `refusal`, a message that has rows is this error.
+    """
+
+    readings: Ints
+    refusal: str = ""
+
+
+class _Found(NamedTuple):
+    """Rows of wire values, and for each message that has rows the number of its schema in `schemas`, -1 for none."""
+
+    batch: DecodedBatch
+    has_rows: Mask
+    numbers: Ints
+    schemas: list[bytes]
+
+
+class SchemaReader:
+    """Reads change messages in JSON, wrapped with their schemas, by Debezium's types. Serves one thread at a time."""
+
+    def __init__(
+        self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...], modes: Modes
+    ) -> None:
+        self._row, self._modes, self._reading = row, modes, (envelope, settings, metadata)
+        self._flat, self._lenient = envelope.flat, settings.values.lenient
+        self._places = {field.name: place for place, field in enumerate(row.fields)}
+        self._finder = _SchemaFinder(settings)
+        self._readers: OrderedDict[FlinkType, _WireReader] = OrderedDict()
+        self._usual: FlinkType | None = None
+        self._forget()
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
+        try:
+            return self._read(messages)
+        finally:
+            if len(self._numbers) > _SCHEMAS:
+                self._forget()
+
+    def _read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        filled = np.asarray(pc.greater(pc.binary_length(messages), 0).fill_null(False))
+        if self._usual is None:
+            first = np.flatnonzero(filled)[:1]
+            self._usual = self._wire_row(int(self._own_plans(messages, first)[0]) if len(first) else NO_SCHEMA)
+        found = self._reader(self._usual).read(messages)
+        plans = np.full(len(messages), NO_SCHEMA)
+        of_schemas = np.array([NO_SCHEMA, *map(self._plan_number, found.schemas)])
+        plans[found.has_rows] = of_schemas[found.numbers[found.has_rows] + 1]
+        others = np.flatnonzero(filled & ~found.has_rows)
+        plans[others] = self._own_plans(messages, others)
+        plans[~filled] = plans[filled][0] if filled.any() else NO_SCHEMA  # they are like any others
+        return self._by_wires(messages, found.batch, plans)
+
+    def _own_plans(self, messages: pa.BinaryArray, places: Ints) -> Ints:
+        """The plan of each message at these places, by the schema in it."""
+        if not len(places):
+            return np.zeros(0, np.int64)
+        numbers, schemas = self._finder.find(messages.take(pa.array(places)))
+        return np.array([NO_SCHEMA, *map(self._plan_number, schemas)])[numbers + 1]
+
+    def _by_wires(self, messages: pa.BinaryArray, speculative: DecodedBatch, plans: Ints) -> DecodedBatch:
+        """Keep the messages whose wire types the speculative reader had, and read the others by their own."""
+        used, of_used = np.unique(plans, return_inverse=True)
+        rows = [self._wire_row(plan) for plan in used.tolist()]
+        numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}
+        groups = np.array([numbers[row] for row in rows], np.int64)[of_used] if len(used) else of_used
+        counts = np.bincount(groups, minlength=len(numbers))
+        order, ends = np.argsort(groups, kind="stable"), np.cumsum(counts)
+        places: list[Ints] = []
+        parts: list[DecodedBatch] = []
+        for row, number in numbers.items():
+            at = order[ends[number] - counts[number] : ends[number]]
+            if row != self._usual:
+                some = self._reader(row).read(messages.take(pa.array(at))).batch
+            else:
+                some = speculative if len(at) == len(messages) else taken(speculative, at)
+            places.append(at)
+            parts.append(self._converted(some, plans[at]))
+            if len(parts) == _PARTS:
+                parts = [joined_rows(parts)]
+        if not parts:
+            return self._converted(speculative, plans)
+        self._usual = list(numbers)[int(np.argmax(counts))]
+        return parts[0] if len(numbers) == 1 else joined([(np.concatenate(places), joined_rows(parts))])
+
+    def _converted(self, batch: DecodedBatch, plans: Ints) -> DecodedBatch:
+        """The rows of the wire as those of the table, given the number of each message's plan."""
+        lengths = np.asarray(batch.rows.value_lengths().fill_null(0))
+        used, of_used = np.unique(plans, return_inverse=True)
+        faults, firsts = RowFaults(), np.asarray(batch.rows.offsets)[:-1]
+        for number, plan in enumerate(used.tolist()):
+            refusal = self._plans[plan].refusal
+            if refusal:
+                refused = firsts[(of_used == number) & (lengths > 0)]
+                faults.add(refused, lambda _: ErrorCode.MISSING_FIELD.marked(refusal))  # noqa: B023
+        readings = np.stack([self._plans[plan].readings for plan in used.tolist() or [NO_SCHEMA]])
+        of_rows = np.repeat(of_used, lengths)
+
+        def column(place: int, wire: pa.Array) -> pa.Array:
+            return self._columns[place].converted(wire, readings[:, place], of_rows, faults)
+
+        return converted(batch, len(self._row.fields), column, faults, lenient=self._lenient)
+
+    # --- plans -------------------------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        """Begin with no plan but that of messages without a schema."""
+        self._columns = [_ColumnReadings(field, self._modes) for field in self._row.fields]
+        self._plans: list[_Plan] = []
+        self._wire_rows: list[FlinkType | None] = []
+        self._numbers: dict[bytes, int] = {}
+        self._of_readings: dict[tuple[bytes, str], int] = {}
+        self._absent = np.array([column.absent() for column in self._columns], np.int64)
+        assert self._kept(self._planned(None)) == NO_SCHEMA
+
+    def _plan_number(self, schema: bytes) -> int:
+        """The number of the plan for a schema's text; schemas that mean the same for the table have one."""
+        number = self._numbers.get(schema)
+        if number is None:
+            number = self._numbers[schema] = self._kept(self._planned(image_of_json(_parsed(schema), flat=self._flat)))
+        return number
+
+    def _kept(self, plan: _Plan) -> int:
+        key = plan.readings.tobytes(), plan.refusal
+        number = self._of_readings.setdefault(key, len(self._plans))
+        if number == len(self._plans):
+            self._plans.append(plan)
+            self._wire_rows.append(None)
+        return number
+
+    def _planned(self, image: Connect | None) -> _Plan:
+        """The plan for the images of a schema, None where it has none; takes time for the columns that it has."""
+        try:
+            if image is None:
+                return _Plan(np.array([column.number(None) for column in self._columns], np.int64))
+            readings = self._absent.copy()
+            for name in image.fields.keys() & self._places.keys():
+                place = self._places[name]
+                readings[place] = self._columns[place].number(image.fields[name])
+            return _Plan(readings)
+        except SchemaError as unset:
+            refusal = f"'schema': is missing, or none of rows before and after a change; {unset}"
+            return _Plan(np.array([column.refusing() for column in self._columns], np.int64), refusal)
+
+    def _wire_row(self, number: int) -> FlinkType:
+        """The type that the rows of a plan are read as."""
+        row = self._wire_rows[number]
+        if row is None:
+            wires = zip(self._row.fields, self._columns, self._plans[number].readings.tolist(), strict=True)
+            fields = tuple(FlinkField(field.name, column.readings[reading].wire) for field, column, reading in wires)
+            row = self._wire_rows[number] = replace(self._row, fields=fields)
+        return row
+
+    def _reader(self, row: FlinkType) -> _WireReader:
+        """The reader of wire types; that which was not used for longest goes first."""
+        reader = self._readers.pop(row, None)
+        if reader is None:
+            while len(self._readers) >= _READERS:
+                self._readers.popitem(last=False)
+            reader = _WireReader(row, *self._reading)
+        self._readers[row] = reader
+        return reader
+
+
+class _ColumnReadings:
+    """The different ways in which schemas have a column read so far, by number."""
+
+    def __init__(self, field: FlinkField, modes: Modes) -> None:
+        self._field, self._modes = field, modes
+        self.readings: list[ValueReading] = []
+        self._numbers: dict[str, int] = {}
+        self._said: dict[str, int] = {}
+
+    def number(self, said: Connect | None) -> int:
+        """The number of the reading for what a schema says. Raises `SchemaError` as `reading_of` does."""
+        key = repr(said)
+        if key not in self._said:
+            self._said[key] = self._kept(reading_of(self._field.type, said, self._modes, "json", self._field.name))
+        return self._said[key]
+
+    def absent(self) -> int:
+        """The number of the reading for a schema that does not have the column."""
+        return self._kept(absent(self._field.type, "json"))
+
+    def refusing(self) -> int:
+        """The number of the reading that takes any value for none."""
+        return self._kept(ValueReading(TEXT, RefusedValues(self._field.type, "")))
+
+    def _kept(self, reading: ValueReading) -> int:
+        number = self._numbers.setdefault(repr(reading), len(self.readings))
+        if number == len(self.readings):
+            self.readings.append(reading)
+        return number
+
+    def converted(self, wire: pa.Array, readings: Ints, of_rows: Ints, faults: RowFaults) -> pa.Array:
+        """The column's values; row i was read by the reading number `readings[of_rows[i]]`."""
+        if not len(of_rows) or (readings == readings[0]).all():
+            change = self.readings[readings[0]].change
+            return wire if change is None else change.convert(wire, self._field.name, lambda places: places, faults)
+        of_values = readings[of_rows]
+        order = np.argsort(of_values, kind="stable")
+        used, starts = np.unique(of_values[order], return_index=True)
+        parts = []
+        for number, places in zip(used.tolist(), np.split(order, starts[1:]), strict=True):
+            change, some = self.readings[number].change, wire.take(pa.array(places))
+            if change is not None:
+                some = change.convert(some, self._field.name, _rows_at(places), faults)
+            parts.append(some)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_arrays(parts).take(pa.array(back))
+
+
+def _rows_at(rows: Ints) -> Callable[[Ints], Ints]:
+    """From places among these rows to the rows; -1 stays."""
+    return lambda places: np.where(places >= 0, rows[places], -1)
+
+
+class _WireReader:
+    """Reads messages as rows of wire values, and tells the schema of each message that has rows."""
+
+    def __init__(
+        self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]
+    ) -> None:
+        self._number = SchemaNumber("schema", outside=True)
+        envelope = replace(envelope, metadata={**envelope.metadata, _NUMBER: self._number})
+        self._reader = ChangeReader(row, envelope, settings, (*metadata, _NUMBER))
+
+    def read(self, messages: pa.BinaryArray) -> _Found:
+        """The rows of a batch, and the schemas."""
+        batch = self._reader.read(messages)
+        rows, firsts = batch.rows.values, np.asarray(batch.rows.offsets)[:-1]
+        count = rows.type.num_fields - 1
+        has_rows = np.asarray(batch.rows.value_lengths().fill_null(0)) > 0
+        numbers = np.full(len(messages), -1)
+        numbers[has_rows] = np.asarray(rows.field(count).fill_null(-1))[firsts[has_rows]]
+        columns = [rows.field(place) for place in range(count)]
+        return _Found(with_columns(batch, columns), has_rows, numbers, self._number.texts)
+
+
+class _SchemaFinder:
+    """Finds the schemas in messages, whatever else is in them."""
+
+    def __init__(self, settings: ChangeSettings) -> None:
+        self._number = SchemaNumber("schema")
+        t = row_of({"schema": self._number.type})
+        schema = JsonSchema(t, settings.values)
+        row = schema.row_of_columns(t, [self._number.column(schema)])
+        self._batch = JsonBatch(row, schema.reader(), JsonWords(), lambda _: False)
+
+    def find(self, messages: pa.BinaryArray) -> tuple[Ints, list[bytes]]:
+        """The number of each message's schema among the texts of schemas, -1 for none.
+
+        A message that is not valid JSON, or not one object, has none.
+        """
+        lists = self._batch.read(messages)
+        one = np.asarray(lists.value_lengths().fill_null(0)) == 1
+        numbers = np.full(len(messages), -1)
+        numbers[one] = np.asarray(lists.values.field(0).fill_null(-1))[np.asarray(lists.offsets)[:-1][one]]
+        return numbers, self._number.texts
+
+
+def _parsed(text: bytes) -> Any:
+    """JSON as Python objects, None where Python has none of it."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tracemalloc
 from decimal import Decimal
 from typing import Any
@@ -24,9 +23,10 @@ from kvformat.registry.errors import SchemaError
 from tests.avro_cases import MANY, array, error, read, record, schema_of
 from tests.avro_mutation import Case, exactly, shown
 from tests.avro_random import Maker, arrow_value, written
+from tests.extent import case_count
 
 _SEEDS = st.integers(0, 2**32)
-_MUTATIONS = int(os.environ.get("KVFORMAT_AVRO_MUTATIONS", "6000"))  # a million for the full run
+_MUTATIONS = case_count("KVFORMAT_AVRO_MUTATIONS", quick=2_000, all=6_000)  # a million for a night
 
 
 def _fast_refusals(decoded: Schema, messages: list[bytes]) -> int:

@@ -22,10 +22,11 @@ from kvformat.registry import ErrorCode, Format, MissingExtraError, OptionError,
 from kvformat.registry.ddl import parse_type
 from tests import protobuf_mutation, vectors
 from tests.decoding import answers, decoded
+from tests.extent import case_count
 from tests.protobuf_types import a_file, a_format, descriptor_set, fields
 
 _ROOT = Path(__file__).parent.parent
-MUTATIONS = int(os.environ.get("KVFORMAT_MUTATIONS", "20000")) // 5
+MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, all=20_000) // 5
 """How many messages both kernels read."""
 
 _EVERY_FIELD = fields(

@@ -39,6 +39,7 @@ spark.stop()
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_session_without_kafka_says_what_to_add(request: pytest.FixtureRequest) -> None:
     """The session of the tests has it, so another process is asked; its errors are Spark's own."""
     environment = {**os.environ, "SPARK_TESTING": "1", "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,17 +1,16 @@
 """Inputs made to eat time or memory, each in a process of its own that may have only so much of both.
 
-python -m tests.fuzz.bombs NAME    reads one here, and writes what it took
+The processes are forked from one that has imported everything and read nothing.
 """
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
@@ -174,21 +173,27 @@ QUICK = BOMBS[::7]
 """What a test runs."""
 
 
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload([__name__])
+
+
 def run(bomb: Bomb) -> Result:
     """Read a bomb in another process."""
-    command = [sys.executable, "-m", "tests.fuzz.bombs", f"{bomb.format}/{bomb.name}"]
     limits = [(resource.RLIMIT_AS, ADDRESSES), (resource.RLIMIT_CPU, SECONDS + 20)]
-
-    def limit() -> None:
-        for kind, most in limits:
-            resource.setrlimit(kind, (most, most))
-
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
-    name = f"{bomb.format}: {bomb.name}"
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [""])[-1]
-        return Result(name, failure=f"ended with {done.returncode}: {last[:300]}")
-    told = json.loads(done.stdout)
+    ours, theirs = _PROCESSES.Pipe(duplex=False)
+    process = _PROCESSES.Process(target=_read_within, args=(f"{bomb.format}/{bomb.name}", limits, theirs))
+    process.start()
+    theirs.close()
+    try:
+        told = ours.recv()
+    except EOFError:
+        told = None
+    ours.close()
+    process.join()
+    name, status = f"{bomb.format}: {bomb.name}", process.exitcode
+    process.close()
+    if status or not isinstance(told, dict):
+        return Result(name, failure=f"ended with {status}: {str(told or '')[:300]}")
     failure = None
     if told["seconds"] > SECONDS:
         failure = f"took {told['seconds']:.1f} s"
@@ -233,8 +238,19 @@ def _parse(text: str) -> str:
         return str(error)
 
 
-def main(name: str) -> None:
-    """Read a bomb here, and write what it took."""
+def _read_within(name: str, limits: list[tuple[int, int]], told: Connection) -> None:
+    """Read the bomb of that name in this process, within limits; send what it took, or the error."""
+    for kind, most in limits:
+        resource.setrlimit(kind, (most, most))
+    try:
+        told.send(_took(name))
+    except BaseException as error:
+        told.send(repr(error))
+        raise SystemExit(1) from None
+
+
+def _took(name: str) -> dict[str, Any]:
+    """Read the bomb of that name in this process, and return what it took."""
     (bomb,) = (bomb for bomb in BOMBS if f"{bomb.format}/{bomb.name}" == name)
     made = bomb.make()
     message = made.encode() if isinstance(made, str) else made
@@ -245,8 +261,4 @@ def main(name: str) -> None:
     before, started = _peak(), time.process_time()
     neighbours, answer = (_NEIGHBOURS, _parse(message.decode())) if bomb.format == "ddl" else _read(bomb, message)
     took = {"seconds": time.process_time() - started, "megabytes": _peak() - before, "neighbours": neighbours}
-    print(json.dumps({**took, "size": len(message), "answer": answer[:60]}))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    return {**took, "size": len(message), "answer": answer[:60]}

@@ -29,6 +29,13 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 NO_COMPILER = {"CC": "/nonexistent/cc", "PATH": "/nonexistent"}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder as slow: builds and fresh environments."""
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "packaging"):
+            item.add_marker(pytest.mark.slow)
+
+
 def run(command: Iterable[str | Path], *, cwd: Path, extra: dict[str, str] | None = None) -> str:
     """What a command writes to stdout; a failure shows all of its output."""
     hidden = {"PYTHONPATH", "PYTHONHOME", "SPARK_HOME", "VIRTUAL_ENV"}

@@ -30,6 +30,7 @@ from kvformat.registry.errors import (
     too_many_bad,
 )
 from kvformat.registry.metadata import READABLE
+from kvformat.registry.spark_settings import check_time
 from kvformat.registry.types import nullable, quoted, spark_type
 
 try:
@@ -61,6 +62,7 @@ def decode(
 ) -> DataFrame:
     """`KeyValueFormat.decode`, everything but the DataFrame checked."""
     check_workers()
+    check_time(plan.codec.physical.fields, df.sparkSession)
     stage = _Stage(plan, extra, df, errors, row_index)
     if errors == "raise" and plan.ignore_errors and plan.most_errors >= 0:
         stage.check_count()

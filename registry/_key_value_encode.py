@@ -32,6 +32,7 @@ from kvformat.registry.errors import (
     did_you_mean,
     listed,
 )
+from kvformat.registry.spark_settings import check_time
 from kvformat.registry.types import (
     FlinkField,
     FlinkType,
@@ -66,6 +67,7 @@ def encode(
     """`KeyValueFormat.encode`, everything but the DataFrame checked."""
     check_workers()
     codec = plan.codec
+    check_time(codec.physical.fields, df.sparkSession)
     if ERROR not in [column.name for column in plan.table.columns]:
         check_split(df)
     columns = _columns(plan, df)

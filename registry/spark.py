@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from kvformat.registry._workers import check_workers
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import ConfigurationError, DecodeError, EncodeError, MissingExtraError
+from kvformat.registry.spark_settings import check_time
 from kvformat.registry.types import (
     FlinkField,
     FlinkType,
@@ -103,6 +104,7 @@ def encode(format: Format, row: Column | str, schema: Any, row_kind: Column | st
         return _encoding(format, None)(struct, *kinds)
     resolved = format.prepare("encode", schema)
     format.encode_batch(pa.array([], pa.struct(list(resolved))), resolved)  # types the format can't serve fail here
+    check_time(row_type(resolved).fields)
     format = format.for_encoding(resolved)
     declared = row_type(resolved)
     by_arrow = _encoding(format, resolved)(_transported(struct, declared), *kinds)
@@ -134,7 +136,9 @@ def _prepared(
         raise ConfigurationError(f"engine is 'auto', 'arrow' or 'native', not {engine!r}")
     resolved = format.prepare("decode", schema, metadata)
     format.decode_batch(pa.array([], pa.binary()), resolved, metadata=metadata)
-    return resolved, nullable(format.result_type(resolved, metadata))
+    row = nullable(format.result_type(resolved, metadata))
+    check_time(row.fields)
+    return resolved, row
 
 
 def _column(value: Column | str) -> Column:

@@ -6,6 +6,7 @@ Debezium's connectors make them (`JdbcValueConverters`, `PostgresValueConverter`
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 import math
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.registry import DecodedBatch, get_format
+from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
 
 PRECISE, STRING, DOUBLE = ({"decimal.handling.mode": mode} for mode in ("precise", "string", "double"))
 HEX, URL_SAFE, BASE64 = ({"binary.handling.mode": mode} for mode in ("hex", "base64-url-safe", "base64"))
@@ -124,10 +125,11 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     (ISO, "ARRAY<DATE>", ["-5877611-06-21Z"], [_LAST_DAY]),
     # times of day: TIMETZ is a text in UTC in each mode
     *((mode, "TIME(6)", "05:30:00.101067Z", _AT_FIVE * 10**9 + 101_067_000) for mode in (*_TIMES, ISO)),
+    *((ADAPTIVE, f"TIME({p})", "05:30:00Z", _AT_FIVE * 10**9) for p in (0, 3)),
     *((mode, f"TIME({p})", _AT_FIVE * per_second, _AT_FIVE * 10**9) for mode, p, per_second in [
-        (ADAPTIVE, 0, 10**3),
-        (ADAPTIVE, 3, 10**3),
+        (ADAPTIVE, 4, 10**6),
         (ADAPTIVE, 6, 10**6),
+        (ADAPTIVE, 9, 10**9),
         (MYSQL, 0, 10**6),
         (MICROSECONDS, 3, 10**6),
         (CONNECT, 6, 10**3),
@@ -178,6 +180,7 @@ BAD: list[tuple[dict[str, str], str, Any]] = [
     (ISO, "DATE", "+9999999-01-01Z"),
     (ISO, "DATE", 5),
     *((mode, "TIME(3)", value) for mode in _TIMES for value in ("24:00:00Z", -1, 86_400 * 10**9, "5", 1.5)),
+    *((ADAPTIVE, f"TIME({p})", value) for p in (0, 3) for value in (5, 5_000, 5_000_000, "5000", "05:30:00")),
     *((mode, "TIMESTAMP(3)", value) for mode in _TIMES for value in ("2025-03-03T00:00:00Z", "5", 1.5)),
     ({}, "TIMESTAMP_LTZ(3)", 5),
     (STRUCTURED, "TIMESTAMP(3)", {"year": 2025, "month": 3, "day": 3, "hour": 1, "minute": 1, "second": 1, "nanos": 0,
@@ -229,6 +232,38 @@ def test_what_a_column_cannot_mean_is_an_error(options: dict[str, str], type: st
     assert lenient.errors is None
     (row,) = lenient.rows.to_pylist()
     assert row in ([{"v": None}], [{"v": {"wkb": None}}], [{"v": []}]), "a value that is not there is never another one"
+
+
+def test_a_time_of_day_without_its_precision_is_an_error() -> None:
+    """`TIME(6)` of a CREATE TABLE is planned as `TIME(3)`, so that `adaptive` does not tell its unit."""
+    ddl = """CREATE TABLE t (a {}, tz TIME(6), r ROW<a BIGINT>) WITH (
+        'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:1',
+        'scan.startup.mode' = 'earliest-offset', 'value.format' = 'debezium-json',
+        'value.debezium-json.types' = 'debezium', 'value.debezium-json.time.precision.mode' = '{}')"""
+    values = [
+        json.dumps({"after": {"a": count, "tz": "05:30:00.5Z", "r": {"a": 1}}, "op": "c"}).encode()
+        for count in (5_000_000, None)
+    ]
+
+    def read(type: str, mode: str) -> Any:
+        batch = KeyValueFormat.from_ddl(ddl.format(type, mode)).decode_batch(None, pa.array(values))
+        return batch.rows.to_pylist(), batch.errors
+
+    clock, row = dt.time(5, 30, 0, 500_000), {"a": 1}
+    rows, errors = read("TIME(6)", "adaptive")
+    reason, none = errors.to_pylist()
+    assert none is None
+    assert rows[1] == [{"a": None, "tz": clock, "r": row}]
+    assert "field 'a': cannot read \"5000000\" ('time.precision.mode' is adaptive" in reason
+    assert "declare it as BIGINT, or have the schema in the messages ('schema-include')" in reason
+    for type, mode, value in (
+        ("BIGINT", "adaptive", 5_000_000),
+        ("TIME(6)", "microseconds", dt.time(0, 0, 5)),
+        ("TIME(6)", "adaptive_time_microseconds", dt.time(0, 0, 5)),
+    ):
+        rows, errors = read(type, mode)
+        assert errors is None, errors
+        assert rows[0] == [{"a": value, "tz": clock, "r": row}]
 
 
 def test_there_are_many_forms() -> None:

@@ -380,6 +380,11 @@ def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> ValueRead
     if t.root == "DATE":
         return ValueReading(_forms_of(_INT, t, forms.NumbersOnly()), convert.Units(t, told, special=_INFINITE_DAYS))
     precision = t.precision or 0
+    if t.root == "TIME" and mode == "adaptive" and precision <= 3:
+        # Flink plans TIME(6) of a CREATE TABLE as TIME(3), so that the database may have had more digits
+        hint = "declare it as BIGINT, or have the schema in the messages ('schema-include')"
+        told += f", where a number has no unit: {hint}"
+        return ValueReading(_TEXT, convert.ByOne(t, told, convert.clock_of))  # a text: TIMETZ
     adaptive = next(per_second for digits, per_second in _DIGITS.items() if precision <= digits)
     fixed = {"connect": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
     per_second = 10**6 if t.root == "TIME" and mode == "adaptive_time_microseconds" else fixed.get(mode, adaptive)

@@ -46,6 +46,8 @@ _CYCLE = 400
 INFINITE_MICROS = {"POSITIVE_INFINITY": 9_223_372_036_825_200_000, "NEGATIVE_INFINITY": -9_223_372_036_832_400_000}
 """The moments that Debezium writes for Postgres's infinity in columns without a zone, as Postgres's driver does; here
 it is these in every column. They are in the years 294247 and -290308."""
+EARLIEST_DAY = -2_440_588
+"""The first day of any database: 4714-11-24 BC, where PostgreSQL and Oracle begin. A smaller number is not a day."""
 INFINITE_DAYS = {"POSITIVE_INFINITY": 106_751_991, "NEGATIVE_INFINITY": -106_751_992}
 """The days of these moments."""
 _INFINITE_YEARS = {292_278_994: "POSITIVE_INFINITY", 292_269_055: "NEGATIVE_INFINITY", 292_275_055: "NEGATIVE_INFINITY"}
@@ -149,6 +151,8 @@ class Units(Change):
             counts = counts * self.times
         elif self.divisor > 1:
             counts = counts // self.divisor
+        if self.type.root == "DATE":
+            bad = (counts < EARLIEST_DAY) & ~np.isin(written, [count for count, _ in self.special])
         for count, meant in self.special:
             is_meant = written == count
             counts = np.where(is_meant, meant, counts) if is_meant.any() else counts

@@ -141,6 +141,8 @@ class DebeziumJsonFormat(ChangeFormat):
         if self.options[FLATTENED.name]:
             self.changelog_mode = ChangelogMode.UPSERT
             self.nulls_delete = True
+        if self.options["types"] == DEBEZIUM:
+            self.time_digits = 6  # a CREATE TABLE declares three at most, as in Flink, and databases have six
 
     def for_key(self, key: Format) -> Format:
         from kvformat.codecs._debezium.keys import ConnectKeyFormat

@@ -31,7 +31,7 @@ from kvformat.registry.errors import (
 )
 from kvformat.registry.metadata import READABLE
 from kvformat.registry.spark_settings import check_time
-from kvformat.registry.types import nullable, quoted, spark_type
+from kvformat.registry.types import nullable, quoted, spark_type, with_time_digits
 
 try:
     from pyspark import TaskContext
@@ -180,8 +180,9 @@ class _Stage:
         given = {field.name: field.type for field in self.codec.physical.fields}
         given |= {column.name: column.given for column in self.metadata}
         columns = []
+        digits = self.codec.value_format.time_digits
         for name, t in types.items():
-            wire, plain = spark_type(given[name], wire=True), spark_type(nullable(t))
+            wire, plain = spark_type(given[name], wire=True), spark_type(nullable(with_time_digits(t, digits)))
             column = F.col(quoted(places[name]))
             if wire != plain:
                 column = column.cast(plain)

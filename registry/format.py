@@ -122,6 +122,8 @@ class Format(abc.ABC):
     """Metadata key -> text of its Flink type, in the order in which Flink lists them."""
     nulls_delete: bool = False
     """Whether a null value deletes the row of its key in each table that reads the key, not in upsert tables alone."""
+    time_digits: int = 0
+    """How many digits of a second TIME columns have at least in Spark, whatever precision the schema declares."""
     own_columns: Mapping[str, str] = {}
     """Columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type."""
     encode_needs_schema: ClassVar[bool] = False

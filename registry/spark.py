@@ -29,6 +29,7 @@ from kvformat.registry.types import (
     nullable,
     row_type,
     spark_type,
+    with_time_digits,
 )
 
 try:
@@ -176,7 +177,7 @@ def _decoding(
 
     check_workers()
     _name(udf, format, "decode")
-    wire, plain = spark_type(result, wire=True), spark_type(nullable(result))
+    wire, plain = spark_type(result, wire=True), spark_type(nullable(with_time_digits(result, format.time_digits)))
     decoded: Column = arrow_udf(udf, wire).asNondeterministic()(_bytes_or_text(format, _column(message)))
     text = message if isinstance(message, str) else _COLUMN.sub(r"\1", str(message))
     return (decoded if wire == plain else decoded.cast(plain)).alias(f"{udf.__name__}({text})")

@@ -160,6 +160,13 @@ def nullable(t: FlinkType) -> FlinkType:
     return replace(t, nullable=True, fields=tuple(FlinkField(f.name, nullable(f.type)) for f in t.fields))
 
 
+def with_time_digits(t: FlinkType, digits: int) -> FlinkType:
+    """The type with at least this precision for TIME, at every level."""
+    if t.root == "TIME":
+        return replace(t, precision=max(t.precision or 0, digits))
+    return replace(t, fields=tuple(FlinkField(f.name, with_time_digits(f.type, digits)) for f in t.fields))
+
+
 def quoted(name: str) -> str:
     """A name in backticks, as Flink prints it."""
     return "`" + name.replace("`", "``") + "`"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as T
 
 from kvformat import codecs
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
@@ -133,17 +134,18 @@ def test_without_time_every_other_column_is_read(spark: Any, without_time: None)
 
 
 @pytest.mark.spark
-def test_spark_keeps_the_digits_that_a_time_declares(spark: Any) -> None:
-    """Arrow's type has no precision, so that Debezium's microseconds stay in a TIME(3); Spark's has one, and cuts."""
+def test_spark_keeps_the_digits_of_debeziums_times(spark: Any) -> None:
+    """Arrow's type has no precision, so Debezium's microseconds stay in a TIME(3); Spark's column keeps them, too."""
     options = {"types": "debezium", "time.precision.mode": "microseconds"}
     message = b'{"before":null,"after":{"t":5123456},"op":"c"}'
     frame = spark.createDataFrame([(message,)], "value BINARY")
-    for precision, kept in ((3, 123_000), (6, 123_456)):
+    for precision in (0, 3, 6):
         schema = f"t TIME({precision})"
         named = {f"debezium-json.{name}": value for name, value in options.items()}
         decoded = KeyValueFormat(schema, {"format": "debezium-json"} | named)
-        assert decoded.decode(frame).first().t == dt.time(0, 0, 5, kept)
+        assert decoded.decode(frame).first().t == dt.time(0, 0, 5, 123_456)
         fmt = get_format("debezium-json", options)
-        assert frame.select(fmt.decode_rows("value", schema).alias("r")).first().r[0].t == dt.time(0, 0, 5, kept)
+        assert decoded.decode(frame).schema["t"].dataType == T.TimeType(6)
+        assert frame.select(fmt.decode_rows("value", schema).alias("r")).first().r[0].t == dt.time(0, 0, 5, 123_456)
         batch = fmt.decode_batch(pa.array([message]), schema)
         assert batch.rows.to_pylist() == [[{"t": dt.time(0, 0, 5, 123_456)}]]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvformat.registry.errors import MissingExtraError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
 
 LOGGER = logging.getLogger("kvformat.progress")
-_MOST_PARTITIONS = 5  # so many are named, those that are the farthest behind
+_MOST_PARTITIONS = 5  # so many are named; of a lag, those that are the farthest behind
 _MOST_CHARACTERS = 300  # of what ended a query
 _ALWAYS = ("rows", "bad")
 
@@ -43,9 +43,9 @@ def log_progress(spark: SparkSession, *, logger: logging.Logger | None = None) -
     """Log the progress of all queries of a session from now on; returns the listener, for `removeListener`.
 
     `logger` is `logging.getLogger("kvformat.progress")` unless another one is given. Lines are of level INFO, WARNING
-    where a micro-batch had bad records, ERROR where a query failed. Counts are those of `observe_records`, wherever the
-    query has them; those that are 0 are left out, but for `rows` and `bad`. Works in classic sessions and with Spark
-    Connect, where the listener runs in the client.
+    where a micro-batch had bad records or found new partitions of a topic, ERROR where a query failed. Counts are those
+    of `observe_records`, wherever the query has them; those that are 0 are left out, but for `rows` and `bad`. Works in
+    classic sessions and with Spark Connect, where the listener runs in the client.
     """
     listener = ProgressListener(LOGGER if logger is None else logger)
     spark.streams.addListener(listener)
@@ -67,8 +67,8 @@ class ProgressListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Log a micro-batch."""
         counts = observed_counts(event.progress)
-        bad = any(one.get("bad") for one in counts.values())
-        self._logger.log(logging.WARNING if bad else logging.INFO, "%s", described(event.progress))
+        warn = any(one.get("bad") for one in counts.values()) or _grown(event.progress)
+        self._logger.log(logging.WARNING if warn else logging.INFO, "%s", described(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Log nothing: there was no micro-batch."""
@@ -90,6 +90,8 @@ def described(progress: StreamingQueryProgress) -> str:
     lags = [lag for source in progress.sources if (lag := lag_of(source.endOffset, source.latestOffset)) is not None]
     if lags:
         parts.append(_lag_described({name: behind for lag in lags for name, behind in lag.items()}))
+    if grown := _grown(progress):
+        parts.append(f"new partitions {_named(grown)}: keys may have moved to others")
     for name, counts in observed_counts(progress).items():
         shown = [f"{key} {count}" for key, count in counts.items() if count or key in _ALWAYS]
         parts.append(f"{name}: {', '.join(shown)}")
@@ -98,9 +100,14 @@ def described(progress: StreamingQueryProgress) -> str:
 
 def _lag_described(lag: Mapping[str, int]) -> str:
     farthest = sorted(((behind, name) for name, behind in lag.items() if behind), key=lambda one: (-one[0], one[1]))
-    named = ", ".join(f"{name} {behind}" for behind, name in farthest[:_MOST_PARTITIONS])
-    more = f" and {len(farthest) - _MOST_PARTITIONS} more" if len(farthest) > _MOST_PARTITIONS else ""
-    return f"lag {sum(lag.values())} records" + (f" ({named}{more})" if farthest else "")
+    named = _named([f"{name} {behind}" for behind, name in farthest])
+    return f"lag {sum(lag.values())} records" + (f" ({named})" if farthest else "")
+
+
+def _named(partitions: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(partitions) - _MOST_PARTITIONS} more" if len(partitions) > _MOST_PARTITIONS else ""
+    return ", ".join(partitions[:_MOST_PARTITIONS]) + more
 
 
 def lag_of(end: str | None, latest: str | None) -> dict[str, int] | None:
@@ -112,6 +119,23 @@ def lag_of(end: str | None, latest: str | None) -> dict[str, int] | None:
     if ends is None or last is None:
         return None
     return {at: max(0, offset - ends.get(at, 0)) for at, offset in last.items()}
+
+
+def _grown(progress: StreamingQueryProgress) -> list[str]:
+    """The partitions that topics got since the micro-batch before."""
+    return [at for source in progress.sources for at in new_partitions(source.startOffset, source.endOffset)]
+
+
+def new_partitions(start: str | None, end: str | None) -> list[str]:
+    """The partitions that a micro-batch found in topics that the one before knew with fewer of them (`orders-3`).
+
+    `start` and `end` are where the micro-batch began and ended, as JSON of a progress. A new topic is not among them.
+    """
+    before, after = _offsets(start), _offsets(end)
+    if before is None or after is None:
+        return []
+    topics = {at.rpartition("-")[0] for at in before}
+    return [at for at in after if at not in before and at.rpartition("-")[0] in topics]
 
 
 def _offsets(text: str | None) -> dict[str, int] | None:

@@ -27,6 +27,9 @@ from kvformat.registry.types import FlinkType, arrow_type, nullable, result_arro
 # several, and bytes of the key repeated for each row of the value or the other way round.
 _MOST_PAIRS = 1000
 _MOST_REPEATED, _PER_BYTE = 1 << 16, 16
+# Cells (values and NULLs) repeated so, for a key of two bytes may have thousands of columns: as many as the rows of
+# one message may have, beside those that its bytes allow for.
+_MOST_CELLS, _CELLS_PER_BYTE, _MOST_CELLS_OF_A_BATCH = 1 << 22, 8, 1 << 26
 _KNOWN_TOMBSTONES = 64  # different messages without a row that are remembered while a batch is looked at
 
 _Ints = npt.NDArray[np.int64]
@@ -329,6 +332,12 @@ class _Join:
         sizes = key.lengths(), value.lengths()
         repeated = sizes[0] * value.counts + sizes[1] * key.counts
         large = several & (repeated > _MOST_REPEATED + _PER_BYTE * (sizes[0] + sizes[1]))
+        kinds = key.batch.rows.type.value_type, value.batch.rows.type.value_type
+        cells = _cells(kinds[0]) * value.counts + _cells(kinds[1]) * key.counts
+        beyond = np.where(several & ~large, np.maximum(cells - _CELLS_PER_BYTE * (sizes[0] + sizes[1]), 0), 0)
+        large |= beyond > _MOST_CELLS
+        beyond[large] = 0
+        large |= (beyond > 0) & (np.cumsum(beyond) > _MOST_CELLS_OF_A_BATCH)
         text = "its rows would take many times as much room as the record itself"
         self._add("record", large, text, ErrorCode.TOO_LARGE)
 
@@ -462,6 +471,12 @@ def _places(part: _Part, of: _Ints, inner: _Ints, missing: _Bools) -> pa.Int64Ar
             return None
         return pa.array(places)
     return pa.array(places, mask=missing)
+
+
+def _cells(kind: pa.DataType) -> int:
+    """How many values or NULLs a row has in Arrow, those of the rows in it too; of an array or a map one."""
+    members = [kind.field(i).type for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    return 1 + sum(map(_cells, members))
 
 
 def _no_row(format: Format | None) -> str:

@@ -169,17 +169,17 @@ def test_what_symbols_and_defaults_add_to_items_is_bounded(
     name = {"items": "array", "values": "map"}[kind]
     w, r = (record({"type": name, kind: node}) for node in (writer, reader))
     entry = item if kind == "items" else "02" + "6b" + item
-    some, many = "c801" + entry * 100 + "00", "f02e" + entry * 3000 + "00"
+    some, many = "c801" + entry * 100 + "00", "e0da01" + entry * 14_000 + "00"
     found = read(some, w, r)["f0"]
     assert found == [value] * 100 if kind == "items" else found == [("k", value)]
-    assert "with symbols and defaults of the schema of up to 30" in error(many, w, r)
+    assert "with columns, symbols and defaults of the schema of up to 30" in error(many, w, r)
     decoded = decode(array(*[some] * MANY, many, *[some] * MANY), schema_of(w), schema_of(r))
     assert decoded.errors is not None
     assert decoded.errors.is_valid().to_pylist() == [False] * MANY + [True] + [False] * MANY
 
 
 def test_short_symbols_and_defaults_stay_in_the_fast_path() -> None:
-    item = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": "x" * 60}]}
+    item = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": "x" * 40}]}
     for node, long in ((item, False), (_ITEM_WITH_DEFAULT, True)):
         writer, reader = (schema_of(record({"type": "array", "items": n})) for n in (_ITEM, node))
         assert bool(added_per_item(plan(writer, reader).action.steps[0].action)) is long

@@ -38,6 +38,7 @@ cdef class Column:
     cdef Py_ssize_t capacity
     cdef Py_ssize_t nulls
     cdef Py_ssize_t spare
+    cdef public Py_ssize_t cells
     cdef unsigned char[::1] valid
 
     cpdef int start(self, Py_ssize_t capacity) except -1

@@ -98,10 +98,10 @@ def test_a_message_without_a_schema_is_read_by_the_modes() -> None:
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("options", [{}, LENIENT])
 @pytest.mark.parametrize("flat", [False, True])
-def test_a_number_is_refused_by_the_schema_of_its_own_message(
+def test_a_number_that_nobody_asked_for_has_any_exponent_beside_any_schema(
     flat: bool, options: dict[str, str], before: bool
 ) -> None:
-    plain = schema_of({"a": {"type": "string"}}, flat=flat)  # read as DECIMAL, and Jackson refuses such an exponent
+    plain = schema_of({"a": {"type": "string"}}, flat=flat)  # a DECIMAL of Flink's would refuse such an exponent
     exact = schema_of({"a": decimal_of(2)}, flat=flat)
     messages = [
         message(row, schema, flat=flat, before=before)
@@ -110,7 +110,7 @@ def test_a_number_is_refused_by_the_schema_of_its_own_message(
     ]
     format = get_format("debezium-json", OPTIONS | options | (FLAT if flat else {}))
     has_row = [answer.rows not in (None, "[]") for answer in check(format, "a DECIMAL(10, 2)", messages)]
-    assert has_row == [False, True, True, True]
+    assert has_row == [True, True, True, True]
 
 
 def test_messages_of_any_form_are_read_by_their_own_schema() -> None:
@@ -175,7 +175,7 @@ def test_schemas_that_read_columns_alike_share_a_reader(made: dict[str, int]) ->
     format = get_format("debezium-json", OPTIONS)
     batch = format.decode_batch(pa.array(messages), columns)
     assert len(batch.rows.flatten()) + len(batch.errors.drop_null()) == MANY  # type: ignore[union-attr]
-    assert made["readers"] == 1
+    assert made["readers"] <= 40, "scales that no DECIMAL has are read as bytes, and share a reader"
     assert made["schemas"] == MANY
     assert made["readings"] <= MANY + 40, "a column is looked at where a schema has it, not 40 for each of them"
     for at in (0, 700, MANY - 1):

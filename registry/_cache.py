@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
-import os
-import threading
 from collections.abc import Callable, Hashable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
+
+from kvformat.registry._fork import Guarded
 
 _A = TypeVar("_A")
 _R = TypeVar("_R")
 _P = ParamSpec("_P")
 _BOUND = 256
 _UNKNOWN: Any = object()
-_changing = threading.Lock()
+_changing: Guarded[None] = Guarded(lambda: None)
 
 
 def cached_by_identity(function: Callable[Concatenate[_A, _P], _R]) -> Callable[Concatenate[_A, _P], _R]:
@@ -40,7 +40,7 @@ def cached_by_identity(function: Callable[Concatenate[_A, _P], _R]) -> Callable[
             if is_new:
                 result = function(first, *args, **kwargs)
             found = (first, result)
-            with _changing:  # or another thread changes what `next` goes over
+            with _changing.use():  # or another thread changes what `next` goes over
                 _keep(known, key, found)
                 if is_new:
                     _keep(by_content, content, result)
@@ -61,12 +61,3 @@ def _keep(known: dict[Any, Any], key: Hashable, value: object) -> None:
     while len(known) >= _BOUND:
         del known[next(iter(known))]
     known[key] = value
-
-
-def _after_fork() -> None:
-    """A thread that is no more may hold the lock."""
-    global _changing
-    _changing = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)

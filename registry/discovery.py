@@ -6,17 +6,17 @@ An entry point is read early and loaded on first use, so a broken plugin harms n
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
+from kvformat.registry._fork import Guarded
 from kvformat.registry.errors import FormatClashError, PluginError, UnknownFormatError, did_you_mean, listed
 from kvformat.registry.format import Format
 
 GROUP = "kvformat.formats"
 
-_lock = threading.RLock()
+_turn: Guarded[None] = Guarded(lambda: None, reentrant=True)
 _registered: dict[str, type[Format]] = {}
 _loaded: dict[str, type[Format]] = {}
 _found: dict[str, list[metadata.EntryPoint]] | None = None
@@ -33,7 +33,7 @@ def get_format(identifier: str, options: Mapping[str, Any] | None = None) -> For
 
 def available_formats() -> list[str]:
     """The names of all formats, sorted; nothing is loaded for it."""
-    with _lock:
+    with _turn.use():
         return sorted({*_registered, *_entry_points(refresh=True)})
 
 
@@ -45,7 +45,7 @@ def register_format(cls: type[Format]) -> type[Format]:
     if not (isinstance(cls, type) and issubclass(cls, Format)):
         raise PluginError(f"{cls!r} is no subclass of kvformat.registry.Format")
     name = _checked_identifier(cls)
-    with _lock:
+    with _turn.use():
         other = _registered.get(name)
         if other is None and _entry_points().get(name):
             other = _load(name)
@@ -60,7 +60,7 @@ def register_format(cls: type[Format]) -> type[Format]:
 
 def format_class(identifier: str) -> type[Format]:
     """The class of a format by its name; raises as `get_format` does, but for options."""
-    with _lock:
+    with _turn.use():
         if identifier in _registered:
             return _registered[identifier]
         if identifier not in _entry_points() and identifier not in _entry_points(refresh=True):

@@ -22,7 +22,15 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs._confluent import answers
-from kvformat.registry import Format, MissingExtraError, OptionError, SchemaError, SchemaRegistryError, get_format
+from kvformat.registry import (
+    Format,
+    MissingExtraError,
+    OptionError,
+    SchemaError,
+    SchemaRegistryError,
+    _fork,
+    get_format,
+)
 from kvformat.registry.types import resolve_schema
 from tests import services
 from tests.registry_server import Registry, RegistryServer
@@ -141,7 +149,7 @@ def test_ids_are_asked_for_once(registry: Registry) -> None:
         _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
         _decoded(pickle.loads(pickle.dumps(_format(registry))), _framed(7, b"\x0a\x02z"))
     assert registry.requests == ["GET /schemas/ids/7"]
-    answers._after_fork()  # a child has no part in its parent's connections
+    _fork.renew_all()  # a child has no part in its parent's connections
     _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
     assert registry.requests == ["GET /schemas/ids/7"] * 2
 

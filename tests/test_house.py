@@ -56,6 +56,26 @@ def test_a_bound_says_its_unit_and_its_reason() -> None:
     assert silent == [], "\n".join(silent)
 
 
+_LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier", "local", "allocate_lock"}
+_OF_THREADS = {"threading", "_thread", "multiprocessing"}
+
+
+def test_locks_are_those_that_work_after_a_fork() -> None:
+    """`Guarded` of one module; what else there is to wait for belongs to a call of its own."""
+    seen, others = [], []
+    for name, tree, _ in _modules():
+        for node in ast.walk(tree):
+            names: list[str] = []
+            if isinstance(node, ast.ImportFrom) and node.module in _OF_THREADS:
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _OF_THREADS:
+                names = [node.attr]
+            found = [f"{name}: {lock}" for lock in names if lock in _LOCKS]
+            (seen if name == "registry/_fork.py" else others).extend(found)
+    assert len(seen) == 2
+    assert others == []
+
+
 def _bounds(node: ast.stmt) -> list[str]:
     """The names of the bounds that a statement sets, each to a number."""
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:

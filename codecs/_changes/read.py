@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowOf
-from kvformat.codecs._changes.metadata import TEXT, Metadata, Presences
+from kvformat.codecs._changes.metadata import TEXT, TEXTS, Metadata, Presences
 from kvformat.codecs._changes.others import ERROR, unmarked
 from kvformat.codecs._changes.upsert import upserts
 from kvformat.codecs._java.parse import clean
@@ -23,6 +22,7 @@ from kvformat.codecs._kernel.changes import ChangeBatch, Program
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.flattened import FlatBatch
+from kvformat.registry._fork import Guarded
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
@@ -43,22 +43,25 @@ class ChangeReader:
         described: list[tuple[str, Metadata]] = [(key, envelope.metadata[key]) for key in metadata]
         if settings.presences:
             described.insert(0, ("presences", Presences(envelope.after, row=row)))
-        plan = FlatPlan if envelope.flat else EnvelopePlan
-        self._plan = plan(row, envelope, settings, [column for _, column in described])
+        plan_class = FlatPlan if envelope.flat else EnvelopePlan
         columns = tuple(FlinkField(key, column.type) for key, column in described)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
-        self._batch = self._plan.batch()
-        self._lock = threading.Lock()
+
+        def made() -> tuple[EnvelopePlan, ChangeBatch]:
+            plan = plan_class(row, envelope, settings, [column for _, column in described])
+            return plan, plan.batch()
+
+        self._batch = Guarded(made)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
         note(len(messages))
-        with self._lock:  # the columns grow in place
-            image, described, kinds = self._batch.read(messages)
+        with self._batch.use() as (plan, batch):  # the columns grow in place
+            image, described, kinds = batch.read(messages)
             columns = [image.field(place) for place in range(image.type.num_fields)]
-            columns += self._plan.metadata_columns(described)
+            columns += plan.metadata_columns(described)
             rows = pa.Array.from_buffers(self._stored, len(image), [None], children=columns)
-            return DecodedBatch(self._batch.lists(rows), _texts_of(kinds), *self._batch.errors())
+            return DecodedBatch(batch.lists(rows), _texts_of(kinds), *batch.errors())
 
 
 class PresenceReader:
@@ -72,17 +75,16 @@ class PresenceReader:
             operation: tuple(RowOf(found.kind, found.member) for found in rows if found.kind == "+U")
             for operation, rows in envelope.rows.items()
         }
-        self._plan = PresencePlan(row, replace(envelope, rows=updates), replace(settings, upsert=True), [])
+        updated, upserting = replace(envelope, rows=updates), replace(settings, upsert=True)
         self._stored = arrow_type(Presences(envelope.after, row=row).type)
-        self._batch = self._plan.batch()
-        self._lock = threading.Lock()
+        self._batch = Guarded(lambda: PresencePlan(row, updated, upserting, []).batch())
 
     def read(self, messages: pa.BinaryArray) -> pa.ListArray:
         """A list of such rows per message."""
-        with self._lock:  # the columns grow in place
-            image, _, _ = self._batch.read(messages)
+        with self._batch.use() as batch:  # the columns grow in place
+            image, _, _ = batch.read(messages)
             columns = [image.field(place) for place in range(image.type.num_fields)]
-            return self._batch.lists(pa.Array.from_buffers(self._stored, len(image), [None], children=columns))
+            return batch.lists(pa.Array.from_buffers(self._stored, len(image), [None], children=columns))
 
 
 def _texts_of(kinds: Any) -> pa.StringArray:
@@ -125,7 +127,7 @@ class EnvelopePlan:
         self._schema = JsonSchema(everything, settings.values)
         self._text = scalar_converter(TEXT, self._schema.rules)
         self.row = self._schema.row(FlinkType("ROW", fields=row.fields))
-        self.rows = self._schema.column(FlinkType("ARRAY", fields=(FlinkField("element", row),)))
+        self.rows = self._schema.column(TEXTS)  # an error says only that it is an ARRAY
         self.payload = self._schema.row(row_of({}))
 
     def batch(self) -> ChangeBatch:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -14,6 +12,7 @@ from typing import Generic, TypeVar
 from kvformat.codecs._confluent.client import IN_MEMORY, Confluent
 from kvformat.codecs._confluent.registry import Folder, Refused, SchemaRegistry, unanswered
 from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
+from kvformat.registry._fork import Guarded
 from kvformat.registry.errors import SchemaRegistryError
 
 _T = TypeVar("_T")
@@ -34,53 +33,42 @@ class _Unknown:
 
 
 class _Cache(Generic[_T]):
-    """A bounded cache with a lock; the entry used longest ago goes first."""
+    """A bounded cache; the entry used longest ago goes first.
+
+    The child of a fork begins with an empty one: it shares no connection with its parent.
+    """
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
-        self.reset()
-
-    def reset(self) -> None:
-        """Empty, with a new lock: after a fork the old one may be held by a thread that is no more."""
-        self._lock = threading.Lock()
-        self._known: OrderedDict[Hashable, _T] = OrderedDict()
+        self._entries: Guarded[OrderedDict[Hashable, _T]] = Guarded(OrderedDict)
 
     def get(self, key: Hashable) -> _T | None:
-        with self._lock:
-            found = self._known.get(key)
+        with self._entries.use() as known:
+            found = known.get(key)
             if found is not None:
-                self._known.move_to_end(key)
+                known.move_to_end(key)
             return found
 
     def put(self, key: Hashable, value: _T, *, instead: bool = False) -> _T:
         """Keep a value unless there is one already, or in its stead; returns what is kept."""
-        with self._lock:
+        with self._entries.use() as known:
             if instead:
-                self._known.pop(key, None)
-            kept = self._known.setdefault(key, value)
-            self._known.move_to_end(key)
-            if len(self._known) > self._bound:
-                self._known.popitem(last=False)
+                known.pop(key, None)
+            kept = known.setdefault(key, value)
+            known.move_to_end(key)
+            if len(known) > self._bound:
+                known.popitem(last=False)
             return kept
 
     def drop(self, key: Hashable) -> None:
-        with self._lock:
-            self._known.pop(key, None)
+        with self._entries.use() as known:
+            known.pop(key, None)
 
 
 _registries: _Cache[SchemaRegistry] = _Cache(_CLIENTS)
 _texts: _Cache[str] = _Cache(_ANSWERS)
 _ids: _Cache[int] = _Cache(_ANSWERS)
 _unknown: _Cache[_Unknown] = _Cache(_ANSWERS)
-
-
-def _after_fork() -> None:
-    """A child shares no connection with its parent; what the parent has learned it learns anew."""
-    for cache in (_registries, _texts, _ids, _unknown):
-        cache.reset()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, str | Refused]:

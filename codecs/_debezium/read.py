@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from kvformat.codecs._debezium.connect import image_of_json
 from kvformat.codecs._debezium.rows import RowPlan
 from kvformat.codecs._debezium.types import Modes
 from kvformat.codecs._debezium.wrapped import SchemaReader
+from kvformat.registry._fork import Guarded
 from kvformat.registry.error_codes import parted
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkType
@@ -47,18 +47,17 @@ class TypedReader:
     def __init__(
         self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...], modes: Modes
     ) -> None:
-        self._lock = threading.Lock()
-        reading = (envelope, settings, metadata)
-        self._reader: Reads
-        if settings.wrapped:
-            self._reader = SchemaReader(row, *reading, modes)
-        else:
-            self._reader = _OptionsReader(RowPlan.of(row, None, modes, "json"), *reading)
+        def reader() -> Reads:
+            if settings.wrapped:
+                return SchemaReader(row, envelope, settings, metadata, modes)
+            return _OptionsReader(RowPlan.of(row, None, modes, "json"), envelope, settings, metadata)
+
+        self._reader = Guarded(reader)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
-        with self._lock:  # the columns grow in place
-            batch = self._reader.read(messages)
+        with self._reader.use() as reader:  # it keeps plans of schemas
+            batch = reader.read(messages)
         if batch.errors is None or batch.codes is not None:
             return batch
         errors, codes = parted(batch.errors)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pyarrow as pa
 
 from kvformat.codecs._json.schema import JsonSchema
@@ -12,6 +10,7 @@ from kvformat.codecs._json.streaming import StreamingModel
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel import note
 from kvformat.codecs._kernel.messages import JsonBatch
+from kvformat.registry._fork import Guarded
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkType
 
@@ -20,15 +19,17 @@ class JsonReader:
     """Reads batches of messages as rows of one type. Raises `SchemaError` for types that JSON has no place for."""
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
-        schema = JsonSchema(row, settings)
-        model = StreamingModel(row, schema.rules, fail_on_missing=settings.fail_on_missing)
-        self._batch = JsonBatch(schema.row(row), schema.reader(), JsonWords(), model.fails)
-        self._lock = threading.Lock()
+        def batch() -> JsonBatch:
+            schema = JsonSchema(row, settings)
+            model = StreamingModel(row, schema.rules, fail_on_missing=settings.fail_on_missing)
+            return JsonBatch(schema.row(row), schema.reader(), JsonWords(), model.fails)
+
+        self._batch = Guarded(batch)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
         note(len(messages))
-        with self._lock:  # the columns grow in place
-            rows = self._batch.read(messages)
-            errors, codes = self._batch.errors()
+        with self._batch.use() as batch:  # the columns grow in place
+            rows = batch.read(messages)
+            errors, codes = batch.errors()
         return DecodedBatch(rows, None, errors, codes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from kvformat.codecs._protobuf.binding import TEXTS
 from kvformat.codecs._protobuf.required import lacking
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.codecs._protobuf.words import said
+from kvformat.registry._fork import Guarded
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
 
@@ -60,21 +60,21 @@ class ProtobufReader:
     """Reads batches of messages as rows of a type that was checked against the message's."""
 
     def __init__(self, row: FlinkType, types: MessageTypes, settings: Settings) -> None:
-        schema = _Schema(types, settings)
-        message, root = schema.rows(row, types.message)
-
         def lacks(data: bytes) -> Any:
             return lacking(data, types)
 
-        self._batch = wire.ProtobufBatch(root, message, said, lacks, lenient=settings.lenient)
-        self._lock = threading.Lock()
+        def batch() -> wire.ProtobufBatch:
+            message, root = _Schema(types, settings).rows(row, types.message)
+            return wire.ProtobufBatch(root, message, said, lacks, lenient=settings.lenient)
+
+        self._batch = Guarded(batch)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of one row per message: null for an error, empty where errors are ignored."""
         note(len(messages))
-        with self._lock:  # the columns grow in place
-            rows = self._batch.read(messages)
-            errors, codes = self._batch.errors()
+        with self._batch.use() as batch:  # the columns grow in place
+            rows = batch.read(messages)
+            errors, codes = batch.errors()
         return DecodedBatch(rows, None, errors, codes)
 
 

@@ -18,32 +18,29 @@ NAMES = (
     "EncodedBatch",
     "ErrorCode",
     "Format",
+    "KafkaTable",
     "KeyValueFormat",
     "Option",
     "RowKind",
     "available_formats",
     "current_table",
+    "ddl_from_subject",
     "explode_changes",
     "get_format",
+    "infer_schema",
     "latest_by_key",
     "normalize_changes",
     "observe_records",
     "recommended_settings",
     "register_format",
+    "schema_from_subject",
+    "sniff",
     "split_errors",
     "write_dead_letters",
 )
 """The names of ``kvformat.codecs.__all__``, repeated here so that start-up needn't import it."""
 
-CONNECTORS = (
-    "KafkaTable",
-    "ddl_from_subject",
-    "infer_schema",
-    "schema_from_subject",
-    "sniff",
-)
-"""Of ``kvformat.connectors.__all__`` those that a user calls."""
-
+_HOME = "kvformat.codecs"
 _MARK = "_kvformat_alias"
 
 
@@ -54,19 +51,19 @@ def install() -> None:
         return
 
     def __getattr__(name: str) -> object:
-        home = "kvformat.codecs" if name in NAMES else "kvformat.connectors" if name in CONNECTORS else ""
-        if home:
+        # Once the package is imported its own list counts: a program may have put another version on sys.path.
+        if name in getattr(sys.modules.get(_HOME), "__all__", NAMES):
             # __import__ of a dotted name returns its root; sys.modules has the module itself.
             try:
-                __import__(home)
+                __import__(_HOME)
             except ModuleNotFoundError as cause:
-                if cause.name not in ("kvformat", home):
+                if cause.name not in ("kvformat", _HOME):
                     raise
                 # The package is gone, and only what starts it is left: then codecs has no such name.
                 raise AttributeError(
                     f"module 'codecs' has no attribute {name!r}: kvformat is no longer installed", name=name, obj=codecs
                 ) from cause
-            return getattr(sys.modules[home], name)
+            return getattr(sys.modules[_HOME], name)
         if earlier is not None:
             return earlier(name)
         raise AttributeError(f"module 'codecs' has no attribute {name!r}", name=name, obj=codecs)

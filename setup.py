@@ -1,5 +1,4 @@
-"""What pyproject.toml can't say: the packages behind the folders, the compiled kernel, `python -m kvformat`, the
-.pth file of both wheels.
+"""What pyproject.toml can't say: the packages behind the folders, the compiled kernel, the .pth file of both wheels.
 
 KVFORMAT_COMPILE=1 in the environment makes it an error that the kernel can't be compiled, and uses nothing that was
 compiled before; KVFORMAT_COMPILE=0 leaves the compiling out.
@@ -26,23 +25,25 @@ sys.path.append(str(ROOT))
 
 import kernel_build  # noqa: E402  # builds don't run with the checkout on the path
 
-FOLDERS = ("registry", "codecs", "connectors")
+FOLDERS = {
+    "kvformat": "package",
+    "kvformat.registry": "registry",
+    "kvformat.codecs": "codecs",
+    "kvformat.connectors": "connectors",
+}
+"""The folder of each package. The checkout itself has no `__init__.py`: a checkout called kvformat would otherwise
+shadow the installed package in every program that runs beside it."""
 PTH = "kvformat.pth"
 START_UP = "import _kvformat_alias; _kvformat_alias.install()\n"
-MAIN = os.path.join("kvformat", "__main__.py")
-MAIN_SOURCE = Path("connectors", "cli", "__main__.py")
-"""What `python -m kvformat` runs; a namespace has no room for files of its own."""
-NAMESPACE = os.path.join("kvformat", "NAMESPACE.txt")
-ABOUT_NAMESPACE = """\
-kvformat is a namespace: other distributions may have packages in this folder. pip looks only at folders that hold
-files of their own, so without this file it would leave an empty kvformat behind, which can still be imported.
-"""
 
 
 def packages() -> list[str]:
-    """Every folder of ours that holds Python files, by the name it is imported as."""
-    folders = {file.parent.relative_to(ROOT) for top in FOLDERS for file in (ROOT / top).rglob("*.py")}
-    return sorted(".".join(("kvformat", *folder.parts)) for folder in folders)
+    """The names of all packages: every folder of ours with Python files, as it is imported."""
+    found = set()
+    for package, top in FOLDERS.items():
+        for file in (ROOT / top).rglob("*.py"):
+            found.add(".".join((package, *file.parent.relative_to(ROOT / top).parts)))
+    return sorted(found)
 
 
 def editable_tree() -> Path:
@@ -50,9 +51,14 @@ def editable_tree() -> Path:
     tree = ROOT / "build" / "editable"
     shutil.rmtree(tree, ignore_errors=True)
     (tree / "kvformat").mkdir(parents=True)
-    for folder in FOLDERS:
-        (tree / "kvformat" / folder).symlink_to(Path("..", "..", "..", folder), target_is_directory=True)
-    (tree / MAIN).symlink_to(Path("..", "..", "..", MAIN_SOURCE))
+    checkout = Path("..", "..", "..")
+    for package, folder in FOLDERS.items():
+        if package != "kvformat":
+            link = tree.joinpath(*package.split("."))
+            link.symlink_to(checkout / folder, target_is_directory=True)
+    for file in (ROOT / FOLDERS["kvformat"]).iterdir():
+        if file.is_file():
+            (tree / "kvformat" / file.name).symlink_to(checkout / FOLDERS["kvformat"] / file.name)
     return tree
 
 
@@ -94,7 +100,7 @@ def kernel() -> dict[str, Path]:
 
 
 class BuildPy(build_py):
-    """Adds the .pth to the wheel's root, two files to the namespace, and the kernel's extension modules."""
+    """Adds the .pth and the kernel's extension modules to the wheel."""
 
     def run(self) -> None:
         if not self.editable_mode:
@@ -103,8 +109,6 @@ class BuildPy(build_py):
         super().run()
         if not self.editable_mode:
             Path(self.build_lib, PTH).write_text(START_UP, encoding="utf-8")
-            Path(self.build_lib, NAMESPACE).write_text(ABOUT_NAMESPACE, encoding="utf-8")
-            shutil.copyfile(ROOT / MAIN_SOURCE, Path(self.build_lib, MAIN))
             for file, target in self.extensions().items():
                 shutil.copyfile(file, target)
 
@@ -117,11 +121,7 @@ class BuildPy(build_py):
         outputs: list[str] = super().get_outputs(include_bytecode)
         if self.editable_mode:
             return outputs
-        return [
-            *outputs,
-            *(os.path.join(self.build_lib, name) for name in (PTH, NAMESPACE, MAIN)),
-            *self.extensions().values(),
-        ]
+        return [*outputs, os.path.join(self.build_lib, PTH), *self.extensions().values()]
 
 
 class BdistWheel(bdist_wheel):
@@ -148,7 +148,7 @@ class EditableWheel(editable_wheel):
 
 setup(
     packages=packages(),
-    package_dir={f"kvformat.{folder}": folder for folder in FOLDERS},
+    package_dir=FOLDERS,
     py_modules=["_kvformat_alias"],
     package_data={"": ["py.typed"], "kvformat.connectors.cli": ["template/*"]},
     # Of use to nobody else: what is compiled against them must be compiled by the same Cython, from the same source.

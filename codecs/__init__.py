@@ -1,12 +1,14 @@
-"""The public door: `from codecs import get_format` in any process where the distribution is installed.
+"""The public names, of formats and of tables on Kafka, in one list: `__all__`.
 
-The stdlib's `codecs` is always loaded first, so a small start-up hook lends it our public names; importing
-this package does the same where the hook does not run (a zip given to `--py-files`).
+`from kvformat import ...` and `from codecs import ...` give the same names. The standard library's `codecs` is always
+loaded first, so a start-up hook adds our names to it (`_kvformat_alias.py`). Importing this package does the same
+where the hook does not run, as in a zip given to `--py-files`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 import _kvformat_alias
 from kvformat.registry import (
@@ -33,6 +35,7 @@ from kvformat.registry import (
 
 if TYPE_CHECKING:
     from kvformat.codecs._kernel import KERNEL
+    from kvformat.connectors import KafkaTable, ddl_from_subject, infer_schema, schema_from_subject, sniff
 
 __all__ = [
     "KERNEL",
@@ -41,18 +44,23 @@ __all__ = [
     "EncodedBatch",
     "ErrorCode",
     "Format",
+    "KafkaTable",
     "KeyValueFormat",
     "Option",
     "RowKind",
     "available_formats",
     "current_table",
+    "ddl_from_subject",
     "explode_changes",
     "get_format",
+    "infer_schema",
     "latest_by_key",
     "normalize_changes",
     "observe_records",
     "recommended_settings",
     "register_format",
+    "schema_from_subject",
+    "sniff",
     "split_errors",
     "write_dead_letters",
 ]
@@ -60,10 +68,23 @@ __all__ = [
 _kvformat_alias.install()
 
 
-def __getattr__(name: str) -> object:
-    # Only the JSON formats load the kernel, and whoever asks which one it is.
-    if name == "KERNEL":
-        from kvformat.codecs._kernel import KERNEL
+_LAZY: Final = {
+    "KERNEL": "kvformat.codecs._kernel",
+    "KafkaTable": "kvformat.connectors",
+    "ddl_from_subject": "kvformat.connectors",
+    "infer_schema": "kvformat.connectors",
+    "schema_from_subject": "kvformat.connectors",
+    "sniff": "kvformat.connectors",
+}
+"""Where the names are that are imported when they are asked for. Only the JSON formats need the kernel, and connectors
+import this package, never the reverse."""
 
-        return KERNEL
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,20 +12,35 @@ Rules: Flink's "Canal Format" page, its `CanalJsonDeserializationSchema` and `Ca
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
-from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
-from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain, map_of
+import pyarrow as pa
+
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads, RowOf
+from kvformat.codecs._changes.filters import FilteredFormat, filter_options
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES
+from kvformat.codecs._changes.metadata import TEXT, TEXTS, Epoch, Plain, map_of
 from kvformat.codecs._changes.others import Other
+from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
-from kvformat.codecs._java.regex import JavaPattern, RegexError, compile_java
+from kvformat.codecs._debezium.convert import ByOne
+from kvformat.codecs._debezium.rows import RowPlan
 from kvformat.registry.errors import OptionError
+from kvformat.registry.format import DecodedBatch
 from kvformat.registry.options import Direction, Option
-from kvformat.registry.types import FlinkType
+from kvformat.registry.types import FlinkField, FlinkType
 
 _WRITES = (Frame('{"data":[', '],"type":"INSERT"}'), Frame('{"data":[', '],"type":"DELETE"}'))
-_FILTERED = ("database", "table")
+LATIN, _BINARIES = "ISO-8859-1", ("BINARY", "VARBINARY")
+BYTES_ENCODING = Option(
+    name="bytes.encoding",
+    type="enum",
+    default="base64",
+    allowed=("base64", LATIN),
+    doc="Ours. What a BYTES column is on the wire: base64, as Flink reads it, or a text with a character for each "
+    "byte, as Canal writes BLOB, BINARY and VARBINARY. Bytes in arrays and rows stay base64. For reading only.",
+)
 _OTHERS = {
     **dict.fromkeys(("ALTER", "RENAME", "CINDEX", "DINDEX", "QUERY"), Other("a statement (isDdl)")),
     "TRUNCATE": Other("a TRUNCATE", empties=True),
@@ -37,21 +52,16 @@ _OTHERS = {
 """Canal's `EventType`, and what TiCDC adds."""
 
 
-class CanalJsonFormat(ChangeFormat):
+class CanalJsonFormat(FilteredFormat):
     """The `canal-json` format."""
 
     identifier: ClassVar[str] = "canal-json"
     option_specs: ClassVar[tuple[Option, ...]] = (
         *CHANGE_OPTIONS,
-        Option(
-            name="database.include",
-            doc="A Java regular expression; messages of databases whose name it does not match as a whole are skipped.",
-        ),
-        Option(
-            name="table.include",
-            doc="A Java regular expression; messages of tables whose name it does not match as a whole are skipped.",
-        ),
+        *filter_options(),
+        BYTES_ENCODING,
         UNCHANGED_OPTION,
+        MYSQL_TYPES,
     )
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
@@ -81,22 +91,35 @@ class CanalJsonFormat(ChangeFormat):
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
-        if direction == "decode":
-            self.filters()
-
-    def filters(self) -> tuple[tuple[str, JavaPattern], ...]:
-        given = ((member, self.options[f"{member}.include"]) for member in _FILTERED)
-        return tuple((member, self._pattern(member, text)) for member, text in given if text is not None)
-
-    def _pattern(self, member: str, text: str) -> JavaPattern:
-        option = f"{member}.include"
-        try:
-            return compile_java(text)
-        except RegexError as cause:
+        if direction == "encode" and self.options[BYTES_ENCODING.name] == LATIN:
+            name = BYTES_ENCODING.name
             raise OptionError(
-                f"invalid value {text!r} for option '{option}' of format '{self.identifier}': {cause}. "
-                f"It must be a Java regular expression that matches the whole name of the {member}, such as 'shop_.*'",
+                f"format '{self.identifier}' writes BYTES as base64: '{name}' = '{LATIN}' is for reading only",
                 format=self.identifier,
-                option=option,
-                reason=str(cause),
-            ) from None
+                option=name,
+            )
+
+    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
+        if self.options[BYTES_ENCODING.name] == LATIN:
+            return _LatinReader(row, self.envelope, settings, metadata)
+        return super().reader(row, settings, metadata)
+
+
+class _LatinReader:
+    """Reads changes; columns of bytes are texts on the wire, a character for each byte."""
+
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
+        changes = [_latin(field.type) for field in row.fields]
+        texts = (FlinkField(f.name, f.type if c is None else TEXT) for f, c in zip(row.fields, changes, strict=True))
+        self._plan = RowPlan(row, replace(row, fields=tuple(texts)), changes)
+        self._reader = ChangeReader(self._plan.wire, envelope, settings, metadata)
+        self._lenient = settings.values.lenient
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
+        return self._plan.applied(self._reader.read(messages), lenient=self._lenient)
+
+
+def _latin(t: FlinkType) -> ByOne | None:
+    """Bytes of a text, for a column of bytes."""
+    return ByOne(t, f"text in {LATIN}", lambda text: text.encode(LATIN)) if t.root in _BINARIES else None

@@ -86,6 +86,9 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
         super().__init__(options)
         if self.options[FLATTENED.name]:
             self.changelog_mode = ChangelogMode.UPSERT
+            self.nulls_delete = True
+        if self.options["types"] == DEBEZIUM:
+            self.time_digits = 6  # a CREATE TABLE declares three at most, as in Flink, and databases have six
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

@@ -33,8 +33,10 @@ from kvformat.codecs._debezium.options import (
     modes_of,
 )
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
+from kvformat.codecs._json.nulls import is_null
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.errors import OptionError
+from kvformat.registry.format import Format
 from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import FlinkType
 
@@ -138,6 +140,18 @@ class DebeziumJsonFormat(ChangeFormat):
         super().__init__(options)
         if self.options[FLATTENED.name]:
             self.changelog_mode = ChangelogMode.UPSERT
+            self.nulls_delete = True
+        if self.options["types"] == DEBEZIUM:
+            self.time_digits = 6  # a CREATE TABLE declares three at most, as in Flink, and databases have six
+
+    def for_key(self, key: Format) -> Format:
+        from kvformat.codecs._debezium.keys import ConnectKeyFormat
+
+        typed = self.options["types"] == DEBEZIUM or self.options["schema-include"]
+        return ConnectKeyFormat.beside(key, self) if typed and key.identifier == "json" else key
+
+    def is_tombstone(self, message: bytes) -> bool:
+        return self.nulls_delete and is_null(message, wrapped=self.options["schema-include"])
 
     @property
     def presences(self) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from kvformat.codecs._json.nulls import is_null
 from kvformat.codecs._json.read import JsonReader
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
 from kvformat.codecs._json.write import JsonWriter
@@ -72,6 +73,9 @@ class JsonFormat(Format):
     ) -> EncodedBatch:
         messages, errors = _writer(row_type(schema), WriteSettings.of(self.options)).write(rows)
         return EncodedBatch(messages, errors)
+
+    def is_tombstone(self, message: bytes) -> bool:
+        return is_null(message)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         from kvformat.codecs._json.native import encode_native

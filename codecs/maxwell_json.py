@@ -16,7 +16,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
+from kvformat.codecs._changes.filters import FilteredFormat, filter_options
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain
 from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
@@ -32,11 +33,17 @@ _OTHERS = {
 _WRITES = (Frame('{"data":', ',"type":"insert"}'), Frame('{"data":', ',"type":"delete"}'))
 
 
-class MaxwellJsonFormat(ChangeFormat):
+class MaxwellJsonFormat(FilteredFormat):
     """The `maxwell-json` format."""
 
     identifier: ClassVar[str] = "maxwell-json"
-    option_specs: ClassVar[tuple[Option, ...]] = (*CHANGE_OPTIONS, UNCHANGED_OPTION)
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *CHANGE_OPTIONS,
+        *filter_options(ours=True),
+        UNCHANGED_OPTION,
+        MYSQL_TYPES,
+    )
+    filters_are_ours: ClassVar[bool] = True
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
         rows={
@@ -56,6 +63,7 @@ class MaxwellJsonFormat(ChangeFormat):
         },
         others=_OTHERS,
         more_rows={"bootstrap-insert": (RowOf("+I", "data"),)},
+        unnamed=True,  # a statement on a database is of no table
         key_names="primary-key-columns",
     )
     metadata_types = envelope.metadata_types

@@ -4,7 +4,8 @@
     BOOLEAN  1 byte, any but 00 is true     TINYINT, SMALLINT, INT, BIGINT   1, 2, 4, 8 bytes, two's complement
     FLOAT, DOUBLE   4, 8 bytes, IEEE 754    `endianness` gives the order of bytes
 
-A null message is a row with NULL and a NULL is a null message: as a value, Kafka's tombstone.
+A null message is a row with NULL and a NULL is a null message: as a value, Kafka's tombstone. Bytes that are not
+UTF-8 are an error of a message of text, unless the option `invalid-text` says otherwise.
 Rules: Flink's "Raw Format" page and its `RawFormatDeserializationSchema` and `RawFormatSerializationSchema`.
 """
 
@@ -33,6 +34,7 @@ _NUMBERS = {
     "DOUBLE": "f8",
 }
 _TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
+_ERROR, _REPLACE, _KEEP = "error", "replace", "keep"
 
 
 class RawFormat(Format):
@@ -48,23 +50,42 @@ class RawFormat(Format):
             allowed=("big-endian", "little-endian"),
             doc="The order of the bytes of numbers.",
         ),
+        Option(
+            name="invalid-text",
+            type="enum",
+            allowed=(_ERROR, _REPLACE, _KEEP),
+            doc="Ours. What becomes of text that is not valid in its charset: an error of the message; U+FFFD for each "
+            "malformed part; or, of UTF-8 alone, the bytes as they are, at which Python functions and `toPandas()` "
+            "fail. Unset, `error` for UTF-8 and, as in Flink, `replace` for other charsets. For reading only.",
+        ),
     )
 
     def validate(self, direction: Direction) -> None:
-        self._charset()
+        charset = self._charset()
+        if self.options["invalid-text"] == _KEEP and charset.name != "UTF-8":
+            raise OptionError(
+                f"'invalid-text' = '{_KEEP}' keeps bytes of UTF-8 alone, and 'charset' is {charset.name}. Text in it "
+                f"has to be converted: use '{_ERROR}' or '{_REPLACE}', or declare the column as BYTES",
+                format=self.identifier,
+                option="invalid-text",
+            )
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         name, t = self._column(schema)
+        values, errors = messages, None
         if t.root in _NUMBERS:
             values, errors = self._numbers(messages, t)
-        else:
-            values, errors = self._charset().decode(messages) if t.root in _TEXTS else messages, None
+        elif t.root in _TEXTS:
+            values, errors = self._texts(messages, name)
         rows = pa.StructArray.from_arrays([values], names=[name])
-        mask = errors.is_valid() if errors is not None else None
-        offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32))
-        return DecodedBatch(pa.ListArray.from_arrays(offsets, rows, mask=mask), errors=errors)
+        if errors is None:
+            return DecodedBatch(pa.ListArray.from_arrays(pa.array(np.arange(len(rows) + 1, dtype=np.int32)), rows))
+        bad = errors.is_valid()
+        good = np.asarray(pc.invert(bad))
+        offsets = pa.array(np.concatenate(([0], np.cumsum(good, dtype=np.int32))).astype(np.int32))
+        return DecodedBatch(pa.ListArray.from_arrays(offsets, rows.filter(pa.array(good)), mask=bad), errors=errors)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
@@ -103,6 +124,25 @@ class RawFormat(Format):
                 field=name,
             )
         return name, t
+
+    def _texts(self, messages: pa.BinaryArray, name: str) -> tuple[pa.StringArray, pa.StringArray | None]:
+        charset = self._charset()
+        policy = self.options["invalid-text"] or (_ERROR if charset.name == "UTF-8" else _REPLACE)
+        if policy == _KEEP:
+            return messages.view(pa.string()), None
+        if policy == _REPLACE:
+            return charset.decode(messages), None
+        texts, faults = charset.decode_strictly(messages)
+        if not faults:
+            return texts, None
+        errors: list[str | None] = [None] * len(messages)
+        for place, at in faults.items():
+            byte = messages[place].as_py()[at]
+            errors[place] = ErrorCode.WRONG_CHARSET.marked(
+                f"field '{name}': not valid {charset.name} at byte {at} (0x{byte:02x}). The option 'charset' names "
+                f"another charset, 'invalid-text' = '{_REPLACE}' reads U+FFFD here, a column of BYTES takes any bytes"
+            )
+        return texts, pa.array(errors, pa.string())
 
     def _dtype(self, t: FlinkType) -> np.dtype[np.void]:
         order = ">" if self.options["endianness"] == "big-endian" else "<"

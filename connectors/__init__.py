@@ -13,25 +13,36 @@ if TYPE_CHECKING:
         ddl_from_subject,
         infer_schema,
         schema_from_subject,
-        sniff,
     )
+    from kvformat.connectors.infer.sniff import sniff
     from kvformat.connectors.kafka import KafkaTable
+    from kvformat.connectors.progress import ProgressListener, log_progress
+    from kvformat.connectors.replay import Replayed
 
 __all__ = [
     "Guess",
     "InferredSchema",
     "Inspection",
     "KafkaTable",
+    "ProgressListener",
+    "Replayed",
     "ddl_from_subject",
     "infer_schema",
+    "log_progress",
     "schema_from_subject",
     "sniff",
 ]
+_HOMES = {
+    "KafkaTable": "kafka",
+    "ProgressListener": "progress",
+    "Replayed": "replay",
+    "log_progress": "progress",
+}
 
 
 def __getattr__(name: str) -> object:
     # The command line is in this package, and its help needs neither Arrow nor a table.
     if name in __all__:
-        home = "kafka" if name == "KafkaTable" else "infer"
+        home = _HOMES.get(name, "infer")
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.errors import BrokerError, MissingExtraError, OptionError
 
@@ -56,7 +57,23 @@ _JAVAS = (
     "security.providers",
     "ssl.engine.factory.class",
 )
+_END = "scan.bounded.mode"
+_ASKING = ("group-offsets", "specific-offsets")  # modes for which the brokers are asked for offsets
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_OAUTH, _HANDLER = "OAUTHBEARER", "sasl.login.callback.handler.class"
+# Java's classes that fetch a token from an endpoint, as librdkafka does by itself.
+_TOKEN_HANDLERS = tuple(
+    f"org.apache.kafka.common.security.oauthbearer.{package}OAuthBearerLoginCallbackHandler"
+    for package in ("", "secured.")
+)
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+# What a client shows at the endpoint: librdkafka's name, the option of Java's JAAS, and Java's setting since Kafka 4.1.
+_OF_TOKENS = (
+    ("sasl.oauthbearer.client.id", "clientId", "sasl.oauthbearer.client.credentials.client.id"),
+    ("sasl.oauthbearer.client.secret", "clientSecret", "sasl.oauthbearer.client.credentials.client.secret"),
+    ("sasl.oauthbearer.scope", "scope", "sasl.oauthbearer.scope"),
+)
+_EXTENSION = "extension_"
 _JAAS = re.compile(r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)\s*(?P<rest>.*?);?\s*", re.DOTALL)
 _JAAS_OPTION = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -77,34 +94,63 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
             f"'{PREFIX}sasl.jaas.config'",
             option=f"{PREFIX}bootstrap.servers",
         )
+    mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
     for name in _JAVAS:
-        if name in given:
+        if name in given and not (name == _HANDLER and mechanism == _OAUTH and given[name] in _TOKEN_HANDLERS):
             raise _unusable(name, "is a class of Java")
     found: dict[str, Any] = {name: given[name] for name in _SAME if name in given}
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol.endswith("SSL"):
-        found |= _ssl(given)
+        found |= _ssl(given, options)
     if protocol.startswith("SASL"):
-        found |= _sasl(given)
+        found |= _oauth(given) if mechanism == _OAUTH else _sasl(given, mechanism)
     return found
 
 
-def _unusable(name: str, why: str) -> OptionError:
-    """A setting that Java's client understands alone; `why` shows no value of a secret."""
+def _store(given: Mapping[str, str], which: str, kind: str) -> str:
+    """What a store of certificates or keys is, and which option says so."""
+    name = f"ssl.{which}.type"
+    return f"is a file of type {kind} ('{PREFIX}{name}'{'' if name in given else ', by default'})"
+
+
+_TO_PEM = (
+    "write the certificates as PEM (keytool -list -rfc -keystore FILE > ca.pem) and set "
+    f"'{PREFIX}ssl.truststore.type' = 'PEM' and '{PREFIX}ssl.truststore.location' to that file, which Spark reads, too"
+)
+_TO_PKCS12 = (
+    "write the key as PKCS12 (keytool -importkeystore -srckeystore FILE -destkeystore me.p12 -deststoretype PKCS12) "
+    f"and set '{PREFIX}ssl.keystore.type' = 'PKCS12', which Spark reads, too"
+)
+
+
+def _unusable(name: str, why: str, mend: str = "", options: Mapping[str, str] | None = None) -> OptionError:
+    """A setting that Java's client understands alone; `why` shows no value of a secret.
+
+    `mend` says what the client here could use in its place; `options` are the table's, on which the advice depends.
+    """
+    given = options or {}
+    begins = given.get("scan.startup.mode", "group-offsets")
+    advice = [mend] if mend else []
+    if not mend or begins in _ASKING or given.get(_END) in _ASKING:
+        advice.append(
+            "say where to begin without asking: 'scan.startup.mode' = 'earliest-offset' or 'timestamp', or the offsets "
+            "themselves, spark_options={'startingOffsets': ...}"
+        )
+    told = "; or ".join(advice)
     return OptionError(
-        f"'{PREFIX}{name}' {why}, which the client that asks the brokers for offsets can't use; Spark itself can. Say "
-        "where to begin without asking: 'scan.startup.mode' = 'earliest-offset' or 'timestamp', or the offsets "
-        "themselves, spark_options={'startingOffsets': ...}",
+        f"'{PREFIX}{name}' {why}, which the client that asks the brokers for offsets can't use; Spark itself can. "
+        f"{told[:1].upper()}{told[1:]}",
         option=f"{PREFIX}{name}",
     )
 
 
-def _ssl(given: Mapping[str, str]) -> dict[str, Any]:
+def _ssl(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, Any]:
     """Certificates and keys: PEM, and of the stores a key's PKCS12; a JKS is Java's own."""
     found: dict[str, Any] = {ours: given[name] for name, ours in _PEM.items() if name in given}
     if "ssl.truststore.location" in given:
-        if given.get("ssl.truststore.type", "JKS").upper() != "PEM":
-            raise _unusable("ssl.truststore.location", "is no PEM file ('properties.ssl.truststore.type' = 'PEM')")
+        kind = given.get("ssl.truststore.type", "JKS").upper()
+        if kind != "PEM":
+            raise _unusable("ssl.truststore.location", _store(given, "truststore", kind), _TO_PEM, options)
         found["ssl.ca.location"] = given["ssl.truststore.location"]
     if "ssl.keystore.location" in given:
         place, kind = given["ssl.keystore.location"], given.get("ssl.keystore.type", "JKS").upper()
@@ -115,24 +161,47 @@ def _ssl(given: Mapping[str, str]) -> dict[str, Any]:
             if "ssl.keystore.password" in given:
                 found["ssl.keystore.password"] = given["ssl.keystore.password"]
         else:
-            raise _unusable("ssl.keystore.location", "is a file neither of PEM nor of PKCS12")
+            raise _unusable("ssl.keystore.location", _store(given, "keystore", kind), _TO_PKCS12, options)
     if "ssl.endpoint.identification.algorithm" in given:
         found["ssl.endpoint.identification.algorithm"] = given["ssl.endpoint.identification.algorithm"] or "none"
     return found
 
 
-def _sasl(given: Mapping[str, str]) -> dict[str, Any]:
+def _sasl(given: Mapping[str, str], mechanism: str) -> dict[str, Any]:
     """User and password of a mechanism that has them."""
-    mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in _MECHANISMS:
-        raise _unusable("sasl.mechanism", f"is {mechanism}, none of {', '.join(_MECHANISMS)}")
-    statement = _JAAS.fullmatch(given.get("sasl.jaas.config", ""))
-    if statement is None:
-        raise _unusable("sasl.jaas.config", 'is no \'module required username="..." password="...";\'')
-    values = {name: _unescaped(a or b) or c for name, a, b, c in _JAAS_OPTION.findall(statement["rest"])}
+        raise _unusable("sasl.mechanism", f"is {mechanism}, none of {', '.join((*_MECHANISMS, _OAUTH))}")
+    values = _jaas(given, 'username="..." password="..."')
     if "username" not in values or "password" not in values:
         raise _unusable("sasl.jaas.config", "names no username and password")
     return {"sasl.username": values["username"], "sasl.password": values["password"]}
+
+
+def _oauth(given: Mapping[str, str]) -> dict[str, Any]:
+    """Where a token comes from, and what the endpoint is shown for it."""
+    if given.get(_HANDLER) not in _TOKEN_HANDLERS:
+        raise _unusable("sasl.mechanism", f"is {_OAUTH} without '{PREFIX}{_HANDLER}' = '{_TOKEN_HANDLERS[0]}'")
+    if not given.get(_ENDPOINT):
+        raise _unusable(_ENDPOINT, "is missing, the address at which tokens are fetched")
+    values = _jaas(given, 'clientId="..." clientSecret="..."')
+    found: dict[str, Any] = {"sasl.oauthbearer.method": "oidc", _ENDPOINT: given[_ENDPOINT]}
+    for ours, option, setting in _OF_TOKENS:
+        if setting in given or option in values:
+            found[ours] = given.get(setting) or values[option]
+    if _OF_TOKENS[0][0] not in found or _OF_TOKENS[1][0] not in found:
+        raise _unusable("sasl.jaas.config", "names no clientId and clientSecret")
+    extensions = [(name.removeprefix(_EXTENSION), text) for name, text in values.items() if name.startswith(_EXTENSION)]
+    if extensions:
+        found["sasl.oauthbearer.extensions"] = ",".join(f"{name}={text}" for name, text in extensions)
+    return found
+
+
+def _jaas(given: Mapping[str, str], options: str) -> dict[str, str]:
+    """The options of the login module; `options` says for an error which there should be."""
+    statement = _JAAS.fullmatch(given.get("sasl.jaas.config", ""))
+    if statement is None:
+        raise _unusable("sasl.jaas.config", f"is no 'module required {options};'")
+    return {name: _unescaped(a or b) or c for name, a, b, c in _JAAS_OPTION.findall(statement["rest"])}
 
 
 def _unescaped(text: str) -> str:
@@ -184,13 +253,22 @@ def ask(
                 continue
             client.poll(0)  # hands over what was said
             reason = error.str() if isinstance(error, KafkaError) else str(cause) or "there was no answer in time"
-            said = f" ({'; '.join(dict.fromkeys(_said))})" if _said else ""
+            reason = scrubbed(reason, _secrets(options))  # an endpoint for tokens may repeat what it was sent
+            said = f" ({scrubbed('; '.join(dict.fromkeys(_said)), _secrets(options))})" if _said else ""
             raise BrokerError(
                 f"the brokers at '{options[PREFIX + 'bootstrap.servers']}' could not be asked for {what}: "
                 f"{reason}{said}. Are they reached from here, and do '{PREFIX}*' say what they ask for?",
                 option=f"{PREFIX}bootstrap.servers",
                 reason=reason,
             ) from cause
+
+
+def _secrets(options: Mapping[str, str]) -> list[str]:
+    """The passwords and secrets that a client is made of, also behind the name that is shown with them."""
+    settings = client_settings(options)
+    found = [text for name, text in settings.items() if name.endswith(("password", "secret"))]
+    user, secret = _OF_TOKENS[0][0], _OF_TOKENS[1][0]
+    return [*found, f"{settings[user]}:{settings[secret]}"] if user in settings else found
 
 
 def _check_client() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kvformat.connectors import offsets, reading, sink, source
 from kvformat.connectors.effects import READING, WRITING, Effect
@@ -26,6 +27,8 @@ _ENDS = {
     "timestamp": "the first record of each partition as new as {scan.bounded.timestamp-millis} (milliseconds)",
     "specific-offsets": "{scan.bounded.specific-offsets}, the other partitions where the group is, else not read",
 }
+_WHAT = ("batch", "stream")
+_OF_STREAMS = "a checkpoint with offsets counts before that; new partitions are looked for in each micro-batch"
 _RESETS = {
     "none": "a partition for which it has none is an error",
     "earliest": "a partition for which it has none begins at the earliest",
@@ -35,51 +38,62 @@ _RESETS = {
 
 def explain(kv: KeyValueFormat) -> str:
     """The text, a line for each column and for each of Spark's options."""
-    return "\n".join([*_table(kv), *_reading(kv), *_writing(kv)])
+    told = explained(kv)
+    parts = [_table(told), *(_read(told["reading"][what], what) for what in _WHAT), _written(told["writing"])]
+    return "\n".join(line for part in parts for line in part)
 
 
-def _table(kv: KeyValueFormat) -> list[str]:
+def explained(kv: KeyValueFormat) -> dict[str, Any]:
+    """The same as data for JSON: table, columns, key and value, and what reading and writing ask Spark for."""
     given = kv.options
-    key, value = kv.key_schema, kv.value_schema
-    lines = [f"Table '{kv.name}', connector {given['connector']}", *_indented(map(_column, kv.columns))]
-    if kv.primary_key:
-        lines.append(f"  PRIMARY KEY {', '.join(kv.primary_key)}")
-    if kv.watermark:
-        lines.append(f"  WATERMARK {kv.watermark.column}, {kv.watermark.delay_ms} ms late at most; in streams")
-    if key is not None:
-        lines.append(f"Key: {given['key.format']}: {_names(key.names)}")
-    value_format = given.get("format") or given["value.format"]
-    lines.append(f"Value: {value_format}: {_names(value.names)}; {kv.changelog_mode.name}")
-    return lines
+    key, value, mark = kv.key_schema, kv.value_schema, kv.watermark
+    return {
+        "table": kv.name,
+        "connector": given["connector"],
+        "columns": list(map(_column, kv.columns)),
+        "primary_key": list(kv.primary_key),
+        "watermark": None if mark is None else {"column": mark.column, "delay_ms": mark.delay_ms},
+        "key": None if key is None else {"format": given["key.format"], "columns": list(key.names)},
+        "value": {"format": given.get("format") or given["value.format"], "columns": list(value.names)},
+        "changelog_mode": kv.changelog_mode.name,
+        "reading": {what: _reading(kv, streaming=what == "stream") for what in _WHAT},
+        "writing": _writing(kv),
+    }
 
 
-def _column(column: TableColumn) -> str:
+def _column(column: TableColumn) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": column.name, "kind": column.kind}
     if column.kind == "computed":
-        refused = f" (refused by decode: {column.refused})" if column.refused else ""
-        return f"{column.name} AS {column.source}{refused}"
-    of = f" METADATA FROM '{column.key}'{' VIRTUAL' if column.virtual else ''}" if column.kind == "metadata" else ""
-    return f"{column.name}{f' {column.type}' if column.type else ''}{of}"
+        refused = {"refused": str(column.refused)} if column.refused else {}
+        return found | {"expression": str(column.source)} | refused
+    if column.type:
+        found["type"] = str(column.type)
+    return found | ({"metadata": column.key, "virtual": column.virtual} if column.kind == "metadata" else {})
 
 
-def _reading(kv: KeyValueFormat) -> list[str]:
-    lines = []
-    for streaming in (False, True):
-        what = "a stream" if streaming else "a batch"
-        try:
-            headers = reading.needs_headers(kv, None, "raise")
-            plan = source.planned(kv, streaming=streaming, headers=headers, ask=False)
-        except ConfigurationError as error:
-            lines.append(f"Reading {what} is refused: {error}")
-            continue
-        lines += [f"Reading {what}: {_gives(kv, streaming)}", f"  from {_words(kv, _BEGINS, 'startup')}"]
-        if not streaming:
-            lines.append(f"  to {_words(kv, _ENDS, 'bounded')}")
-        else:
-            lines.append(
-                "  a checkpoint with offsets counts before that; new partitions are looked for in each micro-batch"
-            )
-        lines += _indented([*_steps(kv, _SOURCE_STEPS, READING), *_shown(plan.options), *plan.notes.values()])
-    return lines
+def _reading(kv: KeyValueFormat, *, streaming: bool) -> dict[str, Any]:
+    try:
+        headers = reading.needs_headers(kv, None, "raise")
+        plan = source.planned(kv, streaming=streaming, headers=headers, ask=False)
+    except ConfigurationError as error:
+        return {"refused": str(error)}
+    found = {"gives": _gives(kv, streaming), "from": _words(kv, _BEGINS, "startup")}
+    return {
+        **found,
+        **({} if streaming else {"to": _words(kv, _ENDS, "bounded")}),
+        "steps": _steps(kv, _SOURCE_STEPS, READING),
+        "options": _shown(plan.options),
+        "notes": list(plan.notes.values()),
+    }
+
+
+def _writing(kv: KeyValueFormat) -> dict[str, Any]:
+    try:
+        options = sink.options(kv)
+    except ConfigurationError as error:
+        return {"refused": str(error)}
+    notes = list(sink.otherwise(kv))
+    return {"steps": _steps(kv, _SINK_STEPS, WRITING), "options": _shown(options), "notes": notes}
 
 
 def _gives(kv: KeyValueFormat, streaming: bool) -> str:
@@ -103,23 +117,60 @@ _SOURCE_STEPS = ("scan.header-filter", "scan.parallelism")
 _SINK_STEPS = ("sink.parallelism", "sink.buffer-flush.max-rows", "sink.partitioner")
 
 
-def _steps(kv: KeyValueFormat, steps: Iterable[str], effects: Mapping[str, Effect]) -> list[str]:
-    """Options that become a step behind Spark's source or before its sink, and not an option of it."""
-    return [f"{key} = {kv.options[key]}: {effects[key].why}" for key in steps if key in kv.options]
+def _steps(kv: KeyValueFormat, steps: Iterable[str], effects: Mapping[str, Effect]) -> dict[str, dict[str, str]]:
+    """Options that become a step after Spark's source or before its sink, and not an option of it."""
+    return {key: {"value": kv.options[key], "why": effects[key].why} for key in steps if key in kv.options}
 
 
-def _writing(kv: KeyValueFormat) -> list[str]:
-    try:
-        options = sink.options(kv)
-    except ConfigurationError as error:
-        return [f"Writing is refused: {error}"]
-    steps = _steps(kv, _SINK_STEPS, WRITING)
-    return ["Writing, at least once:", *_indented([*steps, *_shown(options), *sink.otherwise(kv)])]
-
-
-def _shown(options: Mapping[str, str]) -> list[str]:
+def _shown(options: Mapping[str, str]) -> dict[str, str]:
     """Spark's options by name, without their secrets."""
-    return [f"{name} = {masked(name, options[name])!r}" for name in sorted(options)]
+    return {name: masked(name, options[name]) for name in sorted(options)}
+
+
+# --- in words ------------------------------------------------------------------------------------------------
+
+
+def _table(told: Mapping[str, Any]) -> list[str]:
+    key, value, mark = told["key"], told["value"], told["watermark"]
+    lines = [f"Table '{told['table']}', connector {told['connector']}", *_indented(map(_declared, told["columns"]))]
+    if told["primary_key"]:
+        lines.append(f"  PRIMARY KEY {', '.join(told['primary_key'])}")
+    if mark:
+        lines.append(f"  WATERMARK {mark['column']}, {mark['delay_ms']} ms late at most; in streams")
+    if key is not None:
+        lines.append(f"Key: {key['format']}: {_names(key['columns'])}")
+    lines.append(f"Value: {value['format']}: {_names(value['columns'])}; {told['changelog_mode']}")
+    return lines
+
+
+def _declared(column: Mapping[str, Any]) -> str:
+    if column["kind"] == "computed":
+        refused = f" (refused by decode: {column['refused']})" if "refused" in column else ""
+        return f"{column['name']} AS {column['expression']}{refused}"
+    kind = f" {column['type']}" if "type" in column else ""
+    virtual = " VIRTUAL" if column.get("virtual") else ""
+    return f"{column['name']}{kind}" + (
+        f" METADATA FROM '{column['metadata']}'{virtual}" if "metadata" in column else ""
+    )
+
+
+def _read(plan: Mapping[str, Any], what: str) -> list[str]:
+    if "refused" in plan:
+        return [f"Reading a {what} is refused: {plan['refused']}"]
+    later = f"to {plan['to']}" if "to" in plan else _OF_STREAMS
+    return [f"Reading a {what}: {plan['gives']}", f"  from {plan['from']}", f"  {later}", *_asked(plan)]
+
+
+def _written(plan: Mapping[str, Any]) -> list[str]:
+    if "refused" in plan:
+        return [f"Writing is refused: {plan['refused']}"]
+    return ["Writing, at least once:", *_asked(plan)]
+
+
+def _asked(plan: Mapping[str, Any]) -> list[str]:
+    steps = (f"{key} = {step['value']}: {step['why']}" for key, step in plan["steps"].items())
+    options = (f"{name} = {text!r}" for name, text in plan["options"].items())
+    return _indented([*steps, *options, *plan["notes"]])
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@
         read(spark), read_stream(spark)          Spark's source with the options of the table, then `kv.decode`
         records(spark), records_stream(spark)    the Kafka records themselves
         write(df), write_stream(df, ...)         `kv.encode`, then Spark's sink
+        replay(spark, dead_letters, to)          bad records once more
         maintain(spark, target, ...)             the stream that keeps a table current
         source_options(), sink_options()         the same options for who calls Spark himself
         explain()                                what the table is and becomes, in words
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors import offsets, reading, sink, source, topics
 from kvformat.connectors.explain import explain
+from kvformat.connectors.replay import Replayed, replay
 from kvformat.registry.dead_letters import DeadLetters, write_dead_letters
 from kvformat.registry.errors import KafkaSourceWarning
 from kvformat.registry.key_value import KeyValueFormat
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+    from kvformat.connectors.sink import ExtraColumns
     from kvformat.registry.changelog import ChangelogMode
     from kvformat.registry.dead_letters import DeadLetterTarget
     from kvformat.registry.format import Errors
@@ -105,8 +108,8 @@ class KafkaTable:
 
         With `scan.startup.mode` `group-offsets`, Flink's default, reading begins where the consumer group has
         committed, which the brokers are asked for now (`kvformat[kafka]`); nothing is committed.
-        Raises `OptionError` for what Spark can't do, `BrokerError`, `MissingExtraError`; `KafkaSourceWarning` tells
-        once of each option without effect.
+        Raises `OptionError` for what Spark can't do and for a topic that is not there, `BrokerError` where no broker
+        answers, `MissingExtraError`; `KafkaSourceWarning` tells once of each option without effect.
         """
         changes = reading.gives_changes(self._kv, changelog=changelog, errors=errors, row_index=row_index)
         headers = reading.needs_headers(self._kv, metadata, errors)
@@ -179,7 +182,8 @@ class KafkaTable:
             if option not in self._told:
                 self._told.add(option)
                 warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=3)
-        return source.records(spark, self._kv, plan, streaming=streaming)
+        # A query that goes on waits for brokers that are starting again, as Spark does.
+        return source.records(spark, self._kv, plan, streaming=streaming, check=not resumed)
 
     def explain(self) -> str:
         """What the table is, and what reading and writing it asks of Spark, in words; no secret, no broker is asked."""
@@ -206,15 +210,19 @@ class KafkaTable:
         metadata: MetadataKeys | None = None,
         changelog_mode: ChangelogMode | None = None,
         dead_letters: DeadLetterTarget | None = None,
+        extra_columns: ExtraColumns = "warn",
     ) -> None:
         """Append rows, or changes, to the table's topic, each at least once.
 
+        Columns of `df` that the table does not have are not written: a `KafkaSinkWarning` names them, or with
+        `extra_columns="error"` a `SchemaError`; "ignore" says nothing.
         `metadata` and `changelog_mode` are as for `KeyValueFormat.encode`. With `dead_letters` `df` holds bad records
         too, as `read(..., errors="capture")` gives them; they go there (see `write_dead_letters`).
         Raises `ConfigurationError` before a job for what Spark's sink can't do, and `BrokerError` where no broker
         answers; tells by a `KafkaSinkWarning` what it does in another way than the table says.
         """
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
+        sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
         writer.save(df) if writer.dead_letters is None else writer.save_parted(df, None)
 
@@ -229,6 +237,7 @@ class KafkaTable:
         metadata: MetadataKeys | None = None,
         changelog_mode: ChangelogMode | None = None,
         dead_letters: DeadLetterTarget | None = None,
+        extra_columns: ExtraColumns = "warn",
     ) -> StreamingQuery:
         """Start the query that writes a stream of rows, or changes, to the table's topic, each at least once.
 
@@ -236,6 +245,7 @@ class KafkaTable:
         Spark's; an upsert table takes "update" of an aggregate. The rest is as for `write`.
         """
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
+        sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
         if writer.dead_letters is None:
             stream = writer.records(df).writeStream.format("kafka").options(**writer.options)
@@ -244,7 +254,8 @@ class KafkaTable:
         stream = stream.option("checkpointLocation", checkpoint_location)
         stream = stream.trigger(**trigger) if trigger else stream
         stream = stream.outputMode(output_mode) if output_mode else stream
-        return (stream.queryName(query_name) if query_name else stream).start()
+        with sink.output_mode_missing(self._kv, output_mode):
+            return (stream.queryName(query_name) if query_name else stream).start()
 
     def _writer(
         self,
@@ -268,6 +279,29 @@ class KafkaTable:
         See `kvformat.registry.write_dead_letters`.
         """
         write_dead_letters(bad, to, options=producer_options(self._kv.options), batch_id=batch_id)
+
+    def replay(
+        self,
+        spark: SparkSession,
+        dead_letters: str | PathLike[str],
+        to: KafkaTable | Merge,
+        *,
+        checkpoint_location: str | None = None,
+        metadata: MetadataKeys | None = None,
+    ) -> Replayed:
+        """Read this table's dead letters once more, write the rows of those that can be read now, keep the others.
+
+        `dead_letters` is the topic or the path that they were written to. `to` is a table, or a function of the rows
+        (with the columns of `metadata`) and the batch's number, -1 for letters of a path. Returns how many letters
+        were taken and how many are still bad, when all is done.
+
+        Letters of a path leave it when their rows are written; what is still bad stays. A topic keeps its records:
+        `checkpoint_location` says which were taken, and those that are still bad are written to its end, for the next
+        replay. It may be called any number of times: a letter is taken again only where a failure came between its
+        rows and the note of it, so that rows are written at least once, as by `write`. One replay at a time.
+        Raises `ConfigurationError`, `BrokerError`.
+        """
+        return replay(self._kv, spark, dead_letters, to, checkpoint_location=checkpoint_location, metadata=metadata)
 
     def maintain(
         self,

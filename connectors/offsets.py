@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kvformat.connectors import brokers
+from kvformat.connectors.topics import missing_topic
 from kvformat.registry.connector_options import parse_offsets
 from kvformat.registry.errors import ConfigurationError, MissingExtraError, OptionError
 from kvformat.registry.key_value import KeyValueFormat
@@ -270,11 +271,7 @@ class _Brokers:
         topics = _topics(self.kv, known)
         missing = [topic for topic in topics if topic not in known]
         if missing:
-            raise OptionError(
-                f"there is no topic '{missing[0]}' at '{self.kv.options['properties.bootstrap.servers']}', or it "
-                "may not be seen by who asks (option 'topic')",
-                option="topic",
-            )
+            raise missing_topic(self.kv, missing[0], known, "whose offsets are asked for")
         return sorted((topic, number) for topic in topics for number in known[topic].partitions)
 
     def first(self) -> dict[Partition, int]:

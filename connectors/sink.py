@@ -8,19 +8,30 @@ Spark's sink writes at least once and has no transactions; what a table asks for
 
 from __future__ import annotations
 
+import contextlib
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kvformat.connectors import topics
 from kvformat.connectors.buffer import last_of_buffers
 from kvformat.connectors.effects import WRITING
-from kvformat.registry.changes import split_errors
-from kvformat.registry.connector_options import delivery_guarantee
+from kvformat.connectors.properties import misspelt, unreadable_key
+from kvformat.registry.changes import ERROR, ROW_INDEX, ROW_KIND, split_errors
+from kvformat.registry.connector_options import UPSERT_KAFKA, delivery_guarantee
 from kvformat.registry.dead_letters import DeadLetters
-from kvformat.registry.errors import ConfigurationError, KafkaSinkWarning, OptionError
-from kvformat.registry.key_value import KeyValueFormat
+from kvformat.registry.errors import (
+    ConfigurationError,
+    KafkaSinkWarning,
+    OptionError,
+    SchemaError,
+    did_you_mean,
+    listed,
+)
+from kvformat.registry.format import UNCHANGED
+from kvformat.registry.key_value import KeyValueFormat, asked
 from kvformat.registry.producer import producer_options, producer_risks
 
 if TYPE_CHECKING:
@@ -28,6 +39,11 @@ if TYPE_CHECKING:
 
     from kvformat.registry.changelog import ChangelogMode
     from kvformat.registry.key_value import MetadataKeys
+
+ExtraColumns: TypeAlias = Literal["warn", "error", "ignore"]
+_MOST_NAMED = 20  # so many columns are named in a warning
+# 4.1 to 4.3: the error class of a mode that a plan can't have.
+_OUTPUT_MODE = re.compile(r"STREAMING_OUTPUT_MODE|output mode not supported", re.IGNORECASE)
 
 
 def options(kv: KeyValueFormat) -> dict[str, str]:
@@ -65,6 +81,61 @@ def otherwise(kv: KeyValueFormat) -> Iterator[str]:
         if name in kv.options and effect.kind == "warned":
             yield f"'{name}' has no effect: {effect.why}"
     yield from producer_risks(kv.options)
+    yield from (misspelt(kv.options) | unreadable_key(kv.options)).values()
+
+
+def check_columns(
+    kv: KeyValueFormat, df: DataFrame, metadata: MetadataKeys | None, extra_columns: ExtraColumns, *, stacklevel: int
+) -> None:
+    """Tell of columns of the rows that the table does not have, and that are written nowhere.
+
+    Columns of the table itself that are not written (VIRTUAL metadata, computed ones) are no news, nor are those that
+    reading adds. Raises `SchemaError` where `extra_columns` is "error".
+    """
+    if extra_columns not in ("warn", "error", "ignore"):
+        raise ConfigurationError(f"extra_columns is 'warn', 'error' or 'ignore', not {extra_columns!r}")
+    known = {column.name for column in (*kv.columns, *asked(metadata))} | {ROW_KIND, ROW_INDEX, ERROR, UNCHANGED}
+    extra = [name for name in df.columns if name not in known]
+    if not extra or extra_columns == "ignore":
+        return
+    named = f"{listed(extra[:_MOST_NAMED])}{', ...' if len(extra) > _MOST_NAMED else ''}"
+    near = did_you_mean(extra[0], (column.name for column in kv.columns if column.name not in df.columns))
+    told = (
+        f"the DataFrame has {len(extra)} column{'s' if len(extra) > 1 else ''} that the table does not have and that "
+        f"{'are' if len(extra) > 1 else 'is'} not written: {named}.{near} Add {'them' if len(extra) > 1 else 'it'} to "
+        "the table, or drop"
+    )
+    if extra_columns == "error":
+        raise SchemaError(f"table '{kv.name}': {told}", field=extra[0])
+    warnings.warn(
+        f"table '{kv.name}': {told} (extra_columns='error' refuses, 'ignore' says nothing)",
+        KafkaSinkWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+@contextlib.contextmanager
+def output_mode_missing(kv: KeyValueFormat, output_mode: str | None) -> Iterator[None]:
+    """Start a query in this context: where Spark refuses the output mode, `ConfigurationError` says which to give."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as cause:
+        if not _OUTPUT_MODE.search(str(cause)):
+            raise
+        given = "no output_mode is given, so that it is 'append'" if output_mode is None else f"it is {output_mode!r}"
+        of_upsert = kv.connector_options("encode")["connector"] == UPSERT_KAFKA
+        to = (
+            "output_mode='update' writes each group as it changes, a later record of a key in place of the one before"
+            if of_upsert
+            else "an upsert-kafka table takes output_mode='update', each group as it changes; this table of inserts "
+            "takes 'append' with a watermark on the event time (withWatermark), each group once, when it is over"
+        )
+        raise ConfigurationError(
+            f"table '{kv.name}': Spark refuses the output mode of this stream, which has an aggregation or the like: "
+            f"{given}. {to[0].upper()}{to[1:]}"
+        ) from cause
 
 
 def check_topic(kv: KeyValueFormat, metadata: MetadataKeys | None) -> None:

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kvformat.connectors import header_filter, offsets
+from kvformat.connectors import header_filter, offsets, topics
+from kvformat.connectors.brokers import TIMEOUT
 from kvformat.connectors.effects import READING
-from kvformat.connectors.jars import kafka_source_missing
-from kvformat.connectors.properties import PREFIX, client_options
+from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
+from kvformat.connectors.properties import PREFIX, client_options, misspelt, unreadable_key
 from kvformat.registry.connector_options import masked
 from kvformat.registry.errors import OptionError, did_you_mean, listed
 from kvformat.registry.key_value import KeyValueFormat
@@ -51,6 +52,9 @@ _OF_TABLE = {
     **dict.fromkeys(_STARTING, "scan.startup.mode"),
     **dict.fromkeys(_ENDING, "scan.bounded.mode"),
 }
+# What the source needs to find its topics.
+_ASKED = ("assign", "subscribe", "subscribePattern")
+_FAR_FUTURE = 32_503_680_000_000  # the year 3000, in milliseconds
 # What a backslash begins: a quote up to its end, or up to the end of the pattern (then a group is not empty).
 _QUOTES = re.compile(r"\\Q(?:.*?\\E|(.*)\Z)|\\.", re.DOTALL)
 _COMMITS = (f"{PREFIX}enable.auto.commit", f"{PREFIX}commit.offsets.on.checkpoint")
@@ -84,7 +88,7 @@ def planned(
     given = _checked(kv, spark_options or {}, streaming)
     found = client_options(kv.options)
     if values["topic"]:
-        found["subscribe"] = ",".join(_topics(values["topic"]))
+        found["subscribe"] = ",".join(_names(values["topic"]))
     else:
         found["subscribePattern"] = whole(values["topic-pattern"])
     start = not resumed and "startingOffsets" not in given and (ask or not offsets.asks(kv, "startup"))
@@ -100,7 +104,7 @@ def planned(
     return SourcePlan(OptionValues(found, {name: masked(name, found[name]) for name in found}), notes)
 
 
-def _topics(names: tuple[str, ...]) -> tuple[str, ...]:
+def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     """The topics, none of which is several for Spark."""
     for name in names:
         if "," in name:
@@ -115,18 +119,36 @@ def options(kv: KeyValueFormat, *, streaming: bool) -> dict[str, str]:
     return dict(planned(kv, streaming=streaming).options)
 
 
-def records(spark: SparkSession, kv: KeyValueFormat, plan: SourcePlan, *, streaming: bool) -> DataFrame:
-    """The Kafka records of the table as Spark gives them. Raises `MissingExtraError` without Spark's Kafka source."""
+def records(
+    spark: SparkSession, kv: KeyValueFormat, plan: SourcePlan, *, streaming: bool, check: bool = True
+) -> DataFrame:
+    """The Kafka records of the table as Spark gives them; `check` asks first whether its topics are there.
+
+    Raises `MissingExtraError` without Spark's Kafka source, `OptionError` for a missing topic, `BrokerError`.
+    """
     reader = spark.readStream if streaming else spark.read
     with kafka_source_missing(spark):
         found = reader.format("kafka").options(**plan.options).load()
         found.schema  # noqa: B018 - makes Spark Connect look for the source now
+    if streaming:
+        check_stream_jar(spark)
+    if check:
+        topics.check_reading(kv, spark, lambda: _read_nothing(spark, plan))
     conditions = _filter(kv)
     if conditions:
         found = found.where(header_filter.column(conditions))
     tasks = kv.connector_options("decode")["scan.parallelism"]
     # Partitions of Kafka are put together, and none is torn apart: the changes of a key stay in order.
     return found if tasks is None else found.coalesce(tasks)
+
+
+def _read_nothing(spark: SparkSession, plan: SourcePlan) -> None:
+    """Let Spark's source find the topics and their ends, and read no record: from a time that is yet to come."""
+    asked = {name: text for name, text in plan.options.items() if name in _ASKED or name.startswith("kafka.")}
+    timeouts = dict.fromkeys(("kafka.request.timeout.ms", "kafka.default.api.timeout.ms"), str(int(TIMEOUT * 1000)))
+    future = {"startingTimestamp": str(_FAR_FUTURE), "startingOffsetsByTimestampStrategy": "latest"}
+    options = {"fetchOffset.numRetries": "1", **timeouts, **asked, **future}
+    spark.read.format("kafka").options(**options).load().isEmpty()
 
 
 def _filter(kv: KeyValueFormat) -> tuple[header_filter.Condition, ...]:
@@ -154,6 +176,7 @@ def _notes(kv: KeyValueFormat, streaming: bool) -> dict[str, str]:
     values, given = kv.connector_options("decode"), kv.options
     effects = {key: READING[key] for key in given if key in READING}
     notes = {key: f"'{key}' has no effect: {one.why}" for key, one in effects.items() if one.kind == "warned"}
+    notes |= misspelt(given) | unreadable_key(given)
     if streaming:
         notes |= _notes_of_stream(kv)
     interval = values[_DISCOVERY]

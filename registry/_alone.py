@@ -90,10 +90,15 @@ def _is_let_out(error: Exception) -> bool:
 
 def _reason(error: Exception, what: str) -> str:
     if isinstance(error, DataError):
-        return f"[{error.code}] {error.reason}" if error.reason else str(error)
+        return _proper(f"[{error.code}] {error.reason}" if error.reason else str(error))
     text = " ".join(str(error).split())
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return ErrorCode.KERNEL_FAILED.marked(f"{what} failed with {type(error).__name__}: {text}")
+    return _proper(ErrorCode.KERNEL_FAILED.marked(f"{what} failed with {type(error).__name__}: {text}"))
+
+
+def _proper(text: str) -> str:
+    """The text with halves of surrogate pairs escaped, for which UTF-8 has no bytes."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 # --- messages of any binary array --------------------------------------------------------------------------

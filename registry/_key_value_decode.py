@@ -30,7 +30,8 @@ from kvformat.registry.errors import (
     too_many_bad,
 )
 from kvformat.registry.metadata import READABLE
-from kvformat.registry.types import nullable, quoted, spark_type
+from kvformat.registry.spark_settings import check_time
+from kvformat.registry.types import nullable, quoted, spark_type, with_time_digits
 
 try:
     from pyspark import TaskContext
@@ -61,6 +62,7 @@ def decode(
 ) -> DataFrame:
     """`KeyValueFormat.decode`, everything but the DataFrame checked."""
     check_workers()
+    check_time(plan.codec.physical.fields, df.sparkSession)
     stage = _Stage(plan, extra, df, errors, row_index)
     if errors == "raise" and plan.ignore_errors and plan.most_errors >= 0:
         stage.check_count()
@@ -178,8 +180,9 @@ class _Stage:
         given = {field.name: field.type for field in self.codec.physical.fields}
         given |= {column.name: column.given for column in self.metadata}
         columns = []
+        digits = self.codec.value_format.time_digits
         for name, t in types.items():
-            wire, plain = spark_type(given[name], wire=True), spark_type(nullable(t))
+            wire, plain = spark_type(given[name], wire=True), spark_type(nullable(with_time_digits(t, digits)))
             column = F.col(quoted(places[name]))
             if wire != plain:
                 column = column.cast(plain)
@@ -358,9 +361,24 @@ def _of_kafka(column: MetadataColumn, given: dict[str, T.DataType]) -> Column:
         cases = F.when(source == 0, names[0]).when(source == 1, names[1])
         return F.when(source.isNotNull(), cases.otherwise("NoTimestampType"))
     if column.key in ("headers", "header-list"):
+        _check_headers(given[need], column)
         entries = F.coalesce(source, F.array().cast(spark_type(_HEADER_LIST, wire=True)))
         return entries if column.key == "header-list" else _last_by_key(entries).cast(wire)
     return source.cast(wire)
+
+
+def _check_headers(t: T.DataType, column: MetadataColumn) -> None:
+    """Raise for a column `headers` that is not as Spark's Kafka source gives it."""
+    entry = t.elementType if isinstance(t, T.ArrayType) else None
+    types = [field.dataType for field in entry.fields] if isinstance(entry, T.StructType) else []
+    fits = isinstance(entry, T.StructType) and entry.names == ["key", "value"]
+    if not fits or not isinstance(types[0], T.StringType) or not isinstance(types[1], T.BinaryType):
+        raise SchemaError(
+            f"metadata column '{column.name}' is read from the column 'headers', which must be "
+            f"ARRAY<STRUCT<key: STRING, value: BINARY>>, as Spark's Kafka source gives it, not "
+            f"{t.simpleString().upper()}: cast it first, or drop it and read with option('includeHeaders', 'true')",
+            field=column.name,
+        )
 
 
 def _last_by_key(entries: Column) -> Column:

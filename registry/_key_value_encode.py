@@ -32,6 +32,7 @@ from kvformat.registry.errors import (
     did_you_mean,
     listed,
 )
+from kvformat.registry.spark_settings import check_time
 from kvformat.registry.types import (
     FlinkField,
     FlinkType,
@@ -66,6 +67,7 @@ def encode(
     """`KeyValueFormat.encode`, everything but the DataFrame checked."""
     check_workers()
     codec = plan.codec
+    check_time(codec.physical.fields, df.sparkSession)
     if ERROR not in [column.name for column in plan.table.columns]:
         check_split(df)
     columns = _columns(plan, df)
@@ -230,7 +232,9 @@ def _written(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> Column:
         raise SchemaError(
             f"the DataFrame lacks the column {column.name}, which is written as '{column.key}'.", field=column.name
         )
-    value = F.col(quoted(column.name)).cast(spark_type(nullable(column.given)))
+    wanted = spark_type(nullable(column.given))
+    _check_metadata(column, df.schema[column.name].dataType, wanted)
+    value = F.col(quoted(column.name)).cast(wanted)
     if column.key == "topic":
         return _checked_topic(plan, value).alias("topic")
     if column.key == "timestamp":
@@ -240,6 +244,26 @@ def _written(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> Column:
     else:
         entries = F.filter(value, lambda entry: entry["key"].isNotNull())
     return entries.cast(_HEADERS).alias("headers")
+
+
+def _check_metadata(column: MetadataColumn, given: T.DataType, wanted: T.DataType) -> None:
+    """Raise for a column that Spark can't cast to what its metadata key is."""
+    fits = isinstance(given, T.NullType) or given.simpleString() == wanted.simpleString()
+    if column.key == "topic":
+        fits = fits or isinstance(given, T.AtomicType)
+    elif column.key == "timestamp":
+        fits = fits or isinstance(given, T.TimestampType | T.TimestampNTZType | T.DateType | T.StringType)
+    elif column.key == "headers" and isinstance(given, T.MapType):
+        fits = isinstance(given.keyType, T.StringType) and isinstance(
+            given.valueType, T.StringType | T.BinaryType | T.NullType
+        )
+    if fits:
+        return
+    raise SchemaError(
+        f"column '{column.name}' is written as metadata '{column.key}' and must be {wanted.simpleString().upper()}, "
+        f"not {given.simpleString().upper()}: cast it first",
+        field=column.name,
+    )
 
 
 def _checked_topic(plan: TablePlan, topic: Column) -> Column:

@@ -70,6 +70,8 @@ class Planner:
         value_format = self._format(value_key, "value")
         self._check_options()
         self._check_connector(reading, key_format, value_format)
+        if reading and key_format is not None:
+            key_format = value_format.for_key(key_format)
         codec = self._codec(key_format, value_format)
         self._check_row_key(codec)
         if self.table.partition_keys and not reading:

@@ -27,6 +27,10 @@ from kvformat.registry.types import FlinkType, arrow_type, nullable, result_arro
 # several, and bytes of the key repeated for each row of the value or the other way round.
 _MOST_PAIRS = 1000
 _MOST_REPEATED, _PER_BYTE = 1 << 16, 16
+# Cells (values and NULLs) repeated so, for a key of two bytes may have thousands of columns: as many as the rows of
+# one message may have, beside those that its bytes allow for.
+_MOST_CELLS, _CELLS_PER_BYTE, _MOST_CELLS_OF_A_BATCH = 1 << 22, 8, 1 << 26
+_KNOWN_TOMBSTONES = 64  # different messages without a row that are remembered while a batch is looked at
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
@@ -97,6 +101,12 @@ class RecordCodec:
     def by_key(self) -> bool:
         """Whether rows are changed by their key: also by a value's format that leaves out the rows before updates."""
         return self.upsert or self.value_format.changelog_mode is ChangelogMode.UPSERT
+
+    @property
+    def deletes_by_null(self) -> bool:
+        """Whether a null value deletes the row of the record's key: in upsert tables, and where the format says so."""
+        in_record = self.key_format is not None and set(self.row_key) <= set(self.key_places)
+        return self.upsert or (self.by_key and self.value_format.nulls_delete and in_record)
 
     @property
     def has_kinds(self) -> bool:
@@ -270,11 +280,23 @@ class _Join:
         self.codec, self.key, self.value, self.metadata = codec, key, value, metadata
         self.length = len(value.messages)
         none = np.zeros(self.length, np.bool_)
-        self.tombstone = np.asarray(value.messages.is_null()) if codec.upsert else none
+        self.tombstone = self._tombstones() if codec.deletes_by_null else none
         self.no_key = key.counts == 0 if key is not None else none
         self.reasons: dict[str, pa.StringArray | None] = {"key": None, "value": None, "record": None}
         self.codes = dict(self.reasons)
         self._find_faults(skips_are_faults)
+
+    def _tombstones(self) -> _Bools:
+        """Which values are deletions of their key: nulls, and messages that the format takes for one."""
+        found: _Bools = np.array(self.value.messages.is_null())
+        known: dict[bytes, bool] = {}  # deletions of a table are mostly equal
+        for place in np.flatnonzero(self.value.skipped()).tolist():
+            message = self.value.messages[place].as_py()
+            if message not in known:
+                known = known if len(known) < _KNOWN_TOMBSTONES else {}
+                known[message] = self.codec.value_format.is_tombstone(message)
+            found[place] = known[message]
+        return found
 
     def _find_faults(self, skips_are_faults: bool) -> None:
         key, value = self.key, self.value
@@ -295,7 +317,7 @@ class _Join:
         self.reasons["value"] = _prefixed(f"{self.codec.value_format.identifier}: ", errors)
         self.codes["value"] = codes
         if skips_are_faults:
-            self._add("value", value.skipped(), _no_row(self.codec.value_format), ErrorCode.SKIPPED)
+            self._add("value", value.skipped() & ~self.tombstone, _no_row(self.codec.value_format), ErrorCode.SKIPPED)
         if key is not None:
             self._bound(key, value)
 
@@ -310,6 +332,12 @@ class _Join:
         sizes = key.lengths(), value.lengths()
         repeated = sizes[0] * value.counts + sizes[1] * key.counts
         large = several & (repeated > _MOST_REPEATED + _PER_BYTE * (sizes[0] + sizes[1]))
+        kinds = key.batch.rows.type.value_type, value.batch.rows.type.value_type
+        cells = _cells(kinds[0]) * value.counts + _cells(kinds[1]) * key.counts
+        beyond = np.where(several & ~large, np.maximum(cells - _CELLS_PER_BYTE * (sizes[0] + sizes[1]), 0), 0)
+        large |= beyond > _MOST_CELLS
+        beyond[large] = 0
+        large |= (beyond > 0) & (np.cumsum(beyond) > _MOST_CELLS_OF_A_BATCH)
         text = "its rows would take many times as much room as the record itself"
         self._add("record", large, text, ErrorCode.TOO_LARGE)
 
@@ -377,7 +405,7 @@ class _Join:
     def _are_all(self) -> bool:
         """Whether the rows of the value are those of the table, in their order: the usual case without a key."""
         total = len(self.value.batch.rows.values)
-        return not self.codec.upsert and int(self.value.counts.sum()) == total
+        return not self.codec.deletes_by_null and int(self.value.counts.sum()) == total
 
     def _as_they_are(self) -> TableRows:
         """The rows of the value, whose columns are handed on without being touched."""
@@ -414,7 +442,8 @@ class _Join:
             return pa.array(["+U", "-D"]).take(pa.array(kinds, mask=bad))
         if given is None:
             given = pa.repeat(pa.scalar("+I"), len(self.value.batch.rows.values))
-        return given if value_places is None else given.take(value_places)
+        kinds = given if value_places is None else given.take(value_places)
+        return pc.if_else(pa.array(dead), "-D", kinds) if dead.any() else kinds
 
     def refuse_null_keys(self, rows: TableRows) -> bool:
         """Make a fault of each record with a NULL in its PRIMARY KEY; says whether there are any."""
@@ -442,6 +471,12 @@ def _places(part: _Part, of: _Ints, inner: _Ints, missing: _Bools) -> pa.Int64Ar
             return None
         return pa.array(places)
     return pa.array(places, mask=missing)
+
+
+def _cells(kind: pa.DataType) -> int:
+    """How many values or NULLs a row has in Arrow, those of the rows in it too; of an array or a map one."""
+    members = [kind.field(i).type for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    return 1 + sum(map(_cells, members))
 
 
 def _no_row(format: Format | None) -> str:

@@ -28,6 +28,7 @@ _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 def binary_messages(messages: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
     """Messages as one plain binary array without an offset into a larger one's values being visible."""
+    _check_array(messages)
     if isinstance(messages, pa.ChunkedArray):
         messages = messages.combine_chunks()
     if isinstance(messages, pa.DictionaryArray):
@@ -42,8 +43,17 @@ def binary_messages(messages: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
     raise SchemaError(f"messages are read from a binary or string column, not from {t}: name the column that has them")
 
 
+def _check_array(messages: object) -> None:
+    if not isinstance(messages, pa.Array | pa.ChunkedArray):
+        raise SchemaError(
+            f"messages are a pyarrow Array or ChunkedArray of binary, not {type(messages).__name__}: "
+            "pyarrow.array([...], pyarrow.binary())"
+        )
+
+
 def wide_messages(messages: pa.Array | pa.ChunkedArray) -> list[pa.BinaryArray | pa.LargeBinaryArray]:
     """Messages of any kind as binary arrays one after another, of large_binary where they may need it."""
+    _check_array(messages)
     if isinstance(messages, pa.ChunkedArray):
         return [array for chunk in messages.chunks for array in wide_messages(chunk)] or [pa.array([], pa.binary())]
     if isinstance(messages, pa.DictionaryArray):
@@ -63,6 +73,11 @@ def conform(rows: pa.StructArray, schema: pa.Schema) -> pa.StructArray:
     Raises `SchemaError`, naming the column and both types, for everything else, and `EncodeError` if a value is beyond
     what the wanted type counts up to.
     """
+    if not isinstance(rows, pa.Array | pa.ChunkedArray):
+        raise SchemaError(
+            f"rows are a pyarrow StructArray with the columns {', '.join(schema.names)}, not {type(rows).__name__}: "
+            "pyarrow.array([{...}, ...], pyarrow.struct(list(schema)))"
+        )
     if isinstance(rows, pa.ChunkedArray):
         rows = rows.combine_chunks()
     if not pa.types.is_struct(rows.type):

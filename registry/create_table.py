@@ -23,6 +23,7 @@ from decimal import Decimal
 from typing import Literal
 
 from kvformat.registry.connector_options import is_secret, shown_option
+from kvformat.registry.ddl import lookalike
 from kvformat.registry.expressions import ExpressionReader
 from kvformat.registry.reserved_words import RESERVED_WORDS
 from kvformat.registry.table_like import FEATURES, STRATEGIES, Strategy, merged
@@ -137,8 +138,10 @@ class _Statement(ExpressionReader):
 
     def unreadable(self, place: int) -> str:
         """Why there is no token, without what is there."""
-        hidden = place >= self._options_at and self.text[place] not in "'`"
-        return "unexpected character" if hidden else super().unreadable(place)
+        if place < self._options_at or self.text[place] in "'`":
+            return super().unreadable(place)
+        hidden = "unexpected character (not shown, as it may be one of a secret); is a quote missing before it?"
+        return lookalike(self.text[place]) or hidden
 
     def name(self) -> str:
         """A name; what Flink reserves must stand in backticks."""
@@ -288,6 +291,8 @@ class _Statement(ExpressionReader):
             raise self.error("there is a PRIMARY KEY already", place)
         if not self.skip("NOT", "ENFORCED"):
             raise self.error("Flink doesn't own the data, so that a PRIMARY KEY must be NOT ENFORCED")
+        if self.word() == "ON" and self.word(1) == "CONFLICT":
+            raise self.error("ON CONFLICT is a clause of INSERT INTO, not of a PRIMARY KEY: move it behind the query")
         self._key = {}
         for name, at in names:
             if name in self._key:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from dataclasses import replace
 
 from kvformat.registry.errors import SchemaError, did_you_mean
-from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType, half_a_character
 
 _BLANK = re.compile(r"\s+|--[^\n]*|//[^\n]*")
 _TOKEN = r"`[^`]*(?:``[^`]*)*`|'[^']*(?:''[^']*)*'|[^\W\d][\w$]*|\d[\w$]*"
@@ -86,6 +87,25 @@ def _parse(text: str, what: str) -> FlinkType:
     return found
 
 
+_STRAIGHT = {
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4\uff07", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02", "'"),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+    "\uff08": "(", "\uff09": ")", "\uff0c": ",", "\uff1b": ";", "\uff1d": "=", "\u037e": ";",
+}  # fmt: skip
+"""What word processors write instead of a character of SQL."""
+
+
+def lookalike(character: str) -> str:
+    """What is wrong with a character that looks like one of SQL or like nothing; empty for any other."""
+    name = f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
+    if character in _STRAIGHT:
+        return f"unexpected character {character} ({name}), where Flink SQL has {_STRAIGHT[character]}"
+    if unicodedata.category(character) in ("Cf", "Zs", "Zl", "Zp"):
+        return f"unexpected character {name}, which is invisible: delete it"
+    return ""
+
+
 class DdlReader:
     """The tokens of a text and a place in them."""
 
@@ -125,7 +145,9 @@ class DdlReader:
     def unreadable(self, place: int) -> str:
         """Why there is no token."""
         character = self.text[place]
-        return "the quote is not closed" if character in "'`" else f"unexpected character {character!r}"
+        if character in "'`":
+            return "the quote is not closed"
+        return lookalike(character) or f"unexpected character {character!r}"
 
     def place(self) -> int:
         """Where the next token begins."""
@@ -205,6 +227,9 @@ class DdlReader:
             raise self.error(f"expected a column name, found {self.shown()}")
         if not name.strip():
             raise self.error("a column name must have a character other than a blank")
+        if not name.isascii() and (wrong := half_a_character(name)):
+            place = self.place()
+            raise SchemaError(f"cannot read the {self.what}: {wrong}, at {self.where(place)}", reason=wrong)
         self.at += 1
         return name
 

@@ -22,7 +22,7 @@ from kvformat.registry.changes import quoted
 from kvformat.registry.errors import ConfigurationError, listed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     DeadLetterTarget: TypeAlias = str | PathLike[str] | Callable[[DataFrame, int], None]
 
@@ -127,13 +127,53 @@ def _as_records(bad: DataFrame) -> DataFrame:
     return bad.select(*columns, headers.cast(T.ArrayType(header)).alias("headers"))
 
 
-def _to_path(bad: DataFrame, path: str, batch_id: int | None) -> None:
-    """A folder named by the batch and by what is in it: the same batch again has the same name, no other one has."""
+def records_of_letters(letters: DataFrame) -> DataFrame:
+    """The records that dead letters were, with Kafka's columns, as `KeyValueFormat.decode` takes them.
+
+    `letters` are the records of a topic of dead letters, with `headers`, or the rows of a path. Where a letter of a
+    topic has none of our headers, it is its own record.
+    """
+    from pyspark.sql import functions as F
+
+    names = letters.columns
+    if "timestampType" not in names:  # not as Spark's Kafka source gives them: rows of a path
+        return letters.drop("part", "reason", "code", "batch")
+
+    def said(name: str) -> Column:
+        ours = F.filter("headers", lambda header: header["key"] == HEADER + name)
+        return F.get(ours, F.size(ours) - 1)["value"].cast("string")
+
+    theirs = F.filter("headers", lambda header: ~header["key"].startswith(HEADER))
+    time = F.timestamp_millis(said("timestamp").cast("long"))
+    return letters.select(
+        "key",
+        "value",
+        F.coalesce(said("topic"), "topic").alias("topic"),
+        F.coalesce(said("partition").cast("int"), "partition").alias("partition"),
+        F.coalesce(said("offset").cast("long"), "offset").alias("offset"),
+        F.coalesce(time, "timestamp").alias("timestamp"),
+        F.when(F.size(theirs) > 0, theirs).alias("headers"),
+    )
+
+
+def content_name(bad: DataFrame) -> str:
+    """A name made of how many letters there are and of what is in them: the same letters again have the same name."""
+    count, mark = _content(bad)
+    return f"{count}-{mark}"
+
+
+def _content(bad: DataFrame) -> tuple[int, str]:
     from pyspark.sql import functions as F
 
     count, mark = F.count(F.lit(1)), F.hex(F.bit_xor(F.xxhash64(*(quoted(n) for n in _ITSELF if n in bad.columns))))
     found = bad.agg(count, mark).collect()[0]
-    if found[0] == 0:
+    return found[0], found[1]
+
+
+def _to_path(bad: DataFrame, path: str, batch_id: int | None) -> None:
+    """A folder named by the batch and by what is in it: the same batch again has the same name, no other one has."""
+    count, mark = _content(bad)
+    if count == 0:
         return
-    name = f"{batch_id:09}-{found[1]}" if batch_id is not None else f"once-{uuid.uuid4().hex}"
+    name = f"{batch_id:09}-{mark}" if batch_id is not None else f"once-{uuid.uuid4().hex}"
     bad.write.mode("overwrite").parquet(f"{path.rstrip('/')}/batch={name}")

@@ -96,7 +96,7 @@ def _load(name: str) -> type[Format]:
     owner = _owner(points[0])
     try:
         cls = points[0].load()
-    except Exception as cause:  # whatever a plugin's import does, it is the plugin's error
+    except (Exception, SystemExit) as cause:  # whatever a plugin's import does, it is the plugin's error
         raise PluginError(f"format '{name}' of {owner} could not be loaded: {cause!r}", format=name) from cause
     if not (isinstance(cls, type) and issubclass(cls, Format)):
         raise PluginError(

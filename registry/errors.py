@@ -167,6 +167,10 @@ class KafkaSourceWarning(UserWarning):
     """An option of the table that Spark's own Kafka source can't follow, or follows in another way than Flink."""
 
 
+READING_ONLY = "is for reading only"
+"""What the error of an option says that a table may have only where it is read."""
+
+
 def retold(error: ConfigurationError, before: str, after: str = "", *, option: str | None = None) -> ConfigurationError:
     """The same error with more in its text, and with another option where that is given."""
     return type(error)(

@@ -66,6 +66,7 @@ _PARTS = (*_UNITS[:-1], "DOW", "DOY")  # of EXTRACT; Spark's second has a fracti
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 _CALCULATIONS = ("+", "-", "*", "/", "%", "||")
 _BOOLEAN = FlinkType("BOOLEAN")
+_TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
 _FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 _BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -322,13 +323,17 @@ class ExpressionReader(DdlReader):
         return count
 
     def _call_cast(self, depth: int) -> FlinkType:
-        place = self.place()
+        """A cast. Flink puts U+FFFD where bytes are not UTF-8, Spark's own cast hands on text that is not valid."""
+        at, place = len(self._spark) - 2, self.place()
         found = self._condition(depth)
         self._need("AS")
         cast_to = self.type(0)
-        if found is not None and found.root == "BOOLEAN" and cast_to.root in ("CHAR", "VARCHAR"):
+        if found is not None and found.root == "BOOLEAN" and cast_to.root in _TEXTS:
             raise self.error("CAST: the text of a BOOLEAN is TRUE in Flink, true in Spark; write a CASE", place)
-        self._write(str(cast_to), _spark_type(cast_to))
+        made_of_bytes = cast_to.root in _TEXTS and (found is None or found.root in _BYTES)
+        if made_of_bytes:
+            self._spark[at] = f"make_valid_utf8({self._spark[at]}"
+        self._write(str(cast_to), _spark_type(cast_to) + ")" * made_of_bytes)
         return cast_to
 
     _call_try_cast = _call_cast

@@ -120,6 +120,10 @@ class Format(abc.ABC):
     """The kinds of row that its messages may hold."""
     metadata_types: Mapping[str, str] = {}
     """Metadata key -> text of its Flink type, in the order in which Flink lists them."""
+    nulls_delete: bool = False
+    """Whether a null value deletes the row of its key in each table that reads the key, not in upsert tables alone."""
+    time_digits: int = 0
+    """How many digits of a second TIME columns have at least in Spark, whatever precision the schema declares."""
     own_columns: Mapping[str, str] = {}
     """Columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type."""
     encode_needs_schema: ClassVar[bool] = False
@@ -177,6 +181,20 @@ class Format(abc.ABC):
         default takes the formats among the options to hold the same rows.
         """
         return self._with_inner(lambda inner: inner.for_rows(key, in_record=in_record))
+
+    def for_key(self, key: Format) -> Format:
+        """The format that reads the keys of records whose values this format reads, given the one that was declared.
+
+        The default is that. A format of change data may know more of what its connector makes of keys.
+        """
+        return key
+
+    def is_tombstone(self, message: bytes) -> bool:
+        """Whether a message that gives no row deletes the row of its key, as a null value does: `null` in JSON.
+
+        Called for values of tables whose rows are changed by their key. The default is False.
+        """
+        return False
 
     def _with_inner(self, change: Callable[[Format], Format]) -> Format:
         """The format with the formats among its options changed."""

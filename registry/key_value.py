@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from kvformat.registry._records import DecodedRecords, EncodedRecords
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import binary_messages, conform
 from kvformat.registry.create_table import TableColumn, TableDefinition, Watermark, show, with_primary_key
-from kvformat.registry.errors import ConfigurationError, MetadataError, OptionError, SchemaError, retold
+from kvformat.registry.errors import READING_ONLY, ConfigurationError, MetadataError, OptionError, SchemaError, retold
 from kvformat.registry.format import Errors
 from kvformat.registry.metadata import MetadataColumn, own_columns, readable, writable
 from kvformat.registry.options import Direction, OptionValues
@@ -98,7 +99,8 @@ class KeyValueFormat:
         none or several fit.
         """
         if not isinstance(ddl, str):
-            raise SchemaError(f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}")
+            hint = ": read it, path.read_text(encoding='utf-8')" if isinstance(ddl, PurePath) else ""
+            raise SchemaError(f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}{hint}")
         return cls._of(find_table(ddl, table), True)
 
     @staticmethod
@@ -127,6 +129,8 @@ class KeyValueFormat:
         refused = [plan for plan in self._plans.values() if isinstance(plan, ConfigurationError)]
         if len(refused) == len(_DIRECTIONS):
             reading, writing = refused
+            if READING_ONLY in str(writing):  # the table is not meant for writing
+                raise reading
             raise reading if str(reading) == str(writing) else retold(reading, "", f"\nFor writing: {writing}")
 
     def _plan(self, direction: Direction) -> TablePlan:

@@ -9,12 +9,14 @@ _PREFIX = "properties."
 _SPARKS_OWN = ("key.serializer", "value.serializer")
 #: Spark begins no transaction, and a producer with such a name refuses every record that is in none.
 _TRANSACTIONS = "transactional.id"
+#: Who writes has no group; Kafka's producer would only say that it does not know the setting.
+_GROUP = "group.id"
 _MOST_IN_FLIGHT = 5  # requests on their way at once, of which a broker knows the order (Kafka's documentation)
 
 
 def producer_options(given: Mapping[str, str]) -> dict[str, str]:
-    """`properties.x` as `kafka.x`, without what Spark sets itself and without transactions."""
-    left_out = (*_SPARKS_OWN, _TRANSACTIONS)
+    """`properties.x` as `kafka.x`, without what Spark sets itself, without transactions and without the group."""
+    left_out = (*_SPARKS_OWN, _TRANSACTIONS, _GROUP)
     return {f"kafka.{name}": text for name, text in _properties(given).items() if name not in left_out}
 
 

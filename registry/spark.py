@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from kvformat.registry._workers import check_workers
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.errors import ConfigurationError, DecodeError, EncodeError, MissingExtraError
+from kvformat.registry.spark_settings import check_time
 from kvformat.registry.types import (
     FlinkField,
     FlinkType,
@@ -28,6 +29,7 @@ from kvformat.registry.types import (
     nullable,
     row_type,
     spark_type,
+    with_time_digits,
 )
 
 try:
@@ -103,6 +105,7 @@ def encode(format: Format, row: Column | str, schema: Any, row_kind: Column | st
         return _encoding(format, None)(struct, *kinds)
     resolved = format.prepare("encode", schema)
     format.encode_batch(pa.array([], pa.struct(list(resolved))), resolved)  # types the format can't serve fail here
+    check_time(row_type(resolved).fields)
     format = format.for_encoding(resolved)
     declared = row_type(resolved)
     by_arrow = _encoding(format, resolved)(_transported(struct, declared), *kinds)
@@ -134,7 +137,9 @@ def _prepared(
         raise ConfigurationError(f"engine is 'auto', 'arrow' or 'native', not {engine!r}")
     resolved = format.prepare("decode", schema, metadata)
     format.decode_batch(pa.array([], pa.binary()), resolved, metadata=metadata)
-    return resolved, nullable(format.result_type(resolved, metadata))
+    row = nullable(format.result_type(resolved, metadata))
+    check_time(row.fields)
+    return resolved, row
 
 
 def _column(value: Column | str) -> Column:
@@ -172,7 +177,7 @@ def _decoding(
 
     check_workers()
     _name(udf, format, "decode")
-    wire, plain = spark_type(result, wire=True), spark_type(nullable(result))
+    wire, plain = spark_type(result, wire=True), spark_type(nullable(with_time_digits(result, format.time_digits)))
     decoded: Column = arrow_udf(udf, wire).asNondeterministic()(_bytes_or_text(format, _column(message)))
     text = message if isinstance(message, str) else _COLUMN.sub(r"\1", str(message))
     return (decoded if wire == plain else decoded.cast(plain)).alias(f"{udf.__name__}({text})")
@@ -230,7 +235,8 @@ def _judged(
         if reasons is not None and reasons.null_count < len(reasons):
             assert codes is not None
             at = pc.index(reasons.is_valid(), True).as_py()
-            raise _decode_error(format, reasons[at].as_py(), messages[at].as_py(), codes[at].as_py())
+            message = messages.slice(at, 1).cast(pa.binary())[0].as_py()  # text may be of any bytes
+            raise _decode_error(format, reasons[at].as_py(), message, codes[at].as_py())
         return rows
     if reasons is None:
         reasons = codes = pa.nulls(len(rows), pa.string())
@@ -248,8 +254,8 @@ def _judged(
     return pa.StructArray.from_arrays([rows, error], names=[name, "error"])
 
 
-def _decode_error(format: Format, reason: str, message: bytes | str | None, code: str) -> DecodeError:
-    data = message.encode() if isinstance(message, str) else message or b""
+def _decode_error(format: Format, reason: str, message: bytes | None, code: str) -> DecodeError:
+    data = message or b""
     head = data[:_HEAD]
     more = f" and {len(data) - _HEAD} more bytes" if len(data) > _HEAD else ""
     return DecodeError(

@@ -1,12 +1,22 @@
-"""Settings of Spark that make its way to Python and back cheaper. Offered, never set: that is the user's to do."""
+"""Settings of Spark: those that make its way to Python and back cheaper, and the one that TIME needs.
+
+They are looked at, never set: that is the user's to do.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
 
 from kvformat.registry.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kvformat.registry.types import FlinkField
+
 _MAX_BYTES_PER_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
+_TIME_TYPE = "spark.sql.timeType.enabled"
 _SETTINGS = {
     "decode": {_MAX_BYTES_PER_BATCH: str(2**21)},
     "encode": {_MAX_BYTES_PER_BATCH: str(2**31 - 1)},
@@ -38,3 +48,29 @@ def recommended_settings(direction: Literal["decode", "encode"] = "decode") -> d
     if direction not in _SETTINGS:
         raise ConfigurationError(f"direction is 'decode' or 'encode', not {direction!r}")
     return dict(_SETTINGS[direction])
+
+
+def check_time(columns: Iterable[FlinkField], session: SparkSession | None = None) -> None:
+    """Raise `ConfigurationError` where a column is TIME, or has it inside, and the session does not allow that type.
+
+    Without a session it is the active one; without any, and where Spark has no such setting, Spark itself decides.
+    """
+    found = next((one for c in columns for one in c.type.walk(c.name) if one[1].root == "TIME"), None)
+    if found is None:
+        return
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession() if session is None else session
+    try:
+        allowed = session is None or (session.conf.get(_TIME_TYPE) or "").lower() != "false"
+    except PySparkException:
+        return
+    if not allowed:
+        path, t = found
+        raise ConfigurationError(
+            f"column '{path}' is {t.summary()}, but the Spark session does not allow the type TIME: "
+            f"'{_TIME_TYPE}' is false. Set it to true: spark.conf.set('{_TIME_TYPE}', 'true') while the session runs, "
+            f"or .config('{_TIME_TYPE}', 'true') of its builder",
+            option=_TIME_TYPE,
+        )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvformat.registry.create_table import TableDefinition, parse_create_table
@@ -27,6 +27,13 @@ _BLANK = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
 _WORD = re.compile(r"`[^`]*(?:``[^`]*)*`|[^\W\d][\w$]*|\.")
 _MOST_WORDS = 16  # CREATE OR REPLACE TEMPORARY TABLE IF NOT EXISTS catalog . database . table
 _MOST_BASES = 50
+_BOM = "\ufeff"
+_LONGEST_PATH = 4096  # characters: Linux's PATH_MAX
+# One line that ends as the name of a file of SQL does, or begins as a path does, without what paths seldom have.
+_PATH = re.compile(
+    r"""(?!//|/\*|--)(?:[^\n;()'"`=<>]*?[^\s.;()'"`=<>]\.(?:sql|ddl|hql|txt)|(?:[A-Z]:\\|~?/|\.{1,2}/)[^\n;()'"`=<>]*)""",
+    re.IGNORECASE,
+)
 _DEFAULTS = ("default_catalog", "default_database")
 _BEGINNING = re.compile(
     "ADD|ALTER|ANALYZE|BEGIN|CALL|CLEAR|COMPILE|CREATE|DELETE|DESC|DESCRIBE|DROP|END|EXECUTE|EXIT|EXPLAIN|HELP|INSERT|"
@@ -56,6 +63,7 @@ def statements(text: str) -> tuple[Statement, ...]:
 
     Raises `SchemaError` for a quote or comment that is not closed, and for what no statement of Flink begins with.
     """
+    _check_text(text)
     found, start, line, counted = [], 0, 1, 0
     ends = []
     for match in _PIECE.finditer(text):
@@ -74,19 +82,38 @@ def statements(text: str) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def find_table(text: str, name: str | None = None) -> TableDefinition:
+def _check_text(text: str) -> None:
+    """Raise for what was handed over in place of the text, or together with it, by mistake."""
+    if text.startswith(_BOM):
+        raise SchemaError(
+            "cannot read the Flink SQL: it begins with a byte order mark (U+FEFF), which some editors write and Flink "
+            "refuses, too. Read the file by Path(...).read_text(encoding='utf-8-sig'), or save it without the mark"
+        )
+    words = text[:_LONGEST_PATH].split(None, 1)
+    is_statement = len(words) > 1 and _BEGINNING.fullmatch(words[0].upper()) is not None
+    if not is_statement and len(text) <= _LONGEST_PATH and _PATH.fullmatch(text.strip()):
+        raise SchemaError(
+            f"cannot read the Flink SQL: {text.strip()!r} is the path of a file, where the text of the file is "
+            "expected: Path(...).read_text(encoding='utf-8')"
+        )
+
+
+def find_table(
+    text: str, name: str | None = None, *, choose: Callable[[str], str] = "from_ddl(text, table={!r})".format
+) -> TableDefinition:
     """The table of this name that a text creates, or its only one.
 
-    Raises `SchemaError`, which lists the tables, where there is no such table or more than one.
+    `choose` says, given the name of a table, how the caller is told to choose it. Raises `SchemaError`, which lists the
+    tables, where there is no such table or more than one.
     """
-    return _Tables(text).table(name)
+    return _Tables(text, choose).table(name)
 
 
 class _Tables:
     """The tables that a text creates, by their full names: of those of one name the last."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.statements = text, statements(text)
+    def __init__(self, text: str, choose: Callable[[str], str]) -> None:
+        self.text, self.statements, self.choose = text, statements(text), choose
         self.created: dict[tuple[str, ...], list[tuple[int, Statement | None]]] = {}  # after which statement it is what
         self.altered: dict[tuple[str, ...], int] = {}
         self.current: list[tuple[str, str]] = []
@@ -158,6 +185,8 @@ class _Tables:
             of_base = _full(self.current[at], name)
             if self._at(of_base, at) is None:
                 there = [full for full in self.created if self._at(full, at) is not None]
+                if not there:
+                    raise LookupError("the text creates no table before it: put the CREATE TABLE of that table there")
                 raise LookupError(f"there is no such table before it, only {self._listed(there)}")
             if depth == _MOST_BASES:
                 raise LookupError(f"more than {_MOST_BASES} tables are each LIKE the one before")
@@ -168,7 +197,7 @@ class _Tables:
     def _which(self, there: Sequence[tuple[str, ...]]) -> str:
         if there:
             first = _shown(there[0])
-            return f"the text creates {self._listed(there)}: choose one, from_ddl(text, table={first!r})"
+            return f"the text creates {self._listed(there)}: choose one, {self.choose(first)}"
         skipped = ", ".join(f"{one.kind} (line {one.line})" for one in self.statements[:20])
         return f"the text has no CREATE TABLE; it has {skipped or 'no statement'}"
 

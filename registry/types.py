@@ -91,6 +91,24 @@ class FlinkField:
     name: str
     type: FlinkType
 
+    def __post_init__(self) -> None:
+        if not self.name.isascii():
+            wrong = half_a_character(self.name)
+            if wrong:
+                raise SchemaError(wrong, field=self.name)
+
+
+def half_a_character(name: str) -> str:
+    """What is wrong with a name that holds a surrogate without its other half; empty for any other."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return (
+            f"the name {name!a} has half of a character (a surrogate without its other half), which no text in "
+            "UTF-8 can have, and so no column: write the whole character"
+        )
+    return ""
+
 
 @dataclass(frozen=True, slots=True)
 class FlinkType:
@@ -140,6 +158,13 @@ class FlinkType:
 def nullable(t: FlinkType) -> FlinkType:
     """The same type, nullable at every level: what decoders give, because Flink lets NOT NULL columns come out null."""
     return replace(t, nullable=True, fields=tuple(FlinkField(f.name, nullable(f.type)) for f in t.fields))
+
+
+def with_time_digits(t: FlinkType, digits: int) -> FlinkType:
+    """The type with at least this precision for TIME, at every level."""
+    if t.root == "TIME":
+        return replace(t, precision=max(t.precision or 0, digits))
+    return replace(t, fields=tuple(FlinkField(f.name, with_time_digits(f.type, digits)) for f in t.fields))
 
 
 def quoted(name: str) -> str:

@@ -88,7 +88,7 @@ make_env() {
     local folder=$1 constraints=$2 stamp=$1/.kvformat-stamp wanted
     fill_env "$folder" "$constraints"
     wanted=$(cat pyproject.toml setup.py _kvformat_alias.py | cksum)
-    if [ -e build/editable/kvformat/connectors ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then return; fi
+    if [ -e build/editable/kvformat/__init__.py ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then return; fi
     "$folder/bin/python" -m pip install -q --disable-pip-version-check --no-input --no-build-isolation \
         -c "$constraints" -e '.[spark,dev]'
     printf '%s\n' "$wanted" >"$stamp"

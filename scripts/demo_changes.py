@@ -1,13 +1,15 @@
 """A Debezium topic becomes a table: the part of the demo about changes.
 
-It reads fixtures/debezium/: two topics as Debezium's MySQL and PostgreSQL connectors write them, snapshot reads,
-creates, updates, deletes and tombstones. The connectors were told `decimal.handling.mode=string`; dates and wall clock
-times come as numbers, which Spark SQL turns into dates and timestamps.
+It reads two topics of fixtures/recordings/, which Debezium's connectors wrote of a table in MariaDB and of one in
+PostgreSQL: snapshot reads, creates, updates, deletes and tombstones. The connectors were told
+`decimal.handling.mode=string`; dates and wall clock times come as numbers, which Spark SQL turns into dates and
+timestamps.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 from codecs import explode_changes, get_format, latest_by_key
 from pathlib import Path
 from typing import NamedTuple
@@ -15,13 +17,14 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-RECORDS = Path(__file__).parent.parent / "fixtures" / "debezium"
+RECORDINGS = Path(__file__).parent.parent / "fixtures" / "recordings"
 
 
 class Topic(NamedTuple):
     """A topic: its format's options, its columns as they are in the messages, and the table it becomes."""
 
     name: str
+    recording: str
     connector: str
     options: dict[str, str]
     columns: str
@@ -32,7 +35,8 @@ class Topic(NamedTuple):
 TOPICS = (
     Topic(
         "shop.inventory.orders",
-        "MySQL, messages with their schema",
+        "orders",
+        "MariaDB, messages with their schema",
         {"schema-include": "true", "timestamp-format.standard": "ISO-8601"},
         "order_id INT, customer STRING, amount DECIMAL(10, 2), status STRING, order_date INT, created_at BIGINT, "
         "updated_at TIMESTAMP_LTZ(3)",
@@ -49,6 +53,7 @@ TOPICS = (
     ),
     Topic(
         "bank.public.accounts",
+        "accounts",
         "PostgreSQL, messages without a schema",
         {"timestamp-format.standard": "ISO-8601"},
         "account_id BIGINT, owner STRING, balance DECIMAL(14, 2), active BOOLEAN, opened INT, last_seen BIGINT, "
@@ -95,8 +100,8 @@ def table(topic: Topic, changes: DataFrame) -> DataFrame:
 
 def read(spark: SparkSession, topic: Topic) -> DataFrame:
     """The records as Spark's Kafka source gives them."""
-    lines = (RECORDS / f"{topic.name}.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    with lzma.open(RECORDINGS / topic.recording / "records.jsonl.xz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
     return spark.createDataFrame(
         [(r["partition"], r["offset"], r["key"].encode(), r["value"] and r["value"].encode()) for r in rows],
         "partition INT, offset BIGINT, key BINARY, value BINARY",

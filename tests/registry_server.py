@@ -27,7 +27,7 @@ class Registry:
     answer. credentials: `user:password`, or None for everybody. together: what every question waits at. endless: pieces
     of an answer, `chunked` or after a `Content-Length` that is a lie. headers: more headers of answers. next_reference:
     whether every version of a subject `endless` is a schema that refers to the next one. echo: what is answered to the
-    headers of a request.
+    headers of a request. bearer: whether it lets in who shows a token.
     """
 
     ids: dict[int, str] = field(default_factory=dict)
@@ -50,6 +50,7 @@ class Registry:
     headers: dict[str, str] = field(default_factory=dict)
     next_reference: bool = False
     echo: Callable[[dict[str, str]], tuple[int, bytes]] | None = None
+    bearer: Callable[[str], bool] | None = None
     url: str = ""
 
     def answer(self, method: str, path: list[str], body: Any) -> Answer:
@@ -142,6 +143,10 @@ class RegistryServer:
                 if registry.credentials is not None:
                     wanted = "Basic " + base64.b64encode(registry.credentials.encode()).decode()
                     if self.headers.get("Authorization") != wanted:
+                        return 401, b'{"error_code":401,"message":"Unauthorized"}'
+                if registry.bearer is not None:
+                    kind, _, token = (self.headers.get("Authorization") or "").partition(" ")
+                    if kind != "Bearer" or not registry.bearer(token):
                         return 401, b'{"error_code":401,"message":"Unauthorized"}'
                 if registry.failing:
                     registry.failing -= 1

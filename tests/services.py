@@ -19,7 +19,7 @@ import tarfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +76,19 @@ def free_port() -> int:
 class KafkaBroker:
     """A Kafka broker of one node at `bootstrap`; what it knows stays in a folder when it is killed.
 
-    At `secured` it lets in who shows a `user` and a `password` (SASL_PLAINTEXT, PLAIN).
+    At `secured` it lets in who shows a `user` and a `password` (SASL_PLAINTEXT, PLAIN). `settings` are further ones,
+    or others; `java` are options of the virtual machine.
     """
 
     user, password = "alice", "Tr0ub4dor"
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None, java: Sequence[str] = ()) -> None:
+        self._folder, self._options = folder, java
         self._process: subprocess.Popen[bytes] | None = None
         port, controller, secured = free_port(), free_port(), free_port()
         self.bootstrap, self.secured = f"127.0.0.1:{port}", f"127.0.0.1:{secured}"
         jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-        settings = {
+        all_settings = {
             "process.roles": "broker,controller",
             "node.id": 1,
             "listeners": f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.secured},CONTROLLER://127.0.0.1:{controller}",
@@ -118,16 +119,17 @@ class KafkaBroker:
             # After a kill the broker waits until its old session is over.
             "broker.session.timeout.ms": 1500,
             "broker.heartbeat.interval.ms": 300,
+            **(settings or {}),
         }
         self._config = folder / "server.properties"
-        self._config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in all_settings.items()))
         identifier = base64.urlsafe_b64encode(b"\x00" + os.urandom(15)).decode().rstrip("=")  # no leading dash
         command = self._java("kafka.tools.StorageTool", "format", "-t", identifier, "-c", str(self._config))
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=_LONGEST_START)
         atexit.register(self.kill)
 
     def _java(self, *arguments: str) -> list[str]:
-        options = ["-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        options = ["-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *self._options]
         return ["java", *options, "-cp", f"{fetched('broker')}/*", *arguments]
 
     def start(self) -> None:
@@ -172,7 +174,8 @@ class KafkaBroker:
         """Write records of key and value, as Java's client would place them; `more` is as for `Producer.produce`."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0})
+        settings = {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
+        producer = Producer(settings | {"enable.idempotence": True})  # else a repeated request changes the order
         for key, value in records:
             while True:
                 try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tracemalloc
 from decimal import Decimal
 from typing import Any
@@ -24,9 +23,10 @@ from kvformat.registry.errors import SchemaError
 from tests.avro_cases import MANY, array, error, read, record, schema_of
 from tests.avro_mutation import Case, exactly, shown
 from tests.avro_random import Maker, arrow_value, written
+from tests.extent import case_count
 
 _SEEDS = st.integers(0, 2**32)
-_MUTATIONS = int(os.environ.get("KVFORMAT_AVRO_MUTATIONS", "6000"))  # a million for the full run
+_MUTATIONS = case_count("KVFORMAT_AVRO_MUTATIONS", quick=2_000, all=6_000)  # a million for a night
 
 
 def _fast_refusals(decoded: Schema, messages: list[bytes]) -> int:
@@ -169,17 +169,17 @@ def test_what_symbols_and_defaults_add_to_items_is_bounded(
     name = {"items": "array", "values": "map"}[kind]
     w, r = (record({"type": name, kind: node}) for node in (writer, reader))
     entry = item if kind == "items" else "02" + "6b" + item
-    some, many = "c801" + entry * 100 + "00", "f02e" + entry * 3000 + "00"
+    some, many = "c801" + entry * 100 + "00", "e0da01" + entry * 14_000 + "00"
     found = read(some, w, r)["f0"]
     assert found == [value] * 100 if kind == "items" else found == [("k", value)]
-    assert "with symbols and defaults of the schema of up to 30" in error(many, w, r)
+    assert "with columns, symbols and defaults of the schema of up to 30" in error(many, w, r)
     decoded = decode(array(*[some] * MANY, many, *[some] * MANY), schema_of(w), schema_of(r))
     assert decoded.errors is not None
     assert decoded.errors.is_valid().to_pylist() == [False] * MANY + [True] + [False] * MANY
 
 
 def test_short_symbols_and_defaults_stay_in_the_fast_path() -> None:
-    item = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": "x" * 60}]}
+    item = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": "x" * 40}]}
     for node, long in ((item, False), (_ITEM_WITH_DEFAULT, True)):
         writer, reader = (schema_of(record({"type": "array", "items": n})) for n in (_ITEM, node))
         assert bool(added_per_item(plan(writer, reader).action.steps[0].action)) is long

@@ -8,10 +8,11 @@ import time
 import pyarrow as pa
 import pytest
 
-from kvformat.registry import KeyValueFormat
+from kvformat.registry import KeyValueFormat, get_format
 from kvformat.registry.create_table import parse_create_table
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.errors import ConfigurationError, OptionError, SchemaError
+from kvformat.registry.types import FlinkField, FlinkType
 
 _SECRETS = ("hunter2", "Tr0ub4dor", "c0rrecthorse")
 _TABLE = """
@@ -178,3 +179,43 @@ def test_a_delay_of_many_digits_is_an_error_with_a_place() -> None:
     for digits, unit in ((_DIGITS, "SECOND"), ("9" * 16, "DAY")):
         with pytest.raises(SchemaError, match=r"is longer than an interval may be.*at line 1, column"):
             parse_create_table(f"CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '{digits}' {unit})")
+
+
+@pytest.mark.parametrize(
+    ("character", "told"),
+    [
+        ("\u2018", "‘ (U+2018 LEFT SINGLE QUOTATION MARK), where Flink SQL has '"),
+        ("\u2019", "’ (U+2019 RIGHT SINGLE QUOTATION MARK), where Flink SQL has '"),
+        ("\u201c", "“ (U+201C LEFT DOUBLE QUOTATION MARK), where Flink SQL has '"),
+        ("\u200b", "U+200B ZERO WIDTH SPACE, which is invisible"),
+        ("\ufeff", "U+FEFF ZERO WIDTH NO-BREAK SPACE, which is invisible"),
+        ("\uff08", "（ (U+FF08 FULLWIDTH LEFT PARENTHESIS), where Flink SQL has ("),
+    ],
+)
+def test_a_typographic_character_is_named_also_among_options(character: str, told: str) -> None:
+    for place in ("(id INT)", "'connector'"):
+        text = "CREATE TABLE t (id INT) WITH ('connector' = 'kafka')".replace(place, character + place)
+        with pytest.raises(SchemaError, match="line 1, column") as raised:
+            KeyValueFormat.from_ddl(text)
+        assert f"unexpected character {told}" in str(raised.value)
+
+
+def test_another_character_among_options_is_not_shown() -> None:
+    with pytest.raises(SchemaError, match="not shown, as it may be one of a secret") as raised:
+        KeyValueFormat.from_ddl("CREATE TABLE t (id INT) WITH ('connector' = €ecret)")
+    assert "€" not in str(raised.value)
+
+
+@pytest.mark.parametrize("half", ["\ud800", "a\udfff", "\udc80b"])
+def test_half_a_character_in_a_name_is_an_error_of_ours(half: str) -> None:
+    options = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:1', 'format' = 'json'"
+    for columns in (f"`{half}` INT", f"a ROW<`{half}` INT>", f"a INT, `{half}` BIGINT METADATA FROM 'offset' VIRTUAL"):
+        with pytest.raises(SchemaError, match=r"half of a character.*line 1, column \d+") as raised:
+            KeyValueFormat.from_ddl(f"CREATE TABLE t ({columns}) WITH ({options})")
+        assert str(raised.value).isascii()
+    for schema in (f"`{half}` INT", f"a MAP<STRING, ROW<`{half}` INT>>"):
+        with pytest.raises(SchemaError, match="half of a character"):
+            get_format("json").decode_batch(pa.array([b"{}"]), schema)
+    with pytest.raises(SchemaError, match="half of a character"):
+        FlinkField(half, FlinkType("INT"))
+    assert parse_schema("`\U0001f600` INT").fields[0].name == "\U0001f600"

@@ -421,6 +421,20 @@ def test_rows_alone_are_changes_of_an_upsert_table() -> None:
     assert KeyValueFormat(_COLUMNS, options, primary_key=["id"]).changelog_mode is ChangelogMode.UPSERT
 
 
+@pytest.mark.parametrize("types", ["flink", "debezium"])
+def test_columns_may_have_the_names_of_an_envelope(registry: Registry, types: str) -> None:
+    row = {"op": "x", "before": 1, "after": 2, "payload": "p", "schema": "s", "id": 7}
+    columns = "op STRING, `before` BIGINT, `after` BIGINT, payload STRING, `schema` STRING, id INT"
+    batch = decoded("debezium-json", row, columns, **_FLAT, types=types)
+    assert rows_of(batch) == [("+U", row)]
+    told = error_of(decoded("debezium-json", row, "id INT", **_FLAT, types=types))
+    assert "for whole changes set 'flattened' to false" in told
+    datum = _flat_datum(registry, 480, row)
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": types} | _FLAT)
+    assert rows_of(fmt.decode_batch(pa.array([datum]), columns)) == [("+U", row)]
+    assert "for whole changes" in error_of(fmt.decode_batch(pa.array([datum]), "id INT"))
+
+
 def test_tombstones_of_rows_alone_delete_by_the_key() -> None:
     options = {
         "connector": "upsert-kafka",

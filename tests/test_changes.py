@@ -441,6 +441,60 @@ def test_filters_match_whole_names_before_anything_else_is_looked_at() -> None:
     assert _decoded("canal-json", {**nameless, "table": None}, **{"table.include": "null"}) == [("+I", (1, None))]
 
 
+def test_maxwells_tables_are_chosen_by_the_same_filters() -> None:
+    message = {"data": {"id": 1}, "type": "insert", "database": "shop", "table": "orders"}
+    for options, taken in (
+        ({"database.include": "shop"}, True),
+        ({"database.include": "sho"}, False),
+        ({"table.include": "ord.*"}, True),
+        ({"table.include": "items", "database.include": "shop"}, False),
+    ):
+        assert _decoded("maxwell-json", message, **options) == ([("+I", (1, None))] if taken else []), options
+    # of other tables nothing else is looked at; what is of no table is no change of a row, whatever the filter
+    other = {**message, "table": "items", "data": {"id": "x"}}
+    assert _decoded("maxwell-json", other, **{"table.include": "orders"}) == []
+    statement = {"type": "database-create", "database": "shop", "sql": "CREATE DATABASE shop"}
+    assert "a statement on a database" in _decoded("maxwell-json", statement, **{"table.include": "orders"})
+    options = {"table.include": "orders", "other-messages": "skip"}
+    assert _decoded("maxwell-json", statement, **options) == []
+    dropped = {"type": "table-drop", "database": "shop", "table": "items", "sql": "DROP TABLE items"}
+    assert _decoded("maxwell-json", dropped, **options) == []
+    assert "a DROP TABLE" in _decoded("maxwell-json", {**dropped, "table": "orders"}, **options)
+    with pytest.raises(OptionError, match=r"'table\.include' is for reading only"):
+        get_format("maxwell-json", {"table.include": "x"}).encode_batch(pa.array([{"id": 1}]), "id INT")
+
+
+def test_canals_bytes_are_texts_of_a_character_each_where_that_is_said() -> None:
+    every = bytes(range(256))
+    schema = "id INT, b BYTES, f BINARY(2), a ARRAY<BYTES>"
+
+    def message(**row: Any) -> bytes:
+        return json.dumps({"data": [{"id": "1", **row}], "type": "INSERT", "table": "t"}).encode()
+
+    good = message(b=every.decode("latin-1"), f="AB", a=["AB=="])
+    bad = message(b="\u20ac")
+    fmt = get_format("canal-json", {"bytes.encoding": "ISO-8859-1"})
+    batch = fmt.decode_batch(pa.array([good, bad, message(b=None), good]), schema)
+    row = {"id": 1, "b": every, "f": b"AB", "a": [b"\x00"]}
+    assert batch.rows.to_pylist() == [[row], None, [{"id": 1, "b": None, "f": None, "a": None}], [row]]
+    assert batch.errors is not None
+    assert batch.codes is not None
+    assert batch.codes[1].as_py() == "WRONG_TYPE"
+    told = batch.errors[1].as_py()
+    assert "field 'b': cannot read" in told
+    assert "(text in ISO-8859-1) as BYTES" in told
+    lenient = get_format("canal-json", {"bytes.encoding": "ISO-8859-1", "ignore-parse-errors": "true"})
+    assert lenient.decode_batch(pa.array([bad]), schema).rows.to_pylist()[0][0]["b"] is None
+    base64 = get_format("canal-json").decode_batch(pa.array([message(b="AB==")]), schema)
+    assert base64.rows.to_pylist()[0][0]["b"] == b"\x00"
+    # an update's old bytes, too
+    update = {"data": [{"id": "1", "b": "\xff"}], "old": [{"b": "\x80"}], "type": "UPDATE"}
+    rows = fmt.decode_batch(pa.array([json.dumps(update).encode()]), "id INT, b BYTES").rows.to_pylist()
+    assert rows == [[{"id": 1, "b": b"\x80"}, {"id": 1, "b": b"\xff"}]]
+    with pytest.raises(OptionError, match=r"'bytes\.encoding' = 'ISO-8859-1' is for reading only"):
+        fmt.encode_batch(pa.array([{"id": 1}]), "id INT")
+
+
 @pytest.mark.parametrize("lenient", ["false", "true"])
 def test_a_name_that_a_filter_takes_too_long_for_is_the_error_of_its_message_alone(lenient: str) -> None:
     compile_java.cache_clear()  # a pattern keeps how much time is left

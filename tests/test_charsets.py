@@ -158,11 +158,52 @@ def test_an_empty_array_stays_empty(name: str) -> None:
 
 
 def test_utf8_is_adopted_without_a_copy() -> None:
-    messages = pa.array([b"x", b"\xffA", None, "é".encode()], pa.binary())[1:]
-    texts = charset("UTF-8").decode(messages)
-    assert texts.type == pa.string()
-    assert texts.buffers()[2].address == messages.buffers()[2].address
-    assert charset("utf8").encode(texts).to_pylist() == [b"\xffA", None, b"\xc3\xa9"]
+    messages = pa.array([b"\xff", b"A", None, "é".encode()], pa.binary())[1:]
+    for texts in (charset("UTF-8").decode(messages), charset("UTF-8").decode_strictly(messages)[0]):
+        assert texts.type == pa.string()
+        assert texts.buffers()[2].address == messages.buffers()[2].address
+        assert charset("utf8").encode(texts).to_pylist() == [b"A", None, b"\xc3\xa9"]
+
+
+@pytest.mark.parametrize(("name", "data", "text"), DECODED)
+def test_a_strict_reader_finds_the_bytes_that_java_replaces(name: str, data: str, text: str) -> None:
+    """What has no U+FFFD by Java is text; UTF-32's halves of characters, which Java reads, are not."""
+    messages = pa.array([b"\xff", None, bytes.fromhex(data), b""], pa.binary())[1:]
+    texts, faults = charset(name).decode_strictly(messages)
+    texts.validate(full=True)
+    if (name, data) in {("UTF-32", "0000d83d0000de00"), ("UTF-32", "0000d83d")} or "\ufffd" in text:
+        assert texts.to_pylist() == [None, None, ""]
+        assert list(faults) == [1]
+        before = bytes.fromhex(data)[: faults[1]]
+        assert charset(name).decode(pa.array([before])).to_pylist() == [text[: text.find("\ufffd")] if before else ""]
+    else:
+        assert (texts.to_pylist(), faults) == ([None, text, ""], {})
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "at"),
+    [
+        ("UTF-8", "41ff", 1),
+        ("UTF-8", "c3a9eda080", 2),
+        ("UTF-8", "41f09f98", 1),
+        ("US-ASCII", "4180", 1),
+        ("GB18030", "84_31_a4_37_ff", 4),
+        ("EUC-JP", "b0a1_8fa1", 2),
+        ("UTF-16", "feff_0041_d83d", 4),
+        ("UTF-16LE", "4100_42", 2),
+        ("UTF-32", "0000feff_00000041_0000d83d", 8),
+        ("UTF-32", "0000d83d", 0),
+    ],
+)
+def test_the_first_malformed_byte_is_known(name: str, data: str, at: int) -> None:
+    messages = pa.array([bytes.fromhex(data.replace("_", ""))])
+    assert charset(name).decode_strictly(messages) == (pa.nulls(1, pa.string()), {0: at})
+
+
+@pytest.mark.parametrize(("name", "data"), [("GB18030", "8431a437"), ("UTF-8", "efbfbd"), ("UTF-16", "fffd")])
+def test_a_replacement_character_that_is_there_is_text(name: str, data: str) -> None:
+    texts, faults = charset(name).decode_strictly(pa.array([bytes.fromhex(data)]))
+    assert (texts.to_pylist(), faults) == (["\ufffd"], {})
 
 
 @pytest.mark.parametrize("name", ["ISO-8859-1", "windows-1252", "GBK", "Shift_JIS"])

@@ -418,3 +418,20 @@ def test_what_is_written_reads_back(rows: list[dict[str, Any]], options: dict[st
     assert decoded.errors is None
     assert repr(decoded.rows.values.to_pylist()) == repr(array.to_pylist())
     assert format.encode_batch(decoded.rows.values, _ROUND).messages.equals(encoded.messages)
+
+
+def test_an_empty_number_names_the_option_that_reads_it() -> None:
+    """Flink writes NULL as nothing without `null-literal`, and can't read it either."""
+    rows = pa.array([{"a": 1, "n": None}], pa.struct([("a", pa.int32()), ("n", pa.int32())]))
+    written = get_format("csv").encode_batch(rows, "a INT, n INT").messages
+    assert written.to_pylist() == [b"1,"]
+    for message in (written, pa.array([b"1,\n"]), pa.array([b'1,""'])):
+        bad = get_format("csv").decode_batch(message, "a INT, n INT")
+        assert bad.errors is not None
+        assert "cannot read \"\" as INT; Flink writes NULL so" in bad.errors[0].as_py()
+        good = get_format("csv", {"null-literal": ""}).decode_batch(message, "a INT, n INT")
+        assert good.errors is None
+        assert good.rows.values.to_pylist() == [{"a": 1, "n": None}]
+    other = get_format("csv", {"null-literal": "-"}).decode_batch(written, "a INT, n INT")
+    assert other.errors is not None
+    assert "Flink" not in other.errors[0].as_py()

@@ -269,6 +269,8 @@ def test_a_sparse_vector(registry: Registry) -> None:
 
 
 BAD: list[tuple[Given, str, str]] = [
+    (Given("int32", f"{_TIME}Date", -2_440_589), "DATE", "cannot read -2440589"),
+    (Given("int32", f"{_CONNECT}Date", -(2**31)), "DATE", "cannot read -2147483648"),
     (decimal(10**10, 2), "DECIMAL(10, 2)", "Decimal by the message's schema) as DECIMAL(10, 2)"),
     (decimal(12_345, 4), "DECIMAL(10, 2)", "as DECIMAL(10, 2)"),
     (decimal(10**80, 2), "DECIMAL(38, 2)", "as DECIMAL(38, 2)"),
@@ -690,7 +692,6 @@ def test_without_a_schema_the_connectors_settings_decide(
         ({}, "DECIMAL(10, 2)", "set 'decimal.handling.mode' to the connector's"),
         ({}, "DATE", "set 'time.precision.mode' to the connector's"),
         ({}, "ROW<a TIMESTAMP(3)>", "column 'v.a' is TIMESTAMP"),
-        ({"time.precision.mode": "adaptive"}, "TIME(3)", "Declare it as BIGINT"),
     ],
 )
 def test_nothing_is_guessed(options: dict[str, str], type: str, words: str) -> None:

@@ -79,6 +79,8 @@ MESSAGES: list[tuple[str, dict[str, str], str, bytes, str]] = [
     ("avro", {"encoding": "json"}, "a INT NOT NULL", DEEP.replace(b"a", b"x"), "TOO_DEEP"),
     ("avro", {"encoding": "json"}, "a INT NOT NULL", DIGITS, "TOO_LARGE"),
     ("raw", {}, "a INT", b"abc", "MALFORMED"),
+    ("raw", {}, "a STRING", b"a\xff", "WRONG_CHARSET"),
+    ("raw", {"charset": "UTF-16", "invalid-text": "error"}, "a STRING", b"a", "WRONG_CHARSET"),
 ]
 
 

@@ -11,7 +11,8 @@ from kvformat.registry import expressions
 from kvformat.registry.create_table import TableColumn, parse_create_table
 
 _COLUMNS = (
-    "id INT, n BIGINT, d DOUBLE, s STRING, b BOOLEAN, ts TIMESTAMP(3), m MAP<STRING, ROW<v DOUBLE>>, a ARRAY<INT>"
+    "id INT, n BIGINT, d DOUBLE, s STRING, b BOOLEAN, ts TIMESTAMP(3), m MAP<STRING, ROW<v DOUBLE>>, a ARRAY<INT>, "
+    "payload BYTES"
 )
 
 
@@ -50,6 +51,9 @@ def _column(expression: str) -> TableColumn:
         ("TO_TIMESTAMP_LTZ(TO_TIMESTAMP_LTZ(n, 3), 0)", "timestamp_seconds(timestamp_millis(`n`))"),
         ("CAST(id AS ROW<`a``b` INT>)", "CAST(`id` AS STRUCT<`a``b`: INT>)"),
         ("TRY_CAST(s AS INT)", "TRY_CAST(`s` AS INT)"),
+        ("CAST(payload AS STRING)", "make_valid_utf8(CAST(`payload` AS STRING))"),
+        ("TRY_CAST(UNHEX(s) AS VARCHAR(3))", "make_valid_utf8(TRY_CAST(UNHEX(`s`) AS STRING))"),
+        ("CAST(id AS STRING)", "CAST(`id` AS STRING)"),
         ("1.5e-3 + .5 + 1e3", "1.5e-3 + .5 + 1e3"),
         ("COALESCE(s, 'x') = '' COMMENT 'c'", "COALESCE(`s`, 'x') = ''"),
     ],

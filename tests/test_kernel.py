@@ -34,9 +34,10 @@ from kvformat.registry.ddl import parse_schema, parse_type
 from kvformat.registry.types import FlinkField, FlinkType, nullable
 from tests import json_mutation, test_vectors, vectors
 from tests.decoding import Answer, alone, answers, decoded
+from tests.extent import case_count
 
 _ROOT = Path(__file__).parent.parent
-MUTATIONS = int(os.environ.get("KVFORMAT_MUTATIONS", "20000"))
+MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, all=20_000)
 """How many messages both kernels read; more for a night."""
 
 _unsanitized = pytest.mark.skipif(

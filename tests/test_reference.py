@@ -1,4 +1,4 @@
-"""The reference: every public name is on its page, and says what it does."""
+"""The reference: every public name is on a page, and says what it does; the first page says where names come from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ import kvformat.connectors
 import kvformat.registry
 import kvformat.registry.testing
 
-PAGE = (Path(__file__).parent.parent / "docs" / "reference.md").read_text(encoding="utf-8")
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+PAGES = {page.name: page.read_text(encoding="utf-8") for page in FOLDER.glob("*.md")}
+ROOMS = {
+    "formats.md": "kvformat.registry",
+    "key-value.md": "kvformat.registry",
+    "connectors.md": "kvformat.connectors",
+    "errors.md": "kvformat.registry",
+    "testing.md": "kvformat.registry.testing",
+}
+"""Of each page the package in which its names are defined."""
 FACADES = (kvformat.codecs, kvformat.registry, kvformat.connectors, kvformat.registry.testing)
 VALUES = ("KERNEL", "RULES")
 """Public names of a text and of a list, which have no docstring of their own."""
@@ -26,16 +35,44 @@ PUBLIC = {
 
 
 def _shown() -> Iterator[tuple[str, Any]]:
-    for module, name in re.findall(r"^::: ([\w.]+)\.(\w+)$", PAGE, re.MULTILINE):
-        yield f"{module}.{name}", getattr(importlib.import_module(module), name)
+    for page in ROOMS:
+        for module, name in _names_on(page):
+            yield f"{module}.{name}", getattr(importlib.import_module(module), name)
 
 
-def test_every_public_name_is_on_the_page_and_no_other() -> None:
+def _names_on(page: str) -> list[tuple[str, str]]:
+    """Module and name of everything that a page of the reference shows."""
+    return re.findall(r"^::: ([\w.]+)\.(\w+)$", PAGES[page], re.MULTILINE)
+
+
+def test_every_public_name_is_on_one_page_and_no_other() -> None:
+    assert set(PAGES) == {*ROOMS, "index.md"}
     shown = list(_shown())
     assert len(shown) == len(dict(shown)) > 50
     assert dict(shown) == PUBLIC
     for name in VALUES:
-        assert f"`{name}`" in PAGE
+        assert any(f"`{name}`" in PAGES[page] for page in ROOMS)
+
+
+def test_a_page_has_names_of_its_room() -> None:
+    for page, room in ROOMS.items():
+        found = _names_on(page)
+        assert len(found) >= 5, page
+        assert {name for _, name in found} <= set(importlib.import_module(room).__all__), page
+        assert f"]({page})" in PAGES["index.md"]
+
+
+def test_the_first_page_says_what_is_imported_from_where() -> None:
+    rows = [line.split("|")[1:-1] for line in PAGES["index.md"].splitlines() if line.startswith("|")]
+    listed = [name for cells in rows for name in re.findall(r"`(\w+)`", cells[1])]
+    types_of_results = {"Guess", "InferredSchema", "Inspection"}
+    assert set(listed) - {"KERNEL"} >= types_of_results
+    assert sorted(set(listed) - types_of_results) == sorted(kvformat.codecs.__all__)
+    # Each in the row of the page that shows it.
+    for cells in rows:
+        pages = re.findall(r"\]\(([\w-]+\.md)\)", cells[2])
+        for name in set(re.findall(r"`(\w+)`", cells[1])) - {"KERNEL"}:
+            assert name in {shown for _, shown in _names_on(pages[0])}, name
 
 
 def test_every_public_name_and_its_methods_say_what_they_do() -> None:

@@ -16,6 +16,7 @@ from kvformat.registry import (
     DecodedBatch,
     EncodedBatch,
     Format,
+    KeyValueFormat,
     Option,
     SchemaError,
     SchemaRegistryError,
@@ -502,3 +503,19 @@ def test_the_lowest_and_the_highest_timestamp_are_written(format: str) -> None:
     for message, text in zip(batch.messages.to_pylist(), texts, strict=False):
         assert message.decode().count(f'"{text}"') == 1
         assert message.decode().count(f'"{text}Z"') == 1
+
+
+@pytest.mark.parametrize("given", [[b""], b"", None, ({"id": 1},)])
+def test_what_is_no_arrow_array_is_named(given: Any) -> None:
+    for name in ("json", "csv", "canal-json"):
+        with pytest.raises(SchemaError, match=rf"a pyarrow Array.*not {type(given).__name__}: pyarrow\.array"):
+            get_format(name).decode_batch(given, "id INT")
+        if given is None:
+            continue  # encode_batch counts its rows before it looks at them
+        with pytest.raises(SchemaError, match=rf"a pyarrow StructArray.*not {type(given).__name__}: pyarrow\.array"):
+            get_format(name).encode_batch(given, "id INT")
+    table = KeyValueFormat("id INT", {"key.format": "json", "key.fields": "id", "value.format": "json"})
+    for keys, values in ((given, pa.array([b"{}"])), (pa.array([b"{}"]), given)):
+        if keys is not None:
+            with pytest.raises(SchemaError, match="a pyarrow Array"):
+                table.decode_batch(keys, values)

@@ -225,3 +225,24 @@ def test_long_answers_are_scrubbed_in_proportion() -> None:
     """A text of many beginnings of what is looked for is gone over once, not once for each of them."""
     text = "://" * 1_000_000 + "Basic " * 500_000 + "a" * 1_000_000
     assert scrubbed(text, ["alice:sesame"]) == text
+
+
+_CODES: list[Any] = [base64.b64encode, base64.urlsafe_b64encode, bytes.hex, lambda data: data.hex().upper()]
+_CODES.append(lambda data: data.hex(":"))
+
+
+@pytest.mark.parametrize("secret", ["alice:sesame/1?+", "sesame", "s\u00e4same-open"])
+def test_credentials_in_hex_and_in_base64_are_found(secret: str) -> None:
+    """Once, and one in the other, as an answer may repeat a header that it has logged."""
+    looked = 0
+    for first in _CODES:
+        once = first(secret.encode())
+        once = once.encode() if isinstance(once, str) else once
+        for second in (None, *_CODES):
+            twice = once if second is None else second(once)
+            text = twice if isinstance(twice, str) else twice.decode()
+            for shown in (text, text.rstrip("=")):
+                looked += 1
+                assert scrubbed(f"refused [{shown}]", [secret]).startswith("refused [***"), shown
+                assert shown not in scrubbed(f"refused [{shown}]", [secret])
+    assert looked == 60

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -147,6 +148,8 @@ def test_like_of_like_and_of_another_database() -> None:
     for base, message in (("nope", "only the tables .*first_one, two"), ("three", "only the tables")):
         with pytest.raises(SchemaError, match=f"LIKE: there is no such table before it, {message}"):
             find_table(f"{text}; CREATE TABLE three LIKE {base}", "three")
+    with pytest.raises(SchemaError, match="LIKE: the text creates no table before it: put the CREATE TABLE"):
+        find_table(f"CREATE TABLE t (id INT) {_WITH} LIKE u")
     chain = "".join(f"; CREATE TABLE t{i} LIKE t{i - 1}" for i in range(1, 60))
     assert find_table(f"CREATE TABLE t0 (a INT){chain}", "t50").columns[0].name == "a"
     with pytest.raises(SchemaError, match="more than 50 tables are each LIKE the one before"):
@@ -162,3 +165,39 @@ def test_a_huge_file_takes_the_time_of_reading_it() -> None:
         with pytest.raises(SchemaError):
             find_table(text)
     assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("action", ["DO NOTHING", "DO ERROR", "DO DEDUPLICATE"])
+def test_on_conflict_belongs_to_an_insert(action: str) -> None:
+    """Flink 2.3 asks for it where the upsert key of a query is not the primary key of its table."""
+    columns = "id INT, PRIMARY KEY (id) NOT ENFORCED"
+    table = "'connector' = 'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092'"
+    table = f"CREATE TABLE t ({columns}) WITH ({table}, 'key.format' = 'json', 'value.format' = 'json')"
+    text = f"{table}; INSERT INTO t SELECT id FROM s ON CONFLICT {action}; INSERT INTO t SELECT 1 on conflict {action}"
+    found = [(one.kind, one.name) for one in statements(text)]
+    assert found == [("CREATE TABLE", "t"), ("INSERT", "t"), ("INSERT", "t")]
+    assert KeyValueFormat.from_ddl(text).primary_key == ("id",)
+    with pytest.raises(SchemaError, match="ON CONFLICT is a clause of INSERT INTO"):
+        KeyValueFormat.from_ddl(table.replace("NOT ENFORCED", f"NOT ENFORCED ON CONFLICT {action}"))
+
+
+def test_a_byte_order_mark_is_named() -> None:
+    with pytest.raises(SchemaError, match=r"byte order mark \(U\+FEFF\).*utf-8-sig"):
+        KeyValueFormat.from_ddl("\ufeff" + _FILE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["job.sql", " my jobs/Orders.SQL\n", "/home/me/job", "./job", "../job", "~/job", "C:\\jobs", "a.txt"],
+)
+def test_a_path_is_not_taken_for_a_text(text: str) -> None:
+    with pytest.raises(SchemaError, match=r"is the path of a file.*Path\(\.\.\.\)\.read_text"):
+        KeyValueFormat.from_ddl(text)
+    with pytest.raises(SchemaError, match=r"not \w*Path: read it"):
+        KeyValueFormat.from_ddl(Path(text))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["DESCRIBE orders.sql", "// a.sql\n", "/* a.sql */", "SELECT 'a'", "USE a.sql", ""])
+def test_a_text_that_is_no_path(text: str) -> None:
+    with pytest.raises(SchemaError, match="the text has no CREATE TABLE"):
+        KeyValueFormat.from_ddl(text)

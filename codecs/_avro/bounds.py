@@ -1,8 +1,7 @@
-"""What a message may become that it does not hold: items of no bytes, enum symbols, and defaults of the reader.
+"""What a message may become that it does not hold: items of no bytes, NULLs, enum symbols, defaults of the reader.
 
-All else of a value stands in the message, in at least a byte for each item, so that rows are at most as many times as
-large as the schema's columns are wide. Without these bounds an item of no bytes, or of one byte with a default of
-thousands, would make gigabytes of a message of kilobytes.
+All else of a value stands in the message, in at least a byte for each item. Without these bounds an item of no bytes,
+or of one byte with a default of thousands or with thousands of columns, would make gigabytes of a message of kilobytes.
 """
 
 from __future__ import annotations
@@ -10,21 +9,34 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kvformat.codecs._avro.resolve import Action, Array, Branches, Constant, Into, Map, Record, Symbol
+from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry._cache import cached_by_identity
 
 MAX_EMPTY_ITEMS: Final = 1000
 """Items that take no bytes, in all arrays of a message."""
-MAX_ADDED: Final = 2**20
-"""Bytes that symbols and defaults add to the items of a message; it may have `ADDED_PER_BYTE` more for each byte."""
-ADDED_PER_BYTE: Final = 64
+MAX_ADDED: Final = MOST_CELLS * BYTES_OF_A_CELL
+"""Bytes that cells, symbols and defaults add to the items of a message: as much as the cells of any other format.
+
+It may have `ADDED_PER_BYTE` more for each of its bytes.
+"""
+ADDED_PER_BYTE: Final = CELLS_PER_BYTE * BYTES_OF_A_CELL
 """Also what an item may add for each of its own bytes without being counted."""
 _WIDTH: Final = 16
 """Bytes that a number in a default counts for."""
 
 
+class Room:
+    """What all messages of a batch may have beside what their bytes allow for."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MOST_CELLS_OF_A_BATCH * BYTES_OF_A_CELL
+
+
 @cached_by_identity
 def added_per_item(action: Array | Map) -> int:
-    """The most bytes that symbols and defaults add to an item; 0 if that is never much, as in most schemas.
+    """The most bytes that cells, symbols and defaults add to an item; 0 if that is never much, as in most schemas.
 
     Arrays and maps within the item count their own.
     """
@@ -32,7 +44,7 @@ def added_per_item(action: Array | Map) -> int:
         item, least = action.item, max(action.least_size, 1)
     else:
         item, least = action.value, 1
-    added = _added(item)
+    added = _added(item) + BYTES_OF_A_CELL * (action.cells - 1)
     return added if added > ADDED_PER_BYTE * least else 0
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NewType
 import numpy as np
 import numpy.typing as npt
 
-from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED
+from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, Room
 from kvformat.codecs._columnar import BACK, Ints, Mask, MessageBytes, MessageNumbers, Positions, WordArray
 
 LaneNumbers = NewType("LaneNumbers", npt.NDArray[np.int64])
@@ -39,8 +39,9 @@ _STEPS: Final = (
 class AvroBatch(MessageBytes):
     """The bytes of the messages, and which messages have been refused so far."""
 
-    def __init__(self, messages: Any) -> None:
+    def __init__(self, messages: Any, room: Room | None = None) -> None:
         super().__init__(messages)
+        self._room = room or Room()
         self.refused: Mask = np.zeros(len(messages), bool)
         self._added: Ints = np.zeros(len(messages), np.int64)
         self.doubles = np.ndarray((len(self.bytes) - 7,), "<f8", self.bytes.data, strides=(1,))
@@ -49,9 +50,20 @@ class AvroBatch(MessageBytes):
     def added_too_much(self, messages: MessageNumbers, added: Ints) -> Mask:
         """Count bytes that are added to some of the messages; which have more than they may have."""
         self._added[messages] += added
-        lengths = self.end[messages] - self.start[messages]
-        too_much: Mask = self._added[messages] > MAX_ADDED + ADDED_PER_BYTE * lengths
+        beyond = self._beyond()
+        too_much: Mask = beyond[messages] > MAX_ADDED
+        if beyond.sum() > self._room.left:  # the exact reader counts message by message
+            too_much |= beyond[messages] > 0
         return too_much
+
+    def _beyond(self) -> Ints:
+        """How many bytes each message has that its own do not allow for."""
+        return np.maximum(self._added - ADDED_PER_BYTE * (self.end - self.start), 0)
+
+    def settle(self) -> None:
+        """Count what was added to the messages that were read."""
+        if self._added.any():
+            self._room.left -= int(self._beyond()[~self.refused].sum())
 
     @functools.cached_property
     def last_bytes(self) -> Positions:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, MAX_EMPTY_ITEMS, added_per_item
+from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, MAX_EMPTY_ITEMS, Room, added_per_item
 from kvformat.codecs._avro.decimals import to_bytes, unscaled
 from kvformat.codecs._avro.resolve import (
     Action,
@@ -63,21 +63,28 @@ class BadDatum(ValueError):
         return self.code.marked(where + str(self.args[0]))
 
 
-def read_datum(action: Action, message: bytes, start: int) -> tuple[Any, int]:
-    """The value that begins at `start`, and where it ends. Raises `BadDatum`, nothing else."""
+def read_datum(action: Action, message: bytes, start: int, room: Room | None = None) -> tuple[Any, int]:
+    """The value that begins at `start`, and where it ends. Raises `BadDatum`, nothing else.
+
+    `room` is that of the batch, of which the message takes what it needs.
+    """
     if start > len(message):
         raise BadDatum(f"the message has {len(message)} bytes, and the datum would begin after {start}")
-    cursor = _Cursor(message, start)
-    return _read(action, cursor), cursor.at
+    room = room or Room()
+    cursor = _Cursor(message, start, room.left)
+    value = _read(action, cursor)
+    room.left -= max(cursor.added - ADDED_PER_BYTE * cursor.end, 0)
+    return value, cursor.at
 
 
 class _Cursor:
     """A message, how far it is read, and what was made of it that it does not hold."""
 
-    __slots__ = ("added", "at", "data", "empty", "end")
+    __slots__ = ("added", "at", "data", "empty", "end", "most_added")
 
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes, at: int, room: int) -> None:
         self.data, self.at, self.end = data, at, len(data)
+        self.most_added = min(MAX_ADDED, room) + ADDED_PER_BYTE * self.end
         self.empty = self.added = 0
 
     def varint(self, most: int) -> int:
@@ -128,7 +135,7 @@ class _Cursor:
     def check_count(self, count: int, least_size: int, added: int = 0) -> None:
         """Refuse more items than the rest of the message has room for, or more than may be added to it.
 
-        added: the bytes of symbols and defaults that each of the items may have.
+        added: the bytes of cells, symbols and defaults that each of the items may have.
         """
         if least_size and count > (self.end - self.at) // least_size:
             raise BadDatum(f"{count} items need more bytes than the {self.end - self.at} that are left")
@@ -137,9 +144,9 @@ class _Cursor:
             text = f"{self.empty} items that take no bytes, at most {MAX_EMPTY_ITEMS} are read of a message"
             raise BadDatum(text, ErrorCode.TOO_LARGE)
         self.added += count * added
-        if self.added > MAX_ADDED + ADDED_PER_BYTE * self.end:
-            most = f"at most {MAX_ADDED + ADDED_PER_BYTE * self.end} are added to a message of {self.end} bytes"
-            text = f"{count} items with symbols and defaults of the schema of up to {added} bytes each, {most}"
+        if self.added > self.most_added:
+            most = f"at most {self.most_added} are added to this message of {self.end} bytes"
+            text = f"{count} items with columns, symbols and defaults of the schema of up to {added} bytes each, {most}"
             raise BadDatum(text, ErrorCode.TOO_LARGE)
 
 

@@ -41,6 +41,7 @@ from kvformat.codecs._json.write import (
     quoted,
     unless_null,
 )
+from kvformat.codecs._kernel.codes import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH, TOO_MANY
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
 from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.error_codes import ErrorCode
@@ -71,24 +72,30 @@ class AvroJsonReader:
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
         self._row_type = row
-        self._row = _Readers(micros_as_millis).record(schema, row, outermost=True)
+        self._room = _Room()
+        self._row = _Readers(micros_as_millis, self._room).record(schema, row, outermost=True)
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, list[str | None]]:
         """A row per message, null where there is none, and what is wrong with a message."""
         rows: list[Any] = []
         errors: list[str | None] = []
         first = FirstValue()
+        self._room.open()
         for message in messages.to_pylist():
             row, error = (None, None) if message is None else self._read(message, first)
+            if row is not None:
+                self._room.settle()
             rows.append(row)
             errors.append(error)
         return to_arrow(rows, self._row_type), errors
 
     def _read(self, message: bytes, first: FirstValue) -> tuple[Any, str | None]:
         try:
+            self._room.begin(len(message))
             try:
                 return self._row.plain(first.read(recoded(message)[0])), None
             except (JsonFault, _Unusual):  # rare: only a walk through its tokens tells what Avro makes of it
+                self._room.begin(len(message))
                 return self._row.exact(AvroJsonDecoder(text_of(message)[0])), None
         except JsonFault as fault:
             return None, fault.code.marked(f"not JSON: {fault}")
@@ -108,11 +115,37 @@ class _Reader(Protocol):
     def exact(self, source: AvroJsonDecoder) -> Any: ...
 
 
+class _Room:
+    """How many cells the message that is read may still become, and all of the batch beyond what bytes allow for."""
+
+    def __init__(self) -> None:
+        self.left = self._free = self._batch = 0
+
+    def open(self) -> None:
+        """Begin with a batch."""
+        self._batch = MOST_CELLS_OF_A_BATCH
+
+    def begin(self, size: int) -> None:
+        """Begin with a message of so many bytes."""
+        self._free = min(MOST_CELLS, self._batch)
+        self.left = self._free + CELLS_PER_BYTE * size
+
+    def settle(self) -> None:
+        """End a message that was read."""
+        self._batch -= max(self._free - self.left, 0)
+
+    def take(self, cells: int) -> None:
+        """Note that a value becomes so many cells; BadValue where these are too many."""
+        self.left -= cells
+        if self.left < 0:
+            raise BadValue(TOO_MANY, ErrorCode.TOO_LARGE)
+
+
 class _Readers:
     """Makes the readers of schemas."""
 
-    def __init__(self, micros_as_millis: bool) -> None:
-        self._micros_as_millis = micros_as_millis
+    def __init__(self, micros_as_millis: bool, room: _Room) -> None:
+        self._micros_as_millis, self._room = micros_as_millis, room
 
     def record(self, schema: Schema, t: FlinkType, *, outermost: bool = False) -> _Reader:
         members = [(f.name, self._value(f.schema, c.type)) for f, c in zip(schema.fields, t.fields, strict=True)]
@@ -124,9 +157,10 @@ class _Readers:
         if schema.type == "record":
             return self.record(schema, t)
         if schema.items is not None:
-            return _Array(self._value(schema.items, t.fields[0].type))
+            return _Array(self._value(schema.items, t.fields[0].type), schema.items.cells, self._room)
         if schema.values is not None:
-            return _Map(self._value(schema.values, t.fields[1].type if t.root == "MAP" else _COUNT))
+            value = self._value(schema.values, t.fields[1].type if t.root == "MAP" else _COUNT)
+            return _Map(value, schema.values.cells, self._room)
         return _Scalar(self._scalar(schema, t))
 
     def _scalar(self, schema: Schema, t: FlinkType) -> _Converter:
@@ -228,12 +262,13 @@ class _Union:
 
 
 class _Array:
-    def __init__(self, reader: _Reader) -> None:
-        self._reader = reader
+    def __init__(self, reader: _Reader, cells: int, room: _Room) -> None:
+        self._reader, self._cells, self._room = reader, cells, room
 
     def plain(self, node: Any) -> list[Any]:
         if not isinstance(node, list):
             raise _expected("an array", node)
+        self._room.take(self._cells * len(node))
         values = []
         for index, item in enumerate(node):
             try:
@@ -246,6 +281,7 @@ class _Array:
         values: list[Any] = []
         more = source.begin("[", "an array")
         while more:
+            self._room.take(self._cells)
             try:
                 values.append(self._reader.exact(source))
             except BadValue as bad:
@@ -255,12 +291,13 @@ class _Array:
 
 
 class _Map:
-    def __init__(self, reader: _Reader) -> None:
-        self._reader = reader
+    def __init__(self, reader: _Reader, cells: int, room: _Room) -> None:
+        self._reader, self._cells, self._room = reader, cells, room
 
     def plain(self, node: Any) -> list[tuple[str, Any]]:
         if not isinstance(node, dict):
             raise _expected("an object", node)
+        self._room.take(self._cells * len(node))
         entries = {}
         for key, value in node.members if isinstance(node, Repeated) else node.items():
             try:
@@ -274,6 +311,7 @@ class _Map:
         more = source.begin("{", "an object")
         while more:
             key = source.key()
+            self._room.take(self._cells)
             try:
                 entries[clean(key)] = self._reader.exact(source)
             except BadValue as bad:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._avro.bounds import Room
 from kvformat.codecs._avro.columns import Part, Placed, finish, place
 from kvformat.codecs._avro.cursors import AvroBatch, Lanes
 from kvformat.codecs._avro.exact import BadDatum, read_datum
@@ -37,36 +38,49 @@ class Decoded:
 
 
 def read_batch(
-    messages: pa.BinaryArray, plans: Sequence[Plan], kind: pa.DataType, which: Ints | None, start: int
+    messages: pa.BinaryArray,
+    plans: Sequence[Plan],
+    kind: pa.DataType,
+    which: Ints | None,
+    start: int,
+    room: Room | None = None,
 ) -> Decoded:
     """The messages by the plans, all of which give values of one type; `which` says by which one, -1 by none.
 
     Without `which` there is one plan, and no message is null.
     """
     count = len(messages)
+    room = room or Room()
     if not count:
         return Decoded(pa.array([], kind), None, np.zeros(0, np.int64))
     too_large = _size(messages) > _MOST_BYTES
     if count > PIECE or (too_large and count > 1):
         size = (count + 1) // 2 if too_large else PIECE
-        return _by_pieces(messages, plans, kind, which, start, size)
+        return _by_pieces(messages, plans, kind, which, start, size, room)
     if too_large:
         refused = MessageNumbers(np.zeros(1 if which is None or which[0] >= 0 else 0, np.int64))
-        return _merged(messages, plans, which, start, pa.nulls(1, kind), refused, np.zeros(1, np.int64))
-    batch = AvroBatch(messages)
+        return _merged(messages, plans, which, start, pa.nulls(1, kind), refused, np.zeros(1, np.int64), room)
+    batch = AvroBatch(messages, room)
     end = np.zeros(count, np.int64)
     part = _read_together(batch, plans, kind, which, start, end)
+    batch.settle()
     refused = MessageNumbers(np.flatnonzero(batch.refused))
-    return _merged(messages, plans, which, start, finish(part, kind, batch), refused, end)
+    return _merged(messages, plans, which, start, finish(part, kind, batch), refused, end, room)
 
 
 def _by_pieces(
-    messages: pa.BinaryArray, plans: Sequence[Plan], kind: pa.DataType, which: Ints | None, start: int, size: int
+    messages: pa.BinaryArray,
+    plans: Sequence[Plan],
+    kind: pa.DataType,
+    which: Ints | None,
+    start: int,
+    size: int,
+    room: Room,
 ) -> Decoded:
     parts = []
     for at in range(0, len(messages), size):
         some = None if which is None else which[at : at + size]
-        parts.append(read_batch(messages.slice(at, size), plans, kind, some, start))
+        parts.append(read_batch(messages.slice(at, size), plans, kind, some, start, room))
     values = pa.concat_arrays([part.values for part in parts])
     return Decoded(values, all_errors(parts, size, len(messages)), np.concatenate([part.end for part in parts]))
 
@@ -103,6 +117,7 @@ def _merged(
     values: pa.Array,
     refused: MessageNumbers,
     end: Ints,
+    room: Room,
 ) -> Decoded:
     """The values of the fast readers, and in the place of those that they refused what the exact one says."""
     if not len(refused):
@@ -111,16 +126,16 @@ def _merged(
     numbers = [0] * len(refused) if which is None else which[refused].tolist()
     alone = messages.take(pa.array(refused)).to_pylist()
     for row, number, message in zip(refused.tolist(), numbers, alone, strict=True):
-        value, end[row], error = _exactly(plans[number], message, start)
+        value, end[row], error = _exactly(plans[number], message, start, room)
         found.append(value)
         errors.append(error)
     merged = replaced(values, refused, pa.array(found, values.type))
     return Decoded(merged, errors_of(refused, errors, len(values)), end)
 
 
-def _exactly(compiled: Plan, message: bytes, start: int) -> tuple[Any, int, str | None]:
+def _exactly(compiled: Plan, message: bytes, start: int, room: Room) -> tuple[Any, int, str | None]:
     try:
-        value, end = read_datum(compiled.action, message, start)
+        value, end = read_datum(compiled.action, message, start, room)
     except BadDatum as bad:
         return None, 0, str(bad)
     return value, end, None

@@ -115,17 +115,19 @@ class Record:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Array:
-    """An array; `least_size` is the fewest bytes of an item."""
+    """An array; `least_size` is the fewest bytes of an item, `cells` how many columns it fills, be it null."""
 
     item: Action
     least_size: int
+    cells: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Map:
-    """A map; of a key that is there twice the last value counts."""
+    """A map; of a key that is there twice the last value counts. `cells` is how many columns a value fills."""
 
     value: Action
+    cells: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,9 +214,9 @@ class _Resolver:
         if w.type == "record":
             return self._record(w, r)
         if w.items is not None and r.items is not None:
-            return Array(self.resolve(w.items, r.items), w.items.least_size)
+            return Array(self.resolve(w.items, r.items), w.items.least_size, r.items.cells)
         if w.values is not None and r.values is not None:
-            return Map(self.resolve(w.values, r.values))
+            return Map(self.resolve(w.values, r.values), r.values.cells)
         return self._number(w, r)
 
     def _mismatch(self, w: Schema, r: Schema, more: str = "") -> Fail:

@@ -183,6 +183,15 @@ class Schema:
             return 1 + min((branch.least_size for branch in self.branches), default=0)
         return _LEAST.get(self.type, 1)
 
+    @functools.cached_property
+    def cells(self) -> int:
+        """How many columns a value fills in Arrow, be it null; for schemas that are not recursive."""
+        if self.type == "record":
+            return 1 + sum(f.schema.cells for f in self.fields)
+        if self.type == "union":
+            return max(sum(branch.cells for branch in self.branches if branch.type != "null"), 1)
+        return 1
+
     @property
     def children(self) -> Iterator[Schema]:
         """The schemas right below this one."""

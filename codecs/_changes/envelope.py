@@ -55,6 +55,7 @@ class Envelope:
     and `more_rows` operations with rows that Flink does not know: they count with the option `other-messages`. `alone`
     is what to do about messages that have neither an operation nor a row before or after. In `flat` messages the row is
     the message itself: `before` is then the member that says if it was deleted, and `after` stands for no member.
+    `unnamed` says whether a message without a member that a filter asks for is read, and otherwise it is an error.
     """
 
     operation: str
@@ -73,6 +74,7 @@ class Envelope:
     more_rows: Mapping[str, tuple[RowOf, ...]] = field(default_factory=dict)
     alone: str = ""
     flat: bool = False
+    unnamed: bool = False
     key_names: str | None = None
 
     @property

@@ -13,10 +13,12 @@ from kvformat.codecs._changes.read import ChangeReader, PresenceReader
 from kvformat.codecs._changes.upsert import MODE_OPTION, KeyedUpdates, UpsertFormat
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java.regex import JavaPattern
+from kvformat.codecs._json.forms import with_flags
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
 from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.errors import OptionError
 from kvformat.registry.format import DecodedBatch, EncodedBatch
-from kvformat.registry.options import Option
+from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import FlinkType, row_type
 
 if TYPE_CHECKING:
@@ -36,6 +38,18 @@ CHANGE_OPTIONS = (
 )
 
 
+MYSQL = "mysql"
+MYSQL_TYPES = Option(
+    name="types",
+    type="enum",
+    default="flink",
+    allowed=("flink", MYSQL),
+    doc="Ours. How BOOLEAN is read: as Flink does, for which all but `true` is false, or with `mysql` as TINYINT(1) is "
+    "written, 0 and 1 as numbers or texts; then all but these, true and false is an error. For reading only.",
+)
+"""Of formats in which a TINYINT(1) of MySQL is a number."""
+
+
 class ChangeFormat(UpsertFormat):
     """A format of change data in JSON. Values are read by the rules of json's tree reader, as in Flink."""
 
@@ -51,6 +65,15 @@ class ChangeFormat(UpsertFormat):
             return batch
         told = _presences(row, self).read(messages) if self.envelope.many else None
         return self.unchanged.applied(batch, [field.name for field in row.fields], told)
+
+    def validate(self, direction: Direction) -> None:
+        super().validate(direction)
+        if direction == "encode" and self.options.get(MYSQL_TYPES.name) == MYSQL:
+            raise OptionError(
+                f"format '{self.identifier}' writes Flink's types only: 'types' = '{MYSQL}' is for reading only",
+                format=self.identifier,
+                option=MYSQL_TYPES.name,
+            )
 
     @property
     def presences(self) -> bool:
@@ -101,6 +124,8 @@ def _presences(row: FlinkType, format: ChangeFormat) -> PresenceReader:
 @cached_by_identity
 def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> Reads:
     settings, names = _settings(format), format.envelope.key_names
+    if format.options.get(MYSQL_TYPES.name) == MYSQL:
+        row = with_flags(row)
     if not format.upsert or names is None:
         return format.reader(row, settings, metadata)
     key = format.row_key

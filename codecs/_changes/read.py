@@ -240,9 +240,11 @@ class EnvelopePlan:
         old, new = self._envelope.before, self._envelope.after
         return self._bad(f"has {before} rows, but '{new}' has {after}: an UPDATE needs an old row for each", old)
 
-    def no_filtered(self, member: str) -> BadValue:
-        """The error of a message without a member that a filter asks for."""
-        return _at(BadValue(f"is missing, but '{member}.include' asks for it", ErrorCode.MISSING_FIELD), member)
+    def is_wanted_without(self, member: str) -> bool:
+        """Whether a message without a member that a filter asks for is read; raises its error where it is not."""
+        if self._envelope.unnamed:
+            return True
+        raise _at(BadValue(f"is missing, but '{member}.include' asks for it", ErrorCode.MISSING_FIELD), member)
 
     @staticmethod
     def no_payload() -> BadValue:
@@ -278,6 +280,13 @@ class PresencePlan(EnvelopePlan):
         self.row = Presences(envelope.after, row=row).column(self._schema)
 
 
+_NULL_ROW = (
+    ". If it is a deletion, the record's key says of which row: read it by the connector 'upsert-kafka', or by "
+    "'key.format' with the PRIMARY KEY in 'key.fields'"
+)
+"""What to do about a null in place of a row alone."""
+
+
 class FlatPlan(EnvelopePlan):
     """An envelope without rows before and after the change, for the row is the message.
 
@@ -299,13 +308,27 @@ class FlatPlan(EnvelopePlan):
     def _program(self, rows: tuple[RowOf, ...]) -> Program:
         return Program([(KINDS.index(row.kind), AFTER, -1) for row in rows], [])
 
+    @staticmethod
+    def not_an_object(node: Any) -> BadValue:
+        error = EnvelopePlan.not_an_object(node)
+        if node is None:
+            error.reason += _NULL_ROW
+        return error
+
+    @staticmethod
+    def no_payload() -> BadValue:
+        error = EnvelopePlan.no_payload()
+        error.reason += _NULL_ROW
+        return error
+
     def program(self, node: Any, message: Any) -> Program:
         if node is not None:
             return super().program(node, message)
         members = message["payload"] if self.wrapped else message
-        if "op" in members and {"before", "after"} & members.keys():
+        others = members.keys() - self._columns
+        if "op" in others and {"before", "after"} & others:
             self._fail("is missing, but there is 'op': for whole changes set 'flattened' to false", self.members[2])
-        if not self.wrapped and {"schema", "payload"} <= members.keys():
+        if not self.wrapped and {"schema", "payload"} <= others:
             self._fail("is missing, but there is a payload: set 'schema-include' to true", self.members[2])
         other = unmarked(self._envelope.unmarked, members)
         if other is None or (self._columns & members.keys()).difference(other.needs):

@@ -200,6 +200,7 @@ def _text(cause: Exception) -> str:
 
 IN_MEMORY = "mock://"
 _LARGEST_ANSWER = 8 << 20  # bytes; a registry on Kafka keeps each schema in one message, of 1 MB as a rule
+_SHORT_TOKEN = 60  # seconds
 _PEM = b"-----BEGIN"
 _FLINK_SSL = "schema.registry.ssl."
 _PASSED_ON = re.compile(r"bearer\.auth\..*|ssl\.(ca|certificate|key)\.location|ssl\.key\.password|proxy")
@@ -219,6 +220,7 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
         client = SchemaRegistryClient.new_client(client_configuration(settings))
         if not settings.url.startswith(IN_MEMORY):
             _limit(client._rest_client.session, settings.timeout)
+            _date_tokens(client._rest_client.bearer_field_provider)
     except OptionError:
         raise
     except Exception as caught:
@@ -254,6 +256,25 @@ def _limit(session: Any, seconds: float) -> None:
         response._content = b"".join(pieces)  # as `response.read()`, which has no limits, would leave it
 
     session.event_hooks = {**session.event_hooks, "response": [read]}
+
+
+def _date_tokens(provider: Any) -> None:
+    """Let a token whose server does not say how long it is good for serve for a short time.
+
+    OAuth leaves that to the server (RFC 6749, 5.1); the client raises KeyError at the second question.
+    """
+    fetch = getattr(provider, "fetch_token", None)
+    if fetch is None:
+        return
+
+    def dated() -> str:
+        token: str = fetch()
+        if "expires_in" not in provider.token_object:
+            times = {"expires_in": _SHORT_TOKEN, "expires_at": time.time() + _SHORT_TOKEN}
+            provider.token_object = {**provider.token_object, **times}
+        return token
+
+    provider.fetch_token = dated
 
 
 def client_configuration(settings: RegistrySettings) -> dict[str, Any]:
@@ -292,10 +313,13 @@ def _bearer_authentication(properties: dict[str, str]) -> dict[str, str]:
     if not source and not properties.get("bearer.auth.token"):
         return {}
     # Java's client sends these two if they are there, Python's wants the first
-    return {
+    found = {
         "bearer.auth.credentials.source": source or "STATIC_TOKEN",
         "bearer.auth.logical.cluster": properties.get("bearer.auth.logical.cluster", ""),
     }
+    if source == "OAUTHBEARER":  # the same of the scope
+        found["bearer.auth.scope"] = properties.get("bearer.auth.scope", "")
+    return found
 
 
 def _tls(properties: dict[str, str]) -> dict[str, str]:

@@ -28,13 +28,24 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
 
 
 def _forms(secret: str) -> set[str]:
-    """A secret as it stands and in base64, quoted as JSON, Python, URLs and HTML do it, also one in the other."""
+    """A secret as it stands, in hex and base64, also one in the other, quoted as JSON, Python, URLs and HTML do it."""
     forms = {secret}
-    for encoded in (base64.b64encode(secret.encode()), base64.urlsafe_b64encode(secret.encode())):
-        forms |= {encoded.decode(), encoded.decode().rstrip("=")}
+    for _ in range(_AGAIN):
+        forms |= {encoded for form in forms for encoded in _encoded(form)}
     for _ in range(_AGAIN):
         forms |= {quoted for form in forms for quoted in _quoted(form)}
     return forms - {""}
+
+
+def _encoded(text: str) -> Iterator[str]:
+    """A text in hex and base64; what is looked for is found in any letter case."""
+    data = text.encode()
+    for digits in (data.hex(), data.hex(" "), data.hex(":")):
+        yield digits
+        yield digits.upper()
+    for encoded in (base64.b64encode(data), base64.urlsafe_b64encode(data)):
+        yield encoded.decode()
+        yield encoded.decode().rstrip("=")
 
 
 def _quoted(text: str) -> Iterator[str]:

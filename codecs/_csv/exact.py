@@ -18,6 +18,7 @@ Row = tuple[Any, ...]
 _Convert = Callable[[str], Any]
 
 _SHOWN = 60
+_NULL_HINT = "; Flink writes NULL so where 'null-literal' is not set: with 'null-literal' = '' it is read as NULL"
 
 
 class ExactReader:
@@ -75,8 +76,9 @@ class ExactReader:
                 if lenient:
                     return None
                 shown = json.dumps(text[:_SHOWN] + ("..." if len(text) > _SHOWN else ""))
+                hint = "" if text or self._settings.null_literal is not None else _NULL_HINT
                 raise CsvFault(
-                    f"field {path!r}: cannot read {shown} as {t.summary()}", code=misfit(text, t.root)
+                    f"field {path!r}: cannot read {shown} as {t.summary()}{hint}", code=misfit(text, t.root)
                 ) from None
 
         return read

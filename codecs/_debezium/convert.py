@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Context, Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -30,15 +30,15 @@ from kvformat.registry.types import FlinkType, arrow_type, nullable
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FARTHEST = 2**63 - 1
 _ZONE = r"(?:Z|([+-])(\d\d):?(\d\d)(?::?(\d\d))?)"
-_DATE = r"([+-]?\d{4,6})-(\d\d)-(\d\d)"
+_DATE = r"([+-]?\d{4,9})-(\d\d)-(\d\d)"
 _INSTANT = re.compile(rf"{_DATE}T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.ASCII)
 _CLOCK = re.compile(rf"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.ASCII)
 _DAY = re.compile(rf"{_DATE}(?:{_ZONE})?", re.ASCII)
 _SHOWN = 100  # characters of a value that an error quotes
 _USUAL_LENGTH, _T, _Z = len("2025-03-03T09:30:00Z"), ord("T"), ord("Z")
-_MOST_BYTES, _MOST_SCALE = 64, 150
+_MOST_BYTES, MOST_SCALE = 64, 150
 """Of a decimal that is looked at: more than any DECIMAL holds."""
-_WIDE = Context(prec=400)
+WIDE = Context(prec=400)
 _POWERS = 10 ** np.arange(19)
 _NANOS_OF_A_DAY = 86_400 * 10**9
 _CYCLE = 400
@@ -46,8 +46,28 @@ _CYCLE = 400
 INFINITE_MICROS = {"POSITIVE_INFINITY": 9_223_372_036_825_200_000, "NEGATIVE_INFINITY": -9_223_372_036_832_400_000}
 """The moments that Debezium writes for Postgres's infinity in columns without a zone, as Postgres's driver does; here
 it is these in every column. They are in the years 294247 and -290308."""
+EARLIEST_DAY = -2_440_588
+"""The first day of any database: 4714-11-24 BC, where PostgreSQL and Oracle begin. A smaller number is not a day."""
 INFINITE_DAYS = {"POSITIVE_INFINITY": 106_751_991, "NEGATIVE_INFINITY": -106_751_992}
 """The days of these moments."""
+_INFINITE_YEARS = {292_278_994: "POSITIVE_INFINITY", 292_269_055: "NEGATIVE_INFINITY", 292_275_055: "NEGATIVE_INFINITY"}
+"""The years, whatever their sign, of the milliseconds that Postgres's driver has for infinity: as Java's `Date` and
+`Instant` say them. No database has such years. The day and the hour depend on the connector's time zone."""
+_INFINITE_DATES = {(-5_877_611, 6, 21): "POSITIVE_INFINITY", (-5_877_611, 6, 22): "NEGATIVE_INFINITY"}
+"""The days that Debezium's `PostgresValueConverter` has for infinity."""
+_MOST_DAYS = 2**31
+"""The days, or months, that a column counts in 32 bits."""
+INFINITE_COUNTS = {
+    **dict.fromkeys((-2_147_472_692, -622_191_234, -622_191_233), INFINITE_DAYS["POSITIVE_INFINITY"]),
+    **dict.fromkeys((-2_147_472_691, -625_821_272, -625_821_271), INFINITE_DAYS["NEGATIVE_INFINITY"]),
+}
+"""Days that Debezium writes for infinity: those of `_INFINITE_DATES` while streaming, and in a snapshot those of
+`_INFINITE_YEARS` by Java's `Date`, in two time zones, cut to 32 bits. All are before any day that a database has."""
+_SPAN = re.compile(
+    r"P(?:([+-]?\d{1,9})Y)?(?:([+-]?\d{1,9})M)?(?:([+-]?\d{1,9})D)?"
+    r"(?:T(?:([+-]?\d{1,12})H)?(?:([+-]?\d{1,12})M)?(?:([+-]?\d{1,12}(?:\.\d{1,9})?)S)?)?",
+    re.ASCII,
+)
 _INFINITE_TEXTS = {"infinity": "POSITIVE_INFINITY", "-infinity": "NEGATIVE_INFINITY"}
 
 
@@ -131,6 +151,8 @@ class Units(Change):
             counts = counts * self.times
         elif self.divisor > 1:
             counts = counts // self.divisor
+        if self.type.root == "DATE":
+            bad = (counts < EARLIEST_DAY) & ~np.isin(written, [count for count, _ in self.special])
         for count, meant in self.special:
             is_meant = written == count
             counts = np.where(is_meant, meant, counts) if is_meant.any() else counts
@@ -186,7 +208,7 @@ class PlainDigits(Change):
         else:
             scale = self.inner.scale if isinstance(self.inner, Unscaled) else 0
             pairs = [None if data is None else (data, scale) for data in wire.to_pylist()]
-        found = [None if pair is None else _plain(*pair) for pair in pairs]
+        found = [None if pair is None else plain(*pair) for pair in pairs]
         bad = np.fromiter(
             (text is None and pair is not None for text, pair in zip(found, pairs, strict=True)), np.bool_, len(found)
         )
@@ -324,24 +346,26 @@ def _decimals(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.Arra
     return array, bad
 
 
-def _number(data: bytes, scale: int) -> Decimal | None:
-    if not data or len(data) > _MOST_BYTES or abs(scale) > _MOST_SCALE:
+def number(data: bytes, scale: int) -> Decimal | None:
+    """The number of unscaled bytes; None for no bytes, and where there are too many."""
+    if not data or len(data) > _MOST_BYTES or abs(scale) > MOST_SCALE:
         return None
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _WIDE)
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, WIDE)
 
 
 def _decimal(data: bytes, written: int, precision: int, scale: int) -> Decimal | None:
     """The number, None where digits of it would be lost."""
-    number = _number(data, written)
-    if number is None:
+    found = number(data, written)
+    if found is None:
         return None
-    exact = number.quantize(Decimal((0, (1,), -scale)), context=_WIDE)
-    return exact if exact == number and exact.copy_abs() < Decimal(10) ** (precision - scale) else None
+    exact = found.quantize(Decimal((0, (1,), -scale)), context=WIDE)
+    return exact if exact == found and exact.copy_abs() < Decimal(10) ** (precision - scale) else None
 
 
-def _plain(data: bytes, scale: int) -> str | None:
-    number = _number(data, scale)
-    return None if number is None else f"{number:f}"
+def plain(data: bytes, scale: int) -> str | None:
+    """The digits of the number of unscaled bytes, without an exponent; None where there are too many."""
+    found = number(data, scale)
+    return None if found is None else f"{found:f}"
 
 
 def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
@@ -351,7 +375,7 @@ def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
         number = Decimal(repr(value) if isinstance(value, float) else value)
         if not number.is_finite():
             raise ValueError(value)
-        exact = number.quantize(Decimal((0, (1,), -scale)), context=_WIDE)
+        exact = number.quantize(Decimal((0, (1,), -scale)), context=WIDE)
         if exact != number or exact.copy_abs() >= Decimal(10) ** (precision - scale):
             raise ValueError(value)
         return exact
@@ -386,6 +410,8 @@ def instant_of(text: str) -> int:
     if found is None:
         raise ValueError(text)
     year, month, day, hour, minute, second, fraction, *zone = found.groups()
+    if abs(int(year)) in _INFINITE_YEARS:
+        return INFINITE_MICROS[_INFINITE_YEARS[abs(int(year))]]
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
         raise ValueError(text)
     minutes = (day_number(int(year), int(month), int(day)) * 24 + int(hour)) * 60 + int(minute)
@@ -431,12 +457,53 @@ def day_of(text: str) -> int:
     found = _DAY.fullmatch(text)
     if found is None:
         raise ValueError(text)
-    return day_number(*map(int, found.groups()[:3]))
+    year, month, day = map(int, found.groups()[:3])
+    special = _INFINITE_YEARS.get(abs(year)) or _INFINITE_DATES.get((year, month, day))
+    days = day_number(year, month, day) if special is None else INFINITE_DAYS[special]
+    if not -_MOST_DAYS <= days < _MOST_DAYS:
+        raise ValueError(text)
+    return days
+
+
+def span_of(text: str) -> int:
+    """Microseconds of a duration of ISO 8601, each part with a sign of its own; years and months have no length."""
+    months, micros = _span_parts(text)
+    if months:
+        raise ValueError(text)
+    return in_range(micros)
+
+
+def months_of(text: str) -> int:
+    """Months of a duration of ISO 8601 that has nothing but years and months."""
+    months, micros = _span_parts(text)
+    if micros or not -_MOST_DAYS <= months < _MOST_DAYS:
+        raise ValueError(text)
+    return months
+
+
+def _span_parts(text: str) -> tuple[int, int]:
+    """Months and microseconds."""
+    found = _SPAN.fullmatch(text)
+    if found is None or not any(found.groups()):
+        raise ValueError(text)
+    years, months, days, hours, minutes = (int(part or 0) for part in found.groups()[:5])
+    fraction = Decimal(found[6] or 0).scaleb(6, WIDE)
+    seconds = ((days * 24 + hours) * 60 + minutes) * 60
+    return years * 12 + months, seconds * 10**6 + int(fraction.to_integral_value(ROUND_FLOOR))
+
 
 
 def hex_of(text: str) -> bytes:
     """Bytes of pairs of hexadecimal digits."""
     return binascii.a2b_hex(text)
+
+
+def hex_or_bits_of(text: str) -> bytes:
+    """Bytes of pairs of hexadecimal digits, or of Base64, which BIT(n) has whatever the mode."""
+    try:
+        return hex_of(text)
+    except ValueError:
+        return base64_of(text)
 
 
 def url_safe_of(text: str) -> bytes:
@@ -460,9 +527,13 @@ def base64_of(text: str) -> bytes:
     return binascii.a2b_base64(text, strict_mode=True)
 
 
-def bits_of(data: bytes) -> int:
-    """A number of bits, the lowest byte first."""
-    number = int.from_bytes(data, "little")
-    if number > _FARTHEST:
-        raise ValueError(data)
-    return number
+def bits_of(bits: int) -> Callable[[bytes], int]:
+    """Reads bits, the lowest byte first, as a whole number with so many bits."""
+
+    def read(data: bytes) -> int:
+        found = int.from_bytes(data, "little")
+        if found >= 1 << bits - 1:
+            raise ValueError(data)
+        return found
+
+    return read

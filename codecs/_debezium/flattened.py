@@ -50,7 +50,8 @@ def other_of(writer: Schema, row: FlinkType, others: tuple[Other, ...]) -> Other
 def refusal_of(writer: Schema, row: FlinkType, others: tuple[Other, ...]) -> str:
     """Why messages of a schema are no rows alone, "" where they are."""
     names = {field.name for field in writer.fields}
-    if "op" in names and {"before", "after"} & names and not {_OP, _DELETED} & names:
+    beside = names - {field.name for field in row.fields}
+    if "op" in beside and {"before", "after"} & beside and not {_OP, _DELETED} & names:
         return f"'{_OP}': is missing, but there is 'op': for whole changes set 'flattened' to false"
     other = other_of(writer, row, others)
     return "" if other is None else f"'{_OP}': is missing{other.remedy()}"

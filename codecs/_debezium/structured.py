@@ -60,7 +60,7 @@ def _nanos(parts: _Parts) -> int:
 
 
 def _zoned_nanos(parts: _Parts) -> int:
-    """The same in UTC."""
+    """Nanoseconds since midnight in UTC."""
     (offset,) = _numbers(parts, (_OFFSET,))
     return (_nanos(parts) - offset * 10**9) % (_DAY_SECONDS * 10**9)
 
@@ -100,6 +100,20 @@ def _span_of_day(parts: _Parts) -> int:
     return nanos
 
 
+def _any_nanos(parts: _Parts) -> int:
+    """Nanoseconds since midnight of a time of day with or without an offset, or of a duration (MySQL's TIME)."""
+    if parts["hours"] is not None:
+        return _span_of_day(parts)
+    return _nanos(parts) if parts[_OFFSET] is None else _zoned_nanos(parts)
+
+
+def _micros_without_offset(parts: _Parts) -> int:
+    """Microseconds since 1970 of a moment without a zone; raises `ValueError` for one with an offset."""
+    if parts[_OFFSET] is not None:
+        raise ValueError(parts)
+    return _micros(parts)
+
+
 _TIME = "io.debezium.time.Structured"
 STRUCTURED: Mapping[str, Structured] = {
     f"{_TIME}Date": Structured(_wire(*_DAY, _SPECIAL), {"DATE": _days}),
@@ -109,11 +123,11 @@ STRUCTURED: Mapping[str, Structured] = {
     f"{_TIME}ZonedTimestamp": Structured(_wire(*_DAY, *_CLOCK, _OFFSET, _SPECIAL), {"TIMESTAMP_LTZ": _zoned_micros}),
     f"{_TIME}Duration": Structured(_wire(*_SPANS), {"INTERVAL DAY TO SECOND": _span_micros, "TIME": _span_of_day}),
 }
-OF_COLUMN: Mapping[str, str] = {
-    "DATE": f"{_TIME}Date",
-    "TIME": f"{_TIME}Time",
-    "TIMESTAMP": f"{_TIME}Timestamp",
-    "TIMESTAMP_LTZ": f"{_TIME}ZonedTimestamp",
-    "INTERVAL DAY TO SECOND": f"{_TIME}Duration",
+OF_COLUMN: Mapping[str, Structured] = {
+    "DATE": STRUCTURED[f"{_TIME}Date"],
+    "TIME": Structured(_wire(*_CLOCK, _OFFSET, *_SPANS[:-1]), {"TIME": _any_nanos}),
+    "TIMESTAMP": Structured(_wire(*_DAY, *_CLOCK, _OFFSET, _SPECIAL), {"TIMESTAMP": _micros_without_offset}),
+    "TIMESTAMP_LTZ": STRUCTURED[f"{_TIME}ZonedTimestamp"],
+    "INTERVAL DAY TO SECOND": STRUCTURED[f"{_TIME}Duration"],
 }
-"""What a column is in messages without a schema. MySQL's TIME, a duration, has other parts: it is an error."""
+"""What a column is in messages without a schema, where a value's parts say which type it has."""

@@ -29,10 +29,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kvformat.codecs._debezium import convert
+from kvformat.codecs._debezium import convert, forms
 from kvformat.codecs._debezium.connect import DECIMAL, Connect
 from kvformat.codecs._debezium.convert import Change
-from kvformat.codecs._debezium.structured import OF_COLUMN, STRUCTURED
+from kvformat.codecs._debezium.structured import OF_COLUMN, STRUCTURED, Structured
+from kvformat.codecs._json.forms import Forms, FormsType, flags_type
 from kvformat.registry.errors import SchemaError
 from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
 
@@ -42,7 +43,8 @@ _TEXT = FlinkType("VARCHAR", length=MAX_LENGTH)
 _INT, _BIGINT = FlinkType("INT"), FlinkType("BIGINT")
 _VARIABLE = FlinkType("ROW", fields=(FlinkField("scale", _INT), FlinkField("value", _BYTES)))
 _TEXTS, _BINARIES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
-_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_WHOLE = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+"""Whole numbers, and their bits."""
 _NUMBERS = (*_WHOLE, "FLOAT", "DOUBLE", "DECIMAL")
 _CONNECT = "org.apache.kafka.connect.data."
 
@@ -69,18 +71,21 @@ _PLAIN = {
 }
 """What each primitive is read as; anything else is text."""
 _ARROW_UNITS = {"DATE": 1, "TIME": 10**9, "TIMESTAMP": 10**6, "TIMESTAMP_LTZ": 10**6, "INTERVAL DAY TO SECOND": 10**6}
-_ZONED = "io.debezium.time.ZonedTimestamp"
+_ZONED, _INTERVAL = "io.debezium.time.ZonedTimestamp", "io.debezium.time.Interval"
 _WRITTEN: dict[str, tuple[str, Callable[[str], int] | None]] = {
     _ZONED: ("TIMESTAMP_LTZ", None),
     "io.debezium.time.IsoTimestamp": ("TIMESTAMP", None),
     "io.debezium.time.ZonedTime": ("TIME", convert.clock_of),
     "io.debezium.time.IsoTime": ("TIME", convert.clock_of),
     "io.debezium.time.IsoDate": ("DATE", convert.day_of),
+    _INTERVAL: ("INTERVAL DAY TO SECOND", convert.span_of),
 }
 _VARIABLE_DECIMAL, _BITS = "io.debezium.data.VariableScaleDecimal", "io.debezium.data.Bits"
 _OWN = frozenset((*_COUNTED, *STRUCTURED, DECIMAL, _VARIABLE_DECIMAL, _BITS))
+_INFINITE_DAYS = tuple(convert.INFINITE_COUNTS.items())
 _INFINITE: dict[str, tuple[tuple[int, int], ...]] = {
-    "io.debezium.time.Date": tuple(zip((-2_147_472_692, -2_147_472_691), convert.INFINITE_DAYS.values(), strict=True)),
+    "io.debezium.time.Date": _INFINITE_DAYS,
+    f"{_CONNECT}Date": _INFINITE_DAYS,
     "io.debezium.time.NanoTimestamp": tuple(zip((2**63 - 1, -(2**63)), convert.INFINITE_MICROS.values(), strict=True)),
 }
 """What Postgres's connector writes for infinity, where it is no moment beyond all others."""
@@ -138,7 +143,7 @@ def is_mistaken(t: FlinkType, said: Connect) -> bool:
 
 def has_own_type(said: Connect) -> bool:
     """Whether values of a Connect type, or what is inside them, are other than Flink's formats take them for."""
-    if said.name in _OWN or (said.name in _WRITTEN and said.name != _ZONED):
+    if said.name in _OWN or (said.name in _WRITTEN and said.name not in (_ZONED, _INTERVAL)):
         return True
     return any(map(has_own_type, (*said.fields.values(), *(() if said.items is None else (said.items,)))))
 
@@ -151,7 +156,7 @@ def _by_schema(t: FlinkType, said: Connect, modes: Modes, carrier: Carrier, path
     if said.name in _COUNTED:
         return _counted(t, said, told)
     if said.name in STRUCTURED and not t.fields:
-        return _structured(t, said.name, told)
+        return _structured(t, STRUCTURED[said.name], told)
     if said.name in _WRITTEN:
         root, read = _WRITTEN[said.name]
         if t.root == root:
@@ -165,8 +170,8 @@ def _by_schema(t: FlinkType, said: Connect, modes: Modes, carrier: Carrier, path
             return ValueReading(_VARIABLE, variable)
         return ValueReading(_VARIABLE, convert.PlainDigits(t, told, variable)) if t.root in _TEXTS else ValueReading(t)
     if said.name == _BITS and t.root in _WHOLE:
-        return ValueReading(_BYTES, convert.ByOne(t, told, convert.bits_of))
-    if said.name == "io.debezium.data.EnumSet" and t.root == "ARRAY":
+        return ValueReading(_BYTES, convert.ByOne(t, told, convert.bits_of(_WHOLE[t.root])))
+    if said.name == "io.debezium.data.EnumSet" and _is_of_texts(t):
         return ValueReading(_TEXT, convert.SplitWords(t, told))
     if t.fields and t.root != "MULTISET":
         return _inside(t, said, modes, carrier, path)
@@ -187,9 +192,9 @@ def _counted(t: FlinkType, said: Connect, told: str) -> ValueReading:
     return _refused(t, said, told, f"declare it as {' or '.join(roots)}{zone}, or as BIGINT")
 
 
-def _structured(t: FlinkType, name: str, told: str) -> ValueReading:
+def _structured(t: FlinkType, structured: Structured, told: str) -> ValueReading:
     """The parts of a day, a time of day, a moment or a duration."""
-    wire, reads = STRUCTURED[name]
+    wire, reads = structured
     if t.root in reads:
         return ValueReading(wire, convert.ByOne(t, told, reads[t.root]))
     hint = f"; declare it as {' or '.join(reads)}, or as ROW of its parts"
@@ -202,10 +207,11 @@ def _decimal(t: FlinkType, said: Connect, told: str, carrier: Carrier) -> ValueR
     text = said.parameters.get("scale", "0")
     scale = int(text) if text.lstrip("-").isdecimal() and len(text) < 5 else 0
     unscaled = convert.Unscaled(t, told, scale)
+    wire = FormsType.of(_BYTES, forms.UnscaledBytes(scale, has_schema=True)) if carrier == "json" else _BYTES
     if t.root == "DECIMAL":
-        return ValueReading(_BYTES, unscaled)
+        return ValueReading(wire, unscaled)
     if t.root in _TEXTS:
-        return ValueReading(_BYTES, convert.PlainDigits(t, told, unscaled))
+        return ValueReading(wire, convert.PlainDigits(t, told, unscaled))
     return _refused(t, said, told, f"declare it as DECIMAL(p, {scale}), STRING or BYTES")
 
 
@@ -237,6 +243,8 @@ def _plain(t: FlinkType, said: Connect, told: str, modes: Modes, carrier: Carrie
     whole = said.type in ("int8", "int16", "int32", "int64")
     if t.root == "BOOLEAN" and whole:
         return ValueReading(_BIGINT, convert.Flag(t, told))
+    if said.type == "bytes" and t.root in ("BOOLEAN", *_NUMBERS):
+        return _refused(t, said, told, "declare it as BYTES")
     if t.root in _BINARIES and said.type == "string" and not said.name:
         return _binary(t, said, told, modes)
     if t.root in _TIMES and (whole or said.type in ("float32", "float64", "bytes")):
@@ -244,7 +252,7 @@ def _plain(t: FlinkType, said: Connect, told: str, modes: Modes, carrier: Carrie
     if t.root == "INTERVAL DAY TO SECOND":
         return _refused(t, said, told, "declare it as the number or text that it is")
     if carrier == "json":
-        return ValueReading(t)
+        return ValueReading(_strict(t, said))
     if t.root == "DECIMAL" and said.type in ("string", "float64", "float32"):
         wire = _TEXT if said.type == "string" else FlinkType("DOUBLE")
         return ValueReading(wire, convert.ByOne(t, told, convert.decimal_of(t.precision or 0, t.scale or 0)))
@@ -253,6 +261,22 @@ def _plain(t: FlinkType, said: Connect, told: str, modes: Modes, carrier: Carrie
     if t.root in ("TINYINT", "SMALLINT") or t.root not in _TIMES:
         return ValueReading(t)
     return _refused(t, said, told, "declare it as STRING")
+
+
+def _strict(t: FlinkType, said: Connect) -> FlinkType:
+    """The type, read so that a value is never changed to fit it, as Flink changes it."""
+    if t.root == "BOOLEAN":
+        return flags_type(t)
+    if t.root == "DECIMAL":
+        return FormsType.of(t, forms.Numeral(t.precision or 0, t.scale or 0))
+    if t.root in _WHOLE and said.type in ("float32", "float64"):
+        return FormsType.of(t, forms.Whole(_WHOLE[t.root]))
+    return t
+
+
+def _is_of_texts(t: FlinkType) -> bool:
+    """Whether a type is an ARRAY of texts."""
+    return t.root == "ARRAY" and t.fields[0].type.root in _TEXTS
 
 
 def _binary(t: FlinkType, said: Connect, told: str, modes: Modes) -> ValueReading:
@@ -272,29 +296,77 @@ def _refused(t: FlinkType, said: Connect, told: str, hint: str = "") -> ValueRea
 # --- without one -------------------------------------------------------------------------------------------
 
 
-def _without_schema(t: FlinkType, modes: Modes, path: str) -> ValueReading:
-    """By the connector's settings and the column's type."""
+def _without_schema(t: FlinkType, modes: Modes, path: str, *, inside: bool = False) -> ValueReading:
+    """By the connector's settings, the column's type, and the form of each value. `inside` is a column of a ROW."""
     if t.root == "DECIMAL":
-        if modes.decimal is None:
-            raise _unset(path, t, "decimal.handling.mode", "precise (Debezium's default), double or string")
-        if modes.decimal != "precise":
-            return ValueReading(t)
-        return ValueReading(_BYTES, convert.Unscaled(t, "'decimal.handling.mode' is precise", t.scale or 0))
-    others = ("hex", "base64-url-safe") if modes.placeholder is None else ("hex", "base64-url-safe", "base64")
-    if t.root in _BINARIES and modes.binary in others:
-        return _binary(t, Connect("string"), "by 'binary.handling.mode'", modes)
+        return _decimal_without_schema(t, modes, path)
     if modes.time == "structured" and t.root in OF_COLUMN:
         return _structured(t, OF_COLUMN[t.root], "'time.precision.mode' is structured")
     if t.root == "TIMESTAMP_LTZ":
         return ValueReading(_TEXT, convert.Zoned(t, "a text with an offset is expected"))
     if t.root in _TIMES:
         return _time_without_schema(t, modes.time, path)
+    if t.root == "INTERVAL DAY TO SECOND":
+        return ValueReading(_forms_of(_BIGINT, t, forms.ByText(convert.span_of)), convert.Units(t, "microseconds"))
+    if t.root in _BINARIES:
+        return _binary_without_schema(t, modes, inside)
     if t.fields and t.root != "MULTISET":
-        parts = {f.name: _without_schema(f.type, modes, f"{path}.{f.name}") for f in t.fields if f.name != "key"}
+        row = t.root == "ROW"
+        parts = {
+            f.name: _without_schema(f.type, modes, f"{path}.{f.name}", inside=row)
+            for f in t.fields
+            if row or f.name != "key"
+        }
         fields = tuple(FlinkField(f.name, parts[f.name].wire if f.name in parts else f.type) for f in t.fields)
         changes = {name: part.change for name, part in parts.items() if part.change is not None}
-        return ValueReading(replace(t, fields=fields), convert.Inside(t, "", changes) if changes else None)
-    return ValueReading(t)
+        wire = replace(t, fields=fields)
+        if _is_of_texts(t):
+            wire = FormsType.of(wire, forms.SetWords())
+        return ValueReading(wire, convert.Inside(t, "", changes) if changes else None)
+    return ValueReading(_with_forms(t, modes))
+
+
+def _with_forms(t: FlinkType, modes: Modes) -> FlinkType:
+    """The types of single values that need no change, with the forms that Debezium has for them."""
+    if t.root == "BOOLEAN":
+        return flags_type(t)
+    if t.root in _WHOLE:
+        return FormsType.of(t, forms.Whole(_WHOLE[t.root]))
+    if t.root in ("FLOAT", "DOUBLE"):
+        return FormsType.of(t, forms.Real(t.root == "FLOAT", modes.decimal == "string"))
+    if t.root in _TEXTS and modes.decimal in (None, "precise"):
+        return FormsType.of(t, forms.Digits())
+    if t.root == "INTERVAL YEAR TO MONTH":
+        return FormsType.of(t, forms.ByText(convert.months_of))
+    return t
+
+
+def _forms_of(wire: FlinkType, t: FlinkType, convert: Forms, factor: int = 1) -> FlinkType:
+    """A wire type with other forms; its errors name the column's type."""
+    return FormsType.of(wire, convert, factor=factor, name=t.summary())
+
+
+def _decimal_without_schema(t: FlinkType, modes: Modes, path: str) -> ValueReading:
+    precision, scale = t.precision or 0, t.scale or 0
+    if modes.decimal is None:
+        raise _unset(path, t, "decimal.handling.mode", "precise (Debezium's default), double or string")
+    if modes.decimal != "precise":
+        return ValueReading(FormsType.of(t, forms.Numeral(precision, scale, unsigned=True)))
+    wire = _forms_of(_BYTES, t, forms.UnscaledBytes(scale))
+    return ValueReading(wire, convert.Unscaled(t, "'decimal.handling.mode' is precise", scale))
+
+
+def _binary_without_schema(t: FlinkType, modes: Modes, inside: bool) -> ValueReading:
+    """The mode counts for columns of bytes and arrays of them. Bits, and what is in a row (`wkb`), are Base64."""
+    if inside or (modes.binary in (None, "bytes", "base64") and modes.placeholder is None):
+        return ValueReading(t)
+    reads = {"hex": convert.hex_or_bits_of, "base64-url-safe": convert.url_safe_of}
+    read: Callable[[str], bytes] = reads.get(modes.binary or "", convert.base64_of)
+    if modes.placeholder is not None:
+        read = convert.OrPlaceholder(read, modes.placeholder)
+    if modes.binary == "hex":
+        return ValueReading(_TEXT, convert.ByOne(t, "'binary.handling.mode' is hex", read))
+    return ValueReading(_forms_of(t, t, forms.ByText(read)))
 
 
 def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> ValueReading:
@@ -306,20 +378,22 @@ def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> ValueRead
         read = {"DATE": convert.day_of, "TIME": convert.clock_of}.get(t.root)
         return ValueReading(_TEXT, convert.Zoned(t, told) if read is None else convert.ByOne(t, told, read))
     if t.root == "DATE":
-        return ValueReading(_INT, convert.Units(t, told))
+        return ValueReading(_forms_of(_INT, t, forms.NumbersOnly()), convert.Units(t, told, special=_INFINITE_DAYS))
     precision = t.precision or 0
+    if t.root == "TIME" and mode == "adaptive" and precision <= 3:
+        # Flink plans TIME(6) of a CREATE TABLE as TIME(3), so that the database may have had more digits
+        hint = "declare it as BIGINT, or have the schema in the messages ('schema-include')"
+        told += f", where a number has no unit: {hint}"
+        return ValueReading(_TEXT, convert.ByOne(t, told, convert.clock_of))  # a text: TIMETZ
     adaptive = next(per_second for digits, per_second in _DIGITS.items() if precision <= digits)
     fixed = {"connect": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
-    if t.root == "TIME" and mode == "adaptive":
-        raise SchemaError(
-            f"column '{path}' is {t}: with 'time.precision.mode' = 'adaptive' a time of day is a number of milli-, "
-            "micro- or nanoseconds by the precision it has in the database, which a TIME column does not tell. "
-            "Declare it as BIGINT, or have the schema in the messages ('schema-include')",
-            field=path,
-        )
     per_second = 10**6 if t.root == "TIME" and mode == "adaptive_time_microseconds" else fixed.get(mode, adaptive)
     arrow = _ARROW_UNITS[t.root]
-    return ValueReading(_BIGINT, convert.Units(t, told, max(arrow // per_second, 1), max(per_second // arrow, 1)))
+    if t.root == "TIME":  # TIMETZ is a text in UTC in every mode
+        wire = _forms_of(_BIGINT, t, forms.ByText(convert.clock_of), factor=arrow // per_second)
+        return ValueReading(wire, convert.Units(t, told))
+    wire = _forms_of(_BIGINT, t, forms.NumbersOnly())
+    return ValueReading(wire, convert.Units(t, told, max(arrow // per_second, 1), max(per_second // arrow, 1)))
 
 
 def _unset(path: str, t: FlinkType, option: str, allowed: str) -> SchemaError:

@@ -119,10 +119,12 @@ class SchemaReader:
 
     def _by_wires(self, messages: pa.BinaryArray, speculative: DecodedBatch, plans: Ints) -> DecodedBatch:
         """Keep the messages whose wire types the speculative reader had, and read the others by their own."""
-        used, of_used = np.unique(plans, return_inverse=True)
+        used, of_used = _distinct(plans)
         rows = [self._wire_row(plan) for plan in used.tolist()]
+        if all(row == self._usual for row in rows):
+            return self._converted(speculative, plans)
         numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}
-        groups = np.array([numbers[row] for row in rows], np.int64)[of_used] if len(used) else of_used
+        groups = np.array([numbers[row] for row in rows], np.int64)[of_used]
         counts = np.bincount(groups, minlength=len(numbers))
         order, ends = np.argsort(groups, kind="stable"), np.cumsum(counts)
         places: list[Ints] = []
@@ -137,15 +139,13 @@ class SchemaReader:
             parts.append(self._converted(some, plans[at]))
             if len(parts) == _PARTS:
                 parts = [joined_rows(parts)]
-        if not parts:
-            return self._converted(speculative, plans)
         self._usual = list(numbers)[int(np.argmax(counts))]
         return parts[0] if len(numbers) == 1 else joined([(np.concatenate(places), joined_rows(parts))])
 
     def _converted(self, batch: DecodedBatch, plans: Ints) -> DecodedBatch:
         """The rows of the wire as those of the table, given the number of each message's plan."""
         lengths = np.asarray(batch.rows.value_lengths().fill_null(0))
-        used, of_used = np.unique(plans, return_inverse=True)
+        used, of_used = _distinct(plans)
         faults, firsts = RowFaults(), np.asarray(batch.rows.offsets)[:-1]
         for number, plan in enumerate(used.tolist()):
             refusal = self._plans[plan].refusal
@@ -219,6 +219,13 @@ class SchemaReader:
             reader = _WireReader(row, *self._reading)
         self._readers[row] = reader
         return reader
+
+
+def _distinct(numbers: Ints) -> tuple[Ints, Ints]:
+    """The different numbers, and for each number its place among these. Mostly all are the same."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        return numbers[:1], np.zeros(len(numbers), np.int64)
+    return np.unique(numbers, return_inverse=True)
 
 
 class _ColumnReadings:

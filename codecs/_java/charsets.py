@@ -1,6 +1,7 @@
 """Java's charsets by their names, decoding and encoding with Java's replacement of what does not fit.
 
-UTF-8 text is adopted as it is, also where it is not valid: the bytes come back when it is written again.
+`Charset.decode` replaces malformed bytes, `Charset.decode_strictly` says which messages have some. Text that is valid
+UTF-8 is not copied.
 Rules: `java.nio.charset.Charset`, `String.getBytes(Charset)` and `new String(byte[], Charset)`.
 """
 
@@ -10,11 +11,12 @@ import codecs
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kvformat.codecs._java import charset_tables
 from kvformat.registry.errors import did_you_mean
@@ -36,23 +38,51 @@ class Charset:
     """One charset: `name` is Java's canonical name of it. Nulls stay null in both directions."""
 
     def __init__(
-        self, name: str, decode_one: Callable[[bytes], str], encode_one: Callable[[str], bytes], *, ascii: bool = False
+        self,
+        name: str,
+        decode_one: Callable[[bytes], str],
+        encode_one: Callable[[str], bytes],
+        fault_of: Callable[[bytes], int],
+        *,
+        ascii: bool = False,
     ) -> None:
-        """Take how one value is read and written, and whether ASCII text is the same bytes in this charset."""
+        """Take how one value is read, written and checked, and whether ASCII text is the same bytes in this charset.
+
+        `fault_of` returns the offset of the first malformed byte, -1 if there is none.
+        """
         self.name = name
         self._decode_one = decode_one
         self._encode_one = encode_one
+        self._fault_of = fault_of
         self._ascii = ascii
 
     def __repr__(self) -> str:
         return f"charset({self.name!r})"
 
     def decode(self, messages: pa.BinaryArray) -> pa.StringArray:
-        """The text of each message, U+FFFD for what is no text in this charset."""
+        """The text of each message, with U+FFFD for each malformed part, as Java replaces it."""
         if self._same_bytes(messages):
             return messages.view(pa.string())
         texts = [None if data is None else self._decode_one(data) for data in messages.to_pylist()]
         return pa.array(texts, pa.string())
+
+    def decode_strictly(self, messages: pa.BinaryArray) -> tuple[pa.StringArray, dict[int, int]]:
+        """The text of each message, null where it is malformed; and of these messages the first malformed byte.
+
+        The dictionary has the number of the message in the array as key and the offset of the byte as value.
+        """
+        texts = self.decode(messages)
+        faults = {}
+        for place in self._suspects(texts):
+            at = self._fault_of(messages[place].as_py())
+            if at >= 0:
+                faults[place] = at
+        return _without(texts, faults), faults
+
+    def _suspects(self, texts: pa.StringArray) -> list[int]:
+        """The messages that may be malformed: those whose text has a U+FFFD."""
+        marked: list[int] = np.flatnonzero(pc.fill_null(pc.match_substring(texts, _BAD), False)).tolist()
+        return marked
 
     def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
         """The bytes of each text, the charset's replacement for characters that it does not have."""
@@ -66,10 +96,31 @@ class Charset:
 
 
 class _Utf8(Charset):
-    """UTF-8: the bytes are the text."""
+    """UTF-8: the bytes are the text where they are valid."""
 
-    def _same_bytes(self, values: pa.Array) -> bool:
-        return True
+    def decode(self, messages: pa.BinaryArray) -> pa.StringArray:
+        try:
+            return messages.cast(pa.string())
+        except pa.ArrowInvalid:
+            return super().decode(messages)
+
+    def decode_strictly(self, messages: pa.BinaryArray) -> tuple[pa.StringArray, dict[int, int]]:
+        try:
+            return messages.cast(pa.string()), {}
+        except pa.ArrowInvalid:
+            found = enumerate(-1 if data is None else self._fault_of(data) for data in messages.to_pylist())
+        faults = {place: at for place, at in found if at >= 0}
+        return _without(messages.view(pa.string()), faults), faults
+
+    def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
+        return texts.view(pa.binary())  # also what is not valid: these bytes are what was read
+
+
+class _Utf32(Charset):
+    """UTF-32, where Java also reads halves of characters, which are malformed."""
+
+    def _suspects(self, texts: pa.StringArray) -> list[int]:
+        return [place for place, there in enumerate(texts.is_valid().to_pylist()) if there]
 
 
 class _SingleByte(Charset):
@@ -81,6 +132,7 @@ class _SingleByte(Charset):
             name,
             lambda data: codecs.charmap_decode(data, "strict", chars)[0],
             lambda text: codecs.charmap_encode(text, "strict", table)[0],
+            lambda data: codecs.charmap_decode(data, "strict", chars)[0].find(_BAD),
             ascii=ascii,
         )
         self._sizes = np.array([len(char.encode()) for char in chars])
@@ -170,10 +222,21 @@ def _names() -> dict[str, str]:
 @functools.cache
 def _charset(name: str) -> Charset:
     if name == "UTF-8":
-        return _Utf8(name, bytes.decode, str.encode)
-    if name in _UNICODE:
-        decode_one = functools.partial(_utf16 if name in _UTF16 else _utf32, name)
-        return Charset(name, decode_one, functools.partial(_utf_bytes, name))
+        return _Utf8(name, java_text, str.encode, functools.partial(_unicode_fault, "utf-8"))
+    if name in _UTF16:
+        return Charset(
+            name,
+            functools.partial(_utf16, name),
+            functools.partial(_utf_bytes, name),
+            lambda data: _fault_after_mark(data, *_utf16_form(name, data)),
+        )
+    if name in _UTF32:
+        return _Utf32(
+            name,
+            functools.partial(_utf32, name),
+            functools.partial(_utf_bytes, name),
+            lambda data: _fault_after_mark(data, *_utf32_form(name, data)),
+        )
     entry = _tables()[name]
     chars, encoded = _built(entry)
     ascii = all(entry["single"][i] == chr(i) and encoded[i] == bytes([i]) for i in range(128))
@@ -184,6 +247,7 @@ def _charset(name: str) -> Charset:
         name,
         lambda data: _joined(pattern, chars.__getitem__, data),
         lambda text: codecs.charmap_encode(text, "strict", encoded)[0],
+        lambda data: _fault_by_pattern(data, pattern, chars, encoded[ord(_BAD)]),
         ascii=ascii,
     )
 
@@ -254,11 +318,42 @@ def _one_of(data: bytes) -> bytes:
 
 
 def _utf16(name: str, data: bytes) -> str:
+    codec, start = _utf16_form(name, data)
+    return utf16_text(data[start:], codec)
+
+
+def _utf16_form(name: str, data: bytes) -> tuple[str, int]:
+    """Python's codec for a message, and where its text starts, after a byte order mark."""
     little = "LE" in name
     if name in ("UTF-16", "x-UTF-16LE-BOM") and data[:2] in (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE):
-        little = data[:2] == codecs.BOM_UTF16_LE
-        data = data[2:]
-    return utf16_text(data, "utf-16-le" if little else "utf-16-be")
+        return "utf-16-le" if data[:2] == codecs.BOM_UTF16_LE else "utf-16-be", 2
+    return "utf-16-le" if little else "utf-16-be", 0
+
+
+def _unicode_fault(codec: str, data: bytes) -> int:
+    """The offset of the first malformed byte, -1 if there is none."""
+    try:
+        data.decode(codec)
+    except UnicodeDecodeError as fault:
+        return fault.start
+    return -1
+
+
+def _fault_after_mark(data: bytes, codec: str, start: int) -> int:
+    """The offset of the first malformed byte of a text that starts there, -1 if there is none."""
+    fault = _unicode_fault(codec, data[start:])
+    return fault if fault < 0 else start + fault
+
+
+def _fault_by_pattern(data: bytes, pattern: re.Pattern[bytes], chars: _Chars, replacement: bytes) -> int:
+    """The offset of the first sequence that is not a character, -1 if there is none.
+
+    A charset that has U+FFFD itself writes it as `replacement`.
+    """
+    for found in pattern.finditer(data):
+        if chars[found[0]] == _BAD and found[0] != replacement:
+            return found.start()
+    return -1
 
 
 def utf16_text(data: bytes, codec: str) -> str:
@@ -286,18 +381,24 @@ def utf32_text(data: bytes, codec: str) -> tuple[str, bool]:
     return units[: len(units) // _JACKSON_BLOCK * _JACKSON_BLOCK].decode("utf-16-le", "surrogatepass"), True
 
 
-def _utf32(name: str, data: bytes) -> str:
+def _utf32_form(name: str, data: bytes) -> tuple[str, int]:
+    """Python's codec for a message, and where its text starts, after a byte order mark."""
     little = "LE" in name
     boms = {"UTF-32": (codecs.BOM_UTF32_BE, codecs.BOM_UTF32_LE)}.get(
         name, (codecs.BOM_UTF32_LE if little else codecs.BOM_UTF32_BE,)
     )
     if data[:4] in boms:
-        little = data[:4] == codecs.BOM_UTF32_LE
-        data = data[4:]
+        return "utf-32-le" if data[:4] == codecs.BOM_UTF32_LE else "utf-32-be", 4
+    return "utf-32-le" if little else "utf-32-be", 0
+
+
+def _utf32(name: str, data: bytes) -> str:
+    codec, start = _utf32_form(name, data)
+    data = data[start:]
     try:
-        return data.decode("utf-32-le" if little else "utf-32-be")
+        return data.decode(codec)
     except UnicodeDecodeError:
-        codes = np.frombuffer(data, "<u4" if little else ">u4", len(data) // 4)
+        codes = np.frombuffer(data, "<u4" if codec == "utf-32-le" else ">u4", len(data) // 4)
     numbers = np.where(codes <= 0x10FFFF, codes, ord(_BAD)).astype("<u4").tobytes()
     text = numbers.decode("utf-32-le", "surrogatepass") + (_BAD if len(data) % 4 else "")
     # Java takes surrogates here: two that fit are a character, one alone is written as "?".
@@ -377,6 +478,15 @@ def _content(values: pa.Array) -> tuple[_Numbers, _Numbers]:
     places = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
     content = np.frombuffer(data if data is not None else b"", np.uint8)[places[0] : places[-1]]
     return places - places[0], content
+
+
+def _without(texts: pa.StringArray, places: Collection[int]) -> pa.StringArray:
+    """The texts with null at some places."""
+    if not places:
+        return texts
+    gone = np.zeros(len(texts), np.bool_)
+    gone[list(places)] = True
+    return pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), texts)
 
 
 def _running(sizes: _Numbers) -> _Numbers:

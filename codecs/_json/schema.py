@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvformat.codecs._json.forms import FormsType
 from kvformat.codecs._json.scalars import ScalarRules, scalar_converter
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Integers, Texts
@@ -29,7 +30,7 @@ class JsonSchema:
                     f"JSON format doesn't support non-string as key type of map. The type is: {t}", field=path
                 )
         self._settings = settings
-        decimals = any(t.root == "DECIMAL" for _, t in row.walk())
+        decimals = any(t.root == "DECIMAL" and not isinstance(t, FormsType) for _, t in row.walk())
         self.rules = ScalarRules(settings.streaming, settings.iso, decimals)
 
     def reader(self) -> Reader:
@@ -52,6 +53,8 @@ class JsonSchema:
 
     def column(self, t: FlinkType) -> Column:
         """The column of any type."""
+        if isinstance(t, FormsType):
+            return self._column_of_forms(t)
         if t.root == "ROW":
             return self.row(t)
         if t.root == "ARRAY":
@@ -68,6 +71,20 @@ class JsonSchema:
         if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
             return Timestamps(t, kind, convert, iso=self._settings.iso, zoned=t.root == "TIMESTAMP_LTZ")
         return _SCALARS[t.root](t, kind, convert)
+
+    def _column_of_forms(self, t: FormsType) -> Column:
+        """The column of a type whose values have other forms than Flink's."""
+        kind = _stored(t)
+        convert = t.convert if t.root == "ARRAY" else t.convert.after(scalar_converter(t, self.rules))
+        column: Column
+        if t.root == "ARRAY":
+            column = Lists(t, kind, self.column(t.fields[0].type), convert)
+        elif t.root in _BITS:
+            column = Integers(t, kind, convert, _BITS[t.root], factor=t.factor)
+        else:
+            column = _SCALARS[t.root](t, kind, convert)
+        column.other_forms = True
+        return column
 
 
 _SCALARS = {

@@ -44,7 +44,8 @@ class JsonWords:
 
     @staticmethod
     def placed() -> dict[int, Said]:
-        return {code: (fault_code(code), f"not JSON: {reason} at character ") for code, reason in _FAULTS.items()}
+        placed = {code: (fault_code(code), f"not JSON: {reason} at character ") for code, reason in _FAULTS.items()}
+        return placed | {codes.TOO_MANY_CELLS: (ErrorCode.TOO_LARGE, f"{codes.TOO_MANY}; reached at character ")}
 
     @staticmethod
     def malformed() -> Said:

@@ -13,6 +13,7 @@ cdef int EXPECTED_COMMA
 cdef int MAX_DEPTH
 cdef int TOO_DEEP
 cdef int TOO_LARGE
+cdef int TOO_MANY_CELLS
 cdef int MOST_COMPARED
 cdef int BEFORE
 cdef int AFTER

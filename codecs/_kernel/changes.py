@@ -24,6 +24,7 @@ from kvformat.codecs._kernel.codes import (
     OPERATION,
     TOO_DEEP,
     TOO_LARGE,
+    TOO_MANY_CELLS,
 )
 from kvformat.codecs._kernel.containers import Members, Names, Rows
 from kvformat.codecs._kernel.described import Described
@@ -91,6 +92,7 @@ class ChangeBatch(Batch):
     def read(self, messages: pa.BinaryArray) -> tuple[pa.Array, list[pa.Array], Any]:
         """The rows of the batch, the metadata of each, and their kinds, a byte each."""
         self.image.start(self.capacity(len(messages)))
+        self.reader.allow(2 * self.image.cells)
         self.described.start(len(messages))
         self.kinds = Bytes(self.capacity(len(messages)))
         self.run(messages)
@@ -118,7 +120,7 @@ class ChangeBatch(Batch):
                 return self.settle(rows)
             return self.failed(fault.said)
         if found == FAULT:
-            if r.lenient and r.code != TOO_LARGE:
+            if r.lenient and r.code != TOO_LARGE and r.code != TOO_MANY_CELLS:
                 self.rows = rows
                 return self.settle(rows)
             return self.fault(loose)
@@ -227,7 +229,7 @@ class ChangeBatch(Batch):
                 end = end + 1 if byte(r.data, end, r.end) == 93 else BAD
             if end >= 0 and not self.partial:
                 self.image.close(r, end)
-            if end >= 0 or end == FAULT:
+            if end >= 0 or (end == FAULT and r.code != TOO_MANY_CELLS):
                 self.element = row
                 if self.taken == 0:
                     self.first, self.first_at = number, at
@@ -370,6 +372,7 @@ class ChangeBatch(Batch):
             self.rows = before
             self.image.truncate(before)
             self.kinds.size = before
+            r.cells = 0
             found = self.several(program) if self.many else self.single(program)
             if found < 0:
                 return found
@@ -383,7 +386,7 @@ class ChangeBatch(Batch):
         """Whether the text of a member matches a filter."""
         place = self.members.places[number]
         if place < 0:
-            raise self.plan.no_filtered(member)
+            return bool(self.plan.is_wanted_without(member))
         return bool(self.plan.matches(pattern, member, self.nodes.read(self.reader, place)))
 
     def program(self, at: int) -> Program:
@@ -505,7 +508,9 @@ class ChangeBatch(Batch):
         """Read a row and forget it."""
         if at < 0 or byte(self.reader.data, at, self.reader.end) == 110:
             return 0
-        found = self.image.read(self.reader, at)
+        found = self.reader.make(at, self.image.cells)
+        if found >= 0:
+            found = self.image.read(self.reader, at)
         self.image.truncate(self.rows)
         return found if found >= 0 else self.astray(found, member, -1, index)
 
@@ -536,6 +541,9 @@ class ChangeBatch(Batch):
         """Read a row, with the members of the object at `over` instead of its own; returns the end of the last one."""
         r = self.reader
         image = self.image
+        at = r.make(at, image.cells)
+        if at < 0:
+            return at
         r.depth += 1
         if r.careful:
             end = image.carefully(r, at)

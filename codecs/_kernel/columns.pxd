@@ -33,10 +33,12 @@ cdef class Column:
     cdef Tree nodes
     cdef readonly object name
     cdef bint is_text
+    cdef public bint other_forms
     cdef readonly Py_ssize_t length
     cdef Py_ssize_t capacity
     cdef Py_ssize_t nulls
     cdef Py_ssize_t spare
+    cdef public Py_ssize_t cells
     cdef unsigned char[::1] valid
 
     cpdef int start(self, Py_ssize_t capacity) except -1

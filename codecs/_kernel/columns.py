@@ -50,7 +50,11 @@ class Column:
 
     It takes a node of the tree that is not None; None is a null, ValueError says that the value can't be read. With an
     attribute `final` that is true, the error counts also where the reader is lenient (`Reader.final`). What is read as
-    text (`is_text`) may be any value. `name` is what an error calls the type.
+    text (`is_text`) may be any value. `name` is what an error calls the type, `cells` how many cells a value
+    has at least, be it a null.
+
+    With `other_forms` the column follows the rules of `convert` alone: `convert` also takes objects, arrays and texts
+    that the type does not take as JSON, and `read` leaves to it each value that Flink would change to fit the type.
     """
 
     valid: memoryview[int]
@@ -59,8 +63,10 @@ class Column:
         self.type, self.kind, self.convert = type, kind, convert
         self.nodes: Tree | None = None
         self.is_text = type.root in ("CHAR", "VARCHAR")
+        self.other_forms = False
         self.name = type.root if type.fields or type.root == "ROW" else type.summary()
         self.length = self.capacity = self.nulls = self.spare = 0
+        self.cells = 1
 
     def start(self, capacity: int) -> int:
         """Begin a new array."""
@@ -111,7 +117,7 @@ class Column:
             if end > 0:
                 self.null()
             return end
-        if not self.is_text and (c == 123 or c == 91 or self.convert is None):
+        if not self.is_text and not self.other_forms and (c == 123 or c == 91 or self.convert is None):
             return r.bad(at, self)
         return self.odd(r, at)
 
@@ -142,7 +148,7 @@ class Column:
 
         Letters, quotes and more can't begin a number; signs, blanks, escapes and what is not ASCII may.
         """
-        if 58 <= first < 128 and first != 92 and not self.is_text:
+        if 58 <= first < 128 and first != 92 and not self.is_text and not self.other_forms:
             end = r.string(at)
             return end if end < 0 else r.bad(at, self)
         return self.odd(r, at)
@@ -231,7 +237,7 @@ class Booleans(Words):
             return self.word(1, at + 6)
         elif c == 34 and word(r.data, at + 1) & SIX_BYTES == QUOTED_FALSE and at + 7 <= r.end:
             return self.word(0, at + 7)
-        elif c == 123 or c == 91:
+        elif (c == 123 or c == 91) and not self.other_forms:
             if r.streaming and not r.lenient and not r.careful:
                 return r.bad(at, self)
             end = r.skip(at)
@@ -269,6 +275,8 @@ class Integers(Words):
         c = byte(r.data, at, r.end)
         start = at
         if c == 34:
+            if self.other_forms:
+                return self.odd(r, at)
             start = at + 1
             c = byte(r.data, start, r.end)
             if c != 45 and not 48 <= c <= 57:
@@ -295,7 +303,7 @@ class Integers(Words):
         value = r.mantissa
         if not r.whole:
             # so few digits are cut alike as a decimal and, after rounding, as a double
-            if not self.cuts or r.digit_count > 15 or r.exponent < -15 or r.exponent >= 0:
+            if not self.cuts or self.other_forms or r.digit_count > 15 or r.exponent < -15 or r.exponent >= 0:
                 return self.odd(r, at)
             if end - at != r.digit_count + 1 + r.negative:
                 return self.odd(r, at)
@@ -324,6 +332,8 @@ class Doubles(Words):
         quoted = c == 34
         start = at
         if quoted:
+            if self.other_forms:
+                return self.odd(r, at)
             start = at + 1
             c = byte(r.data, start, r.end)
             if c == 73 or c == 78:  # Infinity, NaN
@@ -406,8 +416,12 @@ class Decimals(Column):
             value *= TENS[shift]
         else:
             unit = TENS[-shift]
+            if self.other_forms and value % unit:
+                return self.odd(r, at)
             value = value // unit + (1 if value % unit * 2 >= unit else 0)
         if self.precision <= 18 and value >= TENS[self.precision]:
+            if self.other_forms:
+                return self.odd(r, at)
             self.null()
         elif r.negative and value:
             self.keep((LARGEST - (value - 1)) | (LARGEST + 1), LARGEST * 2 + 1)
@@ -485,7 +499,7 @@ class Texts(Slices):
                 end += 1
             else:
                 end = r.string_into(at, self.text)
-        elif c == 123 or c == 91:
+        elif (c == 123 or c == 91) and not self.other_forms:
             end = r.compact(at, self.text)
             if end == ODD:
                 return self.odd(r, at)

@@ -5,6 +5,7 @@ from kvformat.codecs._kernel.memory cimport Bytes, byte, matches, part, special,
 from kvformat.codecs._kernel.reader cimport Reader
 
 cdef Py_ssize_t BAD
+cdef Py_ssize_t CELLS_PER_BYTE
 cdef int EXPECTED_NAME
 cdef int EXPECTED_COMMA
 cdef int DOUBTFUL
@@ -35,6 +36,7 @@ cdef class Names:
 
 cdef class Lists(Slices):
     cdef readonly Column element
+    cdef Py_ssize_t counted  # cells of an element, 0 where these are few
 
     @cython.locals(element=Column, first=cython.Py_ssize_t)
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
@@ -42,14 +44,17 @@ cdef class Lists(Slices):
     cdef Py_ssize_t member(self, Reader r, Column column, Py_ssize_t at, Py_ssize_t first) except -1
     cdef bint has_open(self) except -1
     cdef int end(self) except -1
+    cdef int put(self, object value) except -1
 
 
 cdef class Maps(Lists):
     cdef readonly Texts keys
     cdef readonly Column items
 
-    @cython.locals(first=cython.Py_ssize_t, hashes=cython.Py_ssize_t, text=cython.Py_ssize_t)
+    @cython.locals(first=cython.Py_ssize_t, length=cython.Py_ssize_t, outer=cython.bint)
     cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    @cython.locals(hashes=cython.Py_ssize_t, text=cython.Py_ssize_t)
+    cdef Py_ssize_t entries(self, Reader r, Py_ssize_t at, Py_ssize_t first) except -1
     @cython.locals(end=cython.Py_ssize_t, value=cython.Py_ssize_t, kept=cython.Py_ssize_t)
     cdef Py_ssize_t by_name(self, Reader r, Py_ssize_t at, Py_ssize_t first) except -1
     @cython.locals(place=cython.Py_ssize_t, start=cython.Py_ssize_t)

@@ -6,13 +6,14 @@ member is null, if the reader is lenient.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._java.parse import clean
-from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
+from kvformat.codecs._kernel.codes import BAD, CELLS_PER_BYTE, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
 from kvformat.codecs._kernel.columns import Column, Slices, Texts
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
@@ -120,11 +121,15 @@ def _view(array: Any, form: Any) -> memoryview[int]:
 
 
 class Lists(Slices):
-    """ARRAY."""
+    """ARRAY. `convert` gives the elements of a value that is no array, with `other_forms`."""
 
-    def __init__(self, type: Any, kind: pa.DataType, element: Column) -> None:
-        super().__init__(type, kind)
+    def __init__(
+        self, type: Any, kind: pa.DataType, element: Column, convert: Callable[[Any], Any] | None = None
+    ) -> None:
+        super().__init__(type, kind, convert)
         self.element = element
+        # an element has two bytes at least, so few cells are never too many
+        self.counted = element.cells if element.cells > CELLS_PER_BYTE else 0
 
     def start(self, capacity: int) -> int:
         self.element.start(capacity)
@@ -159,6 +164,10 @@ class Lists(Slices):
         start = at
         depth = r.depth
         length = column.length
+        if self.counted:
+            at = r.make(at, self.counted)
+            if at < 0:
+                return at
         at = column.read(r, at)
         if at == BAD:
             if r.lenient:
@@ -181,6 +190,11 @@ class Lists(Slices):
             self.grow(self.capacity * 2)
         self.offsets[self.length + 1] = self.element.length
         return self.add(True)
+
+    def put(self, value: Any) -> int:
+        for item in value:
+            self.element.put(item)
+        return self.end()
 
     def null(self) -> int:
         if self.length == self.capacity:
@@ -220,6 +234,23 @@ class Maps(Lists):
         opening = at
         if r.rereads or (r.careful and not r.streaming):
             return self.by_name(r, opening, first)
+        outer = r.in_map
+        length = self.length
+        r.in_map = True
+        if not outer:
+            r.repeats = False
+        at = self.entries(r, at, first)
+        r.in_map = outer
+        if at >= 0 and r.repeats and not outer:
+            self.length = length
+            return self.by_name(r, opening, first)
+        return at
+
+    def entries(self, r: Reader, at: int, first: int) -> int:
+        """Take the entries of an object; `Reader.repeats` then says whether a name may be there twice.
+
+        Then the outermost map is read again, only once: each that does so for itself would read those within it.
+        """
         hashes = r.hashes.size
         r.depth += 1
         at = token(r.data, at + 1, r.end)
@@ -249,9 +280,8 @@ class Maps(Lists):
             if byte(r.data, at, r.end) != 125:
                 return r.fail(at, EXPECTED_COMMA)
         r.depth -= 1
-        if self.items.length - first > 1 and r.hashes.repeated(hashes):
-            r.hashes.size = hashes
-            return self.by_name(r, opening, first)
+        if not r.repeats and self.items.length - first > 1 and r.hashes.repeated(hashes):
+            r.repeats = True
         r.hashes.size = hashes
         self.end()
         return at + 1
@@ -342,6 +372,7 @@ class Rows(Column):
         super().__init__(type, kind)
         self.field_names, self.columns = field_names, columns
         self.names = Names(field_names)
+        self.cells = 1 + sum(column.cells for column in columns)
         self.last: Members | None = None
         self.noted: Members | None = None
         self.looked_at = 0
@@ -388,6 +419,10 @@ class Rows(Column):
                     column.truncate(self.length)
                     if r.final_of is column:
                         r.final = r.final_of = None
+                    if column.cells > CELLS_PER_BYTE:
+                        at = r.make(at, column.cells)
+                        if at < 0:
+                            return at
                 start = at
                 depth = r.depth
                 at = column.read(r, at)

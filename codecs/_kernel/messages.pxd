@@ -10,6 +10,7 @@ cdef Py_ssize_t BAD
 cdef int EXPECTED_COMMA
 cdef int EXPECTED_VALUE
 cdef int TOO_LARGE
+cdef int TOO_MANY_CELLS
 cdef int TRAILING
 
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_VALUE, FAULT, TOO_LARGE, TRAILING
+from kvformat.codecs._kernel.codes import (
+    BAD,
+    EXPECTED_COMMA,
+    EXPECTED_VALUE,
+    FAULT,
+    TOO_LARGE,
+    TOO_MANY_CELLS,
+    TRAILING,
+)
 from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.memory import Bytes, filled, grown
 from kvformat.codecs._kernel.reader import Reader
@@ -198,6 +206,7 @@ class Batch(Messages):
                 found = self.unusual(part(r.data, begin, end))
             if found == 1:
                 self.offsets[i + 1] = self.rows
+                r.settle()
             else:
                 self.undo(rows)
                 self.rows = rows
@@ -249,7 +258,7 @@ class Batch(Messages):
     def fault(self, loose: bool) -> int:
         """Say why the last message is no JSON; returns 0."""
         r = self.reader
-        if loose:
+        if loose and r.code != TOO_MANY_CELLS:
             return self.failed(self.malformed)
         known = self.placed.get(r.code)
         if known is None:
@@ -274,6 +283,7 @@ class JsonBatch(Batch):
     def read(self, messages: pa.BinaryArray) -> pa.ListArray:
         """The rows of each message."""
         self.root.start(self.capacity(len(messages)))
+        self.reader.allow(self.root.cells)
         self.run(messages)
         return self.lists(self.root.finish())
 
@@ -292,7 +302,7 @@ class JsonBatch(Batch):
         if found == BAD:
             return self.again(at, rows, loose)
         if found == FAULT:
-            if not r.lenient or r.code == TOO_LARGE:
+            if not r.lenient or r.code == TOO_LARGE or r.code == TOO_MANY_CELLS:
                 return self.fault(loose)
             # of an array the elements before the fault are kept, if it is in the array
             if not r.streaming or c != 91 or r.code == TRAILING:
@@ -304,6 +314,7 @@ class JsonBatch(Batch):
         """Read all of a message from its bracket on: its end, FAULT or BAD."""
         r = self.reader
         if byte(r.data, at, r.end) == 123:
+            r.cells = self.root.cells
             at = self.root.read(r, at)
             if at >= 0:
                 self.rows += 1
@@ -321,7 +332,9 @@ class JsonBatch(Batch):
             while True:
                 c = byte(r.data, at, r.end)
                 if c == 123:
-                    at = self.root.read(r, at)
+                    at = r.make(at, self.root.cells)
+                    if at >= 0:
+                        at = self.root.read(r, at)
                     if at >= 0:
                         self.rows += 1
                     elif at == BAD:
@@ -380,6 +393,8 @@ class JsonBatch(Batch):
         self.undo(rows)
         self.rows = rows
         r.depth = 0
+        r.cells = 0
+        r.in_map = False
         r.steps = []
         r.careful = True
         return self.document(at, loose)

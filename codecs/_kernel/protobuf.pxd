@@ -17,6 +17,9 @@ cdef int STRAY_GROUP_END
 cdef int NESTED_TOO_DEEPLY
 cdef int NO_UTF8
 cdef int TOO_MUCH_TEXT
+cdef int TOO_MANY_CELLS
+cdef Py_ssize_t CELLS_PER_BYTE
+cdef Py_ssize_t BYTES_OF_A_CELL
 cdef int NO_MESSAGE
 cdef int VARINT
 cdef int FIXED64
@@ -57,7 +60,8 @@ cdef class Wire:
     cdef list steps
 
     cdef int open(self, const unsigned char[::1] data) except -1
-    cdef int start(self, Py_ssize_t begin) except -1
+    cdef int start(self, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef Py_ssize_t make(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
     cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
     @cython.locals(c=cython.int)
     cdef inline Py_ssize_t varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
@@ -76,13 +80,17 @@ cdef class Wire:
     cdef Py_ssize_t skip_group(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 
 
+cdef class Rivals
+
+
 cdef class FieldReader:
     cdef readonly object name
     cdef readonly int wire
     cdef readonly Column column
     cdef public unsigned long long bit
-    cdef public list rivals  # of fields
-    cdef public bint has_rivals
+    cdef public Rivals rivals
+    cdef bint has_column
+    cdef bint touched
     cdef bint is_list
     cdef bint came
     cdef bint has_default
@@ -91,6 +99,13 @@ cdef class FieldReader:
     cdef Py_ssize_t packed(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
     cdef int drop(self) except -1
+
+
+@cython.final
+cdef class Rivals:
+    cdef FieldReader last
+
+    cdef int give_way(self, FieldReader field) except -1
 
 
 cdef class NumberReader(FieldReader):
@@ -126,16 +141,18 @@ cdef class TextReader(FieldReader):
 cdef class MessageReader:
     cdef list fields  # of fields, as `fill` took them: they are cast unchecked
     cdef list closing  # the same
+    cdef int[::1] touched  # the places of the fields that came
+    cdef Py_ssize_t touches
     cdef unsigned long long required
     cdef const int[::1] table
     cdef dict far
 
     cdef inline Py_ssize_t find(self, int number) except -9
-    @cython.locals(seen=cython.ulonglong, start=cython.Py_ssize_t, slot=cython.Py_ssize_t, field=FieldReader, rival=FieldReader)
+    @cython.locals(seen=cython.ulonglong, start=cython.Py_ssize_t, slot=cython.Py_ssize_t, field=FieldReader)
     cdef Py_ssize_t read(self, Wire w, Py_ssize_t at, Py_ssize_t end, int group) except -1
     @cython.locals(i=cython.Py_ssize_t)
     cdef int close(self, Wire w) except -1
-    @cython.locals(i=cython.Py_ssize_t)
+    @cython.locals(i=cython.Py_ssize_t, field=FieldReader)
     cdef int drop(self) except -1
 
 
@@ -152,6 +169,7 @@ cdef class SubmessageReader(FieldReader):
 cdef class RepeatedReader(FieldReader):
     cdef Lists lists
     cdef FieldReader element
+    cdef Py_ssize_t counted
 
     cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(stop=cython.Py_ssize_t)
@@ -164,6 +182,7 @@ cdef class EntriesReader(FieldReader):
     cdef Pairs pairs
     cdef MessageReader entry
     cdef NumberReader number
+    cdef Py_ssize_t counted
 
     @cython.locals(number=NumberReader)
     cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1

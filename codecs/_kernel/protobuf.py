@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.codes import FAULT, MOST_BYTES
+from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, CELLS_PER_BYTE, FAULT, MOST_BYTES
 from kvformat.codecs._kernel.columns import Column, Texts, Words
 from kvformat.codecs._kernel.containers import Lists, Rows
+from kvformat.codecs._kernel.memory import grown
 from kvformat.codecs._kernel.messages import Messages, Said
 from kvformat.codecs._kernel.protobuf_codes import (
     BITS32,
@@ -38,6 +39,7 @@ from kvformat.codecs._kernel.protobuf_codes import (
     SIGNED64,
     SIZED,
     STRAY_GROUP_END,
+    TOO_MANY_CELLS,
     TOO_MUCH_TEXT,
     TORN,
     TRUTH,
@@ -81,9 +83,10 @@ class Wire:
         self.data = data
         return self.texts.open(data)
 
-    def start(self, begin: int) -> int:
+    def start(self, begin: int, end: int) -> int:
         """Begin with a message."""
         self.begin = begin
+        self.texts.message(begin, end)
         self.depth = 0
         self.is_unknown = self.is_doubtful = False
         if self.steps:
@@ -95,6 +98,10 @@ class Wire:
         self.code = code
         self.where = at
         return FAULT
+
+    def make(self, at: int, cells: int) -> int:
+        """Note that a value becomes so many cells; returns its place, or FAULT where these are too many."""
+        return at if self.texts.make(at, cells) >= 0 else self.fail(at, TOO_MANY_CELLS)
 
     def varint(self, at: int, end: int) -> int:
         """Read a varint into `value`: the low 64 bits of up to ten bytes."""
@@ -222,16 +229,17 @@ class Wire:
 class FieldReader:
     """A field of a message. `wire` is the type its values have on the wire; `bit` says which required one it is.
 
-    `column` gets the values; without one they are only looked at, and the field is never closed. `rivals` are the
-    columns' other members of its oneof.
+    `column` gets the values; without one they are only looked at, and the field is never closed. `rivals` is its
+    oneof, if a column is in there. A field is `touched` from its first value in a row on, until the row ends.
     """
 
     def __init__(self, name: str, wire: int, column: Column | None) -> None:
         self.name, self.wire = name, wire
         self.column: Column = column  # type: ignore[assignment]
         self.bit = 0
-        self.rivals: list[FieldReader] = []
-        self.has_rivals = self.is_list = self.came = self.has_default = False
+        self.rivals: Rivals | None = None
+        self.has_column = column is not None
+        self.is_list = self.came = self.has_default = self.touched = False
 
     def take(self, w: Wire, at: int, end: int) -> int:
         """Read a value that has the wire type."""
@@ -248,6 +256,21 @@ class FieldReader:
     def drop(self) -> int:
         """Forget what came since the last row."""
         self.came = False
+        return 0
+
+
+class Rivals:
+    """The fields of a oneof. Only the `last` one that came may hold anything, of this row or of one before."""
+
+    def __init__(self) -> None:
+        self.last: FieldReader | None = None
+
+    def give_way(self, field: FieldReader) -> int:
+        """Forget what came of another field, as this one has come."""
+        if self.last is not field:
+            if self.last is not None:
+                self.last.drop()
+            self.last = field
         return 0
 
 
@@ -318,6 +341,8 @@ class TextReader(FieldReader):
         self.text: Texts = column  # type: ignore[assignment]
         self.checked, self.mend = checked, mend
         self.has_default, self.default = default is not None, default or b""
+        if column is not None:
+            column.cells += len(self.default) // BYTES_OF_A_CELL
         self.start = self.stop = 0
         self.is_broken = False
 
@@ -363,6 +388,8 @@ class MessageReader:
     def __init__(self) -> None:
         self.fields: list[FieldReader] = []
         self.closing: list[FieldReader] = []
+        self.touched: memoryview[int] = grown(None, 0, 1, "i")
+        self.touches = 0
         self.required = 0
         self.table = memoryview(bytes(4)).cast("i")
         self.far: dict[int, int] = {}
@@ -370,6 +397,7 @@ class MessageReader:
     def fill(self, numbers: list[int], fields: list[FieldReader], closing: list[FieldReader], required: int) -> None:
         """Take the fields: only now, as a message may hold itself."""
         self.fields, self.closing, self.required = fields, closing, required
+        self.touched = grown(None, 0, len(fields) + 1, "i")
         near = [number for number in numbers if number < _DENSE]
         table = np.full(max(near, default=0) + 1, -1, np.int32)
         for slot, number in enumerate(numbers):
@@ -403,6 +431,10 @@ class MessageReader:
                     return at
                 continue
             field = cython.cast(FieldReader, self.fields[slot])
+            if field.has_column and not field.touched:
+                field.touched = True
+                self.touched[self.touches] = slot
+                self.touches += 1
             if w.kind == field.wire:
                 at = field.take(w, at, end)
             elif w.kind == SIZED and field.is_list:
@@ -422,9 +454,8 @@ class MessageReader:
                 w.is_unknown = False
                 continue
             seen |= field.bit
-            if field.has_rivals:
-                for rival in field.rivals:
-                    rival.drop()
+            if field.rivals is not None:
+                field.rivals.give_way(field)
         if group > 0:
             return w.fail(at, STRAY_GROUP_END)
         if seen & self.required != self.required:
@@ -433,6 +464,9 @@ class MessageReader:
 
     def close(self, w: Wire) -> int:
         """End the row: each column gets a value."""
+        for i in range(self.touches):
+            cython.cast(FieldReader, self.fields[self.touched[i]]).touched = False
+        self.touches = 0
         for i in range(len(self.closing)):
             if cython.cast(FieldReader, self.closing[i]).close(w) < 0:
                 return FAULT
@@ -440,8 +474,11 @@ class MessageReader:
 
     def drop(self) -> int:
         """Forget the fields that came."""
-        for i in range(len(self.closing)):
-            cython.cast(FieldReader, self.closing[i]).drop()
+        for i in range(self.touches):
+            field = cython.cast(FieldReader, self.fields[self.touched[i]])
+            field.touched = False
+            field.drop()
+        self.touches = 0
         return 0
 
 
@@ -484,6 +521,11 @@ class SubmessageReader(FieldReader):
         return self.message.drop()
 
 
+def counted(column: Column | None) -> int:
+    """How many cells each element of a column counts for: an element has a byte, so few of them are never too many."""
+    return 0 if column is None or column.cells <= CELLS_PER_BYTE else column.cells
+
+
 class RepeatedReader(FieldReader):
     """A list of what `element` reads; numbers may come in blocks, too. An absent one is a null, or empty."""
 
@@ -492,8 +534,13 @@ class RepeatedReader(FieldReader):
         self.lists: Lists = column  # type: ignore[assignment]
         self.element, self.has_default = element, has_default
         self.is_list = isinstance(element, NumberReader)
+        self.counted = counted(None if column is None else column.element)
 
     def take(self, w: Wire, at: int, end: int) -> int:
+        if self.counted:
+            at = w.make(at, self.counted)
+            if at < 0:
+                return at
         at = self.element.take(w, at, end)
         if at < 0:
             return at
@@ -534,6 +581,7 @@ class EntriesReader(FieldReader):
         super().__init__(name, SIZED, column)
         self.pairs: Pairs = column  # type: ignore[assignment]
         self.entry, self.number, self.has_default = entry, number, has_default
+        self.counted = counted(None if column is None else column.items)
         if number is not None:
             number.is_closed = False  # the last value of an entry counts, be it known or not
 
@@ -543,6 +591,10 @@ class EntriesReader(FieldReader):
             return at
         if w.depth >= MAX_LEVELS:
             return w.fail(at, NESTED_TOO_DEEPLY)
+        if self.counted:
+            at = w.make(at, self.counted)
+            if at < 0:
+                return at
         w.depth += 1
         at = self.entry.read(w, at, at + w.size, 0)
         if at < 0:
@@ -591,6 +643,7 @@ class ProtobufBatch(Messages):
     def read(self, messages: pa.BinaryArray) -> pa.ListArray:
         """The rows of each message. A null one is an error."""
         self.root.start(self.capacity(len(messages)))
+        self.wire.texts.allow(self.root.cells)
         self.run(messages)
         return self.lists(self.root.finish())
 
@@ -622,17 +675,18 @@ class ProtobufBatch(Messages):
                 self.present[i] = 1
                 self.rows += 1
                 self.offsets[i + 1] = self.rows
+                w.texts.settle()
             else:
-                self.present[i] = self.lenient
                 self.message.drop()
                 self.root.truncate(self.rows)
         w.open(memoryview(b""))
         return 0
 
     def one(self, begin: int, end: int) -> bool:
-        """Read a message; whether it is good."""
+        """Read a message; whether it is good. One that becomes too large is an error, others are none if lenient."""
         w = self.wire
-        w.start(begin)
+        w.start(begin, end)
+        self.present[self.current] = self.lenient
         if self.message.read(w, begin, end, 0) >= 0:
             lack: Any = self.lacking(part(w.data, begin, end)) if w.is_doubtful else None
             if lack is not None:
@@ -642,6 +696,7 @@ class ProtobufBatch(Messages):
             if self.message.close(w) >= 0:
                 self.root.row()
                 return True
-        if not self.lenient:
+        if not self.lenient or w.code == TOO_MANY_CELLS or w.code == TOO_MUCH_TEXT:
+            self.present[self.current] = False
             self.failed(self.said(w.code, w.where - begin, w.steps))
         return False

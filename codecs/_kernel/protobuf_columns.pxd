@@ -5,6 +5,7 @@ from kvformat.codecs._kernel.containers cimport Lists
 from kvformat.codecs._kernel.memory cimport same
 
 cdef Py_ssize_t MOST_BYTES
+cdef Py_ssize_t BYTES_OF_A_CELL
 cdef int FEW
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.codes import MOST_BYTES
+from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, MOST_BYTES
 from kvformat.codecs._kernel.columns import Column, Texts, Words
 from kvformat.codecs._kernel.containers import Lists
 from kvformat.codecs._kernel.memory import filled
@@ -94,7 +94,9 @@ class EnumNames(Words):
 
     def __init__(self, type: Any, kind: pa.DataType, names: dict[int, str], other: str) -> None:
         super().__init__(type, kind, None, np.int64)
-        self.most = MOST_BYTES // max(len(name.encode()) for name in [*names.values(), other])
+        longest = max(len(name.encode()) for name in [*names.values(), other])
+        self.most = MOST_BYTES // longest
+        self.cells += longest // BYTES_OF_A_CELL
         self.numbers = np.array(sorted(names), np.int64)
         self.names = pa.array([*(names[number] for number in sorted(names)), other], kind)
 

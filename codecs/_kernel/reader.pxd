@@ -27,6 +27,10 @@ cdef int TOO_DEEP
 cdef int TOO_MANY_DIGITS
 cdef int BAD_EXPONENT
 cdef int CONSTANT
+cdef int TOO_MANY_CELLS
+cdef Py_ssize_t CELLS_PER_BYTE
+cdef Py_ssize_t MOST_CELLS
+cdef Py_ssize_t MOST_CELLS_OF_A_BATCH
 
 @cython.locals(a=cython.int, b=cython.int, c=cython.int, d=cython.int)
 cdef inline int unit(unsigned long long found) except -9 nogil
@@ -47,6 +51,13 @@ cdef class Reader:
     # the message's state
     cdef public int depth
     cdef int rereads
+    cdef bint in_map  # a map is open
+    cdef bint repeats  # and a name was there twice in it, or in a map within it
+    cdef Py_ssize_t cells  # that the message has become so far
+    cdef Py_ssize_t most_cells  # that it may become
+    cdef Py_ssize_t usual_cells
+    cdef Py_ssize_t free_cells
+    cdef Py_ssize_t cells_left  # for all messages of the batch
     cdef Py_ssize_t known_at
     cdef Py_ssize_t known_size
     cdef Py_ssize_t openings  # how often other data was taken
@@ -73,6 +84,10 @@ cdef class Reader:
     cdef int open(self, const unsigned char[::1] data) except -1
     cdef int message(self, Py_ssize_t begin, Py_ssize_t end) except -1
     cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
+    cpdef int allow(self, Py_ssize_t cells) except -1
+    cdef inline Py_ssize_t make(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
+    @cython.locals(out=cython.Py_ssize_t)
+    cdef int settle(self) except -1
     cdef Py_ssize_t bad(self, Py_ssize_t at, object culprit) except -1
     cdef inline Py_ssize_t literal(self, Py_ssize_t at, unsigned long long text, int size) noexcept nogil
     cdef Py_ssize_t no_value(self, Py_ssize_t at) noexcept nogil

@@ -27,6 +27,7 @@ from kvformat.codecs._kernel.codes import (
     BAD_ESCAPE,
     BAD_EXPONENT,
     BAD_HEX,
+    CELLS_PER_BYTE,
     CONSTANT,
     EXPECTED_COLON,
     EXPECTED_COMMA,
@@ -36,10 +37,13 @@ from kvformat.codecs._kernel.codes import (
     FAULT,
     MAX_DEPTH,
     MAX_DIGITS,
+    MOST_CELLS,
+    MOST_CELLS_OF_A_BATCH,
     NULL_TEXT,
     ODD,
     OPEN_STRING,
     TOO_DEEP,
+    TOO_MANY_CELLS,
     TOO_MANY_DIGITS,
     TRUE_TEXT,
 )
@@ -118,6 +122,9 @@ class Reader:
         self.final: Any = None
         self.final_of: Any = None
         self.steps: list[Any] = []
+        self.in_map = self.repeats = False
+        self.cells = self.most_cells = self.usual_cells = self.free_cells = self.cells_left = 0
+        self.allow(0)
         self.mantissa = self.exponent = self.digit_count = 0
         self.negative = self.whole = False
         self.stack: memoryview[int] = grown(None, 0, MAX_DEPTH + 1, "B")
@@ -141,7 +148,31 @@ class Reader:
         self.depth = 0
         self.careful = False
         self.rereads = 0
+        self.in_map = self.repeats = False
         self.hashes.size = 0
+        self.cells = 0
+        self.most_cells = self.free_cells + CELLS_PER_BYTE * (end - begin)
+        return 0
+
+    def allow(self, cells: int) -> int:
+        """Begin with a batch whose messages may have so many cells whatever their size is."""
+        self.usual_cells = cells
+        self.cells_left = MOST_CELLS_OF_A_BATCH
+        self.free_cells = cells + MOST_CELLS
+        return 0
+
+    def make(self, at: int, cells: int) -> int:
+        """Note that the value at a place becomes so many cells; returns that, or FAULT where these are too many."""
+        self.cells += cells
+        return at if self.cells <= self.most_cells else self.fail(at, TOO_MANY_CELLS)
+
+    def settle(self) -> int:
+        """End a message whose rows are kept: its cells count for the batch."""
+        if self.cells > self.usual_cells:
+            out = self.cells - self.usual_cells - CELLS_PER_BYTE * (self.end - self.begin)
+            if out > 0:
+                self.cells_left -= out
+                self.free_cells = self.usual_cells + min(MOST_CELLS, self.cells_left)
         return 0
 
     def show(self, message: bytes) -> None:

@@ -17,7 +17,7 @@ from kvformat.codecs._kernel.columns import Binaries, Booleans, Texts, Words
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
 from kvformat.codecs._protobuf.binding import TEXTS
-from kvformat.codecs._protobuf.required import lacking
+from kvformat.codecs._protobuf.required import Required
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.codecs._protobuf.words import said
 from kvformat.registry._fork import Guarded
@@ -60,12 +60,9 @@ class ProtobufReader:
     """Reads batches of messages as rows of a type that was checked against the message's."""
 
     def __init__(self, row: FlinkType, types: MessageTypes, settings: Settings) -> None:
-        def lacks(data: bytes) -> Any:
-            return lacking(data, types)
-
         def batch() -> wire.ProtobufBatch:
             message, root = _Schema(types, settings).rows(row, types.message)
-            return wire.ProtobufBatch(root, message, said, lacks, lenient=settings.lenient)
+            return wire.ProtobufBatch(root, message, said, Required(types).lacking, lenient=settings.lenient)
 
         self._batch = Guarded(batch)
 
@@ -101,14 +98,13 @@ class _Schema:
         self, into: wire.MessageReader, message: MessageType, made: dict[str, wire.FieldReader]
     ) -> wire.MessageReader:
         """The message with a field for each of its own: those that were made for a column, others that only check."""
+        rivals = {f.oneof: wire.Rivals() for f in message.fields if f.oneof >= 0 and f.name in made}
         fields, required = [], [field for field in message.fields if self._types.is_needed(message, field)]
         for field in message.fields:
             target = made.get(field.name) or self._checked(field)
             if field in required:
                 target.bit = 1 << min(required.index(field), _MOST_REQUIRED)
-            rivals = [made[f.name] for f in message.fields if f.oneof == field.oneof >= 0 and f.name in made]
-            target.rivals = [rival for rival in rivals if rival is not target]
-            target.has_rivals = bool(target.rivals)
+            target.rivals = rivals.get(field.oneof)
             fields.append(target)
         # of too many there is one bit that no field has, so that they are looked for in every message
         bits = (1 << len(required)) - 1 if len(required) <= _MOST_REQUIRED else 1 << _MOST_REQUIRED

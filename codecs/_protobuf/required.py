@@ -1,12 +1,12 @@
 """Required fields of a message that may lack some: what two submessages lack, both together may have.
 
 So all that is there is merged, by the names alone, before it is asked what is missing. The kernel has read the message
-and found nothing wrong with it. It asks for few messages: those in which some part lacks a required field.
+and found nothing wrong with it. It asks for few messages: those in which some part lacks a required field. A field of
+the message costs the same however many the type has: who writes messages of bad parts alone must not stall a stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -27,19 +27,146 @@ _WIRE_TYPES = {
 
 @dataclass(slots=True)
 class _Seen:
-    """The fields of a message that are there, and what is in them, all parts merged."""
+    """The fields of a message that are there, and what is in them, all parts merged.
+
+    `lacking` are the paths of what elements of lists lack, as many as an error names.
+    """
 
     names: set[str] = field(default_factory=set)
+    chosen: dict[int, str] = field(default_factory=dict)
     single: dict[str, _Seen] = field(default_factory=dict)
-    several: list[tuple[str, _Seen]] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
 
 
-def lacking(data: bytes, types: MessageTypes) -> Said | None:
-    """The error of a message without its required fields, None where it has all."""
-    seen = _Seen()
-    _Look(data, types).read(seen, types.message, 0, len(data))
-    missing = list(islice(_missing(seen, types.message, types, ""), MOST_NAMED))
-    return lacks(missing) if missing else None
+class _Shape:
+    """What is looked for in a message type: its fields by number, their types by name, those that must be there."""
+
+    def __init__(self, message: MessageType, types: MessageTypes) -> None:
+        self.fields = {known.number: _Known(known, types) for known in message.fields}
+        self.messages = {known.name: known.type_name for known in message.fields}
+        self.required = [known.name for known in message.fields if known.required]
+        value = message.field("value")
+        # an entry without a value has an empty message
+        self.implied = value.type_name if message.is_entry and value is not None and value.kind == MESSAGE else ""
+
+
+class _Known:
+    """A field: its wire type, what of it is looked at, and the numbers of its enum if only these count."""
+
+    def __init__(self, known: FieldType, types: MessageTypes) -> None:
+        self.name, self.repeated, self.oneof = known.name, known.repeated, known.oneof
+        self.wire = _WIRE_TYPES.get(known.kind, codes.VARINT)
+        self.is_group = known.kind == GROUP
+        self.message = known.type_name if known.kind in (MESSAGE, GROUP) else ""
+        enum = types.enums[known.type_name] if known.kind == ENUM else None
+        self.numbers = frozenset(number for _, number in enum.values) if enum is not None and enum.closed else None
+
+
+class Required:
+    """Finds the required fields that messages of a type lack."""
+
+    def __init__(self, types: MessageTypes) -> None:
+        self._types = types
+        self._shapes: dict[str, _Shape] = {}
+
+    def lacking(self, data: bytes) -> Said | None:
+        """The error of a message without its required fields, None where it has all."""
+        seen, shape = _Seen(), self._shape(self._types.root)
+        self._read(data, seen, shape, 0, len(data))
+        missing = self._missing(seen, shape)
+        return lacks(missing) if missing else None
+
+    def _shape(self, name: str) -> _Shape:
+        shape = self._shapes.get(name)
+        if shape is None:
+            shape = self._shapes[name] = _Shape(self._types.messages[name], self._types)
+        return shape
+
+    def _missing(self, seen: _Seen, shape: _Shape) -> list[str]:
+        """The paths of what is missing in a message that has been read to its end: as many as an error names."""
+        missing = list(islice((name for name in shape.required if name not in seen.names), MOST_NAMED))
+        if shape.implied:
+            seen.single.setdefault("value", _Seen())
+        for name, inner in seen.single.items():
+            if len(missing) < MOST_NAMED:
+                missing += [f"{name}.{path}" for path in self._missing(inner, self._shape(shape.messages[name]))]
+        return (missing + seen.lacking)[:MOST_NAMED]
+
+    def _read(self, data: bytes, seen: _Seen, shape: _Shape, at: int, end: int) -> int:
+        """Note what is there up to the end, or to the end of a group."""
+        while at < end:
+            tag, at = _varint(data, at)
+            tag &= codes.LOW
+            kind, known = tag & 7, shape.fields.get(tag >> 3)
+            if kind == codes.GROUP_END:
+                return at
+            if known is None or kind != known.wire:
+                at = self._skip(data, kind, at, end)
+            elif known.message:
+                at = self._message(data, seen, known, at, end)
+            elif known.numbers is not None:
+                value, at = _varint(data, at)
+                if (value & codes.LOW ^ 1 << 31) - (1 << 31) in known.numbers:
+                    _note(seen, known)
+            else:
+                at = self._skip(data, kind, at, end)
+                _note(seen, known)
+        return at
+
+    def _message(self, data: bytes, seen: _Seen, known: _Known, at: int, end: int) -> int:
+        _note(seen, known)
+        if not known.is_group:
+            size, at = _varint(data, at)
+            end = at + (size & codes.LOW)
+        shape = self._shape(known.message)
+        if not known.repeated:
+            inner = seen.single.get(known.name)
+            if inner is None:
+                inner = seen.single[known.name] = _Seen()
+            return self._read(data, inner, shape, at, end)
+        if len(seen.lacking) >= MOST_NAMED:  # an error names no more
+            return self._skip(data, codes.GROUP_START, at, end) if known.is_group else end
+        inner = _Seen()
+        at = self._read(data, inner, shape, at, end)
+        seen.lacking += [f"{known.name}.{path}" for path in self._missing(inner, shape)]
+        return at
+
+    def _skip(self, data: bytes, kind: int, at: int, end: int) -> int:
+        if kind == codes.VARINT:
+            while data[at] >= 128:
+                at += 1
+            return at + 1
+        if kind == codes.SIZED:
+            size, at = _varint(data, at)
+            return at + (size & codes.LOW)
+        if kind == codes.GROUP_START:
+            return self._read(data, _Seen(), _NOTHING, at, end)
+        return at + (8 if kind == codes.FIXED64 else 4)
+
+
+def _note(seen: _Seen, known: _Known) -> None:
+    """A field is there, and so no other one of its oneof."""
+    seen.names.add(known.name)
+    if known.oneof >= 0:
+        rival = seen.chosen.get(known.oneof, known.name)
+        if rival != known.name:
+            seen.names.discard(rival)
+            seen.single.pop(rival, None)
+        seen.chosen[known.oneof] = known.name
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = data[at]
+    at += 1
+    if value < 128:
+        return value, at
+    value, shift = value & 127, 7
+    while True:
+        c = data[at]
+        value |= (c & 127) << shift
+        at, shift = at + 1, shift + 7
+        if c < 128:
+            return value, at
 
 
 def lacks(paths: list[str]) -> Said:
@@ -47,84 +174,4 @@ def lacks(paths: list[str]) -> Said:
     return ErrorCode.MISSING_FIELD, f"Message missing required fields: {', '.join(paths[:MOST_NAMED])}"
 
 
-def _missing(seen: _Seen, message: MessageType, types: MessageTypes, path: str) -> Iterator[str]:
-    by_name = {field.name: field for field in message.fields}
-    yield from (path + field.name for field in message.fields if field.required and field.name not in seen.names)
-    if message.is_entry and by_name["value"].kind == MESSAGE:
-        seen.single.setdefault("value", _Seen())
-    for name, inner in [*seen.single.items(), *seen.several]:
-        yield from _missing(inner, types.messages[by_name[name].type_name], types, f"{path}{name}.")
-
-
-class _Look:
-    """Goes over a message that is known to be good."""
-
-    def __init__(self, data: bytes, types: MessageTypes) -> None:
-        self._data, self._types = data, types
-
-    def read(self, seen: _Seen, message: MessageType, at: int, end: int) -> int:
-        """Note what is there up to the end, or to the end of a group."""
-        by_number = {field.number: field for field in message.fields}
-        while at < end:
-            tag, at = self._varint(at)
-            tag &= codes.LOW
-            kind, known = tag & 7, by_number.get(tag >> 3)
-            if kind == codes.GROUP_END:
-                return at
-            if known is None or kind != _WIRE_TYPES.get(known.kind, codes.VARINT):
-                at = self._skip(kind, at, end)
-            elif known.type_name and known.kind != ENUM:
-                at = self._message(seen, message, known, at, end)
-            elif known.kind == ENUM:
-                value, at = self._varint(at)
-                enum = self._types.enums[known.type_name]
-                number = (value & codes.LOW ^ 1 << 31) - (1 << 31)
-                if not enum.closed or any(number == other for _, other in enum.values):
-                    self._note(seen, message, known)
-            else:
-                at = self._skip(kind, at, end)
-                self._note(seen, message, known)
-        return at
-
-    def _note(self, seen: _Seen, message: MessageType, known: FieldType) -> None:
-        """A field is there, and so no other one of its oneof."""
-        seen.names.add(known.name)
-        for rival in message.fields if known.oneof >= 0 else ():
-            if rival.oneof == known.oneof and rival is not known:
-                seen.names.discard(rival.name)
-                seen.single.pop(rival.name, None)
-
-    def _message(self, seen: _Seen, message: MessageType, known: FieldType, at: int, end: int) -> int:
-        inner = _Seen()
-        if known.repeated:
-            seen.several.append((known.name, inner))
-        else:
-            inner = seen.single.setdefault(known.name, inner)
-        self._note(seen, message, known)
-        of = self._types.messages[known.type_name]
-        if known.kind == GROUP:
-            return self.read(inner, of, at, end)
-        size, at = self._varint(at)
-        return self.read(inner, of, at, at + (size & codes.LOW))
-
-    def _varint(self, at: int) -> tuple[int, int]:
-        value = shift = 0
-        while True:
-            c = self._data[at]
-            value |= (c & 127) << shift
-            at, shift = at + 1, shift + 7
-            if c < 128:
-                return value, at
-
-    def _skip(self, kind: int, at: int, end: int) -> int:
-        if kind == codes.VARINT:
-            return self._varint(at)[1]
-        if kind == codes.SIZED:
-            size, at = self._varint(at)
-            return at + (size & codes.LOW)
-        if kind == codes.GROUP_START:
-            return self.read(_Seen(), _NOTHING, at, end)
-        return at + (8 if kind == codes.FIXED64 else 4)
-
-
-_NOTHING = MessageType("", ())
+_NOTHING = _Shape(MessageType("", ()), MessageTypes("", "", False, {}, {}))

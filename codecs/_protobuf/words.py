@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvformat.codecs._kernel import protobuf_codes as codes
+from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.messages import Said
 from kvformat.registry.error_codes import ErrorCode
 
@@ -20,6 +21,7 @@ _FAULTS = {
 _CODES = {
     codes.NESTED_TOO_DEEPLY: ErrorCode.TOO_DEEP,
     codes.NO_UTF8: ErrorCode.WRONG_CHARSET,
+    codes.TOO_MANY_CELLS: ErrorCode.TOO_LARGE,
     codes.TOO_MUCH_TEXT: ErrorCode.TOO_LARGE,
 }
 
@@ -29,5 +31,8 @@ def said(code: int, place: int, steps: list[str]) -> Said:
     if code == codes.NO_MESSAGE:
         return ErrorCode.NULL_VALUE, "a null message, which is no protobuf: not even one without fields"
     path = ".".join(reversed(steps))
-    text = f"not protobuf: {_FAULTS[code]} at byte {place + 1}"
+    if code == codes.TOO_MANY_CELLS:
+        text = f"{TOO_MANY}; reached at byte {place + 1}"
+    else:
+        text = f"not protobuf: {_FAULTS[code]} at byte {place + 1}"
     return _CODES.get(code, ErrorCode.MALFORMED), f"field {path!r}: {text}" if path else text

@@ -5,6 +5,7 @@
     decode.py       decode: messages to rows     }  _table.py (a format, or a table of a DDL), _framing.py (messages
     encode.py       encode: rows to messages     }  in streams), _values.py (values in JSON), _decoding.py, _output.py
     tail.py         tail: a topic as it grows    }
+    produce.py      produce: rows to a topic     }
     new_format.py   new-format: a package with a format, from template/
     inspect.py      inspect: what is in bytes, or in a topic
     doctor.py       doctor: what is missing here
@@ -15,10 +16,14 @@ Exit status: 0; 1 where records are bad or a check failed; 2 where the command c
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-import json
 import os
+import sys
+import traceback
 import warnings
+from collections.abc import Iterator
+from types import TracebackType
 from typing import Any, Final
 
 import click
@@ -31,6 +36,7 @@ COMMANDS: Final = {
     "explain": "Say what the tables of a DDL are, and what Spark is asked for.",
     "decode": "Turn messages into rows, as lines of JSON.",
     "encode": "Turn rows, lines of JSON, into messages.",
+    "produce": "Write rows, lines of JSON, to a table's topic, without Spark.",
     "inspect": "Guess what is in a file or a topic.",
     "tail": "Show a topic's rows as they arrive, without Spark.",
     "doctor": "Check the installation, the broker and the registry.",
@@ -71,19 +77,19 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _safe_messages():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _safe_messages():
             warnings.showwarning = _show_warning
             return self._invoke(ctx)
 
     def _invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except click.ClickException as error:
-            from kvformat.registry.options import without_userinfo_in
-
-            # an argument that is repeated may be an URL with a password
-            vars(error)["message"] = without_userinfo_in(error.message)
+        except click.ClickException:
             raise
         except KeyboardInterrupt:
             ctx.exit(130)
@@ -98,9 +104,24 @@ class _Commands(click.Group):
             raise _Refused(error, as_json=bool(ctx.meta.get(JSON_ERRORS))) from error
 
 
+@contextlib.contextmanager
+def _safe_messages() -> Iterator[None]:
+    """Errors of click repeat arguments: without a password of an URL, and with nothing that commands a terminal."""
+    try:
+        yield
+    except click.ClickException as error:
+        from kvformat.connectors.cli._output import printable
+        from kvformat.registry.options import without_userinfo_in
+
+        vars(error)["message"] = printable(without_userinfo_in(error.message), lines=True)
+        raise
+
+
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning's words, without the line of code that gave it."""
-    click.echo(f"kvformat: warning: {message}", err=True)
+    from kvformat.connectors.cli._output import note
+
+    note(f"warning: {message}")
 
 
 class _Refused(click.ClickException):
@@ -118,7 +139,9 @@ class _Refused(click.ClickException):
         parts = {name: getattr(self._error, name, None) for name in ("format", "option", "field")}
         told = {"error": self.message, "type": type(self._error).__name__}
         told |= {name: part for name, part in parts.items() if part is not None}
-        click.echo(json.dumps(told), err=True)
+        from kvformat.connectors.cli._output import tell
+
+        tell(told)
         return None
 
 
@@ -131,6 +154,14 @@ def _group() -> None:
     """
 
 
+def _show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A traceback, which may repeat what a message has."""
+    from kvformat.connectors.cli._output import complain
+
+    complain("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
+
+
 def main() -> None:
     """Run the command that the process was started with, and end the process."""
+    sys.excepthook = _show_traceback
     _group(prog_name="kvformat", color=False if os.environ.get("NO_COLOR") else None)

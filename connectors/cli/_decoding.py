@@ -23,7 +23,7 @@ class Decoder:
     """Decodes batches of a table's messages and prints them; counts messages, rows, bad and skipped ones.
 
     shown: how a row is printed, given with what is known of its record; by default as JSON. told: the same for what is
-    said of a bad message.
+    said of a bad message. wanted: whether a row is printed and counted, given with its kind; by default each is.
     """
 
     def __init__(
@@ -33,8 +33,9 @@ class Decoder:
         stop: bool = False,
         shown: Callable[[list[tuple[Mapping[str, Any], Any]]], None] | None = None,
         told: Callable[[dict[str, Any]], None] = tell,
+        wanted: Callable[[Mapping[str, Any], str], bool] = lambda _row, _kind: True,
     ) -> None:
-        self._table, self._stop, self._shown, self._told = table, stop, shown, told
+        self._table, self._stop, self._shown, self._told, self._wanted = table, stop, shown, told, wanted
         self.counts = {"messages": 0, "rows": 0, "skipped": 0, "bad": 0}
         self.is_framed_otherwise = False  # perhaps: a bad message is no text, or no record
         self._of_value = [column for column in table.columns if column.key.startswith(VALUE_PREFIX)]
@@ -72,10 +73,9 @@ class Decoder:
             if ends[place] == ends[place + 1]:
                 self.counts["skipped"] += 1
             for at in range(ends[place], ends[place + 1]):
-                row = rows[at]
-                if self._table.has_kinds:
-                    row = {"row_kind": kinds[at] if kinds else "+I", "row": row}
-                found.append((about, row))
+                row, kind = rows[at], kinds[at] if kinds else "+I"
+                if self._wanted(row, kind):
+                    found.append((about, {"row_kind": kind, "row": row} if self._table.has_kinds else row))
         self.counts["rows"] += len(found)
         if self._shown is not None:
             self._shown(found)

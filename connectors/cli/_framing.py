@@ -188,6 +188,7 @@ _MEMBERS: Final[tuple[tuple[str, type, str], ...]] = (
 
 
 _TIMESTAMP_TYPES: Final = {"create": "CreateTime", "logappend": "LogAppendTime", "unknown": "NoTimestampType"}
+_SHORT_TYPES: Final = {name: short for short, name in _TIMESTAMP_TYPES.items()}
 
 
 def _bytes_of(name: str, value: Any) -> bytes | None:
@@ -218,6 +219,20 @@ def frame(key: bytes | None, value: bytes | None, framing: str, *, with_key: boo
     if framing == "lines" and b"\n" in value:
         return "the message has a line feed in it: take --framing length or records"
     return value + b"\n" if framing == "lines" else value
+
+
+def record_of(key: bytes | None, value: bytes | None, about: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as an object for JSON, with what is known of it, as `records` has them."""
+    known = {name: about[name] for name in ("topic", "partition", "offset") if name in about}
+    if "timestamp" in about:
+        known |= {"tstype": _SHORT_TYPES.get(about["timestamp-type"], "unknown"), "ts": about["timestamp"]}
+    if about.get("headers"):
+        # bytes that are no UTF-8 are halves of surrogates in JSON, and are read as what they were
+        texts = (None if data is None else data.decode("utf-8", "surrogateescape") for _, data in about["headers"])
+        known["headers"] = [
+            part for (name, _), text in zip(about["headers"], texts, strict=True) for part in (name, text)
+        ]
+    return known | _member("key", key) | _member("value", value)
 
 
 def _member(name: str, data: bytes | None) -> dict[str, str | None]:

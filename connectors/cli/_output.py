@@ -1,21 +1,28 @@
-"""What commands print: rows and listings to stdout, what is wrong to stderr, colours on terminals only."""
+"""What commands print: rows and listings to stdout, what is wrong to stderr, colours on terminals only.
+
+All text goes through `printable`, so that no name, value or message can command a terminal. Nothing else in the command
+line writes, but click where it shows help.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from kvformat.connectors.cli import JSON_ERRORS
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Categories of characters that are not shown as themselves: control, format, surrogate; line and paragraph ends."""
+_START_OF_LINE = "\r\x1b[K"
 _HEAD = 100
 """Bytes of a bad message that are shown."""
 
@@ -44,6 +51,57 @@ class ClosedPipe(Exception):
     """Nobody reads stdout any more: `head` has what it wants."""
 
 
+class Styled(NamedTuple):
+    """A text with a style for terminals, such as `bold` or the colour `fg`."""
+
+    text: str
+    style: Mapping[str, Any]
+
+
+Words = str | Styled
+"""A piece of what is shown."""
+
+
+def styled(text: str, **style: Any) -> Styled:
+    """A text with a style of `click.style`."""
+    return Styled(text, style)
+
+
+# --- the one way out -----------------------------------------------------------------------------------------
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""A text in which nothing can command a terminal or change the order of letters.
+
+    Control and format characters, line separators and halves of surrogates are written as JSON does: `\u001b`. With
+    `lines` a line feed stays what it is.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or (lines and c == "\n") else _escaped(c) for c in text)
+
+
+@functools.lru_cache(maxsize=1024)
+def _escaped(character: str) -> str:
+    if unicodedata.category(character) not in _HIDDEN:
+        return character
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def _echo(words: Iterable[Words], *, err: bool = False, before: str = "", end: str = "\n") -> None:
+    """Write pieces of text, which is the only way of text to a terminal. `before` moves the cursor."""
+    shown = "".join(
+        printable(one, lines=True) if isinstance(one, str) else click.style(printable(one.text), **one.style)
+        for one in words
+    )
+    if err:
+        click.echo(f"{before}{shown}{end}", nl=False, err=True)
+        return
+    with _stdout():
+        click.echo(f"{before}{shown}{end}", nl=False)
+
+
 @contextlib.contextmanager
 def _stdout() -> Iterator[None]:
     try:
@@ -55,7 +113,10 @@ def _stdout() -> Iterator[None]:
 
 
 def write(data: bytes) -> None:
-    """Write to stdout at once; raises `ClosedPipe`."""
+    """Write bytes to stdout at once, to a terminal as text; raises `ClosedPipe`."""
+    if sys.stdout.isatty():
+        _echo([data.decode("utf-8", "backslashreplace")], end="")
+        return
     with _stdout():
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -66,11 +127,6 @@ def json_line(value: Any) -> str:
     return printable(json.dumps(value, ensure_ascii=False))
 
 
-def printable(text: str) -> str:
-    r"""A text with its control characters written as JSON does: `\u001b`."""
-    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
 def write_json(values: Iterable[Any]) -> None:
     """Write a line of JSON for each value."""
     lines = "".join(f"{json_line(value)}\n" for value in values)
@@ -78,20 +134,29 @@ def write_json(values: Iterable[Any]) -> None:
         write(lines.encode())
 
 
-def show(text: str) -> None:
-    """Write words to stdout, in colours where it is a terminal; raises `ClosedPipe`."""
-    with _stdout():
-        click.echo(text)
+def show(*words: Words) -> None:
+    """Write words and a line feed to stdout, in colours where it is a terminal; raises `ClosedPipe`."""
+    _echo(words)
 
 
 def tell(value: Any) -> None:
-    """A line of JSON on stderr."""
-    click.echo(json_line(value), err=True)
+    """Write a line of JSON to stderr."""
+    _echo([json_line(value)], err=True)
 
 
-def note(text: str) -> None:
-    """Words on stderr."""
-    click.echo(f"kvformat: {text}", err=True)
+def note(*words: Words) -> None:
+    """Write words to stderr, after the name of the program."""
+    _echo(["kvformat: ", *words], err=True)
+
+
+def complain(*words: Words) -> None:
+    """Write words to stderr."""
+    _echo(words, err=True)
+
+
+def status(text: str) -> None:
+    """Write the line at the bottom of a terminal, in place of the one before; none for an empty text."""
+    _echo([text], err=True, before=_START_OF_LINE, end="")
 
 
 def head(message: bytes | None) -> str | None:
@@ -101,11 +166,12 @@ def head(message: bytes | None) -> str | None:
     return message[:_HEAD].decode("utf-8", "backslashreplace") + ("..." if len(message) > _HEAD else "")
 
 
-def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Words]:
     """Columns with blanks between, the names of the columns above them."""
-    widths = [max(len(row[i]) for row in [names, *rows]) for i in range(len(names) - 1)]
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [names, *cells]) for i in range(len(names) - 1)]
 
     def line(row: Sequence[str]) -> str:
         return "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
 
-    return "\n".join([click.style(line(names), bold=True), *map(line, rows)])
+    return [styled(line(names), bold=True), *(f"\n{line(row)}" for row in cells)]

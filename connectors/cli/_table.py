@@ -78,7 +78,7 @@ def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: 
     Columns of metadata are in the types of their keys, whatever they are declared as: casts are Spark's.
     """
     text = read_text(file)
-    definition = find_table(text, table)
+    definition = find_table(text, table, choose="--table '{}'".format)
     kv = KeyValueFormat.from_ddl(text, table=table).with_options(options)
     option = "format" if "format" in kv.options else "value.format"
     known = [*READABLE, *(f"{VALUE_PREFIX}{key}" for key in format_class(kv.options[option]).metadata_types)]
@@ -142,9 +142,12 @@ FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type
 BOOTSTRAP: Final = f"{PREFIX}bootstrap.servers"
 OF_REGISTRIES: Final = "avro-confluent"
 bootstrap_option: Final = click.option("-b", "--bootstrap", metavar="HOST:PORT,...", help="The brokers to ask.")
-_OPTIONS: Final = (
+_OF_FORMAT: Final = (
     click.option("-f", "--format", "format_name", metavar="FORMAT", help="The format of the messages."),
     click.option("-s", "--schema", metavar="COLUMNS", help="The columns: 'id BIGINT, name STRING'."),
+)
+_OPTIONS: Final = (
+    *_OF_FORMAT,
     option_option("An option of the format; with --ddl one of the table's, instead of its own."),
     click.option("--ddl", type=FILE, help="A file of Flink SQL with the table, instead of format and schema."),
     click.option("--table", metavar="NAME", help="The table, where the DDL creates several."),
@@ -159,7 +162,16 @@ framing_option: Final = click.option(
 
 def table_options(command: _F) -> _F:
     """The options by which `chosen` finds its table."""
-    for option in reversed(_OPTIONS):
+    return _with(_OPTIONS, command)
+
+
+def format_options(command: _F) -> _F:
+    """The options for a format and its columns."""
+    return _with(_OF_FORMAT, command)
+
+
+def _with(options: Sequence[Callable[[_F], _F]], command: _F) -> _F:
+    for option in reversed(options):
         command = option(command)
     return command
 

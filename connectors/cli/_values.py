@@ -86,6 +86,8 @@ def json_values(array: pa.Array, t: FlinkType) -> list[Any]:
         return [None if value is None else format(value, "f") for value in array.to_pylist()]
     if t.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
         return _times(array, t)
+    if t.root in _TEXTS:  # `raw` keeps bytes that are not UTF-8 where it is told to
+        return [None if data is None else data.decode(errors="replace") for data in array.cast(pa.binary()).to_pylist()]
     if t.root == "INTERVAL DAY TO SECOND":
         array = array.view(pa.int64())
     values: list[Any] = array.to_pylist()

@@ -19,7 +19,7 @@ from typing import Final, Literal
 import click
 import pyarrow as pa
 
-from kvformat.connectors.cli._output import json_option, show, write_json
+from kvformat.connectors.cli._output import json_option, show, styled, write_json
 from kvformat.connectors.cli._table import (
     BOOTSTRAP,
     FILE,
@@ -60,6 +60,8 @@ _ASKS_WORKER: Final = (
     "import sys; from kvformat.codecs import KERNEL; import pyarrow; "
     "print('%d.%d.%d' % sys.version_info[:3], KERNEL, pyarrow.__version__)"
 )
+_PANDAS: Final = ((2, 2, 2), (3,))
+"""From which version and below which: 2.2.2 is the first for NumPy 2, and PySpark 4 is not made for 3."""
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 Status = Literal["ok", "warning", "failed"]
@@ -77,32 +79,41 @@ class Finding:
 
 @click.command()
 @click.argument("ddl", type=FILE, required=False, metavar="[FILE.sql]")
+@click.option("--table", metavar="NAME", help="Only this table of the file; default: all that it creates.")
 @bootstrap_option
 @option_option("How brokers and --registry are asked, `properties.*` and `avro-confluent.*`; else a table's option.")
 @click.option("--registry", metavar="URL", help="A schema registry to look for.")
 @json_option("A line of JSON for each finding.")
 def doctor_command(
-    ddl: Path | None, bootstrap: str | None, options: Mapping[str, str], registry: str | None, as_json: bool
+    ddl: Path | None,
+    table: str | None,
+    bootstrap: str | None,
+    options: Mapping[str, str],
+    registry: str | None,
+    as_json: bool,
 ) -> None:
     """Check what jobs need: Python, Java, Spark and its packages, the compiled kernel, brokers, topics, registries.
 
     With a DDL the brokers, topics and registries of its tables are asked, with its settings. Spark is not started, and
     what only a cluster knows is not seen. The exit status is 1 if something failed. Secrets are not shown.
     """
+    if table is not None and ddl is None:
+        raise click.UsageError("--table names a table of a FILE.sql, which is missing")
     failed = False
-    for finding in _findings(ddl, with_bootstrap(options, bootstrap), registry):
+    for finding in _findings(ddl, table, with_bootstrap(options, bootstrap), registry):
         failed = failed or finding.status == "failed"
         if as_json:
             write_json([asdict(finding)])
         else:
-            mark = click.style(f"{finding.status:<8}", fg=_COLOURS[finding.status])
-            show(
-                f"{mark} {finding.what}: {finding.text}" + (f"\n         -> {finding.advice}" if finding.advice else "")
-            )
+            advice = f"\n         -> {finding.advice}" if finding.advice else ""
+            mark = styled(f"{finding.status:<8}", fg=_COLOURS[finding.status])
+            show(mark, f" {finding.what}: {finding.text}{advice}")
     raise SystemExit(1 if failed else 0)
 
 
-def _findings(ddl: Path | None, options: Mapping[str, str], registry: str | None) -> Iterator[Finding]:
+def _findings(
+    ddl: Path | None, table: str | None, options: Mapping[str, str], registry: str | None
+) -> Iterator[Finding]:
     yield Finding("ok", "Python", f"{platform.python_version()}, {sys.executable}")
     yield _kernel()
     yield from _extras()
@@ -111,7 +122,7 @@ def _findings(ddl: Path | None, options: Mapping[str, str], registry: str | None
         yield _registry(registry_options(options, registry))
         options = {key: text for key, text in options.items() if not key.startswith(f"{OF_REGISTRIES}.")}
     if ddl is not None:
-        yield from _tables(read_text(ddl), options)
+        yield from _tables(read_text(ddl), table, options)
     elif BOOTSTRAP in options:
         yield _brokers(options)
 
@@ -163,6 +174,7 @@ def _spark() -> Iterator[Finding]:
         yield Finding("ok", "PySpark", f"{version}, {home}")
     else:
         yield Finding("failed", "PySpark", f"{version}, {home}", "kvformat needs PySpark 4.1 or newer, below 5")
+    yield _pandas()
     yield _java()
     yield _worker()
     configured = _configured_jars(home)
@@ -175,6 +187,22 @@ def _spark_version(module: Path) -> str:
     text = (module.parent / "version.py").read_text(encoding="utf-8")
     match = re.search(r"__version__[^=]*=\s*['\"]([^'\"]+)", text)
     return match[1] if match else "of unknown version"
+
+
+def _pandas() -> Finding:
+    """Checks pandas, without which PySpark refuses `mapInArrow`, and so every read of a table."""
+    lowest, limit = (".".join(map(str, numbers)) for numbers in _PANDAS)
+    advice = f"pip install 'pandas>={lowest},<{limit}'"
+    try:
+        version = importlib.metadata.version("pandas")
+    except importlib.metadata.PackageNotFoundError:
+        return Finding("failed", "pandas", "is not installed; PySpark can't read tables without it", advice)
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    if numbers < _PANDAS[0]:
+        return Finding("failed", "pandas", f"{version} is too old for PySpark with NumPy 2", advice)
+    if numbers >= _PANDAS[1]:
+        return Finding("warning", "pandas", f"{version}: PySpark does not fully support pandas {limit}", advice)
+    return Finding("ok", "pandas", version)
 
 
 def _java() -> Finding:
@@ -246,17 +274,18 @@ def _jar(what: str, package: str, without: str, home: Path, version: str, config
 # --- services ----------------------------------------------------------------------------------------------
 
 
-def _tables(text: str, options: Mapping[str, str]) -> Iterator[Finding]:
-    for name in dict.fromkeys(s.name for s in statements(text) if s.kind == "CREATE TABLE"):
+def _tables(text: str, table: str | None, options: Mapping[str, str]) -> Iterator[Finding]:
+    created = dict.fromkeys(s.name for s in statements(text) if s.kind == "CREATE TABLE")
+    for name in created if table is None else [table]:
         try:
-            table = KeyValueFormat.from_ddl(text, table=name).with_options(options)
-            values = table.connector_options("decode")
+            kv = KeyValueFormat.from_ddl(text, table=name).with_options(options)
+            values = kv.connector_options("decode")
         except KvFormatError as error:
             yield Finding("failed", f"table {name}", str(error))
             continue
         yield Finding("ok", f"table {name}", "its DDL is understood")
-        yield _brokers(table.options, name, values["topic"], values["topic-pattern"])
-        for part, given in _registries(table.options):
+        yield _brokers(kv.options, name, values["topic"], values["topic-pattern"])
+        for part, given in _registries(kv.options):
             yield _registry(given, f"{name} ({part})")
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import click
 import pyarrow as pa
@@ -48,7 +49,8 @@ def encode_command(
 
     echo '{"id": 1, "name": "Anna"}' | kvformat encode -f csv -s 'id INT, name STRING'
     """
-    encoder = _Encoder(chosen(format_name, schema, options, ddl, table), framing, stop=errors == "stop")
+    found = chosen(format_name, schema, options, ddl, table)
+    encoder = Encoder(found, _Framed(framing or found.framing, with_key=found.has_key), stop=errors == "stop")
     with contextlib.suppress(ClosedPipe):
         encoder.run(opened(files))
     counts = encoder.counts
@@ -59,12 +61,67 @@ def encode_command(
     raise SystemExit(1 if counts["bad"] else 0)
 
 
-class _Encoder:
-    """Encodes lines of JSON and writes the messages; counts them."""
+@dataclass(frozen=True, slots=True)
+class EncodedRow:
+    """A message: the number and the text of the line that it is of, key, value, and what else the row says of it."""
 
-    def __init__(self, table: ShownTable, framing: str | None, *, stop: bool) -> None:
-        self._table, self._stop = table, stop
-        self._framing = framing or table.framing
+    number: int
+    line: bytes
+    key: bytes | None
+    value: bytes | None
+    about: Mapping[str, Any]
+
+
+class Sink(Protocol):
+    """Takes messages."""
+
+    def put(self, message: EncodedRow) -> str:
+        """Take a message; returns why that is impossible, or an empty text."""
+
+    def flush(self) -> bool:
+        """Hand on what has been taken, at the end of each batch; returns whether to go on."""
+
+
+class _Framed:
+    """Messages on stdout, each with what marks its end."""
+
+    def __init__(self, framing: str, *, with_key: bool) -> None:
+        self._framing, self._with_key = framing, with_key
+        self._pieces: list[bytes] = []
+        self._count = 0
+
+    def put(self, message: EncodedRow) -> str:
+        if self._framing == "whole" and self._count:
+            return "'whole' is one message: take another --framing"
+        framed = frame(message.key, message.value, self._framing, with_key=self._with_key)
+        if isinstance(framed, str):
+            return framed
+        self._pieces.append(framed)
+        self._count += 1
+        return ""
+
+    def flush(self) -> bool:
+        write(b"".join(self._pieces))
+        self._pieces = []
+        return True
+
+
+class Encoder:
+    """Encodes lines of JSON and gives the messages to a sink; counts them.
+
+    `about` makes of a row's metadata, by column, what the sink is told of its message; the other columns of metadata
+    are passed over.
+    """
+
+    def __init__(
+        self,
+        table: ShownTable,
+        sink: Sink,
+        *,
+        stop: bool,
+        about: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
+    ) -> None:
+        self._table, self._sink, self._stop, self._about = table, sink, stop, about
         self._row = FlinkType("ROW", nullable=False, fields=table.physical)
         physical = {field.name for field in table.physical}
         self._passed_over = {c.name for c in table.columns if c.name not in physical} | set(table.left_out)
@@ -81,12 +138,12 @@ class _Encoder:
         self._batch(self._held, last=True)
 
     def _batch(self, lines: list[tuple[int, bytes]], *, last: bool) -> bool:
-        rows, kinds, faults = [], [], dict[int, _Fault]()
+        rows, kinds, faults, abouts = [], [], dict[int, _Fault](), dict[int, Mapping[str, Any]]()
         for place, (_, line) in enumerate(lines):
             row, kind = None, "+I"
             if line.strip():
                 try:
-                    row, kind = self._read(line)
+                    row, kind, abouts[place] = self._read(line)
                 except ValueRefused as refused:
                     faults[place] = (refused.code.value, str(refused))
             rows.append(row)
@@ -100,48 +157,39 @@ class _Encoder:
         encoded = self._table.kv.encode_batch(
             array, row_kinds=pa.array([kinds[place] for place in good], pa.string()) if self._table.has_kinds else None
         )
-        messages: dict[int, tuple[bytes | None, bytes | None]] = {}
+        messages: dict[int, EncodedRow] = {}
         for at, place in enumerate(good):
             if encoded.errors is not None and encoded.errors[at].is_valid:
                 assert encoded.codes is not None
                 faults[place] = (encoded.codes[at].as_py(), encoded.errors[at].as_py())
             elif encoded.kept is None or encoded.kept[at].as_py():
                 key = None if encoded.keys is None else encoded.keys[at].as_py()
-                messages[place] = (key, encoded.values[at].as_py())
+                messages[place] = EncodedRow(*lines[place], key, encoded.values[at].as_py(), abouts[place])
         return self._write(lines, messages, faults)
 
     def _write(
-        self,
-        lines: list[tuple[int, bytes]],
-        messages: Mapping[int, tuple[bytes | None, bytes | None]],
-        faults: dict[int, _Fault],
+        self, lines: list[tuple[int, bytes]], messages: Mapping[int, EncodedRow], faults: dict[int, _Fault]
     ) -> bool:
-        """Write messages and tell faults, in the order of the lines; returns whether to go on."""
-        pieces: list[bytes] = []
+        """Give messages to the sink and tell faults, in the order of the lines; returns whether to go on."""
         for place, (number, line) in enumerate(lines):
             self.counts["rows"] += bool(line.strip())
             if place in messages:
-                key, value = messages[place]
-                framed = frame(key, value, self._framing, with_key=self._table.has_key)
-                if self._framing == "whole" and self.counts["messages"]:
-                    framed = "'whole' is one message: take another --framing"
-                if isinstance(framed, bytes):
-                    pieces.append(framed)
-                    self.counts["messages"] += 1
+                refused = self._sink.put(messages[place])
+                if refused:
+                    faults[place] = (ErrorCode.BAD_RECORD.value, refused)
                 else:
-                    faults[place] = (ErrorCode.BAD_RECORD.value, framed)
+                    self.counts["messages"] += 1
             if place in faults:
                 self.counts["bad"] += 1
                 code, reason = faults[place]
                 tell({"message": number, "code": code, "reason": reason, "head": head(line)})
                 if self._stop:
                     break
-        write(b"".join(pieces))
-        return not (self._stop and faults)
+        return self._sink.flush() and not (self._stop and faults)
 
-    def _read(self, line: bytes) -> tuple[Any, str]:
-        """A row and its kind."""
-        value, kind = read_json(line), "+I"
+    def _read(self, line: bytes) -> tuple[Any, str, Mapping[str, Any]]:
+        """A row, its kind, and what else it says of its message."""
+        value, kind, about = read_json(line), "+I", dict[str, Any]()
         if self._table.has_kinds:
             if not isinstance(value, dict) or set(value) != {"row_kind", "row"} or value["row_kind"] not in _KINDS:
                 raise ValueRefused(
@@ -151,7 +199,8 @@ class _Encoder:
                 )
             value, kind = value["row"], value["row_kind"]
         if isinstance(value, dict):
+            about |= self._about(value)
             value = {name: part for name, part in value.items() if name not in self._passed_over}
         if value is None:
             raise ValueRefused(ErrorCode.WRONG_TYPE, "the row is null")
-        return python_value(value, self._row), kind
+        return python_value(value, self._row), kind, about

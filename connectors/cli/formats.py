@@ -33,11 +33,11 @@ def formats_command(as_json: bool) -> None:
         return
     names = ("format", "rows", "from", "description")
     rows = [(f["name"], f["rows"], f["distribution"], f["description"]) for f in found]
-    lines = [table(names, rows)]
+    words = table(names, rows)
     for distribution, extras in sorted({(f["distribution"], f["missing_extras"]) for f in found}):
         if extras:
-            lines.append(f"\nExtras of {distribution} that are not installed: {', '.join(extras)}")
-    show("\n".join(lines))
+            words.append(f"\n\nExtras of {distribution} that are not installed: {', '.join(extras)}")
+    show(*words)
 
 
 def _format(name: str) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def options_command(name: str, as_json: bool) -> None:
         )
         for spec in specs
     ]
-    show(table(names, rows) if rows else f"{name} has no options")
+    show(*(table(names, rows) if rows else [f"{name} has no options"]))
 
 
 def _specs(name: str) -> tuple[Option, ...]:

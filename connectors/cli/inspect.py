@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvformat.connectors.cli._framing import FRAMINGS, MessageBatch, read
-from kvformat.connectors.cli._output import json_option, show, write_json
+from kvformat.connectors.cli._output import Words, json_option, note, printable, show, styled, write_json
 from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, registry_options, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of, reading
 from kvformat.connectors.cli.decode import files_argument, opened
@@ -84,11 +84,14 @@ def inspect_command(
     if sql and found.ddl is None:
         raise click.ClickException("there is no table to propose; without --sql the reasons are shown")
     if sql:
-        show(str(found.ddl))
+        ddl = str(found.ddl)
+        show(ddl)
+        if ddl != printable(ddl, lines=True):
+            note("names have control or format characters, which are shown escaped: --json has them as they are")
     elif as_json:
         write_json([_as_json(found)])
     else:
-        show(_in_words(found))
+        show(*_in_words(found))
 
 
 def _sample(batches: Iterator[MessageBatch], most: int) -> tuple[list[bytes | None], list[bytes | None]]:
@@ -103,22 +106,21 @@ def _sample(batches: Iterator[MessageBatch], most: int) -> tuple[list[bytes | No
     return values[:most], keys[:most]
 
 
-def _in_words(found: Inspection) -> str:
-    counts = ", ".join(f"{count} {what}" for what, count in found.counts.items())
-    lines = [counts] if counts else []
+def _in_words(found: Inspection) -> list[Words]:
+    words: list[Words] = [", ".join(f"{count} {what}" for what, count in found.counts.items())]
     for part in ("key", "value"):
         guesses = [guess for guess in found.guesses if guess.part == part]
         for guess in guesses:
             options = "".join(f", {name} = {value}" for name, value in guess.options.items())
-            title = click.style(f"{part}: {guess.format}{options}", bold=True)
+            title = styled(f"{part}: {guess.format}{options}", bold=True)
             unread = "" if guess.readable else ", which no format reads"
-            lines.append(f"{title} ({guess.confidence:.0%}{unread}): {guess.reason}")
-    lines += [f"note: {text}" for text in found.notes]
+            words += ["\n", title, f" ({guess.confidence:.0%}{unread}): {guess.reason}"]
+    words += [f"\nnote: {text}" for text in found.notes]
     if not found.guesses:
-        lines.append("nothing was recognised")
+        words.append("\nnothing was recognised")
     if found.ddl is not None:
-        lines += ["", found.ddl]
-    return "\n".join(lines)
+        words.append(f"\n\n{found.ddl}")
+    return words
 
 
 def _as_json(found: Inspection) -> dict[str, Any]:

@@ -11,9 +11,35 @@ from typing import Any
 import click
 
 from kvformat.connectors.cli._decoding import Decoder
-from kvformat.connectors.cli._output import ClosedPipe, json_line, json_option, note, printable, show, tell, write_json
-from kvformat.connectors.cli._table import FILE, bootstrap_option, of_ddl, option_option, with_bootstrap
+from kvformat.connectors.cli._framing import MessageBatch, record_of
+from kvformat.connectors.cli._output import (
+    ClosedPipe,
+    Words,
+    complain,
+    json_line,
+    json_option,
+    note,
+    printable,
+    show,
+    status,
+    styled,
+    tell,
+    write_json,
+)
+from kvformat.connectors.cli._table import (
+    BOOTSTRAP,
+    FILE,
+    ShownTable,
+    bootstrap_option,
+    format_options,
+    of_ddl,
+    of_format,
+    option_option,
+    with_bootstrap,
+)
 from kvformat.connectors.cli._topics import partitions_of, reading
+from kvformat.connectors.cli._where import Conditions
+from kvformat.connectors.properties import PREFIX
 
 _COLOURS = {"+I": "green", "+U": "yellow", "-U": "yellow", "-D": "red"}
 
@@ -34,10 +60,12 @@ def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
 
 
 @click.command()
-@click.argument("ddl", type=FILE, metavar="FILE.sql")
+@click.argument("ddl", type=FILE, required=False, metavar="[FILE.sql]")
 @click.option("--table", metavar="NAME", help="The table, where the file creates several.")
+@click.option("--topic", metavar="TOPIC", help="A topic, instead of a table: --format and --schema say what it holds.")
+@format_options
 @bootstrap_option
-@option_option("An option of the table, instead of its own.")
+@option_option("An option of the table, instead of its own; with --topic `properties.*`, or an option of the format.")
 @click.option(
     "--from",
     "start",
@@ -49,32 +77,63 @@ def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
 @click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="End after so many records.")
 @click.option("--until-end", is_flag=True, help="End where the topic ends, instead of waiting for more.")
 @click.option("-m", "--metadata", multiple=True, metavar="KEY", help="A metadata key, as a column. Repeatable.")
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="CONDITION",
+    help="Show only rows for which it holds: COLUMN OP VALUE, as in 'amount > 10'; OP is = != < <= > >= or ~, a "
+    "regular expression. Repeatable: all must hold.",
+)
 @json_option("Lines of JSON on a terminal too, and the counts at the end.")
 def tail_command(
-    ddl: Path,
+    ddl: Path | None,
     table: str | None,
+    topic: str | None,
+    format_name: str | None,
+    schema: str | None,
     bootstrap: str | None,
     options: Mapping[str, str],
     start: str | int,
     most: int | None,
     until_end: bool,
     metadata: tuple[str, ...],
+    where: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Show a table's topic as its records arrive: rows as lines of JSON, with bad records on stderr.
 
     The broker is asked by confluent-kafka, not by Spark. No group is joined and nothing is committed. On a terminal
     each row has its place before it. Ctrl-C ends it; the exit status is 1 where records were bad.
+
+    Of a --topic without a --format the records are shown as they are, as `decode --framing records` reads them.
+
+    kvformat tail users.sql --from earliest --where "name ~ ^A"
+
+    kvformat tail --topic users --bootstrap broker:9092 -f json -s 'id INT, name STRING'
     """
-    found = of_ddl(ddl, table, with_bootstrap(options, bootstrap), metadata)
-    values = found.kv.connector_options("decode")
     printer = _Printer(as_json=as_json)
-    decoder = Decoder(found, shown=printer.rows, told=printer.bad)
-    if found.left_out:
-        note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
-    partitions = partitions_of(found.kv.options, values["topic"], values["topic-pattern"])
+    decoder: Decoder | _Records
+    given = with_bootstrap(options, bootstrap)
+    if topic is not None:
+        found = _of_topic(topic, ddl, table, format_name, schema, given, metadata)
+        settings, wanted, pattern = given, (topic,), None
+    elif ddl is None or format_name is not None or schema is not None:
+        raise click.UsageError("say what to read: a FILE.sql, or a --topic, perhaps with --format and --schema")
+    else:
+        of_file = found = of_ddl(ddl, table, given, metadata)
+        values = of_file.kv.connector_options("decode")
+        settings, wanted, pattern = dict(of_file.kv.options), values["topic"], values["topic-pattern"]
+    if found is not None:
+        if found.left_out:
+            note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
+        decoder = Decoder(found, shown=printer.rows, told=printer.bad, wanted=Conditions(where, found).hold)
+    elif where:
+        raise click.UsageError("--where needs the columns of rows: --format and --schema")
+    else:
+        decoder = _Records(printer)
+    partitions = partitions_of(settings, wanted, pattern)
     try:
-        with reading(found.kv.options, partitions, start, say=printer.note) as topics:
+        with reading(settings, partitions, start, say=printer.note) as topics:
             for batch in topics.batches(most=most, until_end=until_end):
                 if batch.values:
                     printer.clear()
@@ -86,6 +145,47 @@ def tail_command(
     if as_json:
         tell(decoder.counts)
     raise SystemExit(1 if decoder.counts["bad"] else 0)
+
+
+def _of_topic(
+    topic: str,
+    ddl: Path | None,
+    table: str | None,
+    format_name: str | None,
+    schema: str | None,
+    given: Mapping[str, str],
+    metadata: tuple[str, ...],
+) -> ShownTable | None:
+    """The values of a topic as a table; None where nothing is known of them."""
+    if ddl is not None or table is not None:
+        raise click.UsageError("--topic or a FILE.sql with a table, not both")
+    if BOOTSTRAP not in given:
+        raise click.UsageError(f"--topic {topic} needs its broker: --bootstrap host:9092")
+    if format_name is not None:
+        of_format_alone = {name: text for name, text in given.items() if not name.startswith(PREFIX)}
+        return of_format(format_name, schema, of_format_alone, metadata)
+    if schema is not None or metadata:
+        raise click.UsageError("--schema and --metadata need a --format; without one records are shown as they are")
+    return None
+
+
+class _Records:
+    """Shows records as they are, a line of JSON each: what `kcat -J` prints."""
+
+    def __init__(self, printer: _Printer) -> None:
+        self._printer = printer
+        self.counts = {"messages": 0, "rows": 0, "skipped": 0, "bad": 0}
+
+    def batch(self, batch: MessageBatch) -> bool:
+        """Show the records of a batch; returns whether to go on."""
+        keys, abouts = batch.keys or [None] * len(batch.values), batch.about or [{}] * len(batch.values)
+        shown = [
+            (about, record_of(key, value, about)) for key, value, about in zip(keys, batch.values, abouts, strict=True)
+        ]
+        self.counts["messages"] += len(shown)
+        self.counts["rows"] += len(shown)
+        self._printer.rows(shown)
+        return True
 
 
 class _Printer:
@@ -104,16 +204,16 @@ class _Printer:
             kind = ""
             if isinstance(row, dict) and set(row) == {"row_kind", "row"}:
                 kind, row = row["row_kind"], row["row"]
-            place = click.style(_place(about), dim=True)
-            kind = f" {click.style(kind, fg=_COLOURS[kind])}" if kind else ""
-            show(f"{place}{kind} {json_line(row)}")
+            kinds: list[Words] = [" ", styled(kind, fg=_COLOURS[kind])] if kind else []
+            show(styled(_place(about), dim=True), *kinds, f" {json_line(row)}")
 
     def bad(self, fault: dict[str, Any]) -> None:
         if not self._faults_for_people:
             tell(fault)
             return
-        mark = click.style(f"{fault['code']} ({fault['part']})", fg="red")
-        click.echo(f"{_place(fault)} {mark} {printable(fault['reason'])}: {printable(str(fault['head']))}", err=True)
+        mark = styled(f"{fault['code']} ({fault['part']})", fg="red")
+        reason, first = printable(fault["reason"]), printable(str(fault["head"]))
+        complain(f"{_place(fault)} ", mark, f" {reason}: {first}")
 
     def note(self, text: str) -> None:
         """What the client of the brokers says."""
@@ -126,13 +226,13 @@ class _Printer:
             text = f"{counts['messages']} records, {counts['rows']} rows, {counts['bad']} bad"
             text += ", at the end, waiting (Ctrl-C ends)" if waits else ""
             if text != self._shown:
-                click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+                status(text)
                 self._shown = text
 
     def clear(self) -> None:
         """Take that line away."""
         if self._shown:
-            click.echo("\r\x1b[K", nl=False, err=True)
+            status("")
             self._shown = ""
 
 

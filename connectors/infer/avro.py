@@ -31,10 +31,12 @@ from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import PREFIX, Refused, schemas_by_id, subject_schema
 from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.codecs._debezium.connect import image_of_avro
+from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
-from kvformat.connectors.infer.debezium import TYPES, DebeziumColumns
+from kvformat.connectors.infer.debezium import MARKS, TYPES, DebeziumColumns
 from kvformat.connectors.infer.inferred import InferredSchema
+from kvformat.connectors.infer.keys import KeyNames, names_of_json, primary_key
 from kvformat.connectors.infer.sample import MessageSample
 from kvformat.connectors.infer.seen import MOST_DIGITS
 from kvformat.connectors.infer.types import Notes, shown
@@ -116,18 +118,47 @@ def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> Inferr
     """
     notes = Notes()
     fmt = DebeziumAvroConfluentFormat(options)
+    flat: bool = fmt.options[FLATTENED.name]
     schemas = _schemas(sample, fmt.settings, notes)
     if options.get("types") == "flink":
-        images = [image for schema in schemas if (image := _image(schema)) is not None]
+        images = [image for schema in schemas if (image := _row(schema) if flat else _image(schema)) is not None]
         if not images:
             return InferredSchema(fmt.identifier, (), options, (), notes.texts())
         found = _inferred(_together(images, notes), {**options, "schema": ""}, notes)
-        return replace(found, format=fmt.identifier, options=options)
-    typed = DebeziumColumns(fmt.identifier, options, sample.array())
-    for schema in schemas:
-        typed.declare(image_of_avro(schema))
-    more = TYPES if typed.have_own_types else {}
-    return InferredSchema(fmt.identifier, typed.columns(notes), {**options, **more}, (), notes.texts())
+        found = replace(found, format=fmt.identifier, options=options)
+    else:
+        typed = DebeziumColumns(fmt.identifier, options, sample.array())
+        for schema in schemas:
+            typed.declare(image_of_avro(schema, flat=flat), without=MARKS if flat else ())
+        more = TYPES if typed.have_own_types or typed.have_moments else {}
+        found = InferredSchema(fmt.identifier, typed.columns(notes), {**options, **more})
+    if flat and any(field.name in MARKS for schema in schemas for field in schema.fields):
+        notes.add(f"{' and '.join(MARKS)} say what was done to a row: they are its kind, and not columns")
+    key = primary_key(_key_names(sample, fmt.settings), [field.name for field in found.fields], notes)
+    return replace(found, primary_key=key, notes=notes.texts())
+
+
+def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[KeyNames]:
+    """The fields of the keys of records, which are records of the same registry, or JSON objects."""
+    keys = sample.keys or ()
+    ids = Counter(schema_id for key in keys if key and (schema_id := schema_id_of(key)) is not None)
+    if not ids:
+        return names_of_json(keys)
+    found = Counter[KeyNames]()
+    for schema_id, text in schemas_by_id(settings, [schema_id for schema_id, _ in ids.most_common(_MOST_IDS)]).items():
+        try:
+            names = () if isinstance(text, Refused) else tuple(field.name for field in _parsed(text).fields)
+        except SchemaError:
+            names = ()
+        if names:
+            found[names] += ids[schema_id]
+    return found
+
+
+def _row(schema: Schema) -> Schema | None:
+    """The record of a row alone, without what marks it."""
+    row = schema if schema.optional is None else schema.optional
+    return replace(row, fields=tuple(f for f in row.fields if f.name not in MARKS)) if row.type == "record" else None
 
 
 def _image(schema: Schema) -> Schema | None:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvformat.codecs._debezium.connect import image_of_json
+from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Node, Repeated
-from kvformat.connectors.infer.debezium import TYPES, DebeziumColumns
-from kvformat.connectors.infer.declared import connect_fields, fits, jdbc_type, mysql_type, wider
+from kvformat.codecs.canal_json import BYTES_ENCODING, LATIN
+from kvformat.connectors.infer.debezium import MARKS, MOMENT, TYPES, DebeziumColumns, is_instant
+from kvformat.connectors.infer.declared import connect_fields, fits, is_binary, jdbc_type, mysql_type, wider
 from kvformat.connectors.infer.inferred import InferredSchema
+from kvformat.connectors.infer.keys import KeyNames, names_of_json, primary_key
 from kvformat.connectors.infer.rows import with_standard
-from kvformat.connectors.infer.sample import Documents, MessageSample
-from kvformat.connectors.infer.seen import ISO_ZONED, Seen
-from kvformat.connectors.infer.types import Notes, Types, is_name, shown
+from kvformat.connectors.infer.sample import Documents, MessageSample, is_tombstone, is_wrapped
+from kvformat.connectors.infer.seen import ISO_ZONED, Seen, form_of
+from kvformat.connectors.infer.types import BYTES, Notes, Types, is_name, shown
+from kvformat.registry.discovery import get_format
+from kvformat.registry.errors import ConfigurationError
 from kvformat.registry.types import FlinkField, FlinkType
 
 _Object = dict[str, Node]
 _MOST_DECLARED = 5  # different declarations of a column that are kept
+_MOST_TABLES = 10  # of one topic that are named
+_CHOOSE = "'table.include', and 'database.include', choose one"
+_BY_SOURCE = "the metadata source.schema and source.table say which"
 
 
 @dataclass(slots=True)
@@ -30,7 +38,8 @@ class _Rows:
     seen: Seen = field(default_factory=Seen)
     values: dict[str, list[Node]] = field(default_factory=dict)
     declared: dict[str, list[FlinkType]] = field(default_factory=dict)
-    keys: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    keys: Counter[KeyNames] = field(default_factory=Counter)
+    tables: set[str] = field(default_factory=set)
     notes: Notes = field(default_factory=Notes)
 
     def look(self, row: Node) -> None:
@@ -45,11 +54,31 @@ class _Rows:
         for row in rows if isinstance(rows, list) else [rows]:
             self.look(row)
 
+    def of_table(self, *names: Node) -> None:
+        """Note the table that a message is of, by what is known of database, schema and name."""
+        if isinstance(names[-1], str) and len(self.tables) <= _MOST_TABLES:
+            self.tables.add(".".join(shown(name) for name in names if isinstance(name, str)))
+
+    def note_tables(self, remedy: str) -> None:
+        """Say so where messages are of several tables."""
+        if len(self.tables) > 1:
+            names = ", ".join(sorted(self.tables)[:_MOST_TABLES])
+            more = ", ..." if len(self.tables) > _MOST_TABLES else ""
+            self.notes.add(
+                f"the messages are of several tables ({names}{more}), and the columns those of all: {remedy}"
+            )
+
     def declare(self, name: str, t: FlinkType) -> None:
         """Note what a message says of a column."""
         known = self.declared.setdefault(name, [])
         if t not in known and len(known) < _MOST_DECLARED:
             known.append(t)
+
+    def forget(self, name: str) -> bool:
+        """Leave a column out; returns whether it was there."""
+        self.seen.counts.pop(name, None)
+        self.values.pop(name, None)
+        return self.seen.members.pop(name, None) is not None
 
     def key(self, names: Node) -> None:
         """Note what a message says of the key."""
@@ -96,29 +125,31 @@ class _Rows:
         self.notes.add(f"declared as {known[0]}, which does not take all values: they decide", shown(name))
         return None
 
-    def _primary_key(self, columns: Iterable[FlinkField]) -> tuple[str, ...]:
-        names = {column.name for column in columns}
-        if len(self.keys) > 1:
-            several = " and ".join(f"({', '.join(map(shown, key))})" for key, _ in self.keys.most_common(3))
-            self.notes.add(f"the keys of messages differ: {several}; no PRIMARY KEY is proposed")
-            return ()
-        key = next(iter(self.keys), ())
-        return key if names.issuperset(key) and len(set(key)) == len(key) else ()
+    def _primary_key(self, columns: Iterable[FlinkField]) -> KeyNames:
+        return primary_key(self.keys, [column.name for column in columns], self.notes)
 
 
 def _envelopes(sample: MessageSample, notes: Notes, operation: str, format: str) -> Iterator[_Object]:
-    """The objects of a sample, those in an array of one too; what is none is counted in a note."""
+    """The objects of a sample that have the member that says what was done, or a payload."""
+    return _objects(sample, notes, format, lambda tree: operation in tree or isinstance(tree.get("payload"), dict))
+
+
+def _objects(
+    sample: MessageSample, notes: Notes, format: str, wanted: Callable[[_Object], bool] = lambda _: True
+) -> Iterator[_Object]:
+    """The objects of a sample, those in an array of one too; what is none is counted in a note, tombstones apart."""
     documents, other = Documents(), 0
     for message in sample.present():
         try:
             tree = documents.read(message)
         except JsonFault:
-            tree = None
+            other += 1
+            continue
         if isinstance(tree, list) and len(tree) == 1:
             tree = tree[0]
-        if isinstance(tree, dict) and (operation in tree or isinstance(tree.get("payload"), dict)):
+        if isinstance(tree, dict) and wanted(tree) and not (is_wrapped(tree) and tree["payload"] is None):
             yield tree
-        else:
+        elif not is_tombstone(tree):
             other += 1
     if other:
         notes.add(f"{other} messages are no {format} and were passed over")
@@ -128,11 +159,39 @@ def _envelopes(sample: MessageSample, notes: Notes, operation: str, format: str)
 
 
 def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
-    """By the schema in the messages (`schema-include`), else by the rows.
+    """By the schema in the messages (`schema-include`), else by the rows; with `flattened` messages are rows alone.
 
     Where the schema has Debezium's own types, and `types` is not given otherwise, they are read by these.
     """
-    rows, plain = _Rows(), 0
+    rows, flat = _Rows(), is_flattened(options)
+    schemas, plain = (_look_at_rows_alone if flat else _look_at_images)(sample, rows)
+    rows.keys = names_of_json(sample.keys or ())
+    given = dict(options)
+    if "schema-include" not in given and len(schemas) > plain:
+        given["schema-include"] = "true"
+    if schemas and plain:
+        rows.notes.add(
+            f"{len(schemas)} messages have a schema and a payload, {plain} have not: a table reads one kind only"
+        )
+    typed = DebeziumColumns("debezium-json", given, sample.array())
+    for schema in schemas:
+        typed.declare(image_of_json(schema, flat=flat), without=MARKS if flat else ())
+    own = given.get("types", "debezium") == "debezium" and typed.said.keys() >= rows.seen.members.keys()
+    if own and not plain and typed.have_own_types:
+        return rows.typed(typed)
+    for schema in schemas:
+        _declare_connect(rows, schema, flat=flat)
+    return _with_infinity(rows.schema("debezium-json", given), rows, sample)
+
+
+def is_flattened(options: Mapping[str, Any]) -> bool:
+    """Whether options of a format of Debezium's say that messages are rows alone."""
+    return str(options.get(FLATTENED.name, "false")).lower() == "true"
+
+
+def _look_at_images(sample: MessageSample, rows: _Rows) -> tuple[list[Node], int]:
+    """Look at the rows before and after changes; returns the schemas, and how many messages have none."""
+    plain = 0
     schemas: list[Node] = []
     for message in _envelopes(sample, rows.notes, "op", "debezium-json"):
         payload = message.get("payload")
@@ -147,49 +206,68 @@ def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> Inferr
                 )
         if envelope is payload:
             schemas.append(message.get("schema"))
-    for key in sample.keys or ():
-        _debezium_key(rows, key)
-    given = dict(options)
-    if "schema-include" not in given and len(schemas) > plain:
-        given["schema-include"] = "true"
-    if schemas and plain:
-        rows.notes.add(
-            f"{len(schemas)} messages have a schema and a payload, {plain} have not: a table reads one kind only"
-        )
-    typed = DebeziumColumns("debezium-json", given, sample.array())
-    for schema in schemas:
-        typed.declare(image_of_json(schema))
-    if (
-        given.get("types", "debezium") == "debezium"
-        and not plain
-        and typed.have_own_types
-        and typed.said.keys() >= rows.seen.members.keys()
-    ):
-        return rows.typed(typed)
-    for schema in schemas:
-        _declare_connect(rows, schema)
-    return rows.schema("debezium-json", given)
+        source = envelope.get("source")
+        if isinstance(source, dict):
+            rows.of_table(source.get("schema"), source.get("table"))
+    rows.note_tables(_BY_SOURCE)
+    return schemas, plain
 
 
-def _declare_connect(rows: _Rows, schema: Any) -> None:
-    """The columns of `after`, else of `before`, which are the same."""
+def _look_at_rows_alone(sample: MessageSample, rows: _Rows) -> tuple[list[Node], int]:
+    """Look at messages that are the row after a change; returns the schemas, and how many messages have none."""
+    plain = 0
+    schemas: list[Node] = []
+    for message in _objects(sample, rows.notes, "debezium-json"):
+        if is_wrapped(message):
+            schemas.append(message["schema"])
+            rows.look(message["payload"])
+        else:
+            plain += 1
+            rows.look(message)
+    if sum(rows.forget(mark) for mark in MARKS):
+        rows.notes.add(f"{' and '.join(MARKS)} say what was done to a row: they are its kind, and not columns")
+    return schemas, plain
+
+
+def _declare_connect(rows: _Rows, schema: Any, *, flat: bool) -> None:
+    """The columns of the row alone, or of `after`, else of `before`, which are the same."""
     fields = schema.get("fields") if isinstance(schema, dict) else None
-    structs = {str(f.get("field")): f for f in fields if isinstance(f, dict)} if isinstance(fields, list) else {}
-    struct = structs.get("after") or structs.get("before") or {}
-    for name, t in connect_fields(struct.get("fields"), "", rows.notes).items():
-        rows.declare(name, t)
+    if not flat:
+        structs = {str(f.get("field")): f for f in fields if isinstance(f, dict)} if isinstance(fields, list) else {}
+        fields = (structs.get("after") or structs.get("before") or {}).get("fields")
+    for name, t in connect_fields(fields, "", rows.notes).items():
+        if not (flat and name in MARKS):
+            rows.declare(name, t)
 
 
-def _debezium_key(rows: _Rows, key: bytes | None) -> None:
-    """The names in a key, which are those of the PRIMARY KEY."""
+def _with_infinity(found: InferredSchema, rows: _Rows, sample: MessageSample) -> InferredSchema:
+    """TIMESTAMP_LTZ for moments some of which are infinite or in far years, which `types` = `debezium` reads.
+
+    Columns without a type of Debezium's stay what is on the wire: where that is impossible, nothing changes.
+    """
+    names = {name for name, values in rows.values.items() if _are_moments(values)}
+    if not names or "types" in found.options:
+        return found
+    fields = tuple(replace(field, type=MOMENT) if field.name in names else field for field in found.fields)
+    typed = replace(found, fields=fields, options={**found.options, **TYPES})
     try:
-        tree = Documents().read(key) if key else None
-    except JsonFault:
-        return
-    if isinstance(tree, dict) and isinstance(tree.get("payload"), dict) and "schema" in tree:
-        tree = tree["payload"]
-    if isinstance(tree, dict):
-        rows.key(list(tree))
+        errors = [
+            get_format(one.format, one.options).decode_batch(sample.array(), one.ddl).errors for one in (found, typed)
+        ]
+    except ConfigurationError:
+        return found
+    usual, own = (0 if some is None else len(some) - some.null_count for some in errors)
+    if own > usual:
+        return found
+    dropped = tuple(note for note in found.notes if not note.startswith(tuple(f"{shown(name)}:" for name in names)))
+    return replace(typed, notes=dropped)
+
+
+def _are_moments(values: list[Node]) -> bool:
+    """Whether values are moments, some of which are read by Debezium's types alone: infinite, in far years."""
+    there = [value for value in values if value is not None]
+    usual = sum(isinstance(value, str) and form_of(value)[0] == ISO_ZONED for value in there)
+    return 0 < usual < len(there) and all(isinstance(value, str) and is_instant(value) for value in there)
 
 
 # --- Canal, Maxwell, OGG ---------------------------------------------------------------------------------
@@ -197,19 +275,33 @@ def _debezium_key(rows: _Rows, key: bytes | None) -> None:
 
 def canal_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
     """By `mysqlType`, else `sqlType`, else by the values, which are all texts."""
-    rows = _Rows()
+    rows, binary = _Rows(), set[str]()
     for message in _envelopes(sample, rows.notes, "type", "canal-json"):
         rows.look_at_all(message.get("data"))
         rows.look_at_all(message.get("old"))
         rows.key(message.get("pkNames"))
+        rows.of_table(message.get("database"), message.get("table"))
         declared, by_jdbc = message.get("mysqlType"), message.get("sqlType")
         if isinstance(declared, dict) and declared:
             for name, text in declared.items():
                 rows.declare(name, mysql_type(text))
+                binary |= {name} if is_binary(text) else set()
         elif isinstance(by_jdbc, dict):
             for name, number in by_jdbc.items():
                 rows.declare(name, jdbc_type(number))
-    return rows.schema("canal-json", options)
+                binary |= {name} if is_binary(number) else set()
+    rows.note_tables(_CHOOSE)
+    found = rows.schema("canal-json", options)
+    names = {name for name in binary if all(map(_is_latin, rows.values.get(name, ())))}
+    if not names or found.options.get(BYTES_ENCODING.name, LATIN) != LATIN:
+        return found
+    fields = tuple(replace(field, type=BYTES) if field.name in names else field for field in found.fields)
+    return replace(found, fields=fields, options={**found.options, BYTES_ENCODING.name: LATIN})
+
+
+def _is_latin(value: Node) -> bool:
+    """Whether a value is a text with a character for each byte, as Canal writes bytes."""
+    return value is None or (isinstance(value, str) and max(value, default="") <= "\xff")
 
 
 def maxwell_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
@@ -219,6 +311,8 @@ def maxwell_schema(sample: MessageSample, options: Mapping[str, Any]) -> Inferre
         rows.look(message.get("data"))
         rows.look(message.get("old"))
         rows.key(message.get("primary_key_columns"))
+        rows.of_table(message.get("database"), message.get("table"))
+    rows.note_tables(_CHOOSE)
     return rows.schema("maxwell-json", options)
 
 

@@ -15,7 +15,8 @@ wire instead: BIGINT, STRING or BYTES. What is in rows, arrays and maps is so fr
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._debezium.connect import DECIMAL, Connect
+from kvformat.codecs._debezium.convert import instant_of
 from kvformat.codecs._debezium.types import has_own_type
 from kvformat.connectors.infer.inferred import column_text
 from kvformat.connectors.infer.seen import MOST_DIGITS
@@ -33,7 +35,11 @@ from kvformat.registry.types import FlinkField, FlinkType, resolve_schema
 
 TYPES = {"types": "debezium"}
 BIGINT = FlinkType("BIGINT")
+MOMENT = FlinkType("TIMESTAMP_LTZ", precision=6)
+MARKS = ("__op", "__deleted")
+"""Members of rows alone that say what was done; they are no columns."""
 _TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
+_SET = f"{_DATA}EnumSet"
 _PRIMITIVES = {
     "boolean": FlinkType("BOOLEAN"),
     "int8": FlinkType("TINYINT"),
@@ -56,19 +62,19 @@ _MEANT = {
     f"{_TIME}MicroTimestamp": FlinkType("TIMESTAMP", precision=6),
     f"{_TIME}MicroDuration": FlinkType("INTERVAL DAY TO SECOND"),
     f"{_DATA}VariableScaleDecimal": STRING,
-    f"{_DATA}EnumSet": array_of(STRING),
+    _SET: array_of(STRING),
 }
 _FINER = {
     f"{_TIME}NanoTime": FlinkType("TIME", precision=6),
     f"{_TIME}NanoTimestamp": FlinkType("TIMESTAMP", precision=6),
     f"{_TIME}NanoDuration": FlinkType("INTERVAL DAY TO SECOND"),
-    f"{_TIME}ZonedTimestamp": FlinkType("TIMESTAMP_LTZ", precision=6),
+    f"{_TIME}ZonedTimestamp": MOMENT,
     f"{_TIME}ZonedTime": FlinkType("TIME", precision=6),
     f"{_TIME}IsoTime": FlinkType("TIME", precision=6),
     f"{_TIME}IsoTimestamp": FlinkType("TIMESTAMP", precision=6),
 }
 """What may have digits below a microsecond, or an offset that a column does not keep."""
-_INSTANT = r"^[^.]*(\.[0-9]{1,6})?(Z|[+-][0-9:]+)$"
+_INSTANT = r"^[^.]*(\.[0-9]{1,6})?(Z|[+-][0-9:]+)$|^-?infinity$"
 _OF_UTC = r"^[^.]*(\.[0-9]{1,6})?Z$"
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _MOST_BITS = 63  # of a number, the sign apart
@@ -86,17 +92,24 @@ class DebeziumColumns:
     messages: pa.BinaryArray
     said: dict[str, list[Connect]] = field(default_factory=dict)
 
-    def declare(self, image: Connect | None) -> None:
-        """Note what a schema says of the rows."""
+    def declare(self, image: Connect | None, *, without: Collection[str] = ()) -> None:
+        """Note what a schema says of the rows, but for members that are no columns."""
         for name, said in ({} if image is None else image.fields).items():
+            if name in without:
+                continue
             known = self.said.setdefault(name, [])
             if said not in known:
                 known.append(said)
 
     @property
     def have_own_types(self) -> bool:
-        """Whether a column is anything that Flink reads as something else."""
-        return any(has_own_type(said) for known in self.said.values() for said in known)
+        """Whether a column is anything that Flink reads as something else, or is proposed as it does not read it."""
+        return any(has_own_type(said) or _has_set(said) for known in self.said.values() for said in known)
+
+    @property
+    def have_moments(self) -> bool:
+        """Whether a column is a moment in text, which Avro reads by its own type alone."""
+        return any(said.name == f"{_TIME}ZonedTimestamp" for known in self.said.values() for said in known)
 
     def columns(self, notes: Notes) -> tuple[FlinkField, ...]:
         """A type for each column that reads all values of the sample as they are."""
@@ -147,6 +160,21 @@ class DebeziumColumns:
     def _decode(self, name: str, t: FlinkType) -> DecodedBatch:
         schema = resolve_schema(column_text(FlinkField(name, t)))
         return get_format(self.format, {**self.options, **TYPES}).decode_batch(self.messages, schema)
+
+
+def is_instant(text: str) -> bool:
+    """Whether TIMESTAMP_LTZ(6) keeps a text of `ZonedTimestamp` as it is."""
+    try:
+        instant_of(text)
+    except ValueError:
+        return False
+    return re.match(_INSTANT, text) is not None
+
+
+def _has_set(said: Connect) -> bool:
+    """Whether there is a text of words with commas between, which becomes an array."""
+    inner = (*said.fields.values(), *(() if said.items is None else (said.items,)))
+    return said.name == _SET or any(map(_has_set, inner))
 
 
 def _is_plain(said: Connect, kind: str) -> bool:

@@ -165,6 +165,7 @@ _JDBC = {
     92: FlinkType("TIME", precision=3),
     93: FlinkType("TIMESTAMP", precision=6),
 }
+_JDBC_BINARY = ("-2", "-3", "-4", "2004")
 _WIDER = {"TINYINT": "SMALLINT", "SMALLINT": "INT", "INT": "BIGINT"}
 
 
@@ -189,6 +190,12 @@ def mysql_type(text: Any) -> FlinkType:
     if word == "time" and length <= 3:
         return FlinkType("TIME", precision=length)
     return FlinkType("DATE") if word == "date" else STRING
+
+
+def is_binary(text: Any) -> bool:
+    """Whether a column's type by `mysqlType` or `sqlType` is bytes, which Canal writes as text of ISO-8859-1."""
+    found = _MYSQL.fullmatch(text) if isinstance(text, str) else None
+    return text in _JDBC_BINARY or (found is not None and found[1].lower().endswith(("blob", "binary")))
 
 
 def jdbc_type(number: Any) -> FlinkType:

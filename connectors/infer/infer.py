@@ -8,6 +8,7 @@ from typing import Any
 
 from kvformat.connectors.infer import avro, changes, text
 from kvformat.connectors.infer.inferred import InferredSchema
+from kvformat.connectors.infer.needs import with_what_changes_need
 from kvformat.connectors.infer.rows import json_schema
 from kvformat.connectors.infer.sample import SAMPLE, MessageSample, sample_of
 from kvformat.registry.discovery import get_format
@@ -58,4 +59,6 @@ def schema_of(sample: MessageSample, format: str, options: Mapping[str, Any]) ->
     if not found.fields:
         why = "; ".join(notes) or f"there are {len(sample.values)} messages"
         raise SchemaError(f"format '{format}': no columns can be inferred: {why}", format=format, reason=why)
-    return replace(found, notes=notes)
+    if found.unreadable:
+        return replace(found, notes=notes)
+    return with_what_changes_need(replace(found, notes=notes), sample)

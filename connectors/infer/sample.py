@@ -99,6 +99,17 @@ def _messages(source: Any, what: str) -> Iterator[bytes | None]:
         yield None if message is None else bytes(message)
 
 
+def is_wrapped(tree: Node) -> bool:
+    """Whether a document is Kafka Connect's object of `schema` and `payload`, which is a row or null."""
+    has_both = isinstance(tree, dict) and tree.keys() == {"schema", "payload"}
+    return has_both and isinstance(tree, dict) and isinstance(tree["payload"], dict | None)
+
+
+def is_tombstone(tree: Node) -> bool:
+    """Whether a document is how Connect's JsonConverter writes a null that has a schema: `null`, or as `payload`."""
+    return tree is None or (is_wrapped(tree) and isinstance(tree, dict) and tree["payload"] is None)
+
+
 class Documents:
     """Reads messages as JSON, as the JSON formats do, also those in UTF-16 and with a byte order mark."""
 

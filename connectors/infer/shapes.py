@@ -6,22 +6,27 @@ import re
 from dataclasses import dataclass
 
 from kvformat.codecs._confluent import PREFIX
+from kvformat.codecs._debezium.connect import Connect, image_of_json
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Node
 from kvformat.connectors.infer.avro import CONTAINER, schema_id_of
-from kvformat.connectors.infer.sample import Documents
+from kvformat.connectors.infer.sample import Documents, is_wrapped
 from kvformat.connectors.infer.text import is_utf8
 
 CONFLUENT, CONFLUENT_JSON, TEXT, OTHER_TEXT, BINARY = "confluent", "confluent json", "text", "other text", "binary"
-UTF16, BROKEN, CONNECT = "utf-16", "broken json", "connect"
+UTF16, BROKEN, CONNECT, JSON = "utf-16", "broken json", "connect", "json"
+TOMBSTONE = "tombstone"
+"""A null that Connect's JsonConverter writes as JSON; it has no line in `SHAPES`, as no format reads it alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What messages of a shape are.
 
-    format: that reads them, or where none does (`readable`) what they are. are: in words, behind "n of m messages".
+    format: that reads them, or where none does (`readable`) what they are. are: in words, after "n of m messages".
     sure: how sure that is, from 0 to 1. remedy: what to do where no format reads them.
+    alone: whether they may be rows alone of Debezium, changes by the key of the record. marked: whether a member says
+    that a row is deleted, so that no tombstone is needed. wrapped: whether they are objects of schema and payload.
     """
 
     format: str
@@ -29,21 +34,38 @@ class Shape:
     sure: float = 1.0
     readable: bool = True
     remedy: str = ""
+    alone: bool = False
+    marked: bool = False
+    wrapped: bool = False
 
 
 def _packed(name: str) -> Shape:
     return Shape(name, f"are {name} data", 1.0, False, "Decompress them before: no format reads them as they are")
 
 
+_TRANSFORM = "Debezium's transformation ExtractNewRecordState"
+MARKED = f"with members such as __op or __deleted, which {_TRANSFORM} adds to rows"
+NAMED = f"named NAME.Value or with types io.debezium.*, as {_TRANSFORM} leaves the schemas of its rows"
+NULLS_OF_CONNECT = (
+    "; other messages are the text null, as Kafka Connect's JsonConverter without schemas writes the deletes of "
+    f"{_TRANSFORM}"
+)
+"""What else says that rows are Debezium's, where nothing in them does."""
+
 SHAPES = {
     "json": Shape("json", "are JSON objects"),
     "json array": Shape("json", "are JSON arrays of objects, a row each"),
-    "flattened": Shape(
-        "json",
-        "are JSON objects with members such as __op or __deleted: Debezium's changes, flattened by its transformation "
-        "ExtractNewRecordState, so that they are rows and no changes",
+    "rows alone": Shape("json", f"are JSON objects {MARKED}", alone=True),
+    "rows alone, deleted": Shape("json", f"are JSON objects {MARKED}", alone=True, marked=True),
+    "rows alone with schema": Shape(
+        "json", f"are JSON objects of schema and payload, {NAMED}", alone=True, wrapped=True
     ),
-    CONNECT: Shape("json", "are JSON objects of schema and payload, as Kafka Connect writes rows with schemas.enable"),
+    "rows alone with schema, deleted": Shape(
+        "json", f"are JSON objects of schema and payload {MARKED}", alone=True, marked=True, wrapped=True
+    ),
+    CONNECT: Shape(
+        "json", "are JSON objects of schema and payload, as Kafka Connect writes rows with schemas.enable", wrapped=True
+    ),
     "mongodb": Shape(
         "json",
         "have op, and before or after as a text: Debezium's MongoDB connector. debezium-json reads objects only; "
@@ -103,7 +125,8 @@ _MAGIC = (
 _SINGLE_OBJECT_HEADER = 10
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
-_FLATTENED = frozenset(("__op", "__deleted", "__table", "__source_ts_ms", "__ts_ms", "__lsn"))
+MARKS_OF_ROWS = frozenset(("__op", "__deleted", "__table", "__source_ts_ms", "__ts_ms", "__lsn"))
+_OWN_MESSAGES, _OWN_TYPES = "io.debezium.", ("io.debezium.data.", "io.debezium.time.")
 _DEBEZIUM_OPS = ("c", "r", "u", "d", "t", "m")
 _MAXWELL = ("insert", "update", "delete", "bootstrap-insert", "bootstrap-start", "bootstrap-complete")
 
@@ -121,6 +144,8 @@ def shape_of(message: bytes, documents: Documents) -> str:
     found = _json(message, documents)
     if isinstance(found, dict | list):
         return _shape_of_json(found)
+    if found is None and message.strip() == b"null":
+        return TOMBSTONE
     if message.startswith((b"\xff\xfe", b"\xfe\xff")):
         return UTF16
     if is_utf8(message):
@@ -145,9 +170,8 @@ def _shape_of_json(tree: Node) -> str:
             return "json array" if all(isinstance(row, dict) for row in tree) else TEXT
         tree = tree[0]
     assert isinstance(tree, dict)
-    payload = tree.get("payload")
-    if "schema" in tree and isinstance(payload, dict) and len(tree) == 2:
-        return "debezium with schema" if _is_debezium(payload) else CONNECT
+    if is_wrapped(tree):
+        return _shape_of_wrapped(tree["schema"], tree["payload"])
     if _is_debezium(tree):
         return "mongodb" if any(isinstance(tree.get(name), str) for name in ("before", "after")) else "debezium"
     if isinstance(tree.get("op_type"), str) and ("before" in tree or "after" in tree):
@@ -156,7 +180,27 @@ def _shape_of_json(tree: Node) -> str:
         return "maxwell"
     if isinstance(tree.get("data", 0), list | None) and str(tree.get("type")).isupper() and _is_of(tree, "isDdl"):
         return "canal"
-    return "flattened" if _FLATTENED & tree.keys() else "json"
+    return _alone(tree) if MARKS_OF_ROWS & tree.keys() else JSON
+
+
+def _shape_of_wrapped(schema: Node, payload: Node) -> str:
+    if not isinstance(payload, dict):
+        return TOMBSTONE
+    if _is_debezium(payload):
+        return "debezium with schema"
+    is_row = bool(MARKS_OF_ROWS & payload.keys()) or is_named_by_debezium(image_of_json(schema, flat=True))
+    return _alone(payload, " with schema") if is_row else CONNECT
+
+
+def _alone(row: dict[str, Node], carrier: str = "") -> str:
+    return f"rows alone{carrier}, deleted" if "__deleted" in row else f"rows alone{carrier}"
+
+
+def is_named_by_debezium(said: Connect | None) -> bool:
+    """Whether a schema of rows is Debezium's: named NAME.Value, or with its types; its other messages are none."""
+    if said is None or said.name.startswith(_OWN_MESSAGES):
+        return False
+    return said.name.endswith(".Value") or any(part.name.startswith(_OWN_TYPES) for part in said.fields.values())
 
 
 def _is_debezium(tree: dict[str, Node]) -> bool:

@@ -11,12 +11,14 @@ from typing import Any
 
 from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._confluent import Refused, schemas_by_id
+from kvformat.codecs._debezium.connect import image_of_avro
+from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer import shapes
 from kvformat.connectors.infer.avro import schema_id_of
 from kvformat.connectors.infer.infer import schema_of
 from kvformat.connectors.infer.inferred import InferredSchema, shown_options
-from kvformat.connectors.infer.proposal import propose
+from kvformat.connectors.infer.proposal import Deletes, propose, start_options
 from kvformat.connectors.infer.sample import SAMPLE, Documents, MessageSample, sample_of
 from kvformat.connectors.infer.shapes import SHAPES, Shape, shape_of
 from kvformat.connectors.infer.text import delimiter_of, is_utf8
@@ -29,6 +31,9 @@ _MOST = 100_000  # records
 _MOST_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
 _CSV_SHARE, _CSV_RECORDS, _CSV_COLUMNS = 0.9, 3, 3
 _WIDTHS = {4: "INT", 8: "BIGINT"}
+DEBEZIUM = "debezium-avro-confluent"
+_ROWS_MARKED, _ROWS_NAMED = "rows alone, deleted", "rows alone"
+_ROWS_ALONE = (_ROWS_MARKED, _ROWS_NAMED)
 _SIGN_BYTES = (0x00, 0xFF)  # that a number begins with, unless it is huge
 _DOUBLE_BYTES = (0x3F, 0x40, 0xBF, 0xC0)
 
@@ -56,7 +61,8 @@ class Inspection:
 
     guesses: the most confident first, those of values before those of keys. ddl: a CREATE TABLE for
     `KeyValueFormat.from_ddl` that reads the records of the first guess, None where there is none. notes: what to know
-    of it. counts: of `messages`, `nulls` (tombstones), `empty` ones, and with keys of `keys` and `null keys`.
+    of it. counts: of `messages`, `nulls` (tombstones), `empty` ones, with keys of `keys` and `null keys`, and where
+    there are any of `nulls as JSON` (tombstones as Kafka Connect's JsonConverter writes some).
     """
 
     guesses: tuple[Guess, ...]
@@ -74,7 +80,7 @@ class _Group:
     reason: str
     options: Mapping[str, Any] = field(default_factory=dict)
     column: str = ""  # the type of the only column, of `raw`, where it is a number
-    is_connect: bool = False
+    plain: _Group | None = None  # how to read rows alone where no key says of which row they are
 
     def schema(self, part: Part, sample: MessageSample) -> InferredSchema:
         """The columns of the messages; the only one of `raw` is named like the part of the record."""
@@ -84,7 +90,7 @@ class _Group:
         if self.shape.format == "raw":
             (column,) = found.fields
             found = replace(found, fields=(FlinkField(part, FlinkType(self.column) if self.column else column.type),))
-        if self.is_connect:
+        if self.shape.wrapped and self.shape.format == "json":
             rows = tuple(column for column in found.fields if column.name != "schema")
             found = replace(found, fields=rows, notes=(*found.notes, "Connect's schema in each message is left out"))
         return found
@@ -116,16 +122,23 @@ def sniff(
     looker = _Looker(options, notes)
     parts: dict[Part, Sequence[bytes | None]] = {"value": sample.values, "key": sample.keys or ()}
     groups = {part: looker.groups(part, messages) for part, messages in parts.items()}
-    guesses = [guess for part in groups for guess in _guesses(part, groups[part])]
     chosen = {part: _schema(part, groups[part], sample, notes) for part in groups}
+    guesses = [guess for part in groups for guess in _guesses(part, groups[part])]
     ddl = None
     if chosen["value"] is not None:
-        ddl = propose(sample, chosen["value"], chosen["key"], notes, name=name, topic=topic, bootstrap=bootstrap)
+        deletes = Deletes(
+            tombstones=None in sample.values or looker.tombstones > 0, marked=groups["value"][0].shape.marked
+        )
+        start = start_options(name, topic, bootstrap)
+        ddl = propose(sample, chosen["value"], chosen["key"], deletes, notes, name=name, start=start)
+        if ddl is not None and (topic is None or bootstrap is None):
+            notes.add("say in the table where the topic is: topic and properties.bootstrap.servers")
     for part, schema in chosen.items():
         if schema is not None:
             at = next(i for i, guess in enumerate(guesses) if guess.part == part and guess.readable)
             guesses[at] = replace(guesses[at], options=schema.prefixed(""))
-    return Inspection(tuple(guesses), ddl, notes.texts(), _counts(sample))
+    counts = _counts(sample) | ({"nulls as JSON": looker.tombstones} if looker.tombstones else {})
+    return Inspection(tuple(guesses), ddl, notes.texts(), counts)
 
 
 def _counts(sample: MessageSample) -> dict[str, int]:
@@ -160,6 +173,13 @@ def _schema(part: Part, groups: list[_Group], sample: MessageSample, notes: Note
     of_part = sample if part == "value" else MessageSample(sample.keys or ())
     try:
         found = group.schema(part, of_part)
+        if group.plain is not None and not found.primary_key:
+            groups[0] = group.plain
+            found = group.plain.schema(part, of_part)
+            notes.add(
+                "nothing says which row an update or delete is of, as the keys of the records name no columns: the "
+                "table takes each message for a row of its own"
+            )
     except (ConfigurationError, SchemaRegistryError) as error:
         notes.add(f"no columns of the {part}: {error}")
         return None
@@ -174,24 +194,32 @@ class _Looker:
     def __init__(self, registry: Mapping[str, Any], notes: Notes) -> None:
         self._options, self._notes = registry, notes
         self._settings = AvroConfluentFormat(registry).settings if registry.get("url") else None
+        self.tombstones = 0  # of values, those that are null as JSON
 
     def groups(self, part: Part, messages: Sequence[bytes | None]) -> list[_Group]:
-        """The messages of each shape, the most frequent one first; null and blank ones are in none."""
+        """The messages of each shape, the most frequent one first; null and blank ones are in none.
+
+        Nor are values that are null as JSON, where other values are JSON.
+        """
         documents, places = Documents(), dict[str, list[int]]()
-        there = 0
         for place, message in enumerate(messages):
             if message is not None and message.strip():
-                there += 1
                 shape = shape_of(message, documents)
                 places.setdefault(shape, []).append(place)
                 if message.startswith(codecs.BOM_UTF8):
                     self._notes.add(
                         f"{part}: some begin with UTF-8's byte order mark: JSON is read without it, text with it"
                     )
-                elif SHAPES[shape].format.endswith("json") and 0 in message[:2] + message[-2:]:
+                elif shape in SHAPES and SHAPES[shape].format.endswith("json") and 0 in message[:2] + message[-2:]:
                     self._notes.add(
                         f"{part}: some are JSON in UTF-16 or UTF-32, which is read, but by few others than Flink"
                     )
+        nulls = places.pop(shapes.TOMBSTONE, [])
+        if part == "value" and any(SHAPES[shape].format.endswith("json") for shape in places):
+            self.tombstones = len(nulls)
+        elif nulls:
+            places.setdefault(shapes.TEXT, []).extend(nulls)
+        there = sum(map(len, places.values()))
         if {*places} <= {shapes.BINARY, shapes.CONFLUENT, shapes.TEXT}:
             present = {place: message for place, message in enumerate(messages) if message and message.strip()}
             numbers = self._numbers(part, present)
@@ -220,7 +248,16 @@ class _Looker:
             options["charset"] = "windows-1252" if any(_has_c1(m) for m in messages.values()) else "ISO-8859-1"
             reason += f", {options['charset']} perhaps"
         reason += f". {known.remedy}" if known.remedy else ""
-        return [_Group(known, tuple(messages), reason, options, is_connect=shape == shapes.CONNECT)]
+        group = _Group(known, tuple(messages), reason, options)
+        if part == "value" and (known.alone or (shape == shapes.JSON and self.tombstones)):
+            return [self._alone(group, "debezium-json", "" if known.alone else shapes.NULLS_OF_CONNECT)]
+        return [group]
+
+    def _alone(self, group: _Group, format: str, why: str = "") -> _Group:
+        """Rows as changes of an upsert table, with the way to read them as rows beside."""
+        options = {**group.options, FLATTENED.name: "true"}
+        shape = replace(group.shape, format=format)
+        return replace(group, shape=shape, reason=group.reason + why, options=options, plain=group)
 
     def _numbers(self, part: Part, messages: Mapping[int, bytes]) -> _Group | None:
         """Keys or values that are all numbers of 4 or 8 bytes, as Kafka's own serializers write them."""
@@ -280,8 +317,13 @@ class _Looker:
         if kind == "AVRO":
             return _Group(replace(known, sure=1.0), tuple(places), f"{start}; they are Avro", self._options)
         if kind == "DEBEZIUM":
-            changes = replace(known, format="debezium-avro-confluent", sure=1.0)
+            changes = replace(known, format=DEBEZIUM, sure=1.0)
             return _Group(changes, tuple(places), f"{start}; they are Debezium's changes in Avro", self._options)
+        if kind in _ROWS_ALONE:
+            rows = replace(known, sure=1.0, marked=kind == _ROWS_MARKED)
+            reason = f"{start}; they are Avro {shapes.MARKED if rows.marked else shapes.NAMED}"
+            plain = _Group(rows, tuple(places), reason, self._options)
+            return plain if part == "key" else self._alone(plain, DEBEZIUM)
         if kind == "unknown":
             why = f"{start}, but the registry does not know their ids: perhaps another registry, or other bytes"
             return _Group(
@@ -300,18 +342,25 @@ class _Looker:
 def _kind(answer: str | Refused | None) -> str:
     """The kind of schema that a registry has for an id."""
     if isinstance(answer, str):
-        return "DEBEZIUM" if _is_debezium(answer) else "AVRO"
+        return _kind_of_avro(answer)
     _, mark, kind = (answer.reason if answer is not None else "").partition("is no Avro schema but ")
     return kind.split()[0] if mark and kind else "unknown"
 
 
-def _is_debezium(answer: str) -> bool:
-    """Whether a schema is that of Debezium's changes in Avro."""
+def _kind_of_avro(answer: str) -> str:
+    """Whether a schema is that of Debezium's changes in Avro, or of its rows alone."""
     try:
         schema = parse_schema(answer, check_defaults=False)
     except SchemaError:
-        return False
-    return {field.name for field in schema.fields} >= {"before", "after", "op"}
+        return "AVRO"
+    names = {field.name for field in schema.fields}
+    if names >= {"before", "after", "op"}:
+        return "DEBEZIUM"
+    if "__deleted" in names:
+        return _ROWS_MARKED
+    said = image_of_avro(schema, flat=True)
+    named = said is not None and shapes.is_named_by_debezium(replace(said, name=schema.full_name))
+    return _ROWS_NAMED if named or shapes.MARKS_OF_ROWS & names else "AVRO"
 
 
 def _share(messages: Any, there: int, part: Part) -> str:

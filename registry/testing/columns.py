@@ -80,16 +80,12 @@ class _Sheet:
         return columns
 
 
-def _sheet(subject: Subject, *, most_changed: int = _CHANGED, proper_text: bool = False) -> _Sheet:
-    """Good messages of each sample, changed ones and a null; and its rows.
-
-    `proper_text` leaves out messages whose texts are no UTF-8, for which Spark's sink in memory keeps other characters.
-    """
+def _sheet(subject: Subject, *, most_changed: int = _CHANGED) -> _Sheet:
+    """Good messages of each sample, changed ones and a null; and its rows."""
     cases = subject.cases
     messages = []
     for case in cases:
-        changed = subject.changed[case.name][:most_changed]
-        messages.append([*case.messages.to_pylist(), *(m for m in changed if not proper_text or _is_proper(case, m))])
+        messages.append([*case.messages.to_pylist(), *subject.changed[case.name][:most_changed]])
     count = max(max(map(len, messages)), *(len(case.rows) for case in cases)) + 1
     kinds = [pa.nulls(0, pa.string()) if case.kinds is None else case.kinds for case in cases]
     return _Sheet(
@@ -98,14 +94,6 @@ def _sheet(subject: Subject, *, most_changed: int = _CHANGED, proper_text: bool 
         [_filled(case.rows, count) for case in cases],
         [_filled(of, count).fill_null("+I") for of in kinds],
     )
-
-
-def _is_proper(case: Case, message: bytes) -> bool:
-    try:
-        case.format.decode_batch(pa.array([message]), case.schema).rows.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _filled(values: pa.Array, count: int) -> pa.Array:
@@ -237,7 +225,7 @@ def engines(subject: Subject, spark: Any, _: Path) -> None:
 @rule("spark")
 def streams(subject: Subject, spark: Any, folder: Path) -> None:
     """A stream gives what a batch gives."""
-    subject.doing, sheet = "in a stream", _sheet(subject, proper_text=True)
+    subject.doing, sheet = "in a stream", _sheet(subject)
     source, name = folder / "messages", f"kvformat_contract_{uuid.uuid4().hex}"
     source.mkdir()
     for part, lines in enumerate((sheet.table[:7], sheet.table[7:])):

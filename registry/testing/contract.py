@@ -125,10 +125,14 @@ class _Contract:
     most_columns: ClassVar[int | None] = None
     changed_values: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     unlike_wider: ClassVar[Sequence[str]] = ()
+    changed_reads: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    untyped: ClassVar[str] = ""
+    by_position: ClassVar[bool] = False
     null_is_row: ClassVar[bool] = False
     null_is_error: ClassVar[bool] = False
     skipped: ClassVar[Sequence[bytes]] = ()
     bad: ClassVar[Sequence[bytes]] = ()
+    never_bad: ClassVar[str] = ""
     _subjects: ClassVar[dict[type, Subject]] = {}
 
     @classmethod

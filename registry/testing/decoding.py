@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from kvformat.registry._results import Checker
 from kvformat.registry.ddl import parse_type
 from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import SchemaError
+from kvformat.registry.errors import DataError, SchemaError
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.testing.answers import (
     LAYOUTS,
     Answer,
     answers,
     shown,
-    storage,
     with_columns,
     with_garbage_under_nulls,
 )
-from kvformat.registry.testing.edges import NO_TIMES, WIDER, in_range, rows_of
+from kvformat.registry.testing.edges import NO_TIMES, OTHERS, WIDER, in_range, rows_of
 from kvformat.registry.testing.edges import shown as values_of
 from kvformat.registry.testing.rules import Breach, LeftOut, rule
-from kvformat.registry.testing.subject import SEED, Case, Subject, as_array, cut
+from kvformat.registry.testing.subject import LARGE, SEED, Case, Subject, as_array, cut
 from kvformat.registry.types import arrow_type, resolve_schema
 
 _COLUMNS: Final = 200
+_NAMES: Final = (
+    ("user_Id", "user_id"),
+    ("user_id", "USER_ID"),
+    ("caf\u00e9", "cafe\u0301"),
+    ("cafe\u0301", "caf\u00e9"),
+    ("\ufb01le", "file"),
+    ("stra\u00dfe", "strasse"),
+)
+"""Names that are equal without their case, or in one of Unicode's normal forms, and yet two names."""
 _NULL: Final = Answer(None, (), None)
 
 
@@ -43,7 +51,7 @@ def _mixed(subject: Subject, case: Case, count: int) -> list[bytes | None]:
 @rule("decode")
 def shapes(subject: Subject) -> None:
     """Rows are a list array of structs, one list per message, with the columns of the schema in their order and
-    with their exact types; there is a known kind per row, and an error or null per message.
+    with their exact types, and text that is UTF-8; there is a known kind per row, and an error or null per message.
     """
     subject.reads()
     for case in subject.cases:
@@ -56,11 +64,9 @@ def shapes(subject: Subject) -> None:
 
 
 def _validate(where: str, batch: DecodedBatch) -> None:
-    """Proper Arrow data; a text may be of any bytes."""
+    """Raise `Breach` for what is not proper Arrow data, such as text that is not UTF-8."""
     try:
-        batch.rows.validate()
-        batch.rows.cast(storage(batch.rows.type)).validate(full=True)
-        for array in (batch.row_kinds, batch.errors):
+        for array in (batch.rows, batch.row_kinds, batch.errors):
             if array is not None:
                 array.validate(full=True)
     except pa.ArrowException as error:
@@ -111,6 +117,27 @@ def errors_have_no_rows(subject: Subject) -> None:
                 subject.same(where, one, Answer(None, (), one.error))
                 is_error = message is not None or subject.declared.null_is_error
                 subject.same(f"{where}, whether there is an error", one.error is not None, is_error)
+
+
+@rule("decode", page="plugins.md#what-the-kit-checks")
+def bad_messages(subject: Subject) -> None:
+    """A message that is malformed is an error, never a row of NULLs: the author of a format names some."""
+    subject.reads()
+    declared, case = subject.declared, subject.cases[0]
+    subject.doing = case.name
+    if declared.never_bad:
+        found = [message for some in subject.bad.values() for message in some]
+        where = f"no message is an error, as `never_bad` says ({declared.never_bad}): {shown(next(iter(found), None))}"
+        subject.same(f"{where}, the number of errors", len(found), 0)
+        return
+    if not declared.bad:
+        raise Breach(
+            "`bad` names no message. Give some that the format can't read with the schema of the first sample, such as "
+            "torn ones; or say in `never_bad` why there are none"
+        )
+    for message, one in zip(declared.bad, case.decode(declared.bad), strict=True):
+        found_one = "an error" if one.error is not None else str(one)
+        subject.same(f"{case.name}, the bad message {shown(message)}", found_one, "an error")
 
 
 @rule("decode")
@@ -234,6 +261,89 @@ def overflow(subject: Subject) -> None:
             expected = one.error is not None or one.rows in (None, "[]", "[{'v': None}]")
             where = f"{number} of {wide}, message {shown(message)}, read as {narrow}"
             subject.same(f"{where}, which gave {one}: whether it is an error or NULL", expected, True)
+
+
+@rule("decode", page="plugins.md#what-the-kit-checks")
+def other_types(subject: Subject) -> None:
+    """A value of another type is an error or NULL, never another value: 7.9 and true are no INT, a text is no
+    number.
+    """
+    subject.reads()
+    subject.writes()
+    if subject.declared.untyped:
+        raise LeftOut(f"a value may be read as another one: {subject.declared.untyped}")
+    before = subject.compared
+    for written, (values, others) in OTHERS.items():
+        messages = _messages_of(subject, written, values)
+        for read in others:
+            if read in subject.served and messages:
+                subject.doing = f"{written} read as {read}"
+                changes = subject.declared.changed_reads.get(f"{written} as {read}", {})
+                found = answers(subject.format.decode_batch(as_array([*messages.values()]), f"v {read}"))
+                for (value, message), one in zip(messages.items(), found, strict=True):
+                    no_value = one.error is not None or one.rows in (None, "[]", "[{'v': None}]")
+                    expected = f"[{{'v': {changes[value]}}}]" if value in changes else "an error or NULL"
+                    where = f"{value} of {written}, message {shown(message)}, read as {read}"
+                    subject.same(where, one.rows if value in changes or not no_value else expected, expected)
+    if subject.compared == before:
+        raise LeftOut("no two types are tried of which one has values that the other has not")
+
+
+def _messages_of(subject: Subject, flink: str, values: list[Any]) -> dict[str, bytes]:
+    """The message of each value of a type by the value's text, as far as the format writes it."""
+    rows = pa.StructArray.from_arrays([pa.array(values, arrow_type(parse_type(flink)))], names=["v"])
+    if subject.is_unsupported(flink):
+        return {}
+    try:
+        batch = subject.format.encode_batch(rows, f"v {flink}")
+    except SchemaError:  # the author does not name it, and yet it is not served
+        return {}
+    pairs = zip(values_of(rows), batch.messages.to_pylist(), strict=True)
+    return {value: message for value, message in pairs if message is not None}
+
+
+@rule("decode", page="plugins.md#what-the-kit-checks")
+def names(subject: Subject) -> None:
+    """A column is found by its very name: not by one in other letters of upper and lower case, or in another of
+    Unicode's normal forms.
+    """
+    subject.reads()
+    subject.writes()
+    flink = next((flink for flink in ("BIGINT", "INT", "STRING") if flink in subject.served), None)
+    if flink is None:
+        raise LeftOut("neither BIGINT, INT nor STRING is tried")
+    value = "seven" if flink == "STRING" else 7
+    before = subject.compared
+    for written, read in _NAMES:
+        subject.doing = f"a column {written!r} read as {read!r}"
+        rows = pa.StructArray.from_arrays([pa.array([value], arrow_type(parse_type(flink)))], names=[written])
+        try:
+            messages = subject.format.encode_batch(rows, f"`{written}` {flink}").messages
+            (same,) = answers(subject.format.decode_batch(messages, f"`{written}` {flink}"))
+            (other,) = answers(subject.format.decode_batch(messages, f"`{read}` {flink}"))
+        except (SchemaError, DataError):  # not a name for the format
+            continue
+        said = (same.rows or "").partition(": ")[2]
+        subject.same(f"{subject.doing}, whether its own name finds it", bool(said) and said != "None}]", True)
+        is_found = (other.rows or "").partition(": ")[2] == said
+        subject.same(f"{subject.doing}, whether it is found", is_found, subject.declared.by_position)
+    if subject.compared == before:
+        raise LeftOut("the format has none of the names that are tried")
+
+
+@rule("decode")
+def large_batches(subject: Subject) -> None:
+    """A batch of 20,011 messages decodes as its messages do in small batches, each in its own place."""
+    subject.reads()
+    rng = random.Random(SEED)
+    for case in subject.cases[:1]:
+        subject.doing = case.name
+        some = _mixed(subject, case, 100)
+        expected = case.decode(some)
+        places = rng.choices(range(len(some)), k=LARGE)
+        messages = as_array(some).take(pa.array(places))
+        where = f"{case.name}, in a batch of {LARGE}"
+        subject.same_answers(where, messages, case.decode(messages), [expected[at] for at in places])
 
 
 @rule("decode")

@@ -10,8 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kvformat.registry.ddl import parse_type
+from kvformat.registry.errors import ConfigurationError, KvFormatError
 from kvformat.registry.testing.answers import row_texts, storage
-from kvformat.registry.types import arrow_type, nullable
+from kvformat.registry.types import FlinkType, arrow_type, nullable
 
 _DAY_MILLIS: Final = 86_400_000
 
@@ -38,6 +39,7 @@ _TIMES: Final = [0, 1, 999, 1000, 43_200_000, _DAY_MILLIS - 1000, _DAY_MILLIS - 
 _NO_TIMES: Final = [-1, _DAY_MILLIS, 2**31 - 1, -(2**31), 9_223_372_036_854]  # milliseconds
 NO_TIMES: Final = frozenset(str(value * 1_000_000) for value in _NO_TIMES)
 """Numbers of nanoseconds, as `shown`, that Arrow takes for a TIME and Spark doesn't."""
+_NO_NANOS: Final = [value * 1_000_000 for value in _NO_TIMES]
 _TEXTS: Final = [
     *("", " ", "\0", "a\0b", "a", "null", "NULL", "'", '"', '""', ",", ";", "\\", "\\N", "a,b;c", "\n", "\r\n", "\t"),
     *("\x7f", "ü", "€", "\u2028", "\ufeff", "\ufffd", "\uffff", "\U0001f600", "\U0010ffff", "x" * 24, "x" * 25),
@@ -108,11 +110,63 @@ EDGES: Final[dict[str, list[Any]]] = {
 """Flink's types and their edges, as the numbers that Arrow stores: days, nanoseconds of a day, microseconds."""
 
 
+_SPELLED: Final = {str(parse_type(text)): text for text in EDGES}
+_MOST: Final = 20
+"""Edges of a type that its containers hold."""
+
+
+def known_type(text: str) -> str:
+    """A type as the kit spells it; raises `ConfigurationError` for a text that is not a type.
+
+    Any type that a schema may have is one: `map<string,int>` and `STRUCT<a: LONG>` too.
+    """
+    try:
+        found = str(parse_type(text))
+    except KvFormatError as cause:
+        raise ConfigurationError(
+            f"the test kit can't try the type {text!r}: {cause}. A type is written as in a schema, 'MAP<STRING, INT>'"
+        ) from cause
+    return _SPELLED.get(found, found)
+
+
 def rows_of(flink: str) -> pa.StructArray:
     """A column `v` of the edges of a type, and null at its end."""
-    kind = arrow_type(nullable(parse_type(flink)))
-    values = pa.array([*EDGES[flink], None], storage(kind)).cast(kind)
+    t = nullable(parse_type(flink))
+    kind = arrow_type(t)
+    values = pa.array([*_edges_of(t), None], storage(kind)).cast(kind)
     return pa.StructArray.from_arrays([values], fields=[pa.field("v", kind)])
+
+
+def _edges_of(t: FlinkType) -> list[Any]:
+    """The edges of any type, as the numbers that Arrow stores; those of containers are made of their elements'."""
+    spelled = _SPELLED.get(str(t))
+    if spelled is not None:
+        return EDGES[spelled]
+    if t.root in ("CHAR", "VARCHAR"):
+        return [text for text in _TEXTS if len(text) <= (t.length or 0)]
+    if t.root in ("BINARY", "VARBINARY"):
+        return [data for data in _BYTES if len(data) <= (t.length or 0)]
+    if t.root == "DECIMAL":
+        return _decimals(t.precision or 0, t.scale or 0)
+    if t.root == "TIME":
+        return _cut([value * 1_000_000 for value in _TIMES], 10 ** (9 - min(t.precision or 0, 3)))
+    if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return _cut(_MICROS, 10 ** (6 - min(t.precision or 0, 6)))
+    parts = [[edge for edge in _edges_of(f.type) if edge not in _NO_NANOS][:_MOST] for f in t.fields]
+    if t.root == "ARRAY":
+        return [[], [None], [parts[0][0], None, parts[0][-1]], parts[0]]
+    if t.root == "MULTISET":
+        return [[], [(parts[0][0], 2**31 - 1)]]
+    if t.root == "MAP":
+        keys, items = [key for at, key in enumerate(parts[0]) if key not in parts[0][:at]], parts[1]
+        return [[], [(keys[0], None)], [(key, items[at % len(items)]) for at, key in enumerate(keys)]]
+    rows = [{f.name: of[at % len(of)] for f, of in zip(t.fields, parts, strict=True)} for at in range(_MOST)]
+    return [dict.fromkeys(rows[0]), *rows]
+
+
+def _cut(numbers: list[int], unit: int) -> list[int]:
+    """Numbers without what is smaller than a unit, which 64 bits hold."""
+    return sorted({number // unit * unit for number in numbers if number >= -(2**63) + unit})
 
 
 def shown(rows: pa.StructArray) -> list[str]:
@@ -127,6 +181,13 @@ WIDER: Final[dict[str, tuple[str, int]]] = {
     "BIGINT": ("DECIMAL(38, 0)", 64),
 }
 """Types of integers: the next one, and the bits that the type itself has."""
+
+OTHERS: Final[dict[str, tuple[list[Any], tuple[str, ...]]]] = {
+    "DOUBLE": ([7.9, -0.5, 1e300], tuple(WIDER)),
+    "BOOLEAN": ([True, False], (*WIDER, "FLOAT", "DOUBLE", "DECIMAL(38, 0)")),
+    "STRING": (["x", "7x"], (*WIDER, "FLOAT", "DOUBLE", "DECIMAL(38, 0)", "DATE")),
+}
+"""Types with values that other types don't have: these values, and those other types."""
 
 
 def in_range(number: int, wide: str) -> bool:

@@ -12,7 +12,7 @@ from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.testing.answers import Written, answers, shown, written
 from kvformat.registry.testing.edges import rows_of
 from kvformat.registry.testing.rules import rule
-from kvformat.registry.testing.subject import SEED, Subject
+from kvformat.registry.testing.subject import LARGE, SEED, Subject
 from kvformat.registry.types import resolve_schema
 
 _NULL: Final = Written(None, None)
@@ -73,6 +73,21 @@ def rows_alone(subject: Subject) -> None:
         for at in rng.sample(range(len(rows)), min(len(rows), 6)):
             one = written(subject.format.encode_batch(rows[at : at + 1], schema))
             subject.same_written(f"an edge of {flink}", rows[at : at + 1], one, found[at : at + 1])
+
+
+@rule("encode")
+def large_batches_of_rows(subject: Subject) -> None:
+    """A batch of 20,011 rows is encoded as its rows are in small batches, each in its own place."""
+    subject.writes()
+    rng = random.Random(SEED)
+    for case in subject.cases[:1]:
+        subject.doing = case.name
+        expected = case.encode(case.rows, case.kinds)
+        places = rng.choices(range(len(case.rows)), k=LARGE)
+        chosen = pa.array(places)
+        rows, kinds = case.rows.take(chosen), case.kinds and case.kinds.take(chosen)
+        where = f"{case.name}, in a batch of {LARGE}"
+        subject.same_written(where, rows, case.encode(rows, kinds), [expected[at] for at in places])
 
 
 @rule("encode", page="changes.md")

@@ -15,15 +15,17 @@ from kvformat.registry.errors import SchemaError
 from kvformat.registry.format import Format
 from kvformat.registry.testing.answers import Answer, Written, answers, arrow_rows, row_texts, shown, written
 from kvformat.registry.testing.declaration import Declaration, Sample
-from kvformat.registry.testing.edges import rows_of
+from kvformat.registry.testing.edges import known_type, rows_of
 from kvformat.registry.testing.mutation import changed
 from kvformat.registry.testing.rules import Breach, LeftOut
-from kvformat.registry.types import resolve_schema, result_arrow_type, row_type
+from kvformat.registry.types import nullable, resolve_schema, result_arrow_type, row_type
 
 SEED: Final = 20_240_229
 SECRET: Final = "hunter2-do-not-show"
 MUTATIONS: Final = 400
 """Changed messages of all samples together."""
+LARGE: Final = 20_011
+"""Messages, or rows, of a large batch: more than most formats take at once that take a part at a time."""
 _SHOWN: Final = 300
 """Characters of a row or an answer that a sentence quotes."""
 
@@ -146,8 +148,8 @@ class Subject:
     def is_unsupported(self, flink: str) -> bool:
         """Whether the author says that the format refuses the type."""
         _, *walked = row_type(resolve_schema(f"v {flink}")).walk()
-        names = {flink.replace(" ", ""), *(t.root for _, t in walked)}
-        return any(text.replace(" ", "") in names for text in self.declared.unsupported)
+        names = {name for _, t in walked for name in (t.root, known_type(str(nullable(t))))}
+        return any(text in names for text in self.declared.unsupported)
 
     @property
     def served(self) -> list[str]:

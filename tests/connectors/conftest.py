@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-EVERYWHERE = ("test_kafka_table.py", "test_maintain.py", "test_writing.py")
+EVERYWHERE = ("test_kafka_table.py", "test_maintain.py", "test_replay.py", "test_writing.py")
 """Reading, writing and keeping a table, by each of Spark's interfaces that is used; the others say nothing new."""
 
 

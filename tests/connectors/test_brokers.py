@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import builtins
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kvformat.connectors import brokers
+from kvformat.connectors import KafkaTable, brokers, sink
+from kvformat.connectors.properties import unreadable_key
+from kvformat.connectors.source import planned
 from kvformat.registry.errors import BrokerError, MissingExtraError, OptionError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
 SECRET = "Tr0ub4dor"
+HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+OAUTH = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.login.callback.handler.class": HANDLER,
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.jaas.config": f'{BEARER} required clientId="job" clientSecret="{SECRET}";',
+}
+TOKENS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.oauthbearer.client.id": "job",
+    "sasl.oauthbearer.client.secret": SECRET,
+}
 
 
 def _given(properties: dict[str, str]) -> dict[str, str]:
@@ -67,6 +88,30 @@ def _given(properties: dict[str, str]) -> dict[str, str]:
             {"security.protocol": "SSL", "ssl.ca.pem": "PEM", "ssl.keystore.location": "/me.p12"}
             | {"ssl.keystore.password": SECRET},
         ),
+        (OAUTH, TOKENS),
+        (
+            OAUTH
+            | {
+                "sasl.login.callback.handler.class": HANDLER.replace("oauthbearer.", "oauthbearer.secured."),
+                "sasl.jaas.config": f"{BEARER} required clientId='job' clientSecret='{SECRET}' scope='a b' "
+                "extension_logicalCluster='lkc-1' extension_identityPoolId='pool-2';",
+            },
+            TOKENS
+            | {
+                "sasl.oauthbearer.scope": "a b",
+                "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-2",
+            },
+        ),
+        (
+            OAUTH
+            | {
+                "sasl.jaas.config": f"{BEARER} required;",
+                "sasl.oauthbearer.client.credentials.client.id": "job",
+                "sasl.oauthbearer.client.credentials.client.secret": SECRET,
+                "sasl.oauthbearer.scope": "a",
+            },
+            TOKENS | {"sasl.oauthbearer.scope": "a"},
+        ),
         # Stores are not looked at where the protocol has no use for them.
         ({"ssl.truststore.location": "/ca.jks"}, {}),
     ],
@@ -80,7 +125,14 @@ def test_settings_of_java_become_those_of_librdkafka(properties: dict[str, str],
     [
         ({"security.protocol": "SSL", "ssl.truststore.location": "/ca.jks"}, "ssl.truststore.location"),
         ({"security.protocol": "SSL", "ssl.keystore.location": "/me.jks"}, "ssl.keystore.location"),
-        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism"),
+        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism"),  # Java makes an unsigned token of its own
+        ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": ""}, "sasl.oauthbearer.token.endpoint.url"),
+        ({**OAUTH, "sasl.jaas.config": f'{BEARER} required clientSecret="{SECRET}";'}, "sasl.jaas.config"),
+        (
+            {**OAUTH, "sasl.login.callback.handler.class": "software.amazon.msk.IAMOAuthBearerLoginCallbackHandler"},
+            "sasl.login.callback.handler.class",
+        ),
+        ({**SASL, "sasl.login.callback.handler.class": HANDLER}, "sasl.login.callback.handler.class"),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism"),  # Java's default is GSSAPI
         ({**SASL, "sasl.jaas.config": f"username=a password={SECRET}"}, "sasl.jaas.config"),
         ({**SASL, "sasl.jaas.config": f'{PLAIN} required password="{SECRET}";'}, "sasl.jaas.config"),
@@ -103,6 +155,7 @@ def test_a_client_is_made_of_all_settings() -> None:
     properties = {**SASL, "sasl.jaas.config": f'{PLAIN} required username="a" password="b";', "client.id": "me"}
     more = {"ssl.endpoint.identification.algorithm": "https", "isolation.level": "read_committed", "client.rack": "r"}
     brokers.admin(_given({**properties, **more, "client.dns.lookup": "use_all_dns_ips"}))
+    brokers.admin(_given(OAUTH))
     brokers.consumer(_given({**properties, **more, "max.partition.fetch.bytes": "100000"}), group_id="g").close()
 
 
@@ -148,3 +201,63 @@ def test_a_missing_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"kvformat\[kafka\]"):
         brokers.admin(_given({}))
+
+
+@pytest.mark.parametrize("kind", [None, "JKS", "PKCS12"])
+def test_a_truststore_that_java_alone_reads_is_named_by_its_type(kind: str | None) -> None:
+    """Not as if PEM had been given, and without advice that is followed already."""
+    properties = {"security.protocol": "SSL", "ssl.truststore.location": "/ca.jks"}
+    properties |= {} if kind is None else {"ssl.truststore.type": kind}
+    by_default = ", by default" if kind is None else ""
+    words = rf"is a file of type {kind or 'JKS'} \('properties\.ssl\.truststore\.type'{by_default}\)"
+    with pytest.raises(OptionError, match=words) as raised:
+        brokers.client_settings(_given(properties))
+    assert "keytool -list -rfc" in str(raised.value)
+    assert "spark_options={'startingOffsets'" in str(raised.value)
+    for mode in ("earliest-offset", "timestamp"):
+        with pytest.raises(OptionError, match="keytool") as raised:
+            brokers.client_settings(_given(properties) | {"scan.startup.mode": mode})
+        assert "scan.startup.mode" not in str(raised.value)
+
+
+OPTIONS = {"connector": "kafka", "topic": "t", "format": "json", "scan.startup.mode": "earliest-offset"}
+# The beginnings of keys, as openssl pkcs8 -topk8 writes them: by default, and with -v1 PBE-SHA1-3DES.
+PBES2 = "MIIFLTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQIO87NPmwUQD0CAggA"
+PBES1 = "MIIE6jAcBgoqhkiG9w0BDAEDMA4ECGnTrX7oTGq1AgIIAASCBMj8CXaBuLQ1"
+
+
+def _pem(kind: str, body: str) -> str:
+    return f"-----BEGIN {kind}PRIVATE KEY-----\n{body}\n-----END {kind}PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (_pem("ENCRYPTED ", PBES2), "is a key encrypted by PBES2"),
+        (_pem("RSA ", "Proc-Type: 4,ENCRYPTED\n\nMIIE"), r"OpenSSL's own form \(RSA PRIVATE KEY\)"),
+        (_pem("EC ", "MHcC"), r"OpenSSL's own form \(EC PRIVATE KEY\)"),
+        (_pem("ENCRYPTED ", PBES1), None),
+        (_pem("", "MIIE"), None),
+        ("", None),
+    ],
+)
+def test_a_key_that_spark_can_not_read_is_told(text: str, told: str | None, tmp_path: Path) -> None:
+    """The command line's client is OpenSSL's, and reads them all."""
+    (tmp_path / "me.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n" + text)
+    in_file = {"ssl.keystore.location": str(tmp_path / "me.pem"), "ssl.keystore.type": "PEM"}
+    for properties in ({"ssl.keystore.key": text}, in_file):
+        table = KafkaTable("id INT", OPTIONS | {**_given(properties | {"security.protocol": "SASL_SSL"})})
+        notes = planned(table.kv, streaming=False, ask=False).notes
+        said = [*sink.otherwise(table.kv)]
+        if told is None:
+            assert (dict(notes), said) == ({}, [])
+            continue
+        (note,) = notes.values()
+        assert said == [note]
+        assert note.startswith(f"'properties.{next(iter(properties))}' is a key ")
+        assert re.search(told, note)
+        assert "openssl pkcs8 -topk8" in note
+        assert "MII" not in note
+    elsewhere = {"ssl.keystore.location": "/not/here.pem", "ssl.keystore.type": "PEM", "security.protocol": "SSL"}
+    assert unreadable_key(_given(elsewhere)) == {}
+    assert unreadable_key(_given({"ssl.keystore.key": text})) == {}, "the protocol has no use for a key"

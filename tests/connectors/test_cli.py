@@ -10,9 +10,11 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kvformat.connectors import KafkaTable, brokers, cli
-from kvformat.connectors.cli import _framing, _values
+from kvformat.connectors.cli import _framing, _values, doctor
 from kvformat.registry import available_formats
 from kvformat.registry.connector_options import KAFKA_OPTIONS
 from kvformat.registry.discovery import format_class
@@ -511,13 +513,85 @@ def test_tables_are_explained(ddl: Callable[[str], Path], monkeypatch: pytest.Mo
     assert run("explain", file).stdout == "this is users\n\nthis is plain\n"
     assert run("explain", file, "--table", "plain").stdout == "this is plain\n"
     assert run("explain", "-", given=file.read_bytes()).stdout == run("explain", file).stdout
-    assert lines(run("explain", file, "--json").stdout) == [
-        {"table": "users", "explanation": "this is users"},
-        {"table": "plain", "explanation": "this is plain"},
-    ]
     result = run("explain", file, "--table", "plane")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "plain" in result.stderr
+
+
+def test_explanations_are_json(ddl: Callable[[str], Path]) -> None:
+    secret = _KV.replace("'key.format'", f"'properties.sasl.jaas.config' = '{_SECRET}', 'key.format'")
+    users, plain = lines(run("explain", ddl(_TWO.replace(_KV, secret)), "--json").stdout)
+    assert (users["table"], users["connector"], users["primary_key"]) == ("users", "upsert-kafka", ["id"])
+    assert users["columns"][0] == {"name": "id", "kind": "physical", "type": "INT NOT NULL"}
+    assert users["columns"][2:] == [
+        {"name": "place", "kind": "metadata", "type": "BIGINT", "metadata": "offset", "virtual": True},
+        {"name": "total", "kind": "computed", "expression": "id + 1"},
+    ]
+    assert users["key"] == {"format": "json", "columns": ["id"]}
+    assert plain["key"] is None
+    assert plain["reading"]["batch"]["options"]["startingOffsets"] == "earliest"
+    assert users["writing"]["options"]["kafka.sasl.jaas.config"] == "******"
+    assert (users["changelog_mode"], plain["changelog_mode"]) == ("UPSERT", "INSERT_ONLY")
+    assert _SECRET not in str(users)
+    latest = ddl(_TWO.replace("earliest-offset", "latest-offset"))
+    assert "refused" in lines(run("explain", latest, "--json").stdout)[1]["reading"]["batch"]
+
+
+def test_a_table_that_is_wrong_does_not_hide_the_others(ddl: Callable[[str], Path]) -> None:
+    wrong = "CREATE TABLE wrong (id INT) WITH ('connector' = 'kafak')"
+    file = ddl(f"{wrong}; {_TWO}; CREATE TABLE worse (id INT, x STRNG) WITH ()")
+    result = run("explain", file)
+    assert result.exit_code == 2
+    assert result.stdout.startswith("Table 'users'")
+    assert "\n\nTable 'plain'" in result.stdout
+    assert [line.partition(": ")[2][:13] for line in result.stderr.splitlines() if line.startswith("kvformat")] == [
+        "table 'wrong'",
+        "table 'worse'",
+    ]
+    as_json = run("explain", file, "--json")
+    assert [found["table"] for found in lines(as_json.stdout)] == ["users", "plain"]
+    assert [found["table"] for found in lines(as_json.stderr)] == ["wrong", "worse"]
+    assert as_json.exit_code == 2
+    assert run("explain", file, "--table", "users").exit_code == 0
+
+
+def test_of_several_tables_one_is_chosen_by_an_option(ddl: Callable[[str], Path]) -> None:
+    result = run("decode", "--ddl", ddl(_TWO))
+    assert result.exit_code == 2
+    assert "the text creates the tables users, plain: choose one, --table 'users'" in result.stderr
+    assert "from_ddl" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("kvformat pro", ["produce"]), ("kvformat tail --whe", ["--where"]), ("kvformat fo", ["formats"])],
+)
+def test_words_are_completed_as_the_page_says(words: str, found: list[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert "_KVFORMAT_COMPLETE=bash_source kvformat" in page
+    given = {"_KVFORMAT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    program = "import sys; sys.argv[0] = 'kvformat'; from kvformat.connectors.cli import main; main()"
+    command, environment = [sys.executable, "-c", program], {**os.environ, **given}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert [line.partition(",")[2] for line in result.stdout.splitlines()] == found
+
+
+def test_a_plugin_that_ends_the_process_is_a_line_of_the_list(tmp_path: Path) -> None:
+    """Of a real distribution, in a process of its own: nothing is left of it."""
+    info = tmp_path / "acme_exit-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-exit\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[kvformat.formats]\nending = acme_exit:Format\n")
+    (tmp_path / "acme_exit.py").write_text("raise SystemExit(7)\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "kvformat", "formats"]
+    result = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("ending ")]
+    assert "could not be loaded: SystemExit(7)" in line
+    assert any(line.startswith("json ") for line in result.stdout.splitlines())
 
 
 def test_warnings_are_words_on_stderr(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -604,7 +678,7 @@ def test_a_sound_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         monkeypatch.delenv(name, raising=False)
     found, status = _findings()
     assert status == 0
-    for what in ("Python", "PySpark", "Java", "Python of local workers", "extra kafka", "JSON kernel"):
+    for what in ("Python", "PySpark", "pandas", "Java", "Python of local workers", "extra kafka", "JSON kernel"):
         assert found[what]["status"] in ("ok", "warning"), found[what]
     kafka = found["Spark's Kafka source and sink"]
     assert kafka["status"] == "warning"
@@ -630,6 +704,40 @@ def test_what_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch
     shown = run("doctor").stdout
     assert "failed   Java: " in shown
     assert "-> install Java 17 or 21" in shown
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "text"),
+    [
+        (None, "failed", "is not installed"),
+        ("2.2.1", "failed", "2.2.1 is too old"),
+        ("2.2.2", "ok", "2.2.2"),
+        ("2.10.0rc1", "ok", "2.10.0rc1"),
+        ("3.0.0", "warning", "does not fully support pandas 3"),
+    ],
+)
+def test_pandas_is_looked_for(version: str | None, status: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.version
+
+    def installed(name: str) -> str:
+        if name != "pandas":
+            return real(name)
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(metadata, "version", installed)
+    found = doctor._pandas()
+    assert (found.what, found.status) == ("pandas", status)
+    assert text in found.text
+    assert found.advice.startswith("pip install 'pandas>=2.2.2,<3'") == (status != "ok")
+
+
+def test_the_extra_spark_asks_for_the_pandas_that_doctor_wants() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lowest, limit = (".".join(map(str, numbers)) for numbers in doctor._PANDAS)
+    for extra in ("spark", "dev"):
+        assert f"pandas>={lowest},<{limit}" in project["optional-dependencies"][extra]
 
 
 def test_registries_are_asked_with_the_credentials_of_the_table(

@@ -152,3 +152,246 @@ def test_brokers_and_topics_are_looked_for(broker: Any, orders: Callable[..., Pa
     assert "Did you mean 'cli-doctor'?" in found["brokers of orders"]["text"]
     result = run("doctor", "--bootstrap", broker.bootstrap, "--json")
     assert f"{broker.bootstrap} answer" in result.stdout
+
+
+# --- produce -------------------------------------------------------------------------------------------------
+
+_KEYED = """CREATE TABLE shop (id INT, name STRING, `at` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp',
+    tags MAP<STRING, BYTES> METADATA FROM 'headers', place INT METADATA FROM 'partition' VIRTUAL,
+    PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'upsert-kafka', 'topic' = '{topic}',
+    'properties.bootstrap.servers' = '{bootstrap}', 'key.format' = 'json', 'value.format' = 'json')"""
+
+
+@pytest.fixture
+def shop(broker: Any, tmp_path: Path) -> Callable[..., Path]:
+    def written(topic: str, partitions: int = 1, bootstrap: str = "", **config: str) -> Path:
+        broker.create(topic, partitions, **config)
+        file = tmp_path / "shop.sql"
+        file.write_text(_KEYED.format(topic=topic, bootstrap=bootstrap or broker.bootstrap), encoding="utf-8")
+        return file
+
+    return written
+
+
+def row(number: int, kind: str = "+U", **more: Any) -> dict[str, Any]:
+    columns = {"id": number, "name": f"n{number}" if kind == "+U" else None}
+    return {"row_kind": kind, "row": {**columns, "at": "2024-02-29T12:00:00.5Z", "tags": {"h": "/w=="}, **more}}
+
+
+def jsonl(*rows: Any) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def test_rows_come_back_from_the_topic_as_they_were_given(broker: Any, shop: Callable[..., Path]) -> None:
+    file, given = shop("cli-produce", 3), [*map(row, range(20)), row(3, "-D")]
+    result = run("produce", file, given=jsonl(*given))
+    assert (result.exit_code, result.stderr) == (0, "kvformat: 21 rows, 21 delivered, 0 bad, 0 failed\n")
+    read = lines(run("tail", file, "--from", "earliest", "--until-end").stdout)
+    places = [change["row"].pop("place") for change in read]
+    assert len(set(places)) == 3
+    assert sorted(read, key=str) == sorted(given, key=str)
+    # the partition of a key is Java's, and that of a tombstone the same
+    records = broker.records("cli-produce")
+    broker.create("cli-produce-java", 3)
+    broker.send("cli-produce-java", [(record.key(), record.value()) for record in records])
+    java = {record.key(): record.partition() for record in broker.records("cli-produce-java")}
+    assert {record.key(): record.partition() for record in records} == java
+    assert [record.value() for record in records if record.key() == b'{"id":3}'][-1] is None
+    assert {record.timestamp()[1] for record in records} == {1_709_208_000_500}
+    # what tail shows is taken as it is: columns of metadata that are virtual are passed over
+    again = run("produce", file, "--json", given=jsonl(*(dict(r, row=dict(r["row"], place=1)) for r in read)))
+    assert lines(again.stderr) == [{"rows": 21, "delivered": 21, "bad": 0, "failed": 0}]
+
+
+def test_metadata_of_rows_says_where_records_go(broker: Any, shop: Callable[..., Path]) -> None:
+    file = shop("cli-produce-places", 3)
+    broker.create("cli-produce-other", 1)
+    bad = [row(8, partition=3), row(9, topic="cli-produce-nowhere", partition=0), row(10, partition="x")]
+    given = [row(1, partition=2), row(2, partition=0, topic="cli-produce-other"), *bad, row(4)]
+    result = run("produce", file, "-m", "partition", "-m", "topic", "--json", given=jsonl(*given))
+    *faults, counts = lines(result.stderr)
+    assert counts == {"rows": 6, "delivered": 3, "bad": 3, "failed": 0}
+    assert [fault["message"] for fault in sorted(faults, key=lambda fault: fault["message"])] == [3, 4, 5]
+    told = {fault["message"]: fault["reason"] for fault in faults}
+    assert told[3] == "there is no partition 3: topic 'cli-produce-places' has 3"
+    assert told[4].startswith("there is no topic 'cli-produce-nowhere'. Did you mean")
+    assert "field 'partition': INT" in told[5]
+    assert result.exit_code == 1
+    assert {record.key(): record.partition() for record in broker.records("cli-produce-places")}[b'{"id":1}'] == 2
+    assert [record.key() for record in broker.records("cli-produce-other")] == [b'{"id":2}']
+
+
+def test_bad_rows_and_records_that_no_broker_takes_are_told(broker: Any, shop: Callable[..., Path]) -> None:
+    file = shop("cli-produce-bad", max_message_bytes="2000")
+    large = row(2, name="x" * 5000)
+    given = [row(1), large, {"row_kind": "+U", "row": {"id": "x"}}, row(4)]
+    result = run("produce", file, "--json", given=jsonl(*given))
+    *faults, counts = lines(result.stderr)
+    assert counts == {"rows": 4, "delivered": 2, "bad": 1, "failed": 1}
+    assert {(fault["message"], fault["code"]) for fault in faults} == {(2, "MSG_SIZE_TOO_LARGE"), (3, "WRONG_TYPE")}
+    assert result.exit_code == 1
+    assert [record.key() for record in broker.records("cli-produce-bad")] == [b'{"id":1}', b'{"id":4}']
+    stopped = run("produce", file, "--errors", "stop", "--json", given=jsonl(*given))
+    *_, counts = lines(stopped.stderr)
+    assert counts["bad"] + counts["failed"] >= 1
+    assert len(broker.records("cli-produce-bad")) < 5
+
+
+def test_where_nothing_can_be_written_it_is_said_before(broker: Any, shop: Callable[..., Path]) -> None:
+    file = shop("cli-produce-missing")
+    missing = run("produce", file, "-o", "topic=cli-produce-missin", given=jsonl(row(1)))
+    assert missing.exit_code == 2
+    assert "Did you mean 'cli-produce-missing'?" in missing.stderr
+    dead = run("produce", file, "--bootstrap", "127.0.0.1:1", given=jsonl(row(1)))
+    assert dead.exit_code == 2
+    assert "the brokers at '127.0.0.1:1' could not be asked" in dead.stderr
+
+
+def test_passwords_open_the_broker_and_are_never_told(broker: Any, shop: Callable[..., Path]) -> None:
+    file = shop("cli-produce-secured", bootstrap=broker.secured)
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+    def options(password: str) -> list[str]:
+        jaas = f'{module} username="{broker.user}" password="{password}";'
+        given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
+        return [part for name, text in given.items() for part in ("-o", f"properties.{name}={text}")]
+
+    good = run("produce", file, *options(broker.password), given=jsonl(row(1), {"row_kind": "+U", "row": {"id": "x"}}))
+    assert (good.exit_code, good.stderr.splitlines()[-1]) == (1, "kvformat: 2 rows, 1 delivered, 1 bad, 0 failed")
+    bad = run("produce", file, *options("wr0ng-passw0rd"), given=jsonl(row(1)))
+    assert bad.exit_code == 2
+    for shown in (good.stdout, good.stderr, bad.stdout, bad.stderr):
+        assert broker.password not in shown
+        assert "wr0ng-passw0rd" not in shown
+
+
+# --- tail --topic, tail --where --------------------------------------------------------------------------------
+
+
+def test_a_topic_is_shown_without_a_ddl(broker: Any) -> None:
+    broker.create("cli-topic", 2)
+    broker.send("cli-topic", [(b"k", b'{"id":7}')], partition=1, timestamp=1500, headers=[("h", b"\xff"), ("n", None)])
+    broker.send("cli-topic", [(None, b"\x00\xff"), (b"gone", None)], partition=0, timestamp=1501)
+    where = ["tail", "--topic", "cli-topic", "--bootstrap", broker.bootstrap, "--from", "earliest", "--until-end"]
+    raw = run(*where)
+    records = sorted(lines(raw.stdout), key=lambda record: (record["partition"], record["offset"]))
+    place = {"topic": "cli-topic", "tstype": "create"}
+    assert records == [
+        {**place, "partition": 0, "offset": 0, "ts": 1501, "key": None, "value_base64": "AP8="},
+        {**place, "partition": 0, "offset": 1, "ts": 1501, "key": "gone", "value": None},
+        {**place, "partition": 1, "offset": 0, "ts": 1500, "headers": ["h", "\udcff", "n", None]}
+        | {"key": "k", "value": '{"id":7}'},
+    ]
+    # what is shown is what decode reads
+    options = ["-s", "v BYTES", "-m", "headers", "-m", "partition"]
+    decoded = run("decode", "-f", "raw", *options, "--framing", "records", given=raw.stdout)
+    rows = {row["v"]: row for row in lines(decoded.stdout)}
+    assert rows["eyJpZCI6N30="]["headers"] == {"h": "/w==", "n": None}
+    rows = lines(run(*where, "-f", "json", "-s", "id INT", "-m", "partition").stdout)
+    assert rows == [{"id": 7, "partition": 1}]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "found"),
+    [
+        (["id > 17"], [18, 19]),
+        (["id >= 17", "id < 19"], [17, 18]),
+        (["price = 1.5"], [3]),
+        (["price > 9"], [19]),
+        (["name = 'n4'"], [4]),
+        (["name = n4"], [4]),
+        (["name ~ ^n1.$", "id!=11", "id <= 12"], [10, 12]),
+        (["place.x = 5"], [5]),
+        (["moment >= 2024-02-29T12:00:18Z"], [18, 19]),
+        (["note != null"], [0]),
+        (["note = null", "id = 1"], [1]),
+        (["note = x"], [0]),
+        (["tags = [19]"], [19]),
+        (["offset = 6"], [6]),
+        (["flag = true"], [0]),
+    ],
+)
+def test_rows_are_chosen_by_conditions(conditions: list[str], found: list[int], chosen_topic: list[str]) -> None:
+    result = run(*chosen_topic, *(part for text in conditions for part in ("--where", text)), "--json")
+    assert [row["id"] for row in lines(result.stdout)] == found
+    *_, counts = lines(result.stderr)
+    assert (counts["messages"], counts["rows"]) == (20, len(found))
+
+
+@pytest.fixture(scope="module")
+def chosen_topic(broker: Any) -> list[str]:
+    """A command that shows a topic of twenty rows."""
+    schema = (
+        "id INT, name STRING, price DECIMAL(5, 2), place ROW<x INT>, moment TIMESTAMP_LTZ(3), note STRING, "
+        "tags ARRAY<INT>, flag BOOLEAN"
+    )
+    broker.create("cli-where", 1)
+    for n in range(20):
+        extra = {"note": "x", "flag": True} if n == 0 else {}
+        row = {"id": n, "name": f"n{n}", "price": n / 2, "place": {"x": n}, "tags": [n], **extra}
+        moment = f"2024-02-29 12:00:{n:02}Z"
+        broker.send("cli-where", [(None, json.dumps({**row, "moment": moment}).encode())])
+    where = ["--topic", "cli-where", "--bootstrap", broker.bootstrap, "--from", "earliest", "--until-end"]
+    return ["tail", *where, "-f", "json", "-s", schema, "-m", "offset"]
+
+
+def test_kinds_are_a_condition_too(shop: Callable[..., Path]) -> None:
+    file = shop("cli-where-kinds")
+    run("produce", file, given=jsonl(row(1), row(2), row(1, "-D")))
+    shown = run("tail", file, "--from", "earliest", "--until-end", "--where", "row_kind = -D").stdout
+    assert [change["row"]["id"] for change in lines(shown)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("id", "is no condition: write COLUMN OP VALUE"),
+        ("idd = 1", "there is no column 'idd'. Did you mean 'id'?"),
+        ("id = x", "field 'id'"),
+        ("id = 1.5", "INT is written as a whole number"),
+        ("name < null", "nothing is < null"),
+        ("name ~ (", "is no regular expression"),
+        ("place.y = 1", "there is no column 'place.y'"),
+        ("row_kind = +I", "there is no column 'row_kind'"),
+    ],
+)
+def test_what_is_no_condition_is_told_before_a_record_is_read(
+    condition: str, words: str, chosen_topic: list[str]
+) -> None:
+    result = run(*chosen_topic, "--where", condition)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "say what to read"),
+        (["--topic", "t"], "needs its broker"),
+        (["--topic", "t", "-b", "b:1", "-s", "id INT"], "need a --format"),
+        (["--topic", "t", "-b", "b:1", "--where", "id = 1"], "--where needs the columns"),
+        (["--topic", "t", "-b", "b:1", "-f", "json"], "a format needs a schema"),
+        (["--topic", "t", "--table", "x"], "not both"),
+    ],
+)
+def test_what_tail_can_not_read_is_told(arguments: list[str], words: str) -> None:
+    result = run("tail", *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_one_table_of_a_file_is_looked_for(broker: Any, orders: Callable[..., Path], tmp_path: Path) -> None:
+    broker.create("cli-doctor-table")
+    text = orders("cli-doctor-table").read_text(encoding="utf-8")
+    file = tmp_path / "two.sql"
+    other = text.replace("orders", "others").replace("cli-doctor-table", "nowhere")
+    file.write_text(f"{text}; {other}", encoding="utf-8")
+    found = {finding["what"]: finding["status"] for finding in lines(run("doctor", file, "--json").stdout)}
+    assert (found["brokers of orders"], found["brokers of others"]) == ("ok", "failed")
+    found = {f["what"]: f["status"] for f in lines(run("doctor", file, "--table", "orders", "--json").stdout)}
+    assert found["brokers of orders"] == "ok"
+    assert "table others" not in found
+    missing = run("doctor", file, "--table", "order")
+    assert missing.exit_code == 1
+    assert "the text creates no table 'order'. Did you mean 'orders'?" in missing.stdout
+    assert run("doctor", "--table", "orders").exit_code == 2

@@ -11,7 +11,7 @@ import pytest
 from kvformat.connectors import KafkaTable
 from kvformat.registry import ChangelogMode
 
-pytestmark = [pytest.mark.spark, pytest.mark.services]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]  # it waits for a broker to compact
 
 _PARTITIONS = 3
 _KEYS = 40

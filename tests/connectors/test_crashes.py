@@ -17,15 +17,18 @@ pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.once]
 KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "1"))
 
 
+@pytest.mark.slow
 def test_a_query_that_is_killed_loses_no_change_and_keeps_their_order(broker: Any, tmp_path: Path) -> None:
     report = crashes.copy_with_kills(broker, tmp_path, KILLS, random.Random(4))
     assert report.mid_batch > 0
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_killed_costs_no_change(tmp_path: Path) -> None:
     assert crashes.copy_with_broker_kills(tmp_path, 1, random.Random(4)).kills == 1
 
 
+@pytest.mark.slow
 def test_a_table_is_right_when_its_query_is_killed_between_its_writes(spark: Any, broker: Any, tmp_path: Path) -> None:
     report = crashes.maintain_with_kills(broker, tmp_path, KILLS, random.Random(4))
     assert report.mid_batch > 0

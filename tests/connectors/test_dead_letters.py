@@ -121,9 +121,8 @@ def test_bad_records_are_not_written_in_silence(spark: Any, broker: Any, tmp_pat
         table.write_stream(captured, checkpoint_location=str(tmp_path), dead_letters="letters-refused")
     with pytest.raises(ConfigurationError, match="split_errors takes what"):
         table.write_stream(table.read_stream(spark), checkpoint_location=str(tmp_path), dead_letters="./dead")
-    if not type(spark).__module__.startswith("pyspark.sql.connect"):
-        with pytest.raises(ConfigurationError, match="there is no topic 'letters-nowhere'"):
-            table.write_stream(captured, checkpoint_location=str(tmp_path), dead_letters="letters-nowhere")
+    with pytest.raises(ConfigurationError, match="there is no topic 'letters-nowhere'"):
+        table.write_stream(captured, checkpoint_location=str(tmp_path), dead_letters="letters-nowhere")
 
 
 def test_a_function_gets_the_records_and_the_number_of_the_batch(spark: Any, broker: Any, tmp_path: Path) -> None:

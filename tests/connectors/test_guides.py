@@ -101,6 +101,7 @@ def test_operating(spark: Any, broker: Any, tmp_path: Path) -> None:
         spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", before)
     assert (scope["counts"].rows, scope["counts"].bad, scope["counts"].MALFORMED) == (20, 2, 2)
     assert scope["dead"].count() == 1
+    assert scope["moved"].count() == 0
     assert [row.error.code for row in scope["mended"].collect()] == ["MALFORMED"]
     sql = "CREATE TABLE t (id BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ("
     options = "'connector' = 'upsert-kafka', 'topic' = 'oper-prices', 'key.format' = 'json', 'value.format' = 'json', "

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -31,11 +30,10 @@ from kvformat.registry import (
 )
 from kvformat.registry.ddl import parse_schema
 from kvformat.registry.types import FlinkType, resolve_schema, row_type
-from tests import interop, vectors
+from tests import interop, recordings, vectors
 from tests import test_debezium_types as debezium_types
 from tests.registry_server import Registry, RegistryServer
 
-FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 Messages = list[bytes | None]
 FLINK = {"types": "flink"}
 
@@ -346,13 +344,12 @@ def _names(found: InferredSchema) -> list[str]:
 
 def debezium(topic: str) -> tuple[Messages, Messages]:
     """Keys and values of a topic."""
-    lines = (FIXTURES / "debezium" / f"{topic}.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    return tuple([None if r[part] is None else r[part].encode() for r in records] for part in ("key", "value"))  # type: ignore[return-value]
+    records = recordings.records(topic)
+    return [record.key for record in records], [record.value for record in records]
 
 
 def test_debeziums_schema_names_types_and_the_key() -> None:
-    keys, values = debezium("shop.inventory.orders")
+    keys, values = debezium("orders")
     found = infer_schema(values, format="debezium-json", keys=keys)
     assert found.ddl == (
         "`order_id` INT, `customer` STRING, `amount` STRING, `status` STRING, `order_date` DATE, "
@@ -371,7 +368,7 @@ def test_debeziums_schema_names_types_and_the_key() -> None:
 
 
 def test_debeziums_schema_with_flinks_types() -> None:
-    keys, values = debezium("shop.inventory.orders")
+    keys, values = debezium("orders")
     found = infer_schema(values, format="debezium-json", keys=keys, options=FLINK)
     assert found.ddl == (
         "`order_id` INT, `customer` STRING, `amount` STRING, `status` STRING, `order_date` INT, `created_at` BIGINT, "
@@ -387,7 +384,7 @@ def test_debeziums_schema_with_flinks_types() -> None:
 
 
 def test_debezium_without_a_schema_goes_by_the_rows() -> None:
-    keys, values = debezium("bank.public.accounts")
+    keys, values = debezium("accounts")
     found = infer_schema(values, format="debezium-json", keys=keys)
     assert found.ddl == (
         "`account_id` INT, `owner` STRING, `balance` STRING, `active` BOOLEAN, `opened` INT, `last_seen` BIGINT, "

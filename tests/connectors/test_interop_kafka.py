@@ -94,6 +94,7 @@ def _again(name: str, broker: Any, table: KafkaTable, how: str) -> KafkaTable:
     return table.with_options({"topic": broker.create(f"{how}.{name}", partitions)})
 
 
+@pytest.mark.slow  # the streams below read and write a table of each format
 def test_tables_of_flink_in_batches(spark: Any, broker: Any, records: None, tmp_path: Path) -> None:
     def compare(name: str) -> str | None:
         case, table = interop.cases()[name], _table(name, broker, tmp_path)

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from kvformat.connectors.jars import kafka_source_missing
+from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
+from kvformat.registry.errors import ConfigurationError
 
 PROGRAM = """
 import sys
@@ -38,6 +39,7 @@ spark.stop()
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_session_without_kafka_says_what_to_add(request: pytest.FixtureRequest) -> None:
     """The session of the tests has it, so another process is asked; its errors are Spark's own."""
     environment = {**os.environ, "SPARK_TESTING": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -53,3 +55,41 @@ def test_a_session_without_kafka_says_what_to_add(request: pytest.FixtureRequest
 def test_other_errors_pass() -> None:
     with pytest.raises(ValueError, match="another"), kafka_source_missing(None):  # type: ignore[arg-type]
         raise ValueError("another")
+
+
+class _Session:
+    """As much of a session as the check looks at."""
+
+    def __init__(self, version: str, **settings: str) -> None:
+        self.version, self.conf = version, {name.replace("_", "."): text for name, text in settings.items()}
+
+
+PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+
+
+@pytest.mark.parametrize(
+    ("version", "settings"),
+    [
+        ("4.3.0", {"spark_jars_packages": f"a:b:1.0,{PACKAGE}:4.1.1"}),
+        ("4.2.0", {"spark_jars": "file:///jars/spark-sql-kafka-0-10_2.13-4.0.2.jar,/jars/kafka-clients-3.9.2.jar"}),
+        ("4.1.1", {"spark_jars": "/a.jar,/jars/spark-sql-kafka-0-10_2.13-4.2.0-preview1.jar"}),
+    ],
+)
+def test_a_stream_needs_the_kafka_source_of_its_spark(version: str, settings: dict[str, str]) -> None:
+    """Seen with the source of 4.1.1 on Spark 4.3.0: a NoSuchMethodError when the query runs."""
+    words = rf"spark-sql-kafka-0-10 4\.\d.* and Spark is {version}.*HDFSMetadataLog.*_2\.13:{version}"
+    with pytest.raises(ConfigurationError, match=words):
+        check_stream_jar(_Session(version, **settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("version", "settings"),
+    [
+        ("4.3.0", {"spark_jars": "/jars/spark-sql-kafka-0-10_2.13-4.2.0.jar"}),
+        ("4.1.1", {"spark_jars_packages": f"{PACKAGE}:4.1.0"}),
+        ("4.1.1", {"spark_jars_packages": "a:b:1.0"}),
+        ("4.3.0", {}),
+    ],
+)
+def test_sources_that_were_seen_to_work_are_no_news(version: str, settings: dict[str, str]) -> None:
+    check_stream_jar(_Session(version, **settings))  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 
 from kvformat.connectors import KafkaTable, sink
 from kvformat.connectors.buffer import buffered
+from kvformat.connectors.properties import CLIENT_SETTINGS, misspelt
+from kvformat.connectors.source import planned
 from kvformat.registry import ConfigurationError, KafkaSinkWarning, KeyValueFormat, OptionError
 from kvformat.registry.dead_letters import DeadLetters, is_topic
 from kvformat.registry.types import arrow_type, nullable
-from tests import interop
+from tests import interop, services
 
 KAFKA = {
     "connector": "kafka",
@@ -98,6 +101,8 @@ def test_properties_that_keep_order_are_no_news(properties: dict[str, str]) -> N
 
 
 def test_properties_go_to_the_producer() -> None:
+    """But for the group, which is about reading; `explain` shows what is handed on."""
+    assert "kafka.group.id" not in kafka().explain()
     given = {
         "properties.key.serializer": "x",
         "properties.value.serializer": "y",
@@ -106,7 +111,6 @@ def test_properties_go_to_the_producer() -> None:
     }
     assert kafka(**given).sink_options() == {
         "kafka.bootstrap.servers": "b:1",
-        "kafka.group.id": "g",
         "kafka.linger.ms": "20",
         "kafka.interceptor.classes": "org.example.Traced",
         "topic": "t",
@@ -219,3 +223,48 @@ def test_dead_letters_to_a_topic_need_brokers() -> None:
 def test_what_is_no_place_for_dead_letters(to: Any) -> None:
     with pytest.raises(ConfigurationError, match="a topic, a path, or a function"):
         DeadLetters.of(to, {})
+
+
+# --- misspelt settings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("isolation.levle", "isolation.level"),
+        ("sasl.mechanisms", "sasl.mechanism"),
+        ("max.requst.size", "max.request.size"),
+        ("security.protocl", "security.protocol"),
+        ("Linger.Ms", "linger.ms"),
+    ],
+)
+def test_a_misspelt_setting_is_told_with_the_nearest_one(given: str, meant: str) -> None:
+    table = kafka(**{f"properties.{given}": "hush"})
+    told_ = told(table)
+    assert told_ == [
+        f"table 'table': 'properties.{given}' is no setting of Kafka's clients and has no effect. "
+        f"Did you mean 'properties.{meant}'?"
+    ]
+    notes = planned(table.kv, streaming=False, ask=False).notes
+    assert "Did you mean" in notes[f"properties.{given}"]
+    assert "hush" not in f"{told_}{notes}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [*sorted(CLIENT_SETTINGS)[::7], "aws.region", "confluent.monitoring.topic", "client.id.prefix", "my.own"],
+)
+def test_a_setting_of_the_client_or_of_a_plugin_is_no_news(given: str) -> None:
+    assert misspelt({f"properties.{given}": "x"}) == {}
+
+
+@pytest.mark.services
+def test_the_settings_are_those_of_kafkas_clients(tmp_path: Path) -> None:
+    program = tmp_path / "Names.java"
+    classes = ("consumer.ConsumerConfig", "producer.ProducerConfig", "admin.AdminClientConfig")
+    lines = "".join(f"org.apache.kafka.clients.{name}.configNames().forEach(System.out::println);" for name in classes)
+    program.write_text(f"public class Names {{ public static void main(String[] a) {{ {lines} }} }}")
+    command = ["java", "-cp", f"{services.fetched('broker')}/*", str(program)]
+    names = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert len(names) >= 140
+    assert names <= CLIENT_SETTINGS

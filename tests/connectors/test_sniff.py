@@ -9,7 +9,6 @@ import random
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -19,10 +18,9 @@ import pytest
 from benchmarks._records import made
 from kvformat.connectors import Inspection, KafkaTable, sniff
 from kvformat.registry import ConfigurationError, KeyValueFormat, available_formats
-from tests import interop
+from tests import interop, recordings
 from tests.registry_server import Registry, RegistryServer
 
-FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 Messages = list[bytes | None]
 
 
@@ -40,10 +38,8 @@ def registry(server: RegistryServer) -> Iterator[Registry]:
 
 
 def values_of(topic: str) -> tuple[Messages, Messages]:
-    lines = (FIXTURES / "debezium" / f"{topic}.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    keys, values = ([None if r[p] is None else r[p].encode() for r in records] for p in ("key", "value"))
-    return keys, values
+    records = recordings.records(topic)
+    return [record.key for record in records], [record.value for record in records]
 
 
 def texts(*rows: Any) -> Messages:
@@ -207,7 +203,7 @@ def test_keys_of_any_kind() -> None:
 
 
 def test_debezium_topics() -> None:
-    for topic, key in (("shop.inventory.orders", "order_id"), ("bank.public.accounts", "account_id")):
+    for topic, key in (("orders", "order_id"), ("accounts", "account_id")):
         keys, values = values_of(topic)
         found = sniff(values, keys, topic=topic, bootstrap="b:9092")
         assert found.guesses[0].format == "debezium-json"
@@ -375,7 +371,7 @@ def test_what_is_no_source_is_refused() -> None:
 @pytest.mark.services
 def test_a_topic_of_which_nothing_is_known_becomes_a_table(spark: Any, broker: Any) -> None:
     topic = broker.create("nothing-known", 2)
-    keys, values = values_of("bank.public.accounts")
+    keys, values = values_of("accounts")
     broker.send(topic, zip(keys, values, strict=True))
     options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     records = spark.read.format("kafka").options(**options).load()

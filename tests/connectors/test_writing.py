@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import json
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from kvformat.connectors import KafkaTable
 from kvformat.registry import ConfigurationError, KafkaSinkWarning
-from kvformat.registry.errors import BrokerError
+from kvformat.registry.errors import BrokerError, SchemaError
 from tests.connectors.tables import upsert
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -150,14 +151,13 @@ def test_a_topic_that_is_not_there_is_told_before_a_job(spark: Any, broker: Any,
     table = keyless(broker, "orders-targt")
     rows = spark.range(1).selectExpr("CAST(id AS INT) id", "id AS n")
     fixed = table.with_options({"sink.partitioner": "fixed"})
-    tables = [fixed] if is_connect(spark) else [table, fixed]
-    for one in tables:
+    for one in (table, fixed):
         with pytest.raises(ConfigurationError, match=r"no topic 'orders-targt'.*Did you mean 'orders-target'\?"):
             one.write(rows)
-    if not is_connect(spark):
-        stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS INT) id", "value AS n")
-        with pytest.raises(ConfigurationError, match="no topic 'orders-targt'"):
-            table.write_stream(stream, checkpoint_location=str(tmp_path))
+    stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS INT) id", "value AS n")
+    with pytest.raises(ConfigurationError, match="no topic 'orders-targt'"):
+        table.write_stream(stream, checkpoint_location=str(tmp_path))
+    if not is_connect(spark):  # whose client may be far from the brokers
         with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
             table.with_options({"properties.bootstrap.servers": "127.0.0.1:1"}).write(rows)
 
@@ -167,3 +167,72 @@ def test_rows_of_several_topics_are_refused_without_the_topic(spark: Any, broker
     rows = spark.range(1).selectExpr("CAST(id AS INT) id", "id AS n")
     with pytest.raises(ConfigurationError, match="no metadata column says which"):
         table.write(rows)
+
+
+def test_an_aggregate_without_an_output_mode_says_which(spark: Any, broker: Any, tmp_path: Path) -> None:
+    counted = keyless(broker, broker.create("to-count-again", 1)).read_stream(spark).groupBy("id").count()
+    rows = counted.withColumnRenamed("count", "n")
+    table = upsert(broker.bootstrap, broker.create("counted-again", 1))
+    with pytest.raises(ConfigurationError, match=r"no output_mode is given.*Output_mode='update' writes each group"):
+        table.write_stream(rows, checkpoint_location=str(tmp_path / "a"))
+    inserts = keyless(broker, "counted-again")
+    with pytest.raises(ConfigurationError, match=r"it is 'append'.*withWatermark"):
+        inserts.write_stream(rows, checkpoint_location=str(tmp_path / "b"), output_mode="append")
+
+
+def test_columns_that_are_not_written_are_named(spark: Any, broker: Any, tmp_path: Path) -> None:
+    table = keyless(broker, broker.create("extra-columns", 1))
+    rows = spark.sql("SELECT 1 AS id, 2L AS n, 'x' AS nmae, 3 AS `b c`")
+    words = "the DataFrame has 2 columns that the table does not have and that are not written: b c, nmae"
+    with pytest.warns(KafkaSinkWarning, match=f"table 'table': {words}") as told:
+        table.write(rows)
+    assert told[0].filename == __file__
+    with pytest.raises(SchemaError, match=r"b c, nmae.* Add them to the table, or drop") as raised:
+        table.write(rows, extra_columns="error")
+    assert raised.value.field == "nmae"
+    with pytest.raises(ConfigurationError, match="'warn', 'error' or 'ignore', not 'fail'"):
+        table.write(rows, extra_columns="fail")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", KafkaSinkWarning)
+        table.write(rows, extra_columns="ignore")
+        table.write(rows.drop("nmae", "b c"), extra_columns="error")
+    stream = table.read_stream(spark).selectExpr("id", "n", "id AS more")
+    with pytest.raises(SchemaError, match="1 column that the table does not have and that is not written: more"):
+        table.write_stream(stream, checkpoint_location=str(tmp_path / "a"), extra_columns="error")
+    target = keyless(broker, broker.create("extra-columns-target", 1))
+    with pytest.warns(KafkaSinkWarning, match="not written: more"):
+        query = target.write_stream(stream, checkpoint_location=str(tmp_path), trigger={"availableNow": True})
+    assert query.awaitTermination(120)
+    assert len(broker.records("extra-columns-target")) == 3
+
+
+def test_what_reading_adds_and_metadata_are_not_extra(spark: Any, broker: Any, tmp_path: Path) -> None:
+    ddl = """CREATE TABLE t (id INT, place BIGINT METADATA FROM 'offset' VIRTUAL, twice AS id * 2) WITH (
+        'connector' = 'kafka', 'topic' = '{}', 'properties.bootstrap.servers' = '{}', 'format' = 'json',
+        'scan.startup.mode' = 'earliest-offset')"""
+    table = KafkaTable.from_ddl(ddl.format(broker.create("nothing-extra", 1), broker.bootstrap))
+    broker.send("nothing-extra", [(None, b'{"id":1}'), (None, b"{")])
+    rows = table.read(spark, errors="capture", row_index=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", KafkaSinkWarning)
+        table.write(rows, dead_letters=tmp_path / "dead", extra_columns="error")
+        headed = spark.sql("SELECT 2 AS id, map('a', X'00') AS h")
+        table.write(headed, metadata={"h": "headers"}, extra_columns="error")
+        changes = spark.sql("SELECT 3 AS id, 4L AS n, '+U' AS row_kind")
+        upsert(broker.bootstrap, "nothing-extra").write(changes, extra_columns="error")
+    assert len(broker.records("nothing-extra")) == 5
+
+
+@pytest.mark.parametrize("given", ["'a=b'", "array('a')", "map(1, X'00')", "array(named_struct('key', 'a'))"])
+def test_headers_of_another_type_are_refused_by_name(spark: Any, broker: Any, given: str) -> None:
+    table = keyless(broker, "x")
+    rows = spark.sql(f"SELECT 1 AS id, 2L AS n, {given} AS h")
+    for key, kind in (("headers", "MAP<STRING,BINARY>"), ("header-list", "ARRAY<STRUCT<KEY:STRING,VALUE:BINARY>>")):
+        words = f"column 'h' is written as metadata '{key}' and must be {kind}, not "
+        with pytest.raises(SchemaError, match=words) as raised:
+            table.sink_records(rows, metadata={"h": key})
+        assert raised.value.field == "h"
+    records = spark.sql(f"SELECT X'01' AS key, X'02' AS value, {given} AS headers")
+    for key in ("headers", "header-list"):
+        with pytest.raises(SchemaError, match="'headers', which must be ARRAY<STRUCT<key: STRING, value: BINARY>>"):
+            table.kv.decode(records, metadata={"h": key})

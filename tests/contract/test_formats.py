@@ -49,6 +49,11 @@ _ZONED: Final = Sample(
 )
 _KINDS: Final = Sample(_PLAIN.schema, _ROWS, row_kinds=["+I", "-D", "+I", "-D"])
 _INTERVALS: Final = ("INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND")
+_FRACTIONS: Final = {"DOUBLE as INT": {"7.9": "7", "-0.5": "0"}, "DOUBLE as BIGINT": {"7.9": "7", "-0.5": "0"}}
+"""Flink's json cuts the fraction of a number for a column of whole ones."""
+_BYTES_OF_TEXT: Final = {"STRING as DECIMAL(38, 0)": {"b'x'": "Decimal('120')", "b'7x'": "Decimal('14200')"}}
+"""Avro reads a text as bytes, and a decimal is bytes."""
+_TORN: Final = (b"{torn", b"[1", b'"x"', b"\xff", b'{"id":}')
 
 
 class TestJson(FormatContract):
@@ -61,12 +66,15 @@ class TestJson(FormatContract):
         Sample("id INT, s STRING", [{"id": 7, "s": "é"}], messages=['{"id":7,"s":"é"}'.encode()]),
     )
     bad = (b"{torn", b"[1", b'{"id":"x"}')
+    changed_reads = _FRACTIONS
 
 
 class TestJsonByTree(FormatContract):
     format = "json"
     options = {"decode.json-parser.enabled": "false", "timestamp-format.standard": "ISO-8601"}
     samples = (_PLAIN, _NESTED, _DEEP)
+    bad = (*_TORN, b'{"id":"x"}')
+    changed_reads = _FRACTIONS
 
 
 class TestJsonLenient(FormatContract):
@@ -74,6 +82,8 @@ class TestJsonLenient(FormatContract):
     options = {"ignore-parse-errors": "true"}
     samples = (_PLAIN, _NESTED, _DEEP)
     skipped = (b"", b"{torn")
+    never_bad = "'ignore-parse-errors' passes over what is malformed"
+    changed_reads = _FRACTIONS
 
 
 class TestCsv(FormatContract):
@@ -83,6 +93,8 @@ class TestCsv(FormatContract):
     unsupported = (*_INTERVALS, "MAP", "MULTISET", "ROW<r ROW<t TIMESTAMP(3)>>")
     # an array of one NULL is an empty text, which is no array
     changed_values = {"ARRAY<INT>": {"None": "[None]"}, "ARRAY<STRING>": {"None": "[None]"}}
+    bad = (b'"torn', b"x,Ada,1,true,", b"1,Ada", b"1,\xff,1,true,")
+    by_position = True
 
 
 class TestRaw(FormatContract):
@@ -106,6 +118,9 @@ class TestRaw(FormatContract):
     )
     most_columns = 1
     null_is_row = True
+    bad = (b"\xff", b"a\xc3")
+    untyped = "a message is the bytes of a value, and does not say of what type"
+    by_position = True
 
 
 class TestAvro(FormatContract):
@@ -114,6 +129,9 @@ class TestAvro(FormatContract):
     samples = (_PLAIN, _NESTED, _DEEP, _ZONED)
     unsupported = _INTERVALS
     unlike_wider = ("INT", "BIGINT")
+    bad = (b"", b"\x02", b"\x04\x02")
+    untyped = "the bytes of a value do not say of what type it is"
+    by_position = True
 
 
 class TestAvroAsJson(FormatContract):
@@ -121,6 +139,7 @@ class TestAvroAsJson(FormatContract):
     options = {"timestamp_mapping.legacy": "false", "encoding": "json"}
     samples = (_PLAIN, _NESTED, _DEEP)
     unsupported = _INTERVALS
+    bad = (*_TORN, b"{}", b'{"id":{"long":"x"}}')
 
 
 class TestAvroConfluent(FormatContract):
@@ -129,11 +148,15 @@ class TestAvroConfluent(FormatContract):
     samples = (_PLAIN, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
+    bad = (b"\0\0", b"\x01\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02", b"\0\0\0\0\x01\x02")
+    changed_reads = _BYTES_OF_TEXT
 
 
 class TestDebeziumJson(FormatContract):
     format = "debezium-json"
     samples = (_KINDS, _NESTED, _DEEP, _ZONED)
+    bad = (*_TORN, b'{"op":"x","after":{}}')
+    changed_reads = _FRACTIONS
 
 
 class TestDebeziumJsonWithSchema(FormatContract):
@@ -151,21 +174,28 @@ class TestDebeziumJsonWithSchema(FormatContract):
             ],
         ),
     )
+    bad = (*_TORN, b'{"payload":{"op":"x"}}')
 
 
 class TestCanalJson(FormatContract):
     format = "canal-json"
     samples = (_KINDS, _NESTED, _DEEP)
+    bad = (*_TORN, b'{"type":"x","data":[{}]}')
+    changed_reads = _FRACTIONS
 
 
 class TestMaxwellJson(FormatContract):
     format = "maxwell-json"
     samples = (_KINDS, _NESTED, _DEEP)
+    bad = (*_TORN, b'{"type":"x","data":{}}')
+    changed_reads = _FRACTIONS
 
 
 class TestOggJson(FormatContract):
     format = "ogg-json"
     samples = (_KINDS, _NESTED, _DEEP)
+    bad = (*_TORN, b'{"op_type":"x","after":{}}')
+    changed_reads = _FRACTIONS
 
 
 class TestDebeziumAvroConfluent(FormatContract):
@@ -174,6 +204,8 @@ class TestDebeziumAvroConfluent(FormatContract):
     samples = (_KINDS, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
+    bad = (b"\0\0", b"\x01\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02", b"\0\0\0\0\x01\x02")
+    changed_reads = _BYTES_OF_TEXT
 
 
 _ORDER: Final = fields(

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pytest
 
 from kvformat.codecs.debezium_json import DebeziumJsonFormat
-from kvformat.codecs.json import JsonFormat
 from kvformat.registry import (
     ChangelogMode,
     DecodedBatch,
@@ -25,46 +24,8 @@ from kvformat.registry import (
 from kvformat.registry.testing import RULES, Declaration, Sample
 from kvformat.registry.testing.rules import outcome
 from kvformat.registry.testing.subject import Subject
-
-_SECRET_OPTION: Final = Option(name="password", sensitive=True, doc="A secret.")
-
-
-class Good(JsonFormat):
-    """The format that the mutants of rows and objects are made of."""
-
-    identifier: ClassVar[str] = "good"
-    option_specs: ClassVar[tuple[Option, ...]] = (*JsonFormat.option_specs, _SECRET_OPTION)
-
-    def decode_arrow(
-        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
-    ) -> DecodedBatch:
-        return self.read(messages, schema)
-
-    def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
-        return super().decode_arrow(messages, schema)
-
-    def native_encode(self, row: Any, schema: Any, row_kind: Any) -> None:
-        return None
-
-
-class GoodChanges(DebeziumJsonFormat):
-    """The format that the mutants of changes are made of."""
-
-    identifier: ClassVar[str] = "good-changes"
-
-
-def _rebuilt(batch: DecodedBatch, rows: list[Any], errors: list[str | None] | None = None) -> DecodedBatch:
-    """The batch with other rows, and other errors if there are any."""
-    lists = pa.array(rows, batch.rows.type)
-    return replace(batch, rows=lists, errors=batch.errors if errors is None else pa.array(errors, pa.string()))
-
-
-def _in_capitals(batch: DecodedBatch) -> DecodedBatch:
-    rows = batch.rows.to_pylist()
-    for row in (one for several in rows for one in several or []):
-        row.update({name: value.upper() for name, value in row.items() if isinstance(value, str)})
-    return _rebuilt(batch, rows)
-
+from tests.contract import wrong_values  # noqa: F401 - further mutants of Good
+from tests.contract.good import Good, GoodChanges, in_capitals, rebuilt
 
 # --- decoding -----------------------------------------------------------------------------------------------
 
@@ -103,7 +64,7 @@ class SkippedIsAnError(Good):
         empty = [message == b"" for message in messages.to_pylist()]
         errors = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
         rows = [None if one else row for one, row in zip(empty, batch.rows.to_pylist(), strict=True)]
-        return _rebuilt(batch, rows, ["empty" if one else error for one, error in zip(empty, errors, strict=True)])
+        return rebuilt(batch, rows, ["empty" if one else error for one, error in zip(empty, errors, strict=True)])
 
 
 class ErrorWithoutWords(Good):
@@ -122,7 +83,7 @@ class ErrorWithRows(Good):
     def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         batch = super().read(messages, schema)
         errors = [False] * len(messages) if batch.errors is None else batch.errors.is_valid().to_pylist()
-        return _rebuilt(
+        return rebuilt(
             batch, [[None] if bad else row for bad, row in zip(errors, batch.rows.to_pylist(), strict=True)]
         )
 
@@ -226,7 +187,7 @@ class Shouts(Good):
     rule = "round_trip"
 
     def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
-        return _in_capitals(super().read(messages, schema))
+        return in_capitals(super().read(messages, schema))
 
 
 class OtherBytes(Good):
@@ -263,7 +224,7 @@ class ShiftsAfterABadOne(Good):
         for row in batch.rows.to_pylist():
             rows.append(last[:1] if last and row and bad else row)
             last = row or last
-        return _rebuilt(batch, rows)
+        return rebuilt(batch, rows)
 
 
 class LearnsFromTheFirst(Good):
@@ -277,7 +238,7 @@ class LearnsFromTheFirst(Good):
         rows = batch.rows.to_pylist()
         first = next((row[0] for row in rows if row), {})
         none = {name for name, value in first.items() if value is None}
-        return _rebuilt(batch, [row and [one | dict.fromkeys(none) for one in row] for row in rows])
+        return rebuilt(batch, [row and [one | dict.fromkeys(none) for one in row] for row in rows])
 
 
 class CarriesOver(Good):
@@ -292,7 +253,7 @@ class CarriesOver(Good):
         for row in batch.rows.to_pylist():
             rows.append(row and [{k: last.get(k) if v is None else v for k, v in one.items()} for one in row])
             last = rows[-1][-1] if rows[-1] else last
-        return _rebuilt(batch, rows)
+        return rebuilt(batch, rows)
 
 
 class MetadataCostsRows(GoodChanges):
@@ -305,7 +266,7 @@ class MetadataCostsRows(GoodChanges):
         batch = super().decode_arrow(messages, schema, metadata=metadata)
         if not metadata:
             return batch
-        return replace(_rebuilt(batch, [row and [] for row in batch.rows.to_pylist()]), row_kinds=None)
+        return replace(rebuilt(batch, [row and [] for row in batch.rows.to_pylist()]), row_kinds=None)
 
 
 class SaysOnlyInserts(GoodChanges):
@@ -486,7 +447,7 @@ class BecomesLenient(Good):
         return (
             batch
             if had == 0
-            else replace(_rebuilt(batch, [row or [] for row in batch.rows.to_pylist()]), errors=None, codes=None)
+            else replace(rebuilt(batch, [row or [] for row in batch.rows.to_pylist()]), errors=None, codes=None)
         )
 
 
@@ -533,13 +494,13 @@ class OtherInATable(Good):
 
     def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         batch = super().read(messages, schema)
-        return _in_capitals(batch) if self.options["shout"] else batch
+        return in_capitals(batch) if self.options["shout"] else batch
 
 
 MUTANTS: Final = {cls.__name__: cls for cls in (*Good.__subclasses__(), *GoodChanges.__subclasses__())}
 ROWS: Final = [{"id": 1, "name": "a"}, {"id": None, "name": "bß"}, {"id": -7, "name": None}, {"id": 2**40, "name": ""}]
 SCHEMA: Final = "id BIGINT, name STRING"
-LEAST_MUTANTS: Final = 40
+LEAST_MUTANTS: Final = 55
 
 
 def declaration(cls: type[Format], **further: Any) -> Declaration:
@@ -548,6 +509,8 @@ def declaration(cls: type[Format], **further: Any) -> Declaration:
     declared = {
         "samples": [Sample(SCHEMA, ROWS, row_kinds=kinds), Sample("r ROW<x INT>", [{"r": {"x": 1}}, {"r": None}])],
         "options": {"map-null-key.literal": "n", "map-null-key.mode": "LITERAL"},
+        "bad": [b"{torn"],
+        "changed_reads": {f"DOUBLE as {whole}": {"7.9": "7", "-0.5": "0"} for whole in ("INT", "BIGINT")},
         **getattr(cls, "declared", {}),
         **further,
     }

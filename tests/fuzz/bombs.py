@@ -1,22 +1,23 @@
 """Inputs made to eat time or memory, each in a process of its own that may have only so much of both.
 
-python -m tests.fuzz.bombs NAME    reads one here, and writes what it took
+The processes are forked from one that has imported everything and read nothing.
 """
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import resource
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
+from google.protobuf import descriptor_pb2, text_format
 
-from kvformat.registry import KeyValueFormat, KvFormatError, get_format
+from kvformat.registry import Format, KeyValueFormat, KvFormatError, get_format
 
 SECONDS = 10
 """CPU time of a bomb, starting Python not counted; the slowest takes less than two seconds."""
@@ -31,7 +32,9 @@ _NEIGHBOURS = 2
 class Bomb:
     """A message of a format, or the text of a statement.
 
-    A message stands between two good ones, so its neighbours' rows are looked for too.
+    A message stands between two good ones, so its neighbours' rows are looked for too. `file` is a descriptor set as
+    text, where the format needs one. `microseconds` is how much of CPU time each byte may take, beside a second;
+    without it the bomb may take `SECONDS`.
     """
 
     name: str
@@ -40,6 +43,13 @@ class Bomb:
     schema: str = "a STRING, b INT"
     options: dict[str, str] = field(default_factory=dict)
     good: bytes = b'{"b":1}'
+    file: str = ""
+    microseconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """CPU time that it may take."""
+        return 1 + self.microseconds * len(self.make()) / 1e6 if self.microseconds else SECONDS
 
 
 @dataclass(frozen=True)
@@ -110,11 +120,164 @@ def _text(name: str, make: Callable[[], str]) -> Bomb:
     return Bomb(name, "ddl", make)
 
 
+def _wide(name: str, make: Callable[[], bytes | str], format: str, schema: str, good: bytes, **options: str) -> Bomb:
+    """A message of many rows, or of many parts of rows, with thousands of columns."""
+    return Bomb(name, format, make, schema, {key.replace("_", "-"): value for key, value in options.items()}, good)
+
+
+def _protobuf(name: str, make: Callable[[], bytes], file: str, schema: str, good: bytes = b"") -> Bomb:
+    return Bomb(name, "protobuf", make, schema, {"message-class-name": "M"}, good, file, _PER_BYTE)
+
+
+def _columns(count: int) -> str:
+    return ", ".join(f"c{n} INT" for n in range(count))
+
+
+def _numbers(count: int, label: str = "optional", more: str = "") -> str:
+    return " ".join(_number(n, label, more) for n in range(count))
+
+
+def _number(n: int, label: str, more: str = "") -> str:
+    return f'field {{ name: "c{n}" number: {n + 1} label: LABEL_{label.upper()} type: TYPE_INT32 {more} }}'
+
+
+def _message_file(fields: str, nested: str = "", oneof: str = "") -> str:
+    inner = f'nested_type {{ name: "N" {nested} }}' if nested else ""
+    return f'file {{ name: "m.proto" message_type {{ name: "M" {fields} {inner} {oneof} }} }}'
+
+
+def _field(name: str, number: int, label: str = "optional", more: str = "") -> str:
+    return (
+        f'field {{ name: "{name}" number: {number} label: LABEL_{label.upper()} type: TYPE_MESSAGE type_name: ".M.N" '
+        f"{more} }}"
+    )
+
+
+def _tag(number: int, kind: int) -> bytes:
+    return _varint(number << 3 | kind)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def _nested_maps(depth: int) -> bytes:
+    """Maps in one another, each with one name twice."""
+    value = b'{"k":1,"k":1}'
+    for _ in range(depth - 1):
+        value = b'{"k":{},"k":%s}' % value
+    return value
+
+
+_TREE = {"decode.json-parser.enabled": "false"}
+_PER_BYTE = 2.0
+_WIDE = _columns(2000)
+_WIDE_ROW = f"a ARRAY<ROW<{_WIDE}>>, b INT"
+_CANAL_WIDE = b'{"type":"INSERT","data":[{"c0":1}]}'
+_ONEOF = 'oneof_decl { name: "o" }'
+_DEEP = 80
+_DEEP_MAPS = f"a {'MAP<STRING, ' * _DEEP}INT{'>' * _DEEP}, b INT"
+_WIDE_BOMBS = (
+    _wide("rows of 2,000 columns", _many("[", "{}", "]"), "json", _WIDE, b'{"c0":1}'),
+    _wide("the same, ignored", _many("[", "{}", "]"), "json", _WIDE, b'{"c0":1}', ignore_parse_errors="true"),
+    _wide("elements of 2,000 columns", _many('{"a":[', "{}", "]}"), "json", _WIDE_ROW, b'{"b":1}'),
+    _wide("nulls of 2,000 columns", _many('{"a":[', "null", "]}"), "json", _WIDE_ROW, b'{"b":1}'),
+    _wide("bad ones of 2,000", _many('{"a":[', "1", "]}"), "json", _WIDE_ROW, b'{"b":1}', ignore_parse_errors="true"),
+    _wide(
+        "entries of 2,000 columns",
+        _many('{"a":{', '"%":{}', "}}"),
+        "json",
+        f"a MAP<STRING, ROW<{_WIDE}>>, b INT",
+        b'{"b":1}',
+    ),
+    _wide(
+        "a row of 2,000 again and again", _many("{", '"a":{}', "}"), "json", f"a ROW<{_WIDE}>, b INT", b'{"b":1}'
+    ),
+    _wide("rows of 2,000", _many('{"type":"INSERT","data":[', "{}", "]}"), "canal-json", _WIDE, _CANAL_WIDE),
+    _wide("old rows of 2,000", _many(_CANAL + '{"c0":1}],"old":[', "{}", "]}"), "canal-json", _WIDE, _CANAL_WIDE),
+    _wide(
+        "elements of 2,000",
+        _many('{"before":null,"after":{"a":[', "{}", ']},"op":"c"}'),
+        "debezium-json",
+        _WIDE_ROW,
+        b'{"before":null,"after":{"b":1},"op":"c"}',
+    ),
+    _wide("nulls of 2,000 columns", _nulls, "avro", f"a ARRAY<ROW<{_WIDE}>>, b INT", _NOTHING),
+    _wide(
+        "nulls of 2,000 in JSON",
+        _many('{"a":{"array":[', "null", ']},"b":{"int":1}}'),
+        "avro",
+        f"a ARRAY<ROW<{_WIDE}>>, b INT",
+        b'{"a":{"array":[]},"b":{"int":1}}',
+        encoding="json",
+    ),
+    _protobuf(
+        "elements of 2,000 fields",
+        lambda: b"\x0a\x00" * 200_000,
+        _message_file(_field("a", 1, "repeated"), _numbers(2000)),
+        f"a ARRAY<ROW<{_WIDE}>>",
+    ),
+    _protobuf(
+        "elements that lack one of 300 fields",
+        lambda: b"\x0a\x02\x08\x01" * 100_000,
+        _message_file(_field("a", 1, "repeated"), _numbers(299) + _number(299, "required")),
+        "a ARRAY<ROW<c0 INT>>",
+    ),
+    _protobuf(
+        "60 required fields in turn",
+        lambda: b"".join(b"\x0a" + _varint(len(f)) + f for f in (_tag(n, 0) + b"\x01" for n in range(1, 300))) * 600,
+        _message_file(
+            _field("a", 1), _numbers(240) + " ".join(_number(240 + n, "required") for n in range(60))
+        ),
+        "a ROW<c0 INT>",
+    ),
+    _protobuf(
+        "a required field beside a oneof of 1,000",
+        lambda: b"".join(_tag(n, 0) + b"\x01" for n in range(1, 1001)) * 200,
+        _message_file(_numbers(1000, more="oneof_index: 0") + _number(1999, "required"), "", _ONEOF),
+        "c0 INT",
+        _tag(2000, 0) + b"\x01",
+    ),
+    _protobuf(
+        "a oneof of 1,000 columns",
+        lambda: b"".join(_tag(n, 0) + b"\x01" for n in range(1, 1001)) * 600,
+        _message_file(_numbers(1000, more="oneof_index: 0"), "", _ONEOF),
+        _columns(1000),
+    ),
+    _protobuf(
+        "messages of 2,000 fields in a oneof",
+        lambda: b"\x0a\x02\x08\x01\x12\x00" * 300_000,
+        _message_file(
+            _field("a", 1, more="oneof_index: 0") + _field("b", 2, more="oneof_index: 0"), _numbers(2000), _ONEOF
+        ),
+        f"a ROW<{_WIDE}>, b ROW<{_WIDE}>",
+    ),
+    Bomb(
+        "maps in maps, each with a name twice",
+        "json",
+        lambda: b"[" + b",".join([b'{"a":%s}' % _nested_maps(_DEEP)] * 1000) + b"]",
+        _DEEP_MAPS,
+        microseconds=_PER_BYTE,
+    ),
+    Bomb(
+        "the same by the tree reader",
+        "json",
+        lambda: b"[" + b",".join([b'{"a":%s}' % _nested_maps(_DEEP)] * 1000) + b"]",
+        _DEEP_MAPS,
+        _TREE,
+        microseconds=_PER_BYTE,
+    ),
+)
+
+
 _TABLE = (
     "CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b', "
     "'format' = 'json')"
 )
-_TREE = {"decode.json-parser.enabled": "false"}
 _DECIMAL = "a DECIMAL(38, 9), b INT"
 _CANAL_GOOD = b'{"type":"INSERT","data":[{"a":"x","b":1}]}'
 _DEBEZIUM_GOOD = b'{"before":null,"after":{"a":"x","b":1},"op":"c"}'
@@ -169,28 +332,35 @@ BOMBS = (
     _text("ten thousand columns", lambda: _TABLE.replace("a INT", ", ".join(f"c{n} INT" for n in range(10_000)))),
     _text("a precision of a million digits", lambda: _TABLE.replace("INT", f"DECIMAL({'9' * _A_MILLION}, 1)")),
     _text("a hundred thousand quotes", lambda: _TABLE + "'" * 100_001),
+    *_WIDE_BOMBS,
 )  # fmt: skip
-QUICK = BOMBS[::7]
+QUICK = (*BOMBS[: -len(_WIDE_BOMBS) : 7], *_WIDE_BOMBS[::4])
 """What a test runs."""
+
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload([__name__])
 
 
 def run(bomb: Bomb) -> Result:
     """Read a bomb in another process."""
-    command = [sys.executable, "-m", "tests.fuzz.bombs", f"{bomb.format}/{bomb.name}"]
     limits = [(resource.RLIMIT_AS, ADDRESSES), (resource.RLIMIT_CPU, SECONDS + 20)]
-
-    def limit() -> None:
-        for kind, most in limits:
-            resource.setrlimit(kind, (most, most))
-
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
-    name = f"{bomb.format}: {bomb.name}"
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [""])[-1]
-        return Result(name, failure=f"ended with {done.returncode}: {last[:300]}")
-    told = json.loads(done.stdout)
+    ours, theirs = _PROCESSES.Pipe(duplex=False)
+    process = _PROCESSES.Process(target=_read_within, args=(f"{bomb.format}/{bomb.name}", limits, theirs))
+    process.start()
+    theirs.close()
+    try:
+        told = ours.recv()
+    except EOFError:
+        told = None
+    ours.close()
+    process.join()
+    name, status = f"{bomb.format}: {bomb.name}", process.exitcode
+    process.close()
+    if status or not isinstance(told, dict):
+        return Result(name, failure=f"ended with {status}: {str(told or '')[:300]}")
     failure = None
-    if told["seconds"] > SECONDS:
+    if told["seconds"] > bomb.seconds:
         failure = f"took {told['seconds']:.1f} s"
     elif told["megabytes"] > MEGABYTES:
         failure = f"took {told['megabytes']:.0f} MB"
@@ -215,9 +385,18 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def _format(bomb: Bomb) -> Format:
+    if not bomb.file:
+        return get_format(bomb.format, bomb.options)
+    with tempfile.NamedTemporaryFile(suffix=".desc") as file:
+        file.write(text_format.Parse(bomb.file, descriptor_pb2.FileDescriptorSet()).SerializeToString())
+        file.flush()
+        return get_format(bomb.format, {**bomb.options, "descriptor-file": file.name})
+
+
 def _read(bomb: Bomb, message: bytes) -> tuple[int, str]:
     """How many of the neighbours have their rows, and what comes of the bomb."""
-    batch = get_format(bomb.format, bomb.options).decode_batch(
+    batch = _format(bomb).decode_batch(
         pa.array([bomb.good, message, bomb.good], pa.binary()), bomb.schema
     )
     counts = batch.rows.value_lengths().to_pylist()
@@ -233,8 +412,19 @@ def _parse(text: str) -> str:
         return str(error)
 
 
-def main(name: str) -> None:
-    """Read a bomb here, and write what it took."""
+def _read_within(name: str, limits: list[tuple[int, int]], told: Connection) -> None:
+    """Read the bomb of that name in this process, within limits; send what it took, or the error."""
+    for kind, most in limits:
+        resource.setrlimit(kind, (most, most))
+    try:
+        told.send(_took(name))
+    except BaseException as error:
+        told.send(repr(error))
+        raise SystemExit(1) from None
+
+
+def _took(name: str) -> dict[str, Any]:
+    """Read the bomb of that name in this process, and return what it took."""
     (bomb,) = (bomb for bomb in BOMBS if f"{bomb.format}/{bomb.name}" == name)
     made = bomb.make()
     message = made.encode() if isinstance(made, str) else made
@@ -245,8 +435,4 @@ def main(name: str) -> None:
     before, started = _peak(), time.process_time()
     neighbours, answer = (_NEIGHBOURS, _parse(message.decode())) if bomb.format == "ddl" else _read(bomb, message)
     took = {"seconds": time.process_time() - started, "megabytes": _peak() - before, "neighbours": neighbours}
-    print(json.dumps({**took, "size": len(message), "answer": answer[:60]}))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+    return {**took, "size": len(message), "answer": answer[:60]}

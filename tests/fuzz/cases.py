@@ -243,6 +243,7 @@ _TEXTS_OF = {
     "map-null-key.literal": ("null", "", "é"),
     "database.include": (".*", "shop", "(a|b)+"),
     "table.include": (".*", "orders.*"),
+    "invalid-text": ("error", "replace"),  # `keep` is there to give text that is not proper
     "charset": (
         "UTF-8",
         "UTF-16",
@@ -261,7 +262,7 @@ def _option(rng: random.Random, option: Option) -> str | None:
     """A value that the option may have; None for those that are set otherwise."""
     if option.type == "boolean":
         return rng.choice(["true", "false"])
-    values = option.allowed or _TEXTS_OF.get(option.name)
+    values = _TEXTS_OF.get(option.name) or option.allowed
     return rng.choice(values) if values else None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -41,7 +40,7 @@ class Batch:
     @cached_property
     def answers(self) -> list[Answer]:
         """What comes of each message."""
-        return _answers(self.case, self.decoded)
+        return answers(self.decoded)
 
     def answers_of(self, places: Sequence[int]) -> list[Answer]:
         """What comes of some of the messages, in this order, in a batch of their own."""
@@ -55,8 +54,7 @@ class Batch:
 def contract(batch: Batch) -> None:
     """A batch is proper Arrow data, with a place for each message, a kind for each row, and no rows for an error."""
     found, count = batch.decoded, len(batch.messages)
-    legible = _legible(found) if "raw" in batch.case.formats else found
-    legible.rows.validate(full=True)
+    found.rows.validate(full=True)
     assert pa.types.is_list(found.rows.type), found.rows.type
     assert len(found.rows) == count
     if isinstance(batch.case, FormatCase):
@@ -117,11 +115,11 @@ def layouts(batch: Batch) -> None:
     """The same messages in another kind of Arrow array give the same."""
     arrays = batch.case.arrays(batch.messages)
     for name, layout in {**LAYOUTS, "bytes under nulls": with_garbage_under_nulls}.items():
-        found = _answers(batch.case, batch.case.decode([layout(array) for array in arrays]))
+        found = answers(batch.case.decode([layout(array) for array in arrays]))
         assert found == batch.answers, name
     count = len(batch.messages)
     for start, stop in ((1, count), (0, count // 2), (count // 3, count // 3 + 1)):
-        found = _answers(batch.case, batch.case.decode([array[start:stop] for array in arrays]))
+        found = answers(batch.case.decode([array[start:stop] for array in arrays]))
         assert found == batch.answers[start:stop], f"slice {start}:{stop}"
 
 
@@ -159,22 +157,18 @@ def written(batch: Batch) -> None:
         assert (None if why is None else why[0].as_py()) == failed[place], rows[place]
     if not case.says_all:
         return
-    texts = _texts(case, rows)
+    texts = _texts(rows)
     # some write what is no number as a text, and don't read that
     kept = [at for at, error in enumerate(failed) if error is None and not re.search(r"\b(inf|nan)\b", texts[at])]
     again = case.decode([part.take(pa.array(kept, pa.int64())) for part in parts])
     assert again.errors is None or again.errors.null_count == len(kept), again.errors.drop_null()[0]
-    assert _texts(case, case.rows(again)) == [texts[at] for at in kept]
+    assert _texts(case.rows(again)) == [texts[at] for at in kept]
 
 
-def _texts(case: Case, rows: pa.StructArray) -> list[str]:
+def _texts(rows: pa.StructArray) -> list[str]:
     """Each row as a text; -0.0 is written as 0 here and there."""
     one_each = pa.ListArray.from_arrays(pa.array(range(len(rows) + 1), pa.int32()), rows)
-    return [re.sub(r"-0\.0\b", "0.0", answer.rows or "") for answer in _answers(case, DecodedBatch(one_each))]
-
-
-def _answers(case: Case, batch: DecodedBatch) -> list[Answer]:
-    return answers(_legible(batch) if "raw" in case.formats else batch)
+    return [re.sub(r"-0\.0\b", "0.0", answer.rows or "") for answer in answers(DecodedBatch(one_each))]
 
 
 def _width(t: pa.DataType) -> int:
@@ -183,29 +177,6 @@ def _width(t: pa.DataType) -> int:
     if t.num_fields:
         return inner + 5
     return (t.bit_width + 7) // 8 + 1 if pa.types.is_primitive(t) or pa.types.is_decimal(t) else 5
-
-
-def _legible(batch: DecodedBatch) -> DecodedBatch:
-    """The batch with columns of text as bytes: `raw` takes over what is no UTF-8 as it is."""
-    fields = [
-        field.with_type(pa.binary()) if pa.types.is_string(field.type) else field
-        for field in batch.rows.type.value_type
-    ]
-    if batch.row_kinds is None:  # an error of raw has a row, under its null
-        batch = replace(batch, rows=batch.rows.take(pa.array(range(len(batch.rows)), pa.int64())))
-    rows, values = batch.rows, batch.rows.values
-    columns = [
-        values.field(i).view(field.type) if field.type == pa.binary() else values.field(i)
-        for i, field in enumerate(fields)
-    ]
-    mask = values.is_null() if values.null_count else None
-    struct = pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
-    return replace(
-        batch,
-        rows=pa.Array.from_buffers(
-            pa.list_(struct.type), len(rows), rows.buffers()[:2], offset=rows.offset, children=[struct]
-        ),
-    )
 
 
 PROPERTIES: dict[str, Callable[[Batch], None]] = {

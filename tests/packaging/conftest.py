@@ -29,6 +29,13 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 NO_COMPILER = {"CC": "/nonexistent/cc", "PATH": "/nonexistent"}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder as slow: builds and fresh environments."""
+    for item in items:
+        if item.path.is_relative_to(ROOT / "tests" / "packaging"):
+            item.add_marker(pytest.mark.slow)
+
+
 def run(command: Iterable[str | Path], *, cwd: Path, extra: dict[str, str] | None = None) -> str:
     """What a command writes to stdout; a failure shows all of its output."""
     hidden = {"PYTHONPATH", "PYTHONHOME", "SPARK_HOME", "VIRTUAL_ENV"}
@@ -102,7 +109,8 @@ def new_environment(tmp_path_factory: pytest.TempPathFactory, dependencies: Path
 
 def copy_sources(folder: Path) -> Path:
     """What a build needs, so that nothing is left in the checkout."""
-    for name in ("registry", "codecs", "connectors"):
+    for name in ("package", "registry", "codecs", "connectors"):
+        shutil.rmtree(folder / name, ignore_errors=True)
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in SOURCES:
         shutil.copy(ROOT / name, folder / name)

@@ -14,19 +14,62 @@ import pytest
 import _kvformat_alias
 import kvformat.codecs
 import kvformat.connectors
+import kvformat.registry
 
 
 def test_the_names_are_the_public_ones() -> None:
-    assert sorted(_kvformat_alias.NAMES) == sorted(kvformat.codecs.__all__)
+    assert list(_kvformat_alias.NAMES) == kvformat.codecs.__all__ == kvformat.__all__
+    assert len(_kvformat_alias.NAMES) >= 25
     for name in _kvformat_alias.NAMES:
-        assert getattr(codecs, name) is getattr(kvformat.codecs, name)
-    assert set(_kvformat_alias.CONNECTORS) <= set(kvformat.connectors.__all__)
-    for name in _kvformat_alias.CONNECTORS:
-        assert getattr(codecs, name) is getattr(kvformat.connectors, name)
+        assert getattr(codecs, name) is getattr(kvformat.codecs, name) is getattr(kvformat, name)
+        assert name in dir(kvformat.codecs)
+        assert name in dir(kvformat)
+
+
+def test_a_public_name_is_the_one_of_its_room() -> None:
+    for room in (kvformat.registry, kvformat.connectors):
+        shared = set(room.__all__) & set(kvformat.codecs.__all__)
+        assert len(shared) >= 5
+        for name in shared:
+            assert getattr(room, name) is getattr(kvformat.codecs, name)
+
+
+@pytest.mark.parametrize("module", ["kvformat", "kvformat.codecs", "codecs"])
+def test_tables_and_formats_are_imported_from_the_same_module(installed, module: str) -> None:
+    script = f"""
+from {module} import KERNEL, KafkaTable, get_format, infer_schema, sniff
+print(KafkaTable.__module__, get_format.__module__, infer_schema.__name__, sniff.__name__, KERNEL)
+"""
+    told = installed.python("-c", script).split()
+    assert told[:4] == ["kvformat.connectors.kafka", "kvformat.registry.discovery", "infer_schema", "sniff"]
+
+
+def test_formats_do_not_load_connectors(installed) -> None:
+    script = """
+import sys
+import kvformat
+alone = set(sys.modules)
+from kvformat import get_format
+get_format("debezium-json")
+print(sorted(name for name in alone if name.startswith("kvformat")), "kvformat.connectors" in sys.modules)
+"""
+    assert installed.python("-c", script).strip() == "['kvformat'] False"
+
+
+@pytest.mark.parametrize("name", ["no_such_name", "_no_such_name", "__wrapped__"])
+def test_an_unknown_name_of_the_package_is_the_usual_error(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^module 'kvformat' has no attribute '{name}'$") as caught:
+        getattr(kvformat, name)
+    assert (caught.value.name, caught.value.obj) == (name, None)
+
+
+def test_everything_can_be_imported_at_once(installed) -> None:
+    script = "from kvformat import *; print(KafkaTable.__name__, get_format.__name__)"
+    assert installed.python("-c", script).strip() == "KafkaTable get_format"
 
 
 def test_no_name_of_the_standard_library_is_touched() -> None:
-    ours = {*_kvformat_alias.NAMES, *_kvformat_alias.CONNECTORS}
+    ours = set(_kvformat_alias.NAMES)
     assert not ours & set(vars(codecs))
     assert not ours & set(codecs.__all__)
 

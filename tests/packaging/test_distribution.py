@@ -16,6 +16,8 @@ from tests.packaging.conftest import run
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDERS = ("registry", "codecs", "connectors")
+_ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
+"""Of the folder `package`, the root of what is imported."""
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +40,8 @@ def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str])
     typed = {f"kvformat/{top}/py.typed" for top in _FOLDERS}
     template = {f"kvformat/{path.relative_to(ROOT)}" for path in (ROOT / "connectors/cli/template").iterdir()}
     assert len(template) == 6
-    assert packed == modules | typed | template | {
-        "_kvformat_alias.py",
-        "kvformat.pth",
-        "kvformat/NAMESPACE.txt",
-        "kvformat/__main__.py",
-    }
-    assert "kvformat/__init__.py" not in packed, "a namespace has no __init__, so that more packages can join it"
+    root = {f"kvformat/{name}" for name in _ROOT_FILES}
+    assert packed == modules | typed | template | root | {"_kvformat_alias.py", "kvformat.pth"}
 
 
 def test_the_metadata_says_what_users_rely_on(contents: dict[str, str]) -> None:
@@ -126,16 +123,6 @@ def test_uninstalling_leaves_nothing(kind: str, new_environment, wheel: Path, so
     environment.uninstall()
     assert environment.files() == before
     assert environment.python("-c", MISSING).strip() == "kvformat False"
-
-
-def test_uninstalling_leaves_the_packages_of_others(new_environment, wheel: Path) -> None:
-    environment = new_environment("shared")
-    environment.install(wheel)
-    (packages,) = environment.folder.glob("lib/python*/site-packages")
-    (packages / "kvformat" / "theirs").mkdir()
-    (packages / "kvformat" / "theirs" / "__init__.py").write_text("")
-    environment.uninstall()
-    assert environment.python("-c", "import kvformat.theirs; print('there')").strip() == "there"
 
 
 def test_import_loads_neither_pyspark_nor_any_format_library(with_wheel) -> None:

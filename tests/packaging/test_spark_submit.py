@@ -58,10 +58,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_zip(tmp_path_factory.mktemp("zip") / "first" / "kvformat.zip")
 
 
-def test_the_zip_has_folders_and_metadata(archive: Path) -> None:
+def test_the_zip_has_the_package_and_its_metadata(archive: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
         names = opened.namelist()
-    assert {"kvformat/", "kvformat/registry/", "kvformat/codecs/", "_kvformat_alias.py"} <= set(names)
+    assert {"kvformat/__init__.py", "kvformat/__main__.py", "_kvformat_alias.py"} <= set(names)
     assert any(name.endswith(".dist-info/entry_points.txt") for name in names)
     assert names == sorted(names)
     assert not [name for name in names if name.endswith((".pth", ".pxd", ".so", ".pyd"))]
@@ -74,6 +74,8 @@ def test_the_kernel_of_a_zip_is_the_source(bare, archive: Path) -> None:
 
 def test_the_command_line_runs_from_a_zip(bare, archive: Path) -> None:
     assert '"name": "debezium-json"' in bare.python("-m", "kvformat", "formats", "--json", PYTHONPATH=str(archive))
+    told = bare.python("-m", "kvformat", "new-format", "zipped", "--json", PYTHONPATH=str(archive))
+    assert "kvformat-zipped/pyproject.toml" in told
 
 
 def test_the_zip_is_reproducible(archive: Path, tmp_path: Path) -> None:

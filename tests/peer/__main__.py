@@ -18,18 +18,19 @@ from kvformat.registry import KvFormatError
 from kvformat.registry.errors import KafkaSinkWarning
 from tests import services
 from tests.peer.compare import Compared, Differs, Peers
+from tests.peer.documented import plan
 from tests.peer.flink import VERSION, Failed, Flink
 from tests.peer.moving import Moved, move
 from tests.peer.tables import TABLES
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "flink-peer.md"
-MOVING = "moving"
+MOVING, DOCUMENTED = "moving", "documented"
 _MARKED = re.compile(r"(<!-- flink-peer -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> int:
     """Returns the exit code: 1 if something differs."""
-    names = [*(table.name for table in TABLES), MOVING]
+    names = [*(table.name for table in TABLES), MOVING, DOCUMENTED]
     parser = argparse.ArgumentParser(
         prog="scripts/flink_peer", description="Let real Flink and this library write and read the same Kafka topics."
     )
@@ -43,6 +44,7 @@ def main() -> int:
         parser.error("--write needs the results of all tables")
     compared: list[Compared] = []
     moved: Moved | None = None
+    statements = 0
     failures = 0
     with tempfile.TemporaryDirectory() as folder, _peers(Path(folder)) as peers:
         for name in chosen:
@@ -50,6 +52,9 @@ def main() -> int:
                 if name == MOVING:
                     moved = move(peers, 40 * given.rows, Path(folder, "checkpoint"))
                     print(f"{name:20} {moved}", flush=True)
+                elif name == DOCUMENTED:
+                    statements = plan(peers.flink)
+                    print(f"{name:20} {statements:6} statements planned by Flink", flush=True)
                 else:
                     table = next(table for table in TABLES if table.name == name)
                     compared.append(peers.compare(table, table.rows(given.seed, given.rows)))
@@ -60,7 +65,7 @@ def main() -> int:
     print(f"{failures} of {len(chosen)} differ")
     if given.write and not failures and moved is not None:
         page = PAGE.read_text(encoding="utf-8")
-        report = _report(compared, moved, given.seed)
+        report = _report(compared, moved, statements, given.seed)
         PAGE.write_text(_MARKED.sub(lambda m: f"{m[1]}{report}\n{m[2]}", page), encoding="utf-8")
     return int(failures > 0)
 
@@ -103,7 +108,7 @@ def _spark() -> Any:
     return builder.getOrCreate()
 
 
-def _report(compared: list[Compared], moved: Moved, seed: int) -> str:
+def _report(compared: list[Compared], moved: Moved, statements: int, seed: int) -> str:
     """The tables of the page."""
     lines = ["| table | key | value | columns | written by each | records, all equal | rows read, all equal |"]
     lines.append("| --- | --- | --- | ---: | ---: | ---: | ---: |")
@@ -128,6 +133,8 @@ def _report(compared: list[Compared], moved: Moved, seed: int) -> str:
             "",
             f"Moving over: Flink took {moved.flink:,} records and committed its group's offsets, the stream here took "
             f"the other {moved.ours:,}, and after a restart {moved.later:,} later ones. Each is there once.",
+            "",
+            f"The documentation: Flink took all {statements} statements of Flink SQL in the README and these pages.",
         ]
     )
 

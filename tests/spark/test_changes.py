@@ -9,7 +9,6 @@ import random
 import re
 import sys
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -529,66 +528,3 @@ def _shown(page: str, head: str) -> list[list[str]]:
     """The rows of the table in a page whose head begins like this."""
     lines = page.split(f"\n| {head}", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
-@pytest.mark.parametrize(
-    ("topic", "key", "options", "columns"),
-    [
-        (
-            "shop.inventory.orders",
-            "order_id",
-            {"schema-include": "true", "timestamp-format.standard": "ISO-8601"},
-            "order_id INT, customer STRING, amount DECIMAL(10, 2), status STRING, order_date INT, created_at BIGINT, "
-            "updated_at TIMESTAMP_LTZ(3)",
-        ),
-        (
-            "bank.public.accounts",
-            "account_id",
-            {"timestamp-format.standard": "ISO-8601"},
-            "account_id BIGINT, owner STRING, balance DECIMAL(14, 2), active BOOLEAN, opened INT, last_seen BIGINT, "
-            "updated_at TIMESTAMP_LTZ(6)",
-        ),
-    ],
-)
-def test_debezium_topics_become_tables(
-    spark: Any, time_zone: str, topic: str, key: str, options: dict[str, str], columns: str
-) -> None:
-    lines = (ROOT / "fixtures" / "debezium" / f"{topic}.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    current: dict[Any, dict[str, Any]] = {}
-    for value in (json.loads(r["value"]) for r in records if r["value"]):
-        value = value.get("payload", value)
-        if value["after"]:
-            current[value["after"][key]] = value["after"]
-        else:
-            del current[value["before"][key]]
-    rows = [(r["partition"], r["offset"], r["value"] and r["value"].encode()) for r in records]
-    df = spark.createDataFrame(rows, "partition INT, offset BIGINT, value BINARY").repartition(3)
-    decoded = get_format("debezium-json", options).decode_rows("value", columns, metadata=["source.table"])
-    changes = explode_changes(df, decoded, keep=["partition", "offset"])
-    assert {row["source.table"] for row in _rows(changes.select("`source.table`").distinct())} == {topic.split(".")[2]}
-    table = _rows(latest_by_key(changes, key).drop("partition", "offset", "source.table"))
-    assert {row[key]: {name: _plain(value) for name, value in row.items()} for row in table} == {
-        number: {name: _plain(value, name) for name, value in row.items()} for number, row in current.items()
-    }
-
-
-def _plain(value: Any, name: str = "") -> Any:
-    """Decimals and instants alike in the messages and in the rows."""
-    if name == "updated_at":
-        value = dt.datetime.fromisoformat(value)
-    if name in ("amount", "balance") and value is not None:
-        value = Decimal(value)
-    return value.timestamp() if isinstance(value, dt.datetime) else value
-
-
-@pytest.mark.once
-def test_the_debezium_topics_are_as_their_script_writes_them(tmp_path: Path, monkeypatch: Any) -> None:
-    folder = ROOT / "fixtures" / "debezium"
-    scope: dict[str, Any] = {"__name__": "generate", "__file__": str(folder / "generate.py")}
-    monkeypatch.setitem(sys.modules, "generate", type(sys)("generate"))  # dataclasses look their module up
-    exec(compile((folder / "generate.py").read_text(encoding="utf-8"), "generate.py", "exec"), scope)
-    scope["FOLDER"] = tmp_path
-    for topic in (scope["orders"](), scope["accounts"]()):
-        topic.write()
-        assert (tmp_path / f"{topic.topic}.jsonl").read_bytes() == (folder / f"{topic.topic}.jsonl").read_bytes()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime as dt
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types as T
 
 from kvformat import codecs
-from kvformat.registry import get_format, recommended_settings
+from kvformat.registry import KeyValueFormat, get_format, recommended_settings
 from kvformat.registry.errors import ConfigurationError
 
 DIRECTIONS = ("decode", "encode")
@@ -77,3 +79,73 @@ def test_batches_follow_and_rows_stay(spark: Any, restored: None) -> None:
     assert 200 <= found["decode"][0] <= 220
     assert 200 <= found["decode"][1] <= 220
     assert found["decode"][2] == sum(range(300))
+
+
+TIME_TYPE = "spark.sql.timeType.enabled"
+
+
+@pytest.fixture
+def without_time(spark: Any) -> Iterator[None]:
+    """Spark's own default: no type TIME."""
+    before = spark.conf.get(TIME_TYPE)
+    spark.conf.set(TIME_TYPE, "false")
+    yield
+    spark.conf.set(TIME_TYPE, before)
+
+
+def _clocks(spark: Any) -> Any:
+    return spark.sql("SELECT named_struct('t', TIME'05:30:00') AS row, TIME'05:30:00' AS t, X'7B7D' AS value")
+
+
+TIME_CALLS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("t", lambda df: df.select(get_format("json").decode("value", "id INT, t TIME(3)"))),
+    ("t", lambda df: df.select(get_format("avro").decode("value", "t TIME(3)", errors="capture"))),
+    ("r.a.element", lambda df: df.select(get_format("canal-json").decode_rows("value", "r ROW<a ARRAY<TIME(3)>>"))),
+    ("t", lambda df: df.select(get_format("maxwell-json").decode_rows("value", "t TIME(3)"))),
+    ("t", lambda df: df.select(get_format("json").encode("row", "t TIME(3)"))),
+    ("t", lambda df: df.select(get_format("avro").encode("row", "t TIME(3)", engine="arrow"))),
+    ("t", lambda df: KeyValueFormat("t TIME(3)", {"format": "json"}).decode(df)),
+    ("t", lambda df: KeyValueFormat("t TIME(3)", {"format": "json"}).encode(df)),
+]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("path", "call"), TIME_CALLS)
+def test_time_where_spark_does_not_allow_it_names_the_setting(
+    path: str, call: Callable[[Any], Any], spark: Any, without_time: None
+) -> None:
+    frame = _clocks(spark)
+    with pytest.raises(ConfigurationError) as caught:
+        call(frame)
+    text = f"column '{path}' is TIME(3), but the Spark session does not allow the type TIME: '{TIME_TYPE}' is false. "
+    assert str(caught.value).startswith(text)
+    assert f"spark.conf.set('{TIME_TYPE}', 'true')" in str(caught.value)
+    assert caught.value.option == TIME_TYPE
+    assert spark.conf.get(TIME_TYPE) == "false", "no setting is changed"
+    spark.conf.set(TIME_TYPE, "true")
+    assert call(frame).schema
+
+
+@pytest.mark.spark
+def test_without_time_every_other_column_is_read(spark: Any, without_time: None) -> None:
+    frame = spark.sql("SELECT CAST('{\"id\":1}' AS BINARY) AS value")
+    assert frame.select(get_format("json").decode("value", "id INT").alias("r")).first().r.id == 1
+    assert KeyValueFormat("id INT", {"format": "json"}).decode(frame).first().id == 1
+
+
+@pytest.mark.spark
+def test_spark_keeps_the_digits_of_debeziums_times(spark: Any) -> None:
+    """Arrow's type has no precision, so Debezium's microseconds stay in a TIME(3); Spark's column keeps them, too."""
+    options = {"types": "debezium", "time.precision.mode": "microseconds"}
+    message = b'{"before":null,"after":{"t":5123456},"op":"c"}'
+    frame = spark.createDataFrame([(message,)], "value BINARY")
+    for precision in (0, 3, 6):
+        schema = f"t TIME({precision})"
+        named = {f"debezium-json.{name}": value for name, value in options.items()}
+        decoded = KeyValueFormat(schema, {"format": "debezium-json"} | named)
+        assert decoded.decode(frame).first().t == dt.time(0, 0, 5, 123_456)
+        fmt = get_format("debezium-json", options)
+        assert decoded.decode(frame).schema["t"].dataType == T.TimeType(6)
+        assert frame.select(fmt.decode_rows("value", schema).alias("r")).first().r[0].t == dt.time(0, 0, 5, 123_456)
+        batch = fmt.decode_batch(pa.array([message]), schema)
+        assert batch.rows.to_pylist() == [[{"t": dt.time(0, 0, 5, 123_456)}]]

@@ -21,6 +21,8 @@ DDL = "id BIGINT, name STRING"
 ROWS: list[Any] = [{"id": 7, "name": "Ada"}, {"id": None, "name": "ä" * 200}, None]
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "STRING", "BYTES")
 """What every payload here has; a frame does not look at them."""
+FRACTIONS = {f"DOUBLE as {whole}": {"7.9": "7", "-0.5": "0"} for whole in ("INT", "BIGINT")}
+"""As Flink's json reads a number with a fraction for a column of whole ones."""
 FRAMES: list[dict[str, str]] = [
     {"framing": "gzip"},
     {"framing": "zstd"},
@@ -38,6 +40,8 @@ class TestFramed(FormatContract):
     format = "framed"
     options = {**JSON, "framing": "length-prefix"}
     samples = [Sample(DDL, ROWS, options={**JSON, **frame}) for frame in FRAMES]
+    bad = (b"", b'{"id":7}', gzip.compress(b"{torn"), gzip.compress(b'{"id":7}')[:-1])
+    changed_reads = FRACTIONS
 
 
 class TestFramedAvro(FormatContract):
@@ -47,6 +51,9 @@ class TestFramedAvro(FormatContract):
     types = TYPES
     options = {"payload.format": "avro", "framing": "zstd"}
     samples = (Sample(DDL, ROWS),)
+    bad = (b"", b"\x02\x0e", gzip.compress(b"\x02\x0e"), pa.compress(b"\x02", "zstd", asbytes=True))
+    untyped = "Avro's bytes do not say of what type a value is"
+    by_position = True
 
 
 class TestFramedChanges(FormatContract):
@@ -56,6 +63,8 @@ class TestFramedChanges(FormatContract):
     types = TYPES
     options = {"payload.format": "debezium-json", "framing": "gzip"}
     samples = (Sample(DDL, ROWS[:2], row_kinds=["+I", "-D"]),)
+    bad = (b"", b"{}", gzip.compress(b"{torn"), gzip.compress(b'{"op":"x"}'))
+    changed_reads = FRACTIONS
 
 
 class TestFramedInSpark(SparkContract):

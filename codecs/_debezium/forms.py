@@ -1,0 +1,234 @@
+"""JSON values of messages without a schema: a value's own form says which of Debezium's types it has.
+
+    DECIMAL   "AdTA" (bytes of the unscaled number), "1200.00", 1200.0, {"scale": 2, "value": "AdTA"}
+    BIGINT    7, "BQE=" (bits, the lowest byte first)         BOOLEAN   true, 1
+    INTERVAL  1500000 (microseconds), "P0Y0M0DT0H0M1.5S"      ARRAY     ["a", "b"], "a,b" (MySQL's SET)
+
+A value that could mean two things is an error, as is one that the column's type can't mean. Sources: Connect's
+`JsonConverter`; Debezium's `JdbcValueConverters`, `PostgresValueConverter` and `BinlogValueConverters`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from kvformat.codecs._debezium import convert
+from kvformat.codecs._java.parse import DECIMAL, bytes_of, decimal_of, fit_decimal, nearest_double, nearest_single
+from kvformat.codecs._json.forms import Forms
+from kvformat.codecs._kernel.tree import Fraction, Integer
+
+_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_UNSIGNED_BYTES = 9
+"""Of the largest BIGINT UNSIGNED as two's complement."""
+_WHOLE_DIGITS = 20
+"""Of a number that a BIGINT may hold, whatever its exponent."""
+_MOST_DIGITS = 76
+"""Of an unscaled number: more than any DECIMAL holds."""
+
+
+def base64_of(text: str) -> bytes | None:
+    """The bytes of Base64 as Jackson writes it, None for any other text."""
+    try:
+        data = binascii.a2b_base64(text, strict_mode=True)
+    except (ValueError, UnicodeEncodeError):
+        return None
+    return data if binascii.b2a_base64(data, newline=False).decode() == text else None
+
+
+def number_of(node: Any) -> Decimal | None:
+    """The number of a JSON number, None for any other node."""
+    return decimal_of(node) if type(node) is Integer or type(node) is Fraction else None
+
+
+def variable_of(node: Any) -> tuple[int, bytes] | None:
+    """Scale and unscaled bytes of a `VariableScaleDecimal`, None for any other node."""
+    if not isinstance(node, dict) or node.keys() != {"scale", "value"}:
+        return None
+    scale, value = node["scale"], node["value"]
+    if type(scale) is not Integer or len(scale) > 6 or type(value) is not str:
+        return None
+    data = base64_of(value)
+    return None if not data else (int(scale), data)
+
+
+def exactly(number: Decimal | None, precision: int, scale: int) -> Decimal:
+    """The number with that scale. Raises `ValueError` where digits would be lost."""
+    fitted = None if number is None else fit_decimal(number, precision, scale)
+    if fitted is None or fitted != number:
+        raise ValueError(number)
+    return fitted
+
+
+@dataclass(frozen=True)
+class Whole(Forms):
+    """TINYINT to BIGINT with so many bits: numbers, and the bits of BIT(n), the lowest byte first.
+
+    A text of digits that is Base64, too, may be bits or a number, and is an error.
+    """
+
+    bits: int
+
+    def __call__(self, node: Any) -> int:
+        number = self._bits_of(node) if type(node) is str else self._of_number(number_of(node))
+        if not -(1 << self.bits - 1) <= number < 1 << self.bits - 1:
+            raise ValueError(node)
+        return number
+
+    @staticmethod
+    def _bits_of(text: str) -> int:
+        data = base64_of(text)
+        is_number = text.removeprefix("-").isdecimal() and text.isascii()
+        if is_number == (data is not None):
+            raise ValueError(text)
+        return int(text[: _WHOLE_DIGITS + 1]) if data is None else int.from_bytes(data, "little")
+
+    @staticmethod
+    def _of_number(number: Decimal | None) -> int:
+        if number is None or number.adjusted() > _WHOLE_DIGITS or number != number.to_integral_value():
+            raise ValueError(number)
+        return int(number)
+
+
+@dataclass(frozen=True)
+class Real(Forms):
+    """FLOAT and DOUBLE: numbers, and "NaN", "Infinity", "-Infinity".
+
+    A text of a number is read unless it is Base64, too, which may be a decimal of `precise`.
+    """
+
+    single: bool
+    texts_are_numbers: bool = False
+
+    def __call__(self, node: Any) -> float:
+        if type(node) is str and node in _SPECIAL:
+            return _SPECIAL[node]
+        text = node
+        if type(node) is str:
+            if not DECIMAL.fullmatch(node) or not (self.texts_are_numbers or base64_of(node) is None):
+                raise ValueError(node)
+        elif type(node) is not Integer and type(node) is not Fraction:
+            raise ValueError(node)
+        found = nearest_single(text) if self.single else nearest_double(text)
+        if math.isinf(found):
+            raise ValueError(node)
+        return 0.0 if found == 0 and type(node) is Integer else found
+
+
+@dataclass(frozen=True)
+class Numeral(Forms):
+    """DECIMAL where decimals are texts or doubles: texts exactly, doubles rounded half up to the scale.
+
+    With `unsigned` also a BIGINT UNSIGNED as the bytes of a number, which is not negative: so its Base64 begins with a
+    letter, and the text of a number does not.
+    """
+
+    precision: int
+    scale: int
+    unsigned: bool = False
+
+    def __call__(self, node: Any) -> Decimal:
+        if type(node) is Fraction:
+            rounded = fit_decimal(decimal_of(node), self.precision, self.scale)
+            if rounded is None:
+                raise ValueError(node)
+            return rounded
+        number = number_of(node)
+        if type(node) is str and node not in _SPECIAL:
+            if DECIMAL.fullmatch(node) and node.isascii():
+                number = decimal_of(node)
+            elif self.unsigned:
+                number = _unsigned_of(node)
+        elif self.unsigned and isinstance(node, dict):
+            number = _variable_number(node)
+        return exactly(number, self.precision, self.scale)
+
+
+def _variable_number(node: Any) -> Decimal | None:
+    pair = variable_of(node)
+    return None if pair is None else convert.number(pair[1], pair[0])
+
+
+def _unsigned_of(text: str) -> Decimal | None:
+    """A number that is not negative, as two's complement without a byte too many."""
+    data = base64_of(text)
+    if not data or len(data) > _UNSIGNED_BYTES or data[0] > 127:
+        return None
+    return None if len(data) > 1 and data[0] == 0 and data[1] < 128 else Decimal(int.from_bytes(data, "big"))
+
+
+@dataclass(frozen=True)
+class UnscaledBytes(Forms):
+    """Bytes of the unscaled number of a DECIMAL, for texts of Base64, numbers (`decimal.format` = NUMERIC of the
+    converter) and decimals with a scale of their own.
+    """
+
+    scale: int
+    has_schema: bool = False
+
+    def __call__(self, node: Any) -> bytes:
+        if type(node) is str:
+            data: bytes = bytes_of(node)
+            return data
+        number = number_of(node)
+        if number is None and not self.has_schema:
+            number = _variable_number(node)
+        exact = exactly(number, _MOST_DIGITS, max(self.scale, 0))
+        unscaled, rest = divmod(int(exact.scaleb(max(self.scale, 0), convert.WIDE)), 10 ** max(-self.scale, 0))
+        if rest:
+            raise ValueError(node)
+        return int(unscaled).to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+
+
+@dataclass(frozen=True)
+class Digits(Forms):
+    """STRING: a decimal with a scale of its own as its digits, all else as Flink reads it."""
+
+    usual: Callable[[Any], Any] | None = None
+
+    def __call__(self, node: Any) -> str:
+        pair = variable_of(node)
+        if pair is None:
+            assert self.usual is not None
+            return str(self.usual(node))
+        text = convert.plain(pair[1], pair[0])
+        if text is None:
+            raise ValueError(node)
+        return text
+
+    def after(self, usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return Digits(usual)
+
+
+@dataclass(frozen=True)
+class ByText(Forms):
+    """Values that are usually a number, and here a text that `read` reads, as the number that is kept of it."""
+
+    read: Callable[[str], Any]
+
+    def __call__(self, node: Any) -> Any:
+        if type(node) is not str:
+            raise ValueError(node)
+        return self.read(node)
+
+
+@dataclass(frozen=True)
+class NumbersOnly(Forms):
+    """Whole numbers: any other value is an error."""
+
+    def __call__(self, node: Any) -> Any:
+        raise ValueError(node)
+
+
+@dataclass(frozen=True)
+class SetWords(Forms):
+    """ARRAY of texts: a text with commas between, as MySQL's SET; the empty text has no words."""
+
+    def __call__(self, node: Any) -> list[str]:
+        if type(node) is not str:
+            raise ValueError(node)
+        return node.split(",") if node else []

@@ -1,0 +1,149 @@
+"""Conditions on rows: `--where 'amount > 10'`.
+
+    COLUMN OP VALUE      OP is one of =  !=  <  <=  >  >=  and ~, which looks for a regular expression in a text
+    place.city = Berlin  a field of a ROW
+    row_kind = -D        what was done, where rows are changes
+    name != null         a NULL; any other comparison with a NULL is not true
+
+A value is written as in JSON, a text without its quotes: by the type of the column, so that numbers compare as numbers
+and moments as moments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from kvformat.connectors.cli._table import ShownTable
+from kvformat.connectors.cli._values import ValueRefused, python_value, read_json
+from kvformat.registry.changelog import RowKind
+from kvformat.registry.ddl import parse_type
+from kvformat.registry.discovery import format_class
+from kvformat.registry.errors import did_you_mean, listed
+from kvformat.registry.metadata import READABLE, VALUE_PREFIX
+from kvformat.registry.types import FlinkType
+
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_CONDITION: Final = re.compile(r"\s*(`[^`]+`|[^`=!<>~]+?)\s*(!=|<=|>=|=|<|>|~)\s*(.*?)\s*", re.DOTALL)
+_KIND: Final = "row_kind"
+_NESTED: Final = ("ROW", "ARRAY", "MAP", "MULTISET")
+_IN_JSON: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "INTERVAL", *_NESTED)
+"""Types whose values are written as JSON; the others are texts."""
+
+
+class Conditions:
+    """Whether rows are wanted: all of some conditions hold. Raises `click.BadParameter` for what is no condition."""
+
+    def __init__(self, texts: Sequence[str], table: ShownTable) -> None:
+        self._types, self._has_kinds = _types(table), table.has_kinds
+        self._all = [self._condition(text) for text in texts]
+
+    def hold(self, row: Mapping[str, Any], kind: str) -> bool:
+        """Whether all conditions hold for a row, given as it is shown, and its kind."""
+        return all(condition(row, kind) for condition in self._all)
+
+    def _condition(self, text: str) -> Callable[[Mapping[str, Any], str], bool]:
+        found = _CONDITION.fullmatch(text)
+        if found is None:
+            raise click.BadParameter(
+                f"{text!r} is no condition: write COLUMN OP VALUE, as in 'amount > 10'; OP is one of "
+                f"{' '.join(_OPERATORS)} ~"
+            )
+        name, sign, value = found[1].strip("`"), found[2], found[3]
+        if name == _KIND and self._has_kinds and name not in self._types:
+            return self._of_kind(sign, value)
+        path, t = self._resolved(name)
+        if sign == "~":
+            pattern = _pattern(value)
+            return lambda row, _: (there := _member(row, path)) is not None and bool(pattern.search(str(there)))
+        if value == "null":
+            if sign not in ("=", "!="):
+                raise click.BadParameter(f"{text!r}: nothing is {sign} null; a NULL is found by = and !=")
+            return lambda row, _: (_member(row, path) is None) == (sign == "=")
+        compare, wanted = _OPERATORS[sign], _wanted(value, t, name)
+        return lambda row, _: _holds(compare, _member(row, path), wanted, t)
+
+    def _of_kind(self, sign: str, value: str) -> Callable[[Mapping[str, Any], str], bool]:
+        kinds = [kind.value for kind in RowKind]
+        if sign not in ("=", "!=") or value not in kinds:
+            raise click.BadParameter(f"{_KIND} is = or != one of {listed(kinds)}, not {sign} {value!r}")
+        return lambda _, kind: (kind == value) == (sign == "=")
+
+    def _resolved(self, name: str) -> tuple[list[str], FlinkType]:
+        """The names from a row to a value, and its type."""
+        if name in self._types:
+            return [name], self._types[name]
+        first, *path = name.split(".")
+        t = self._types.get(first)
+        for part in path:
+            fields = {field.name: field.type for field in t.fields} if t is not None and t.root == "ROW" else {}
+            t = fields.get(part)
+        if t is None:
+            raise click.BadParameter(
+                f"there is no column {name!r}.{did_you_mean(name, self._types)} Columns: {listed(self._types)}"
+            )
+        return [first, *path], t
+
+
+def _types(table: ShownTable) -> dict[str, FlinkType]:
+    """The columns of the rows that are shown, by name; metadata has the type of its key."""
+    option = "format" if "format" in table.kv.options else "value.format"
+    of_value = format_class(table.kv.options[option]).metadata_types
+    texts = {**READABLE, **{f"{VALUE_PREFIX}{key}": text for key, text in of_value.items()}}
+    return {
+        column.name: table.physical[column.place].type if column.place >= 0 else parse_type(texts[column.key])
+        for column in table.columns
+    }
+
+
+def _member(row: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        row = row.get(name) if isinstance(row, dict) else None
+    return row
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as cause:
+        raise click.BadParameter(f"{text!r} is no regular expression: {cause}") from None
+
+
+def _wanted(text: str, t: FlinkType, name: str) -> Any:
+    """A value of the type."""
+    is_json = t.root.startswith(_IN_JSON)
+    if not is_json and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    value: Any = text
+    with contextlib.suppress(ValueRefused):
+        value = read_json(text.encode("utf-8", "surrogateescape")) if is_json else text
+    try:
+        return _comparable(value, t, name)
+    except ValueRefused as refused:
+        raise click.BadParameter(str(refused)) from None
+
+
+def _comparable(value: Any, t: FlinkType, name: str = "") -> Any:
+    return value if t.root in _NESTED else python_value(value, t, name)
+
+
+def _holds(compare: Callable[[Any, Any], Any], value: Any, wanted: Any, t: FlinkType) -> bool:
+    """Whether a comparison is true, which it never is with NULL or with what has no order."""
+    if value is None:
+        return False
+    try:
+        return bool(compare(_comparable(value, t), wanted))
+    except (TypeError, ValueRefused):
+        return False

@@ -1,0 +1,264 @@
+"""`kvformat produce`: rows, lines of JSON, to the records of a table's topic."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kvformat.connectors import brokers
+from kvformat.connectors.cli._output import errors_option, head, json_option, note, tell
+from kvformat.connectors.cli._table import (
+    FILE,
+    ShownTable,
+    bootstrap_option,
+    of_ddl,
+    option_option,
+    with_bootstrap,
+)
+from kvformat.connectors.cli._topics import partitions_of
+from kvformat.connectors.cli._values import python_value
+from kvformat.connectors.cli.decode import files_argument, opened
+from kvformat.connectors.cli.encode import EncodedRow, Encoder
+from kvformat.connectors.properties import PREFIX
+from kvformat.registry.connector_options import delivery_guarantee
+from kvformat.registry.ddl import parse_type
+from kvformat.registry.errors import OptionError
+from kvformat.registry.metadata import READABLE
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message, Producer
+
+_WRITTEN: Final = ("topic", "partition", "headers", "header-list", "timestamp")
+"""Metadata of a record that its producer says."""
+_SETTINGS: Final = {
+    **{name: name for name in ("acks", "compression.type", "linger.ms", "retries", "request.timeout.ms")},
+    "enable.idempotence": "enable.idempotence",
+    "delivery.timeout.ms": "delivery.timeout.ms",
+    "max.request.size": "message.max.bytes",
+}
+"""Settings of Java's producer that have a counterpart, and what librdkafka calls it."""
+_DEFAULTS: Final = {"enable.idempotence": "true", "delivery.timeout.ms": "120000"}  # those of Java's producer
+_LARGEST_BATCH: Final = 1_000_000  # bytes: the client's own default, and nearly that of brokers
+_PATIENCE: Final = 0.5
+"""Seconds that a full queue of records is waited for before it is tried again."""
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@click.command()
+@click.argument("ddl", type=FILE, metavar="FILE.sql")
+@files_argument
+@click.option("--table", metavar="NAME", help="The table, where the file creates several.")
+@bootstrap_option
+@option_option("An option of the table, instead of its own.")
+@click.option(
+    "-m",
+    "--metadata",
+    multiple=True,
+    type=click.Choice(_WRITTEN),
+    help="A column of this name is metadata of the record, as `tail -m` shows it. Repeatable.",
+)
+@errors_option("a row that can't be written")
+@json_option("Also the counts at the end as JSON, on stderr.")
+def produce_command(
+    ddl: Path,
+    files: tuple[str, ...],
+    table: str | None,
+    bootstrap: str | None,
+    options: Mapping[str, str],
+    metadata: tuple[str, ...],
+    errors: str,
+    as_json: bool,
+) -> None:
+    """Write rows, lines of JSON as `tail` prints them, to the topic of a table.
+
+    Key and value are encoded as the DDL says. A record goes to the partition of its key as Java's client chooses it, or
+    to that of its row. Rows that can't be written, and records that no broker took, are said on stderr, as JSON. The
+    exit status is 1 where there are any, 2 where the command can't be run as it is given.
+
+    echo '{"id": 1, "name": "Anna"}' | kvformat produce users.sql
+    """
+    found = of_ddl(ddl, table, with_bootstrap(options, bootstrap), metadata)
+    about = _Metadata(found, metadata)
+    topics = found.kv.connector_options("encode")["topic"] or ()
+    if len(topics) != 1 and not about.names("topic"):
+        raise OptionError(
+            "several topics: choose one, -o topic=NAME, or -m topic with a topic in each row", option="topic"
+        )
+    if delivery_guarantee(found.kv.connector_options("encode"))[1] == "exactly-once":
+        note("records are written at least once: there are no transactions here")
+    partitions = partitions_of(found.kv.options, topics, None)
+    with _producing(found.kv.options, _batch_size(found.kv.options, topics)) as producer:
+        sink = _Topic(producer, found.kv.options, topics, partitions, stop=errors == "stop")
+        encoder = Encoder(found, sink, stop=errors == "stop", about=about.of)
+        encoder.run(opened(files))
+        sink.wait()
+    counts = encoder.counts
+    told = {"rows": counts["rows"], "delivered": sink.delivered, "bad": counts["bad"], "failed": sink.failed}
+    if as_json:
+        tell(told)
+    else:
+        note(", ".join(f"{count} {what}" for what, count in told.items()))
+    raise SystemExit(1 if told["bad"] or told["failed"] else 0)
+
+
+class _Metadata:
+    """The columns of rows that are metadata of their records: those that the table writes, and those asked for."""
+
+    def __init__(self, table: ShownTable, asked: tuple[str, ...]) -> None:
+        declared = (column for column in table.kv.columns if column.kind == "metadata" and not column.virtual)
+        self._keys = {column.name: column.key for column in declared if column.key in _WRITTEN}
+        self._keys |= {key: key for key in asked}
+        self._types = {key: parse_type(READABLE[key]) for key in _WRITTEN}
+
+    def names(self, key: str) -> list[str]:
+        """The columns for a key of metadata."""
+        return [name for name, known in self._keys.items() if known == key]
+
+    def of(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What a row says of its record, by key, as a producer takes it; raises `ValueRefused`."""
+        found = {}
+        for name, key in self._keys.items():
+            value = python_value(row.get(name), self._types[key], name)
+            if value is not None:
+                found[key] = value
+        if "header-list" in found:
+            found["headers"] = [(header["key"], header["value"]) for header in found.pop("header-list")]
+        if "timestamp" in found:
+            found["timestamp"] = _millis(found["timestamp"])
+        return found
+
+
+def _millis(moment: Any) -> int:
+    """Milliseconds since 1970 of a moment, which is microseconds where no calendar has it."""
+    if isinstance(moment, int):
+        return moment // 1000
+    millis: int = (moment - _EPOCH) // dt.timedelta(milliseconds=1)
+    return millis
+
+
+class _Topic:
+    """Records on their way to the brokers. `delivered` and `failed` count those that are there, and that are not."""
+
+    def __init__(
+        self,
+        producer: Producer,
+        options: Mapping[str, str],
+        topics: Sequence[str],
+        partitions: Mapping[str, Sequence[int]],
+        *,
+        stop: bool,
+    ) -> None:
+        self._producer, self._options, self._stop = producer, options, stop
+        self._topic = next(iter(topics), None) if len(topics) == 1 else None
+        self._partitions: dict[str, Sequence[int] | str] = dict(partitions)  # or why a topic has none
+        self.delivered = self.failed = 0
+
+    def put(self, message: EncodedRow) -> str:
+        from confluent_kafka import KafkaException
+
+        about = dict(message.about)
+        topic = about.pop("topic", self._topic)
+        if topic is None:
+            return "the row does not say which topic it is for"
+        known = self._known(topic)
+        if isinstance(known, str):
+            return known
+        if about.get("partition", 0) not in known:
+            return f"there is no partition {about['partition']}: topic '{topic}' has {len(known)}"
+
+        def told(error: Any, _: Message) -> None:
+            self._told(message, error)
+
+        while True:
+            try:
+                self._producer.produce(topic, message.value, message.key, on_delivery=told, **about)
+            except BufferError:  # the queue is full
+                self._producer.poll(_PATIENCE)
+            except KafkaException as cause:
+                return str(cause.args[0].str())
+            else:
+                return ""
+
+    def _known(self, topic: str) -> Sequence[int] | str:
+        """The partitions of a topic, or why there are none."""
+        if topic not in self._partitions:
+            try:
+                self._partitions |= partitions_of(self._options, [topic], None)
+            except OptionError as missing:
+                self._partitions[topic] = str(missing)
+        return self._partitions[topic]
+
+    def flush(self) -> bool:
+        self._producer.poll(0)
+        return not (self._stop and self.failed)
+
+    def wait(self) -> None:
+        """Wait until each record is there or has failed, which is told."""
+        while len(self._producer):
+            self._producer.flush(_PATIENCE)
+
+    def _told(self, message: EncodedRow, error: Any) -> None:
+        if error is None:
+            self.delivered += 1
+            return
+        self.failed += 1
+        fault = {"message": message.number, "code": error.name(), "reason": error.str(), "head": head(message.line)}
+        tell(fault)
+
+
+def _batch_size(options: Mapping[str, str], topics: Sequence[str]) -> int:
+    """Bytes that the client may send as one batch of records.
+
+    A broker refuses a whole batch that is larger than the topic's `max.message.bytes`, and so the neighbours of a
+    record that is too large. Java's client splits such a batch; this one never makes it.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
+
+    sizes = [_LARGEST_BATCH]
+    if not topics:
+        return sizes[0]
+    client = brokers.admin(options)
+    for future in client.describe_configs(
+        [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+    ).values():
+        with contextlib.suppress(KafkaException, TimeoutError, KeyError):  # not everybody may know
+            sizes.append(int(future.result(brokers.TIMEOUT)["max.message.bytes"].value))
+    return max(min(sizes), 1)
+
+
+@contextlib.contextmanager
+def _producing(options: Mapping[str, str], batch_size: int) -> Iterator[Producer]:
+    """A client that writes records. After an interrupt it sends what it has, for a moment."""
+    from confluent_kafka import Producer
+
+    given = {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}
+    settings = {ours: text for name, ours in _SETTINGS.items() if (text := given.get(name, _DEFAULTS.get(name)))}
+    said: list[str] = []
+    producer = Producer(
+        brokers.client_settings(options)
+        | settings
+        | {
+            "partitioner": "murmur2_random",
+            "batch.size": batch_size,
+            "log_level": 0,
+            "error_cb": lambda error: _say(said, error.str()),
+        }
+    )
+    try:
+        yield producer
+    except KeyboardInterrupt:
+        producer.flush(brokers.TIMEOUT)
+        raise
+
+
+def _say(said: list[str], text: str) -> None:
+    """Tell once what the client can't do; it goes on trying."""
+    if text not in said:
+        said.append(text)
+        note(text)

@@ -1,0 +1,102 @@
+"""Options that changes need because of what the messages leave out.
+
+    changelog.mode      upsert, where there is no row before an update: PostgreSQL's default replica identity sends
+                        none, and of a deleted row nothing but its key
+    unchanged.columns   keep, where a placeholder stands for a large column that an update left as it was
+
+The sample is decoded with and without them, so that the rules hold for each format that has the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._changes.unchanged import KEEP, PLACEHOLDER_OPTION, UNCHANGED_OPTION
+from kvformat.codecs._changes.upsert import MODE_OPTION, UPSERT, UpsertFormat
+from kvformat.connectors.infer.inferred import InferredSchema
+from kvformat.connectors.infer.sample import MessageSample
+from kvformat.registry.changelog import ChangelogMode
+from kvformat.registry.discovery import get_format
+from kvformat.registry.format import DecodedBatch
+
+_WHY = "as with PostgreSQL's default replica identity"
+
+
+def with_what_changes_need(found: InferredSchema, sample: MessageSample) -> InferredSchema:
+    """Add the options, each with a note; what is given is left as it is."""
+    if not isinstance(get_format(found.format, found.options), UpsertFormat):
+        return found
+    return _with_unchanged(_with_changelog_mode(found, sample), sample)
+
+
+def _with_unchanged(found: InferredSchema, sample: MessageSample) -> InferredSchema:
+    """Add 'unchanged.columns' = 'keep' where messages have the placeholder of Debezium."""
+    format = get_format(found.format, found.options)
+    placeholder = format.options.get(PLACEHOLDER_OPTION.name)
+    if placeholder is None or UNCHANGED_OPTION.name in found.options or not found.primary_key:
+        return found
+    count = sum(str(placeholder).encode() in message for message in sample.present())
+    keeping = {**found.options, UNCHANGED_OPTION.name: KEEP}
+    if not count or _bad(_decoded(found, sample, keeping)) > _bad(_decoded(found, sample, found.options)):
+        return found
+    note = (
+        f"{count} messages have {placeholder} in place of columns that did not change: '{UNCHANGED_OPTION.name}' = "
+        f"'{KEEP}' tells them from values"
+    )
+    return replace(found, options=keeping, notes=(*found.notes, note))
+
+
+def _decoded(found: InferredSchema, sample: MessageSample, options: Mapping[str, Any]) -> DecodedBatch:
+    return get_format(found.format, options).decode_batch(sample.array(), found.ddl)
+
+
+def _with_changelog_mode(found: InferredSchema, sample: MessageSample) -> InferredSchema:
+    """Add 'changelog.mode' = 'upsert' and a note, where the sample has changes without the row before them.
+
+    Without a PRIMARY KEY there is no such table: then the note alone says what is missing.
+    """
+    usual = get_format(found.format, found.options)
+    if usual.changelog_mode is not ChangelogMode.ALL or MODE_OPTION.name in found.options:
+        return found
+    upsert = {**found.options, MODE_OPTION.name: UPSERT}
+    batch = _decoded(found, sample, found.options)
+    bare = _bad(batch) - _bad(_decoded(found, sample, upsert))
+    if bare > 0 and not found.primary_key:
+        note = (
+            f"{bare} changes come without the row before them, {_WHY}: '{MODE_OPTION.name}' = '{UPSERT}' reads them, "
+            "which needs a PRIMARY KEY, and the keys of the records name none"
+        )
+        return replace(found, notes=(*found.notes, note))
+    if bare > 0:
+        note = f"{bare} changes come without the row before them, {_WHY}: they are read by the PRIMARY KEY"
+    elif found.primary_key and _deletions_have_keys_only(batch, found.primary_key):
+        note = f"deleted rows have nothing but their key, {_WHY}: changes are read by the PRIMARY KEY"
+    else:
+        return found
+    return replace(found, options=upsert, notes=(*found.notes, note))
+
+
+def _bad(batch: DecodedBatch) -> int:
+    return 0 if batch.errors is None else len(batch.errors) - int(batch.errors.null_count)
+
+
+def _deletions_have_keys_only(batch: DecodedBatch, key: tuple[str, ...]) -> bool:
+    """Whether no deleted row has a value beside its key, though other rows have."""
+    rows, kinds = batch.rows.values, batch.row_kinds
+    if kinds is None:
+        return False
+    deleted = pc.equal(kinds, "-D")
+    others = [pc.struct_field(rows, i) for i, field in enumerate(rows.type) if field.name not in key]
+    if not pc.any(deleted).as_py() or not others:
+        return False
+    return not _any_value(others, deleted) and _any_value(others, pc.invert(deleted))
+
+
+def _any_value(columns: list[pa.Array], where: pa.BooleanArray) -> bool:
+    """Whether a column has a value in one of the rows."""
+    return any(pc.any(pc.and_(where, column.is_valid()), min_count=0).as_py() for column in columns)

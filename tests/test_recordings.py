@@ -1,0 +1,37 @@
+"""What real connectors wrote of real databases becomes the tables that the databases showed (fixtures/recordings/)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import recordings
+
+TABLES = [table for name in recordings.names() for table in recordings.tables(name)]
+FEWEST_TABLES = 100
+FEWEST_ROWS = 1400
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_a_captured_table_is_as_the_database_showed_it(table: recordings.Table, tmp_path: Path) -> None:
+    found = recordings.fold(table, tmp_path)
+    assert found.errors == []
+    assert recordings.differences(table, found.rows) == []
+
+
+def test_there_are_as_many_as_the_readme_says() -> None:
+    rows = sum(len(table.rows()) for table in TABLES)
+    print(f"{len(TABLES)} tables of {len(recordings.names())} recordings, {rows} rows")
+    assert len(TABLES) >= FEWEST_TABLES
+    assert rows >= FEWEST_ROWS
+    assert all(table.records() for table in TABLES)
+
+
+def test_a_wrong_value_and_a_lost_record_are_found(tmp_path: Path) -> None:
+    table = recordings.tables("orders")[0]
+    found = recordings.fold(table, tmp_path)
+    assert recordings.differences(table, found.rows[1:])
+    for column in table.columns:
+        wrong = [{**found.rows[0], column: None}, *found.rows[1:]]
+        assert recordings.differences(table, wrong), column

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -80,3 +81,12 @@ def storage(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(storage(kind.value_type)))
     return {32: pa.int32(), 64: pa.int64()}[kind.bit_width] if pa.types.is_temporal(kind) else kind
+
+
+def is_json(message: bytes) -> bool:
+    """Whether Python reads the message as JSON."""
+    try:
+        json.loads(message)
+    except ValueError:
+        return False
+    return True

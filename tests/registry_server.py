@@ -115,12 +115,16 @@ class RegistryServer:
     def __init__(self) -> None:
         self._registries: dict[str, Registry] = {}
         self._count = 0
-        lock, registries = threading.Lock(), self._registries
+        self._stopping = threading.Event()
+        lock, registries, stopping = threading.Lock(), self._registries, self._stopping
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
 
             def answer(self) -> None:
+                if stopping.is_set():  # a connection from before
+                    self.close_connection = True
+                    return
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 name, *path = [urllib.parse.unquote(p) for p in urllib.parse.urlsplit(self.path).path.split("/") if p]
                 registry = registries.get(name)
@@ -179,9 +183,23 @@ class RegistryServer:
             def log_message(self, *args: Any) -> None:
                 pass
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._handler = Handler
+        self._start(0)
+
+    def _start(self, port: int) -> None:
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self._handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nobody listens at the port; afterwards somebody does again."""
+        port = self._server.server_address[1]
+        self._stopping.set()
+        self.close()
+        yield
+        self._stopping.clear()
+        self._start(int(port))
 
     @contextmanager
     def serving(self, registry: Registry | None = None) -> Iterator[Registry]:

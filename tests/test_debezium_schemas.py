@@ -17,7 +17,7 @@ import pytest
 from kvformat.codecs._debezium import wrapped
 from kvformat.codecs._debezium.types import reading_of
 from kvformat.registry import Format, get_format
-from tests.decoding import answers
+from tests.decoding import answers, is_json
 
 _DECIMAL, _TIME = "org.apache.kafka.connect.data.Decimal", "io.debezium.time."
 OPTIONS = {"schema-include": "true", "types": "debezium"}
@@ -215,3 +215,30 @@ def test_what_is_kept_from_batch_to_batch_is_bounded() -> None:
     assert readers
     assert all(len(one._numbers) <= wrapped._SCHEMAS for one in readers)
     assert all(len(one._readers) <= wrapped._READERS for one in readers)
+
+
+@pytest.mark.parametrize("options", [{"schema-include": "true"}, OPTIONS])
+def test_one_other_byte_in_a_schema_is_seen(options: dict[str, str]) -> None:
+    """A schema is compared with that of the message before. Each byte of it is left out, replaced, or has another one
+    before it: what is not JSON then is an error, and the messages around it are read by their own schemas.
+    """
+    format, schema = get_format("debezium-json", options), '{"a":[true,null,-1.5],"b":"x\\"y","c":{},"d":"e"}'
+    typed = schema_of({"a": {"type": "string"}})[:-1] + f',"x":{schema}}}'
+    usual = message('{"a":"3.13"}', typed)
+    (fine,) = answers(format.decode_batch(pa.array([usual]), "a DECIMAL(10, 2)"))
+    assert "3.13" in str(fine.rows)
+    compared = bad = 0
+    for place in range(len(typed) - len(schema) - 6, len(typed)):
+        edits = ("", *',:{}[]"\\ 0-1.e')
+        others = sorted({typed[:place] + edit + typed[place + rest :] for edit in edits for rest in (0, 1)})
+        messages = [message('{"a":"3.13"}', other) for other in others]
+        batch = [one for other in messages for one in (usual, other, other)]
+        found = answers(format.decode_batch(pa.array([*batch, usual]), "a DECIMAL(10, 2)"))
+        assert found[::3] == [fine] * (len(others) + 1)
+        for other, first, second in zip(messages, found[1::3], found[2::3], strict=True):
+            assert first == second, other
+            assert (first.error is not None) == (not is_json(other)), other
+            compared += 1
+            bad += first.error is not None
+    assert compared > 1000
+    assert 700 < bad < compared - 100

@@ -33,7 +33,7 @@ from kvformat.registry import get_format
 from kvformat.registry.ddl import parse_schema, parse_type
 from kvformat.registry.types import FlinkField, FlinkType, nullable
 from tests import json_mutation, test_vectors, vectors
-from tests.decoding import Answer, alone, answers, decoded
+from tests.decoding import Answer, alone, answers, decoded, is_json
 from tests.extent import case_count
 
 _ROOT = Path(__file__).parent.parent
@@ -216,14 +216,6 @@ def test_one_other_byte_than_in_the_message_before_is_seen(format: str) -> None:
                 bad += not good
     assert compared > 2000
     assert 1500 < bad < compared - 200
-
-
-def is_json(message: bytes) -> bool:
-    try:
-        json.loads(message)
-    except ValueError:
-        return False
-    return True
 
 
 # --- slices of batches ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A process that ends while its threads decode: it neither hangs nor crashes, and what is decoded late is right."""
+"""A process that decodes while it ends: it neither hangs nor crashes, and what is decoded late is right."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _LONGEST = 240
 """Seconds, on a busy machine."""
 
 
-@pytest.mark.parametrize(("how", "told"), [("thread", "right\n"), ("atexit", "right\n"), *[("daemon", "")] * 3])
-def test_a_process_ends_while_it_decodes(how: str, told: str) -> None:
+@pytest.mark.parametrize("how", ["thread", "atexit"])
+def test_a_process_decodes_while_it_ends(how: str) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.ending", how],
         cwd=Path(__file__).parent.parent,
@@ -22,4 +22,4 @@ def test_a_process_ends_while_it_decodes(how: str, told: str) -> None:
         timeout=_LONGEST,
         check=False,
     )
-    assert (run.returncode, run.stdout, run.stderr) == (0, told, "")
+    assert (run.returncode, run.stdout, run.stderr) == (0, "right\n", "")

@@ -257,14 +257,17 @@ LIMITS = (
     ),
     Limit(
         "schemas, readers and plans that a process keeps, of each kind",
-        "{}; {} of Debezium's own schemas with {} readers, also within a batch",
+        "{}; {} of Debezium's own schemas",
         plain,
         "a stream lives for months",
-        (
-            "registry._cache._BOUND",
-            "codecs._debezium.wrapped._SCHEMAS",
-            "codecs._debezium.wrapped._READERS",
-        ),
+        ("registry._cache._BOUND", "codecs._debezium.wrapped._SCHEMAS"),
+    ),
+    Limit(
+        "readers of Debezium's own schemas at one time, also within a batch",
+        "{}",
+        plain,
+        "each has columns of its own",
+        ("codecs._debezium.wrapped._READERS",),
     ),
     Limit(
         "registries that a process keeps clients of, and answers that each keeps",

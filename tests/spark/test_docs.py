@@ -142,11 +142,12 @@ def test_promises_and_bounds_are_held_where_the_page_says() -> None:
         assert f"def {name}(" in tests, name
     (promises,) = re.findall(r"## What is promised\n(.*?)\n## ", page, re.DOTALL)
     assert {*PROPERTIES, SOURCE, ANSWERED} <= set(re.findall(r"`(\w+)`", promises))
-    bounds = re.findall(r"^\|.*`((?:codecs|registry|connectors)/[\w/]+\.py)`: (.*) \|$", page, re.MULTILINE)
+    rows = [line for line in page.splitlines() if re.match(r"\|.*`(?:codecs|registry|connectors)/[\w/]+\.py`: ", line)]
+    bounds = [(row, *told) for row in rows for told in re.findall(r"`(\w+/[\w/]+\.py)`: ([^;|]*)", row)]
     assert len(bounds) > 5
-    for file, constants in bounds:
+    for row, file, constants in bounds:
         source = (ROOT / file).read_text(encoding="utf-8")
         for constant in re.findall(r"`(\w+)`", constants):
             assert re.search(rf"\b{constant}\b.*= ", source), (file, constant)
             for number in re.findall(rf"^{constant}(?:: \w+)? = ([\d_]+)$", source, re.MULTILINE):
-                assert f"| {int(number):,} |" in page, (file, constant)
+                assert re.search(rf"(?<![\d,]){int(number):,}(?![\d,]*\d)", row), (file, constant)

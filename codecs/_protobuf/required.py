@@ -29,13 +29,17 @@ _WIRE_TYPES = {
 class _Seen:
     """The fields of a message that are there, and what is in them, all parts merged.
 
-    `lacking` are the paths of what elements of lists lack, as many as an error names.
+    `lacking` are the paths of what elements of lists lack, as many as an error names. `entries` are those of what
+    values of maps lack, by the map and the key: a later entry replaces one of the same key. `key` is that of an entry,
+    None for zero.
     """
 
     names: set[str] = field(default_factory=set)
     chosen: dict[int, str] = field(default_factory=dict)
     single: dict[str, _Seen] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
+    entries: dict[str, dict[int | bytes | None, list[str]]] = field(default_factory=dict)
+    key: int | bytes | None = None
 
 
 class _Shape:
@@ -47,6 +51,7 @@ class _Shape:
         self.required = [known.name for known in message.fields if known.required]
         value = message.field("value")
         # an entry without a value has an empty message
+        self.is_entry = message.is_entry
         self.implied = value.type_name if message.is_entry and value is not None and value.kind == MESSAGE else ""
 
 
@@ -57,6 +62,9 @@ class _Known:
         self.name, self.repeated, self.oneof = known.name, known.repeated, known.oneof
         self.wire = _WIRE_TYPES.get(known.kind, codes.VARINT)
         self.is_group = known.kind == GROUP
+        self.is_map = types.entry(known) is not None
+        self.is_bool = known.kind == "bool"
+        self.mask = 2**32 - 1 if known.kind in ("int32", "uint32", "sint32") else 2**64 - 1
         self.message = known.type_name if known.kind in (MESSAGE, GROUP) else ""
         enum = types.enums[known.type_name] if known.kind == ENUM else None
         self.numbers = frozenset(number for _, number in enum.values) if enum is not None and enum.closed else None
@@ -90,7 +98,11 @@ class Required:
         for name, inner in seen.single.items():
             if len(missing) < MOST_NAMED:
                 missing += [f"{name}.{path}" for path in self._missing(inner, self._shape(shape.messages[name]))]
-        return (missing + seen.lacking)[:MOST_NAMED]
+        missing += seen.lacking
+        for entries in seen.entries.values():
+            for paths in islice(entries.values(), MOST_NAMED):
+                missing += paths
+        return missing[:MOST_NAMED]
 
     def _read(self, data: bytes, seen: _Seen, shape: _Shape, at: int, end: int) -> int:
         """Note what is there up to the end, or to the end of a group."""
@@ -109,8 +121,10 @@ class Required:
                 if (value & codes.LOW ^ 1 << 31) - (1 << 31) in known.numbers:
                     _note(seen, known)
             else:
-                at = self._skip(data, kind, at, end)
+                start, at = at, self._skip(data, kind, at, end)
                 _note(seen, known)
+                if shape.is_entry and known.name == "key":
+                    seen.key = _key(data, known, start, at)
         return at
 
     def _message(self, data: bytes, seen: _Seen, known: _Known, at: int, end: int) -> int:
@@ -128,7 +142,14 @@ class Required:
             return self._skip(data, codes.GROUP_START, at, end) if known.is_group else end
         inner = _Seen()
         at = self._read(data, inner, shape, at, end)
-        seen.lacking += [f"{known.name}.{path}" for path in self._missing(inner, shape)]
+        missing = [f"{known.name}.{path}" for path in self._missing(inner, shape)]
+        if known.is_map:
+            entries = seen.entries.setdefault(known.name, {})
+            entries.pop(inner.key, None)
+            if missing:  # a message may have more entries than an error names
+                entries[inner.key] = missing if len(entries) < MOST_NAMED else [known.name]
+        else:
+            seen.lacking += missing
         return at
 
     def _skip(self, data: bytes, kind: int, at: int, end: int) -> int:
@@ -153,6 +174,16 @@ def _note(seen: _Seen, known: _Known) -> None:
             seen.names.discard(rival)
             seen.single.pop(rival, None)
         seen.chosen[known.oneof] = known.name
+
+
+def _key(data: bytes, known: _Known, at: int, end: int) -> int | bytes | None:
+    """The key of an entry, the same for all that is written for one key. None for zero and the empty text."""
+    if known.wire == codes.VARINT:
+        value = _varint(data, at)[0] & known.mask
+        return (int(value != 0) if known.is_bool else value) or None
+    if known.wire == codes.SIZED:
+        return data[_varint(data, at)[1] : end] or None
+    return int.from_bytes(data[at:end], "little") or None
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -146,6 +146,8 @@ def _compared(drawn: _Drawn, message: bytes, row: str | None, error: str | None)
         return "number of a field or size of more than 32 bits"  # cut in Java, refused by google's C
     if error is not None and "text that is not UTF-8" in error:
         return "text of a map in proto2"  # refused in Java, kept by google's C
+    if error is not None and re.search(r"required fields: .*\.value\.", error):
+        return "map"
     simple = _without_maps(drawn)
     if row is not None and (not simple.table or _found(simple, [message])[0][0] == _wanted(simple, message)):
         return "map"  # google's C skips an entry with an unknown field, Java the unknown field

@@ -29,16 +29,16 @@ _WIRE_TYPES = {
 class _Seen:
     """The fields of a message that are there, and what is in them, all parts merged.
 
-    `lacking` are the paths of what elements of lists lack, as many as an error names. `entries` are those of what
-    values of maps lack, by the map and the key: a later entry replaces one of the same key. `key` is that of an entry,
-    None for zero.
+    `lacking` are the paths of what elements of lists lack, as many as an error names. `entries` are the entries of maps
+    that lack something, by map and key: a later entry replaces one of the same key. Only the first ones are kept, None
+    stands for others. `key` is that of an entry, None for zero.
     """
 
     names: set[str] = field(default_factory=set)
     chosen: dict[int, str] = field(default_factory=dict)
     single: dict[str, _Seen] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
-    entries: dict[str, dict[int | bytes | None, list[str]]] = field(default_factory=dict)
+    entries: dict[str, dict[int | bytes | None, _Seen | None]] = field(default_factory=dict)
     key: int | bytes | None = None
 
 
@@ -90,19 +90,22 @@ class Required:
             shape = self._shapes[name] = _Shape(self._types.messages[name], self._types)
         return shape
 
-    def _missing(self, seen: _Seen, shape: _Shape) -> list[str]:
-        """The paths of what is missing in a message that has been read to its end: as many as an error names."""
-        missing = list(islice((name for name in shape.required if name not in seen.names), MOST_NAMED))
+    def _missing(self, seen: _Seen, shape: _Shape, most: int = MOST_NAMED) -> list[str]:
+        """The paths of what is missing in a message that has been read to its end: at most so many."""
+        missing = list(islice((name for name in shape.required if name not in seen.names), most))
         if shape.implied:
             seen.single.setdefault("value", _Seen())
         for name, inner in seen.single.items():
-            if len(missing) < MOST_NAMED:
-                missing += [f"{name}.{path}" for path in self._missing(inner, self._shape(shape.messages[name]))]
+            if len(missing) < most:
+                missing += [f"{name}.{path}" for path in self._missing(inner, self._shape(shape.messages[name]), most)]
         missing += seen.lacking
-        for entries in seen.entries.values():
-            for paths in islice(entries.values(), MOST_NAMED):
-                missing += paths
-        return missing[:MOST_NAMED]
+        for name, entries in seen.entries.items():
+            for entry in entries.values():
+                if len(missing) >= most:
+                    break
+                paths = [] if entry is None else self._missing(entry, self._shape(shape.messages[name]), most)
+                missing += [f"{name}.{path}" for path in paths] or [name]
+        return missing[:most]
 
     def _read(self, data: bytes, seen: _Seen, shape: _Shape, at: int, end: int) -> int:
         """Note what is there up to the end, or to the end of a group."""
@@ -142,14 +145,13 @@ class Required:
             return self._skip(data, codes.GROUP_START, at, end) if known.is_group else end
         inner = _Seen()
         at = self._read(data, inner, shape, at, end)
-        missing = [f"{known.name}.{path}" for path in self._missing(inner, shape)]
         if known.is_map:
             entries = seen.entries.setdefault(known.name, {})
             entries.pop(inner.key, None)
-            if missing:  # a message may have more entries than an error names
-                entries[inner.key] = missing if len(entries) < MOST_NAMED else [known.name]
+            if self._missing(inner, shape, 1):  # a message may have more entries than an error names
+                entries[inner.key] = inner if len(entries) < MOST_NAMED else None
         else:
-            seen.lacking += missing
+            seen.lacking += [f"{known.name}.{path}" for path in self._missing(inner, shape)]
         return at
 
     def _skip(self, data: bytes, kind: int, at: int, end: int) -> int:

@@ -158,6 +158,39 @@ def test_names_of_an_enum_fill_no_more_than_an_array(tmp_path: Path) -> None:
     assert (errors[0], errors[2]) == (None, None)
 
 
+def test_an_entry_that_lacks_a_field_may_be_replaced(tmp_path: Path) -> None:
+    """Of two entries of a key the last one counts, also for required fields, however the key is written."""
+    entry = """nested_type { name: "PEntry" options { map_entry: true } """
+    file = f"""name: "m.proto" message_type {{ name: "M" {fields("repeated .M.PEntry p = 1; repeated .M.TEntry t = 2;")}
+        {entry} {fields("int32 key = 1; .R value = 2;")} }}
+        {entry.replace("PEntry", "TEntry")} {fields("string key = 1; .R value = 2;")} }} }}
+        message_type {{ name: "R" {fields("required int32 x = 1;")} }}"""
+    lacks, zero, long = b"\x0a\x04\x08\x07\x12\x00", b"\x0a\x02\x12\x00", b"\x0a\x07\x08\x87\x00\x12\x02\x08\x01"
+    text, named = b"\x12\x05\x0a\x01a\x12\x00", b"\x12\x07\x0a\x01a\x12\x02\x08\x01"
+    has = b"\x0a\x06\x08\x07\x12\x02\x08\x01"
+    many = b"".join(b"\x0a\x04\x08" + bytes([key]) + b"\x12\x00" for key in range(100))
+    mended = b"".join(b"\x0a\x06\x08" + bytes([key]) + b"\x12\x02\x08\x01" for key in range(100))
+    zeros = zero + b"\x0a\x06\x08\x00\x12\x02\x08\x01"
+    messages = [
+        lacks + has,
+        lacks + long,
+        text + named,
+        zeros,
+        many + mended,
+        has + lacks,
+        zero + has,
+        many + mended[:-8],
+    ]
+    google = vectors.protobuf_class(descriptor_set(file), "M")
+    good = [google.FromString(message).IsInitialized() for message in messages]
+    assert good == [True] * 5 + [False] * 3
+    for schema in ("p MAP<INT, ROW<x INT>>", "t MAP<STRING, ROW<x INT>>"):
+        _, errors = _rows(a_format(tmp_path, "M", file), messages, schema)
+        assert [error is None for error in errors] == good
+        assert str(errors[5]) == "Message missing required fields: p.value.x"
+        assert str(errors[7]) == "Message missing required fields: p"
+
+
 def test_errors_say_what_and_where_and_have_a_code(small: Format) -> None:
     messages = [None, b"\x08", b"\x22\x00", b"\x22\x04\x08\x01\x12\x05", b"\x0b" * 101]
     batch = decoded(small, messages, "id INT, item ROW<x INT, raw BYTES>")

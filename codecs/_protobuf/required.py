@@ -29,13 +29,17 @@ _WIRE_TYPES = {
 class _Seen:
     """The fields of a message that are there, and what is in them, all parts merged.
 
-    `lacking` are the paths of what elements of lists lack, as many as an error names.
+    `lacking` are the paths of what elements of lists lack, as many as an error names. `entries` are the entries of maps
+    that lack something, by map and key: a later entry replaces one of the same key. Only the first ones are kept, None
+    stands for others. `key` is that of an entry, None for zero.
     """
 
     names: set[str] = field(default_factory=set)
     chosen: dict[int, str] = field(default_factory=dict)
     single: dict[str, _Seen] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
+    entries: dict[str, dict[int | bytes | None, _Seen | None]] = field(default_factory=dict)
+    key: int | bytes | None = None
 
 
 class _Shape:
@@ -47,6 +51,7 @@ class _Shape:
         self.required = [known.name for known in message.fields if known.required]
         value = message.field("value")
         # an entry without a value has an empty message
+        self.is_entry = message.is_entry
         self.implied = value.type_name if message.is_entry and value is not None and value.kind == MESSAGE else ""
 
 
@@ -57,6 +62,9 @@ class _Known:
         self.name, self.repeated, self.oneof = known.name, known.repeated, known.oneof
         self.wire = _WIRE_TYPES.get(known.kind, codes.VARINT)
         self.is_group = known.kind == GROUP
+        self.is_map = types.entry(known) is not None
+        self.is_bool = known.kind == "bool"
+        self.mask = 2**32 - 1 if known.kind in ("int32", "uint32", "sint32") else 2**64 - 1
         self.message = known.type_name if known.kind in (MESSAGE, GROUP) else ""
         enum = types.enums[known.type_name] if known.kind == ENUM else None
         self.numbers = frozenset(number for _, number in enum.values) if enum is not None and enum.closed else None
@@ -82,15 +90,22 @@ class Required:
             shape = self._shapes[name] = _Shape(self._types.messages[name], self._types)
         return shape
 
-    def _missing(self, seen: _Seen, shape: _Shape) -> list[str]:
-        """The paths of what is missing in a message that has been read to its end: as many as an error names."""
-        missing = list(islice((name for name in shape.required if name not in seen.names), MOST_NAMED))
+    def _missing(self, seen: _Seen, shape: _Shape, most: int = MOST_NAMED) -> list[str]:
+        """The paths of what is missing in a message that has been read to its end: at most so many."""
+        missing = list(islice((name for name in shape.required if name not in seen.names), most))
         if shape.implied:
             seen.single.setdefault("value", _Seen())
         for name, inner in seen.single.items():
-            if len(missing) < MOST_NAMED:
-                missing += [f"{name}.{path}" for path in self._missing(inner, self._shape(shape.messages[name]))]
-        return (missing + seen.lacking)[:MOST_NAMED]
+            if len(missing) < most:
+                missing += [f"{name}.{path}" for path in self._missing(inner, self._shape(shape.messages[name]), most)]
+        missing += seen.lacking
+        for name, entries in seen.entries.items():
+            for entry in entries.values():
+                if len(missing) >= most:
+                    break
+                paths = [] if entry is None else self._missing(entry, self._shape(shape.messages[name]), most)
+                missing += [f"{name}.{path}" for path in paths] or [name]
+        return missing[:most]
 
     def _read(self, data: bytes, seen: _Seen, shape: _Shape, at: int, end: int) -> int:
         """Note what is there up to the end, or to the end of a group."""
@@ -109,8 +124,10 @@ class Required:
                 if (value & codes.LOW ^ 1 << 31) - (1 << 31) in known.numbers:
                     _note(seen, known)
             else:
-                at = self._skip(data, kind, at, end)
+                start, at = at, self._skip(data, kind, at, end)
                 _note(seen, known)
+                if shape.is_entry and known.name == "key":
+                    seen.key = _key(data, known, start, at)
         return at
 
     def _message(self, data: bytes, seen: _Seen, known: _Known, at: int, end: int) -> int:
@@ -128,7 +145,13 @@ class Required:
             return self._skip(data, codes.GROUP_START, at, end) if known.is_group else end
         inner = _Seen()
         at = self._read(data, inner, shape, at, end)
-        seen.lacking += [f"{known.name}.{path}" for path in self._missing(inner, shape)]
+        if known.is_map:
+            entries = seen.entries.setdefault(known.name, {})
+            entries.pop(inner.key, None)
+            if self._missing(inner, shape, 1):  # a message may have more entries than an error names
+                entries[inner.key] = inner if len(entries) < MOST_NAMED else None
+        else:
+            seen.lacking += [f"{known.name}.{path}" for path in self._missing(inner, shape)]
         return at
 
     def _skip(self, data: bytes, kind: int, at: int, end: int) -> int:
@@ -153,6 +176,16 @@ def _note(seen: _Seen, known: _Known) -> None:
             seen.names.discard(rival)
             seen.single.pop(rival, None)
         seen.chosen[known.oneof] = known.name
+
+
+def _key(data: bytes, known: _Known, at: int, end: int) -> int | bytes | None:
+    """The key of an entry, the same for all that is written for one key. None for zero and the empty text."""
+    if known.wire == codes.VARINT:
+        value = _varint(data, at)[0] & known.mask
+        return (int(value != 0) if known.is_bool else value) or None
+    if known.wire == codes.SIZED:
+        return data[_varint(data, at)[1] : end] or None
+    return int.from_bytes(data[at:end], "little") or None
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

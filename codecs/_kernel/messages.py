@@ -206,7 +206,8 @@ class Batch(Messages):
                 found = self.unusual(part(r.data, begin, end))
             if found == 1:
                 self.offsets[i + 1] = self.rows
-                r.settle()
+                if r.cells > r.usual_cells:
+                    r.settle()
             else:
                 self.undo(rows)
                 self.rows = rows

@@ -675,7 +675,8 @@ class ProtobufBatch(Messages):
                 self.present[i] = 1
                 self.rows += 1
                 self.offsets[i + 1] = self.rows
-                w.texts.settle()
+                if w.texts.cells > self.root.cells:
+                    w.texts.settle()
             else:
                 self.message.drop()
                 self.root.truncate(self.rows)

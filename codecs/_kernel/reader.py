@@ -167,12 +167,11 @@ class Reader:
         return at if self.cells <= self.most_cells else self.fail(at, TOO_MANY_CELLS)
 
     def settle(self) -> int:
-        """End a message whose rows are kept: its cells count for the batch."""
-        if self.cells > self.usual_cells:
-            out = self.cells - self.usual_cells - CELLS_PER_BYTE * (self.end - self.begin)
-            if out > 0:
-                self.cells_left -= out
-                self.free_cells = self.usual_cells + min(MOST_CELLS, self.cells_left)
+        """End a message of more cells than usual: those that its bytes do not allow for count for the batch."""
+        out = self.cells - self.usual_cells - CELLS_PER_BYTE * (self.end - self.begin)
+        if out > 0:
+            self.cells_left -= out
+            self.free_cells = self.usual_cells + min(MOST_CELLS, self.cells_left)
         return 0
 
     def show(self, message: bytes) -> None:

@@ -26,7 +26,7 @@ from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
 from kvformat.codecs._debezium.convert import ByOne
 from kvformat.codecs._debezium.rows import RowPlan
-from kvformat.registry.errors import OptionError
+from kvformat.registry.errors import ReadingOnlyError
 from kvformat.registry.format import DecodedBatch
 from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import FlinkField, FlinkType
@@ -93,7 +93,7 @@ class CanalJsonFormat(FilteredFormat):
         super().validate(direction)
         if direction == "encode" and self.options[BYTES_ENCODING.name] == LATIN:
             name = BYTES_ENCODING.name
-            raise OptionError(
+            raise ReadingOnlyError(
                 f"format '{self.identifier}' writes BYTES as base64: '{name}' = '{LATIN}' is for reading only",
                 format=self.identifier,
                 option=name,

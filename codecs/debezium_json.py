@@ -35,7 +35,7 @@ from kvformat.codecs._debezium.options import (
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
 from kvformat.codecs._json.nulls import is_null
 from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.errors import OptionError
+from kvformat.registry.errors import ReadingOnlyError
 from kvformat.registry.format import Format
 from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import FlinkType
@@ -174,7 +174,7 @@ class DebeziumJsonFormat(ChangeFormat):
         check_types(self.identifier, self.options, direction)
         check_flattened(self.identifier, self.options, direction, "json")
         if direction == "encode" and self.options["schema-include"]:
-            raise OptionError(
+            raise ReadingOnlyError(
                 "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",
                 format=self.identifier,
                 option="schema-include",

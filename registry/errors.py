@@ -7,6 +7,7 @@
     │   ├── PluginError (ImportError)            an installed format can't be loaded
     │   ├── MissingExtraError (ImportError)      an optional dependency is not installed
     │   ├── OptionError                          an option is unknown, missing or malformed
+    │   │   └── ReadingOnlyError                     an option that is for reading, where rows are to be written
     │   ├── SchemaError                          a schema can't be read, or the format can't serve it
     │   ├── MetadataError (LookupError)          a metadata key that the format does not have
     │   └── DirectionError (NotImplementedError) the format only reads, or only writes
@@ -77,6 +78,10 @@ class MissingExtraError(ConfigurationError, ImportError):
 
 class OptionError(ConfigurationError):
     """An option is unknown, missing, malformed, or contradicts another."""
+
+
+class ReadingOnlyError(OptionError):
+    """Rows are to be written, and an option is set that is for reading only."""
 
 
 class SchemaError(ConfigurationError):
@@ -165,10 +170,6 @@ class KafkaSinkWarning(UserWarning):
 
 class KafkaSourceWarning(UserWarning):
     """An option of the table that Spark's own Kafka source can't follow, or follows in another way than Flink."""
-
-
-READING_ONLY = "is for reading only"
-"""What the error of an option says that a table may have only where it is read."""
 
 
 def retold(error: ConfigurationError, before: str, after: str = "", *, option: str | None = None) -> ConfigurationError:

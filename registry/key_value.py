@@ -28,7 +28,14 @@ from kvformat.registry._records import DecodedRecords, EncodedRecords
 from kvformat.registry.changelog import ChangelogMode, RowKind
 from kvformat.registry.conform import binary_messages, conform
 from kvformat.registry.create_table import TableColumn, TableDefinition, Watermark, show, with_primary_key
-from kvformat.registry.errors import READING_ONLY, ConfigurationError, MetadataError, OptionError, SchemaError, retold
+from kvformat.registry.errors import (
+    ConfigurationError,
+    MetadataError,
+    OptionError,
+    ReadingOnlyError,
+    SchemaError,
+    retold,
+)
 from kvformat.registry.format import Errors
 from kvformat.registry.metadata import MetadataColumn, own_columns, readable, writable
 from kvformat.registry.options import Direction, OptionValues
@@ -129,7 +136,7 @@ class KeyValueFormat:
         refused = [plan for plan in self._plans.values() if isinstance(plan, ConfigurationError)]
         if len(refused) == len(_DIRECTIONS):
             reading, writing = refused
-            if READING_ONLY in str(writing):  # the table is not meant for writing
+            if isinstance(writing, ReadingOnlyError):  # the table is not meant for writing
                 raise reading
             raise reading if str(reading) == str(writing) else retold(reading, "", f"\nFor writing: {writing}")
 

@@ -16,7 +16,7 @@ from kvformat.codecs._kernel import codes
 from kvformat.registry import DecodedBatch, KeyValueFormat, _records, discovery
 from kvformat.registry._records import held_back
 from kvformat.registry.create_table import parse_create_table
-from kvformat.registry.errors import ConfigurationError, OptionError, SchemaError
+from kvformat.registry.errors import ConfigurationError, OptionError, ReadingOnlyError, SchemaError
 from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
 from tests import interop, vectors
 from tests.probe import ProbeFormat
@@ -617,3 +617,28 @@ def test_equal_by_value_and_picklable() -> None:
     table = KeyValueFormat.from_ddl(ddl)
     assert eval(repr(table), {"KeyValueFormat": KeyValueFormat}) == table
     assert pickle.loads(pickle.dumps(table)) == table
+
+
+READING_ONLY = [
+    ("debezium-json", "types", "debezium"),
+    ("debezium-json", "schema-include", "true"),
+    ("debezium-json", "flattened", "true"),
+    ("debezium-json", "changelog.mode", "upsert"),
+    ("debezium-json", "unchanged.columns", "keep"),
+    ("canal-json", "types", "mysql"),
+    ("canal-json", "bytes.encoding", "ISO-8859-1"),
+    ("maxwell-json", "types", "mysql"),
+    ("maxwell-json", "table.include", "users"),
+]
+
+
+@pytest.mark.parametrize(("format", "option", "value"), READING_ONLY)
+def test_an_error_of_a_table_for_reading_says_nothing_of_writing(format: str, option: str, value: str) -> None:
+    options = {"format": format, f"{format}.{option}": value}
+    columns = "id INT, m MAP<INT, STRING>"  # no format of JSON has such a map
+    with pytest.raises(ConfigurationError, match="non-string as key type of map") as caught:
+        KeyValueFormat(columns, options, primary_key=["id"])
+    assert "writing" not in str(caught.value)
+    with pytest.raises(ReadingOnlyError) as refused:
+        KeyValueFormat("id INT", options, primary_key=["id"]).encode_batch(pa.array([], pa.struct({"id": pa.int32()})))
+    assert option in str(refused.value)

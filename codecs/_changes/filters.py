@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from kvformat.codecs._changes.format import ChangeFormat
 from kvformat.codecs._java.regex import JavaPattern, RegexError, compile_java
-from kvformat.registry.errors import OptionError
+from kvformat.registry.errors import OptionError, ReadingOnlyError
 from kvformat.registry.options import Direction, Option
 
 _FILTERED = ("database", "table")
@@ -42,7 +42,7 @@ class FilteredFormat(ChangeFormat):
             for member in _FILTERED:
                 name = f"{member}.include"
                 if self.options[name] is not None:
-                    raise OptionError(
+                    raise ReadingOnlyError(
                         f"format '{self.identifier}' writes all rows: '{name}' is for reading only",
                         format=self.identifier,
                         option=name,

@@ -16,7 +16,7 @@ from kvformat.codecs._java.regex import JavaPattern
 from kvformat.codecs._json.forms import with_flags
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
 from kvformat.registry._cache import cached_by_identity
-from kvformat.registry.errors import OptionError
+from kvformat.registry.errors import ReadingOnlyError
 from kvformat.registry.format import DecodedBatch, EncodedBatch
 from kvformat.registry.options import Direction, Option
 from kvformat.registry.types import FlinkType, row_type
@@ -69,7 +69,7 @@ class ChangeFormat(UpsertFormat):
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         if direction == "encode" and self.options.get(MYSQL_TYPES.name) == MYSQL:
-            raise OptionError(
+            raise ReadingOnlyError(
                 f"format '{self.identifier}' writes Flink's types only: 'types' = '{MYSQL}' is for reading only",
                 format=self.identifier,
                 option=MYSQL_TYPES.name,

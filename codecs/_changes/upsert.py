@@ -23,7 +23,7 @@ from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE, Enve
 from kvformat.codecs._changes.unchanged import KEEP, OWN_COLUMNS, UNCHANGED_OPTION, Unchanged
 from kvformat.codecs._columnar import Ints, Mask
 from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.errors import OptionError
+from kvformat.registry.errors import ReadingOnlyError
 from kvformat.registry.format import DecodedBatch, Format
 from kvformat.registry.options import Direction, Option
 
@@ -82,7 +82,7 @@ class UpsertFormat(Format):
         for option in (MODE_OPTION, UNCHANGED_OPTION):
             value = self.options.get(option.name, option.default)
             if direction == "encode" and value != option.default:
-                raise OptionError(
+                raise ReadingOnlyError(
                     f"format '{self.identifier}' writes whole rows of all kinds: '{option.name}' = '{value}' is for "
                     "reading only",
                     format=self.identifier,

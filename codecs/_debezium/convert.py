@@ -36,7 +36,7 @@ _CLOCK = re.compile(rf"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.A
 _DAY = re.compile(rf"{_DATE}(?:{_ZONE})?", re.ASCII)
 _SHOWN = 100  # characters of a value that an error quotes
 _USUAL_LENGTH, _T, _Z = len("2025-03-03T09:30:00Z"), ord("T"), ord("Z")
-_MOST_BYTES, MOST_SCALE = 64, 150
+_MOST_BYTES, _MOST_SCALE = 64, 150
 """Of a decimal that is looked at: more than any DECIMAL holds."""
 WIDE = Context(prec=400)
 _POWERS = 10 ** np.arange(19)
@@ -348,7 +348,7 @@ def _decimals(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.Arra
 
 def number(data: bytes, scale: int) -> Decimal | None:
     """The number of unscaled bytes; None for no bytes, and where there are too many."""
-    if not data or len(data) > _MOST_BYTES or abs(scale) > MOST_SCALE:
+    if not data or len(data) > _MOST_BYTES or abs(scale) > _MOST_SCALE:
         return None
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, WIDE)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kvformat.codecs._changes.unchanged import placeholder_of
 from kvformat.codecs._debezium.types import Modes
-from kvformat.registry.errors import OptionError
+from kvformat.registry.errors import OptionError, ReadingOnlyError
 from kvformat.registry.options import Direction, Option
 
 DEBEZIUM = "debezium"
@@ -73,7 +73,7 @@ def check_types(format: str, options: Mapping[str, Any], direction: Direction) -
     """Raise `OptionError` where the options don't go together."""
     if options["types"] == DEBEZIUM:
         if direction == "encode":
-            raise OptionError(
+            raise ReadingOnlyError(
                 f"format '{format}' writes no other types than Flink's: 'types' = '{DEBEZIUM}' is for reading only",
                 format=format,
                 option="types",
@@ -91,7 +91,7 @@ def check_types(format: str, options: Mapping[str, Any], direction: Direction) -
 def check_flattened(format: str, options: Mapping[str, Any], direction: Direction, plain: str) -> None:
     """Raise `OptionError` where rows alone are to be written: that is for the format of plain rows."""
     if direction == "encode" and options[FLATTENED.name]:
-        raise OptionError(
+        raise ReadingOnlyError(
             f"format '{format}' writes whole changes: '{FLATTENED.name}' is for reading only. Rows alone are written "
             f"by format {plain}",
             format=format,

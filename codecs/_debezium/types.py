@@ -89,7 +89,7 @@ _INFINITE: dict[str, tuple[tuple[int, int], ...]] = {
     "io.debezium.time.NanoTimestamp": tuple(zip((2**63 - 1, -(2**63)), convert.INFINITE_MICROS.values(), strict=True)),
 }
 """What Postgres's connector writes for infinity, where it is no moment beyond all others."""
-_MOST_SCALE = 38
+_LARGEST_SCALE = 38
 """Of a decimal that may also come as a JSON number: that of the widest DECIMAL. Each such scale is a wire type, and so
 a reader of its own, and a batch may have any number of scales."""
 _TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
@@ -211,7 +211,7 @@ def _decimal(t: FlinkType, said: Connect, told: str, carrier: Carrier) -> ValueR
     scale = int(text) if text.lstrip("-").isdecimal() and len(text) < 5 else 0
     unscaled = convert.Unscaled(t, told, scale)
     wire = _BYTES
-    if carrier == "json" and 0 <= scale <= _MOST_SCALE:
+    if carrier == "json" and 0 <= scale <= _LARGEST_SCALE:
         wire = FormsType.of(_BYTES, forms.UnscaledBytes(scale, has_schema=True))
     if t.root == "DECIMAL":
         return ValueReading(wire, unscaled)

@@ -68,16 +68,17 @@ LIMITS = (
         ("codecs._kernel.codes.MOST_BYTES",),
     ),
     Limit(
-        "values and NULLs that the rows of a message have, those within rows, arrays and maps too",
+        "values and NULLs that the rows of a message have, those within rows, arrays and maps too; and those of a key "
+        "that are repeated for the rows of its value",
         "{} and {} for each of its bytes; {} and as many for each byte in a batch",
         plain,
         "a message of some KB may name thousands of rows, and a table has thousands of columns. What stands in a "
         "message takes a byte at least, so that only NULLs and defaults can be too many: 2,000 rows of 2,000 columns "
         "with next to nothing in them are not. The row that every message has does not count",
         (
-            "codecs._kernel.codes.MOST_CELLS",
-            "codecs._kernel.codes.CELLS_PER_BYTE",
-            "codecs._kernel.codes.MOST_CELLS_OF_A_BATCH",
+            "registry._cells.MOST_CELLS",
+            "registry._cells.CELLS_PER_BYTE",
+            "registry._cells.MOST_CELLS_OF_A_BATCH",
         ),
     ),
     Limit(
@@ -200,17 +201,6 @@ LIMITS = (
         in_bytes,
         "a few bytes must not fill the memory",
         ("registry._records._MOST_REPEATED", "registry._records._PER_BYTE"),
-    ),
-    Limit(
-        "values and NULLs of a key repeated for each row of its value, or the other way round",
-        "{} and {} for each of the record's bytes; {} and as many for each byte in a batch",
-        plain,
-        "the bound of the rows of a message: a key of two bytes may have thousands of columns",
-        (
-            "registry._records._MOST_CELLS",
-            "registry._records._CELLS_PER_BYTE",
-            "registry._records._MOST_CELLS_OF_A_BATCH",
-        ),
     ),
     Limit(
         "levels of brackets in a computed column",

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.registry._cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.changelog import ChangelogMode
 from kvformat.registry.error_codes import ErrorCode
 from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
@@ -27,9 +28,6 @@ from kvformat.registry.types import FlinkType, arrow_type, nullable, result_arro
 # several, and bytes of the key repeated for each row of the value or the other way round.
 _MOST_PAIRS = 1000
 _MOST_REPEATED, _PER_BYTE = 1 << 16, 16
-# Cells (values and NULLs) repeated so, for a key of two bytes may have thousands of columns: as many as the rows of
-# one message may have, beside those that its bytes allow for.
-_MOST_CELLS, _CELLS_PER_BYTE, _MOST_CELLS_OF_A_BATCH = 1 << 22, 8, 1 << 26
 _KNOWN_TOMBSTONES = 64  # different messages without a row that are remembered while a batch is looked at
 
 _Ints = npt.NDArray[np.int64]
@@ -334,10 +332,10 @@ class _Join:
         large = several & (repeated > _MOST_REPEATED + _PER_BYTE * (sizes[0] + sizes[1]))
         kinds = key.batch.rows.type.value_type, value.batch.rows.type.value_type
         cells = _cells(kinds[0]) * value.counts + _cells(kinds[1]) * key.counts
-        beyond = np.where(several & ~large, np.maximum(cells - _CELLS_PER_BYTE * (sizes[0] + sizes[1]), 0), 0)
-        large |= beyond > _MOST_CELLS
+        beyond = np.where(several & ~large, np.maximum(cells - CELLS_PER_BYTE * (sizes[0] + sizes[1]), 0), 0)
+        large |= beyond > MOST_CELLS
         beyond[large] = 0
-        large |= (beyond > 0) & (np.cumsum(beyond) > _MOST_CELLS_OF_A_BATCH)
+        large |= (beyond > 0) & (np.cumsum(beyond) > MOST_CELLS_OF_A_BATCH)
         text = "its rows would take many times as much room as the record itself"
         self._add("record", large, text, ErrorCode.TOO_LARGE)
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from kvformat.codecs import KERNEL
-from kvformat.codecs._kernel.codes import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry import Format, get_format
+from kvformat.registry._cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from tests.decoding import decoded
 from tests.protobuf_types import a_format, fields
 

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._kernel import codes
 from kvformat.registry import DecodedBatch, KeyValueFormat, _records, discovery
 from kvformat.registry._records import held_back
 from kvformat.registry.create_table import parse_create_table
@@ -322,7 +321,7 @@ def test_a_key_of_many_columns_is_not_repeated_without_end() -> None:
     columns = ", ".join(f"k{n} INT" for n in range(1000))
     fields = ";".join(["r", *(f"k{n}" for n in range(1000))])
     kv = KeyValueFormat(f"r ROW<{columns}>, {columns}, v STRING", {**_KAFKA, "key.fields": fields})
-    most = _records._MOST_CELLS // 2002
+    most = _records.MOST_CELLS // 2002
     enough, too_many = ("[" + ",".join(["{}"] * count) + "]" for count in (most - 10, most + 100))
     first, refused, last = _batch(kv, ("{}", enough), ("{}", too_many), ("{}", "{}"))
     assert refused == ("record", "its rows would take many times as much room as the record itself")
@@ -334,14 +333,9 @@ def test_a_batch_does_not_repeat_keys_without_end(monkeypatch: pytest.MonkeyPatc
     kv = KeyValueFormat(
         f"{columns}, v STRING", {**_KAFKA, "key.fields": ";".join(f"k{n}" for n in range(1000))}
     )
-    monkeypatch.setattr(_records, "_MOST_CELLS_OF_A_BATCH", 25_000)
+    monkeypatch.setattr(_records, "MOST_CELLS_OF_A_BATCH", 25_000)
     value = "[" + ",".join(["{}"] * 10) + "]"
     assert [type(rows) for rows in _batch(kv, *[("{}", value)] * 4, ("{}", "{}"))] == [list, list, tuple, tuple, list]
-
-
-def test_as_many_cells_are_repeated_as_a_message_may_have() -> None:
-    assert (_records._MOST_CELLS, _records._CELLS_PER_BYTE) == (codes.MOST_CELLS, codes.CELLS_PER_BYTE)
-    assert codes.MOST_CELLS_OF_A_BATCH == _records._MOST_CELLS_OF_A_BATCH
 
 
 def test_slices_and_texts_are_taken() -> None:

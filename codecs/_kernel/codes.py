@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kvformat.registry._cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
+
 FAULT, BAD, ODD = -2, -3, -4
 """No places: not JSON, a value that a column can't take, a value that is left to Python."""
 
@@ -15,18 +17,8 @@ MOST_OF_A_MESSAGE = 2**28
 """How many bytes of metadata the rows of one message may have in all: it is written once and repeated for each row."""
 MOST_OF_A_BATCH = MOST_BYTES
 """The same for a batch."""
-CELLS_PER_BYTE = 8
-"""How many cells the rows of a message may have for each of its bytes: a cell is a value or a NULL of a column."""
 BYTES_OF_A_CELL = 8
 """Of a name of an enum and of a default of the schema; so many are one cell more."""
-MOST_CELLS = 2**22
-"""How many cells it may have beside these: 2,000 rows of 2,000 columns, of which a row holds next to nothing.
-
-The row that every message has does not count.
-"""
-MOST_CELLS_OF_A_BATCH = 2**26
-"""How many all messages of a batch may have beside these: one takes up to 28 bytes while columns grow."""
-
 TOO_MANY = (
     f"too many cells: the rows of a message may have {MOST_CELLS} values and NULLs in their columns and "
     f"{CELLS_PER_BYTE} for each byte of the message, those of a batch {MOST_CELLS_OF_A_BATCH} and as many for each "

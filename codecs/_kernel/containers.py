@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._java.parse import clean
-from kvformat.codecs._kernel.codes import BAD, CELLS_PER_BYTE, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
+from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
 from kvformat.codecs._kernel.columns import Column, Slices, Texts
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.registry._cells import CELLS_PER_BYTE
 
 if TYPE_CHECKING:
     import cython

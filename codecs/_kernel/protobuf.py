@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, CELLS_PER_BYTE, FAULT, MOST_BYTES
+from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, FAULT, MOST_BYTES
 from kvformat.codecs._kernel.columns import Column, Texts, Words
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.memory import grown
@@ -50,6 +50,7 @@ from kvformat.codecs._kernel.protobuf_codes import (
 )
 from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.registry._cells import CELLS_PER_BYTE
 
 if TYPE_CHECKING:
     import cython

@@ -27,7 +27,6 @@ from kvformat.codecs._kernel.codes import (
     BAD_ESCAPE,
     BAD_EXPONENT,
     BAD_HEX,
-    CELLS_PER_BYTE,
     CONSTANT,
     EXPECTED_COLON,
     EXPECTED_COMMA,
@@ -37,8 +36,6 @@ from kvformat.codecs._kernel.codes import (
     FAULT,
     MAX_DEPTH,
     MAX_DIGITS,
-    MOST_CELLS,
-    MOST_CELLS_OF_A_BATCH,
     NULL_TEXT,
     ODD,
     OPEN_STRING,
@@ -48,6 +45,7 @@ from kvformat.codecs._kernel.codes import (
     TRUE_TEXT,
 )
 from kvformat.codecs._kernel.memory import Bytes, Hashes, grown
+from kvformat.registry._cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 
 if TYPE_CHECKING:
     import cython

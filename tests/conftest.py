@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.registry_server import Registry, RegistryServer
+
 # Much code runs for a moment: what Java's second compiler and its other collectors win, they cost twice. The cache has
 # the size that it has with both compilers.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
@@ -75,3 +77,18 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     running.start()
     yield running
     running.kill()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RegistryServer]:
+    """A schema registry's server; each test has a registry of its own behind it."""
+    server = RegistryServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def registry(server: RegistryServer) -> Iterator[Registry]:
+    """A schema registry that knows nothing yet."""
+    with server.serving() as registry:
+        yield registry

@@ -39,13 +39,6 @@ _SCHEMA = "a BIGINT, b STRING"
 _ACME = {"type": "record", "name": "Rec", "namespace": "com.acme", "fields": []}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RegistryServer]:
-    server = RegistryServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture
 def registry(server: RegistryServer) -> Iterator[Registry]:
     """Four writers: as the table, narrower, in another order with more, without one of the columns."""

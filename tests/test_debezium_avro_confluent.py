@@ -36,11 +36,6 @@ _ENVELOPE: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server() -> RegistryServer:
-    return RegistryServer()
-
-
 @pytest.fixture
 def registry(server: RegistryServer) -> Iterator[Registry]:
     """A registry that knows a connector's schema as 7."""

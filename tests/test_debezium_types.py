@@ -424,11 +424,6 @@ def avro_event(schema_id: int, schema: Any, row: dict[str, Any]) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
 
 
-@pytest.fixture(scope="module")
-def server() -> RegistryServer:
-    return RegistryServer()
-
-
 @pytest.fixture
 def registry(server: RegistryServer) -> Iterator[Registry]:
     with server.serving(Registry()) as serving:

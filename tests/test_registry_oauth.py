@@ -17,13 +17,6 @@ _SCHEMA = '{"type":"record","name":"r","fields":[{"name":"a","type":"int"}]}'
 _AUTH = "properties.bearer.auth."
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RegistryServer]:
-    running = RegistryServer()
-    yield running
-    running.close()
-
-
 @pytest.fixture
 def tokens() -> Iterator[TokenServer]:
     running = TokenServer()

@@ -157,13 +157,6 @@ def _leaks(text: str) -> list[str]:
     return re.findall(f"sesame|ses/ame|{encoded}", f"{text} {unquoted}", re.IGNORECASE)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RegistryServer]:
-    server = RegistryServer()
-    yield server
-    server.close()
-
-
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("options", _WORDS)
 def test_an_answer_that_repeats_the_credentials(

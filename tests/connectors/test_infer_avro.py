@@ -20,22 +20,9 @@ from kvformat.connectors import InferredSchema, ddl_from_subject, infer_schema, 
 from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.ddl import parse_schema as parse_columns
 from tests import services
-from tests.registry_server import Registry, RegistryServer
+from tests.registry_server import Registry
 
 Fields = list[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RegistryServer]:
-    server = RegistryServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    with server.serving() as registry:
-        yield registry
 
 
 def record(*fields: Any, name: str = "com.shop.Order") -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import fastavro
@@ -13,24 +13,11 @@ import pytest
 
 from kvformat.connectors import Inspection, infer_schema, sniff
 from kvformat.registry import KeyValueFormat
-from tests.registry_server import Registry, RegistryServer
+from tests.registry_server import Registry
 
 Messages = list[bytes | None]
 FAR = 9_223_372_036_825_200_000
 """PostgreSQL's infinity, in microseconds."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RegistryServer]:
-    server = RegistryServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    with server.serving() as registry:
-        yield registry
 
 
 def texts(*rows: Any) -> Messages:

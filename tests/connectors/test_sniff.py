@@ -8,7 +8,6 @@ import json
 import random
 import struct
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import fastavro
@@ -19,22 +18,9 @@ from benchmarks._records import made
 from kvformat.connectors import Inspection, KafkaTable, sniff
 from kvformat.registry import ConfigurationError, KeyValueFormat, available_formats
 from tests import interop, recordings
-from tests.registry_server import Registry, RegistryServer
+from tests.registry_server import Registry
 
 Messages = list[bytes | None]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RegistryServer]:
-    server = RegistryServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    with server.serving() as registry:
-        yield registry
 
 
 def values_of(topic: str) -> tuple[Messages, Messages]:

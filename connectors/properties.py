@@ -90,7 +90,7 @@ def misspelt(given: Mapping[str, str]) -> dict[str, str]:
         near = difflib.get_close_matches(name.lower(), CLIENT_SETTINGS, n=1, cutoff=_NEAR)
         if near:
             found[key] = (
-                f"'{key}' is no setting of Kafka's clients and has no effect. Did you mean '{PREFIX}{near[0]}'?"
+                f"'{key}' is not a setting of Kafka's clients and has no effect. Did you mean '{PREFIX}{near[0]}'?"
             )
     return found
 

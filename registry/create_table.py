@@ -292,7 +292,7 @@ class _Statement(ExpressionReader):
         if not self.skip("NOT", "ENFORCED"):
             raise self.error("Flink doesn't own the data, so that a PRIMARY KEY must be NOT ENFORCED")
         if self.word() == "ON" and self.word(1) == "CONFLICT":
-            raise self.error("ON CONFLICT is a clause of INSERT INTO, not of a PRIMARY KEY: move it behind the query")
+            raise self.error("ON CONFLICT is a clause of INSERT INTO, not of a PRIMARY KEY: move it after the query")
         self._key = {}
         for name, at in names:
             if name in self._key:

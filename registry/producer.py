@@ -9,7 +9,7 @@ _PREFIX = "properties."
 _SPARKS_OWN = ("key.serializer", "value.serializer")
 #: Spark begins no transaction, and a producer with such a name refuses every record that is in none.
 _TRANSACTIONS = "transactional.id"
-#: Who writes has no group; Kafka's producer would only say that it does not know the setting.
+#: A producer has no consumer group. Kafka's client would only warn that it does not know the setting.
 _GROUP = "group.id"
 _MOST_IN_FLIGHT = 5  # requests on their way at once, of which a broker knows the order (Kafka's documentation)
 

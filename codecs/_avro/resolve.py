@@ -115,7 +115,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Array:
-    """An array; `least_size` is the fewest bytes of an item, `cells` how many columns it fills, be it null."""
+    """An array; `least_size` is the fewest bytes of an item, `cells` how many columns it fills."""
 
     item: Action
     least_size: int

@@ -185,7 +185,7 @@ class Schema:
 
     @functools.cached_property
     def cells(self) -> int:
-        """How many columns a value fills in Arrow, be it null; for schemas that are not recursive."""
+        """How many columns a value fills in Arrow. A null fills as many. For schemas that are not recursive."""
         if self.type == "record":
             return 1 + sum(f.schema.cells for f in self.fields)
         if self.type == "union":

@@ -51,7 +51,7 @@ class Column:
     It takes a node of the tree that is not None; None is a null, ValueError says that the value can't be read. With an
     attribute `final` that is true, the error counts also where the reader is lenient (`Reader.final`). What is read as
     text (`is_text`) may be any value. `name` is what an error calls the type, `cells` how many cells a value
-    has at least, be it a null.
+    or a null has at least.
 
     With `other_forms` the column follows the rules of `convert` alone: `convert` also takes objects, arrays and texts
     that the type does not take as JSON, and `read` leaves to it each value that Flink would change to fit the type.

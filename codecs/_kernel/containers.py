@@ -122,7 +122,7 @@ def _view(array: Any, form: Any) -> memoryview[int]:
 
 
 class Lists(Slices):
-    """ARRAY. `convert` gives the elements of a value that is no array, with `other_forms`."""
+    """ARRAY. With `other_forms`, `convert` returns the elements of a value that is not an array."""
 
     def __init__(
         self, type: Any, kind: pa.DataType, element: Column, convert: Callable[[Any], Any] | None = None

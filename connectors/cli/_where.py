@@ -44,7 +44,7 @@ _IN_JSON: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "
 
 
 class Conditions:
-    """Whether rows are wanted: all of some conditions hold. Raises `click.BadParameter` for what is no condition."""
+    """Tells which rows meet all conditions. Raises `click.BadParameter` for a text that is not a condition."""
 
     def __init__(self, texts: Sequence[str], table: ShownTable) -> None:
         self._types, self._has_kinds = _types(table), table.has_kinds
@@ -58,7 +58,7 @@ class Conditions:
         found = _CONDITION.fullmatch(text)
         if found is None:
             raise click.BadParameter(
-                f"{text!r} is no condition: write COLUMN OP VALUE, as in 'amount > 10'; OP is one of "
+                f"{text!r} is not a condition: write COLUMN OP VALUE, as in 'amount > 10'; OP is one of "
                 f"{' '.join(_OPERATORS)} ~"
             )
         name, sign, value = found[1].strip("`"), found[2], found[3]
@@ -118,7 +118,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as cause:
-        raise click.BadParameter(f"{text!r} is no regular expression: {cause}") from None
+        raise click.BadParameter(f"{text!r} is not a regular expression: {cause}") from None
 
 
 def _wanted(text: str, t: FlinkType, name: str) -> Any:

@@ -37,7 +37,7 @@ TYPES = {"types": "debezium"}
 BIGINT = FlinkType("BIGINT")
 MOMENT = FlinkType("TIMESTAMP_LTZ", precision=6)
 MARKS = ("__op", "__deleted")
-"""Members of rows alone that say what was done; they are no columns."""
+"""Members of rows alone that say what was done; they are not columns."""
 _TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 _SET = f"{_DATA}EnumSet"
 _PRIMITIVES = {
@@ -93,7 +93,7 @@ class DebeziumColumns:
     said: dict[str, list[Connect]] = field(default_factory=dict)
 
     def declare(self, image: Connect | None, *, without: Collection[str] = ()) -> None:
-        """Note what a schema says of the rows, but for members that are no columns."""
+        """Note what a schema says of the rows, but for members that are not columns."""
         for name, said in ({} if image is None else image.fields).items():
             if name in without:
                 continue

@@ -72,8 +72,8 @@ def propose(
         trial = _tried(best.candidate.with_option(OTHER_MESSAGES.name, "skip"), sample, name, start, notes)
         if not isinstance(trial, str) and trial.bad < best.bad:
             notes.add(
-                f"{best.bad - trial.bad} messages are no changes of rows (heartbeats, statements, marks of "
-                f"transactions): '{OTHER_MESSAGES.name}' = 'skip' passes over them"
+                f"{best.bad - trial.bad} messages are not changes of rows (heartbeats, statements, marks of "
+                f"transactions): '{OTHER_MESSAGES.name}' = 'skip' skips them"
             )
             best = trial
     if best.bad:

@@ -265,8 +265,8 @@ def overflow(subject: Subject) -> None:
 
 @rule("decode", page="plugins.md#what-the-kit-checks")
 def other_types(subject: Subject) -> None:
-    """A value of another type is an error or NULL, never another value: 7.9 and true are no INT, a text is no
-    number.
+    """A value of another type is an error or NULL, never another value: 7.9 and true are not an INT, a text is
+    not a number.
     """
     subject.reads()
     subject.writes()

@@ -345,12 +345,12 @@ def test_kinds_are_a_condition_too(shop: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("condition", "words"),
     [
-        ("id", "is no condition: write COLUMN OP VALUE"),
+        ("id", "is not a condition: write COLUMN OP VALUE"),
         ("idd = 1", "there is no column 'idd'. Did you mean 'id'?"),
         ("id = x", "field 'id'"),
         ("id = 1.5", "INT is written as a whole number"),
         ("name < null", "nothing is < null"),
-        ("name ~ (", "is no regular expression"),
+        ("name ~ (", "is not a regular expression"),
         ("place.y = 1", "there is no column 'place.y'"),
         ("row_kind = +I", "there is no column 'row_kind'"),
     ],

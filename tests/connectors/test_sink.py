@@ -242,7 +242,7 @@ def test_a_misspelt_setting_is_told_with_the_nearest_one(given: str, meant: str)
     table = kafka(**{f"properties.{given}": "hush"})
     told_ = told(table)
     assert told_ == [
-        f"table 'table': 'properties.{given}' is no setting of Kafka's clients and has no effect. "
+        f"table 'table': 'properties.{given}' is not a setting of Kafka's clients and has no effect. "
         f"Did you mean 'properties.{meant}'?"
     ]
     notes = planned(table.kv, streaming=False, ask=False).notes

@@ -179,9 +179,11 @@ def test_a_failed_query_is_logged_by_its_first_line(caplog: pytest.LogCaptureFix
         id = runId = "7"
         exception = "org.acme.Error: " + "x" * 1000 + "\nat somewhere"
 
-    with caplog.at_level(logging.INFO, "kvformat.progress"):
-        ProgressListener().onQueryTerminated(Ended())  # type: ignore[arg-type]
-    (record,) = caplog.records
+    # A logger of its own: listeners of other tests may still log the end of their queries.
+    logger = logging.getLogger("kvformat.tests.first_line")
+    with caplog.at_level(logging.INFO, logger.name):
+        ProgressListener(logger).onQueryTerminated(Ended())  # type: ignore[arg-type]
+    (record,) = (record for record in caplog.records if record.name == logger.name)
     assert record.levelno == logging.ERROR
     assert record.getMessage().startswith("query 7: failed: org.acme.Error: xxx")
     assert len(record.getMessage()) < 400

@@ -10,7 +10,7 @@ Two parts, each with its figures in `results/kafka_table.json`; orders of about 
     stream    ten times as many records from topic to topic in 250 micro-batches: memory of the JVM, of Python's workers
               and of the driver, in the first and in the last third of the time behind the first five
 
-The broker (Java, on this machine) is fetched by `tests/services.py`, like Spark's Kafka source.
+The broker (Java, on this machine) is fetched by `tests/support/services.py`, like Spark's Kafka source.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kvformat.registry import get_format
 
 sys.path.append(str(Path(__file__).parent.parent))
 
-from tests import services
+from tests.support import services
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

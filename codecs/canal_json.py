@@ -26,10 +26,10 @@ from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
 from kvformat.codecs._debezium.convert import ByOne
 from kvformat.codecs._debezium.rows import RowPlan
-from kvformat.registry.errors import ReadingOnlyError
-from kvformat.registry.format import DecodedBatch
-from kvformat.registry.options import Direction, Option
-from kvformat.registry.types import FlinkField, FlinkType
+from kvformat.registry.contract.errors import ReadingOnlyError
+from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _WRITES = (Frame('{"data":[', '],"type":"INSERT"}'), Frame('{"data":[', '],"type":"DELETE"}'))
 LATIN, _BINARIES = "ISO-8859-1", ("BINARY", "VARBINARY")

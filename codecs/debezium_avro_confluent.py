@@ -46,13 +46,13 @@ from kvformat.codecs._debezium.read import OF_MONGODB
 from kvformat.codecs._debezium.rows import RowPlan, joined
 from kvformat.codecs._debezium.types import Modes, is_mistaken
 from kvformat.codecs.debezium_json import NO_BEFORE, OTHERS, UNMARKED
-from kvformat.registry._cache import cached_by_identity
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import DebeziumTypesWarning, OptionError, SchemaError
-from kvformat.registry.format import DecodedBatch, EncodedBatch
-from kvformat.registry.options import Direction, Option
-from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType, row_type
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
+from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, row_type
 
 _Mask = npt.NDArray[np.bool_]
 

@@ -34,11 +34,11 @@ from kvformat.codecs._debezium.options import (
 )
 from kvformat.codecs._debezium.read import HintingReader, TypedReader
 from kvformat.codecs._json.nulls import is_null
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.errors import ReadingOnlyError
-from kvformat.registry.format import Format
-from kvformat.registry.options import Direction, Option
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.errors import ReadingOnlyError
+from kvformat.registry.contract.format import Format
+from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.types import FlinkType
 
 NO_BEFORE = (
     ". A table of Postgres must be told to send it: ALTER TABLE ... REPLICA IDENTITY FULL; "

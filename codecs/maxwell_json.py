@@ -21,7 +21,7 @@ from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain
 from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
-from kvformat.registry.options import Option
+from kvformat.registry.contract.options import Option
 
 _OTHERS = {
     **dict.fromkeys(("bootstrap-start", "bootstrap-complete"), Other("the begin or end of a bootstrap")),

@@ -20,7 +20,7 @@ from kvformat.codecs._changes.metadata import TEXTS, OggTime, Plain
 from kvformat.codecs._changes.others import Other
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
 from kvformat.codecs._changes.upsert import OR_UPSERT
-from kvformat.registry.options import Option
+from kvformat.registry.contract.options import Option
 
 
 class OggJsonFormat(ChangeFormat):

@@ -19,10 +19,10 @@ from kvformat.codecs._protobuf.descriptors import CLASS_OPTION, FILE_OPTION, loa
 from kvformat.codecs._protobuf.read import ProtobufReader, Settings
 from kvformat.codecs._protobuf.types import MessageTypes
 from kvformat.codecs._protobuf.write import ProtobufWriter
-from kvformat.registry._cache import cached_by_identity
-from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
-from kvformat.registry.options import Option
-from kvformat.registry.types import row_type
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.types import row_type
 
 
 class ProtobufFormat(Format):

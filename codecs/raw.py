@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._java.charsets import Charset, charset
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import OptionError, SchemaError
-from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
-from kvformat.registry.options import Direction, Option
-from kvformat.registry.types import FlinkType, quoted, row_type
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.types import FlinkType, quoted, row_type
 
 _NUMBERS = {
     "BOOLEAN": "u1",

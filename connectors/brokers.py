@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.connectors.properties import PREFIX
-from kvformat.registry.errors import BrokerError, MissingExtraError, OptionError
+from kvformat.registry.contract.errors import BrokerError, MissingExtraError, OptionError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

@@ -7,11 +7,11 @@ from typing import Any
 
 from kvformat.connectors import offsets, reading, sink, source
 from kvformat.connectors.effects import READING, WRITING, Effect
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.connector_options import masked
-from kvformat.registry.create_table import TableColumn
-from kvformat.registry.errors import ConfigurationError
-from kvformat.registry.key_value import KeyValueFormat
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.sql.create_table import TableColumn
+from kvformat.registry.table.connector_options import masked
+from kvformat.registry.table.key_value import KeyValueFormat
 
 _BEGINS = {
     "earliest-offset": "the earliest record of each partition",

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvformat.registry.errors import OptionError
+from kvformat.registry.contract.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

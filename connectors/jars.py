@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kvformat.registry.errors import ConfigurationError, MissingExtraError
+from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from kvformat.connectors import offsets, reading, sink, source, topics
 from kvformat.connectors.explain import explain
 from kvformat.connectors.replay import Replayed, replay
-from kvformat.registry.dead_letters import DeadLetters, write_dead_letters
-from kvformat.registry.errors import KafkaSourceWarning
-from kvformat.registry.key_value import KeyValueFormat
-from kvformat.registry.producer import producer_options
+from kvformat.registry.contract.errors import KafkaSourceWarning
+from kvformat.registry.streams.dead_letters import DeadLetters, write_dead_letters
+from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kvformat.connectors.sink import ExtraColumns
-    from kvformat.registry.changelog import ChangelogMode
-    from kvformat.registry.dead_letters import DeadLetterTarget
-    from kvformat.registry.format import Errors
-    from kvformat.registry.key_value import MetadataKeys
-    from kvformat.registry.maintain import Merge
+    from kvformat.registry.contract.changelog import ChangelogMode
+    from kvformat.registry.contract.format import Errors
+    from kvformat.registry.streams.dead_letters import DeadLetterTarget
+    from kvformat.registry.streams.maintain import Merge
+    from kvformat.registry.table.key_value import MetadataKeys
 
 
 class KafkaTable:

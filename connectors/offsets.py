@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kvformat.connectors import brokers
 from kvformat.connectors.topics import missing_topic
-from kvformat.registry.connector_options import parse_offsets
-from kvformat.registry.errors import ConfigurationError, MissingExtraError, OptionError
-from kvformat.registry.key_value import KeyValueFormat
+from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError
+from kvformat.registry.table.connector_options import parse_offsets
+from kvformat.registry.table.key_value import KeyValueFormat
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

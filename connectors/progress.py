@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.registry.errors import MissingExtraError
+from kvformat.registry.contract.errors import MissingExtraError
 
 try:
     from pyspark.sql.streaming.listener import StreamingQueryListener

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.changes import ERROR, ROW_INDEX, ROW_KIND, latest_by_key, normalize_changes
-from kvformat.registry.errors import ConfigurationError
-from kvformat.registry.format import UNCHANGED, Errors
-from kvformat.registry.key_value import KeyValueFormat, MetadataKeys, asked
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.format import UNCHANGED, Errors
+from kvformat.registry.streams.changes import ERROR, ROW_INDEX, ROW_KIND, latest_by_key, normalize_changes
+from kvformat.registry.table.key_value import KeyValueFormat, MetadataKeys, asked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kvformat.connectors import topics
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
 from kvformat.connectors.properties import client_options
-from kvformat.registry.changes import observe_records, split_errors
-from kvformat.registry.dead_letters import content_name, is_topic, records_of_letters, write_dead_letters
-from kvformat.registry.errors import ConfigurationError
-from kvformat.registry.producer import producer_options
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.streams.changes import observe_records, split_errors
+from kvformat.registry.streams.dead_letters import content_name, is_topic, records_of_letters, write_dead_letters
+from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kvformat.connectors.kafka import KafkaTable
-    from kvformat.registry.key_value import KeyValueFormat, MetadataKeys
+    from kvformat.registry.table.key_value import KeyValueFormat, MetadataKeys
 
     Target: TypeAlias = "KafkaTable | Callable[[DataFrame, int], None]"
 

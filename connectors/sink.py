@@ -19,10 +19,7 @@ from kvformat.connectors import topics
 from kvformat.connectors.buffer import last_of_buffers
 from kvformat.connectors.effects import WRITING
 from kvformat.connectors.properties import misspelt, unreadable_key
-from kvformat.registry.changes import ERROR, ROW_INDEX, ROW_KIND, split_errors
-from kvformat.registry.connector_options import UPSERT_KAFKA, delivery_guarantee
-from kvformat.registry.dead_letters import DeadLetters
-from kvformat.registry.errors import (
+from kvformat.registry.contract.errors import (
     ConfigurationError,
     KafkaSinkWarning,
     OptionError,
@@ -30,15 +27,18 @@ from kvformat.registry.errors import (
     did_you_mean,
     listed,
 )
-from kvformat.registry.format import UNCHANGED
-from kvformat.registry.key_value import KeyValueFormat, asked
-from kvformat.registry.producer import producer_options, producer_risks
+from kvformat.registry.contract.format import UNCHANGED
+from kvformat.registry.streams.changes import ERROR, ROW_INDEX, ROW_KIND, split_errors
+from kvformat.registry.streams.dead_letters import DeadLetters
+from kvformat.registry.table.connector_options import UPSERT_KAFKA, delivery_guarantee
+from kvformat.registry.table.key_value import KeyValueFormat, asked
+from kvformat.registry.table.producer import producer_options, producer_risks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from kvformat.registry.changelog import ChangelogMode
-    from kvformat.registry.key_value import MetadataKeys
+    from kvformat.registry.contract.changelog import ChangelogMode
+    from kvformat.registry.table.key_value import MetadataKeys
 
 ExtraColumns: TypeAlias = Literal["warn", "error", "ignore"]
 _MOST_NAMED = 20  # so many columns are named in a warning

@@ -18,10 +18,10 @@ from kvformat.connectors.brokers import TIMEOUT
 from kvformat.connectors.effects import READING
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
 from kvformat.connectors.properties import PREFIX, client_options, misspelt, unreadable_key
-from kvformat.registry.connector_options import masked
-from kvformat.registry.errors import OptionError, did_you_mean, listed
-from kvformat.registry.key_value import KeyValueFormat
-from kvformat.registry.options import OptionValues
+from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
+from kvformat.registry.contract.options import OptionValues
+from kvformat.registry.table.connector_options import masked
+from kvformat.registry.table.key_value import KeyValueFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 from kvformat.codecs._java.regex import compile_java
 from kvformat.connectors import brokers
 from kvformat.connectors.properties import PREFIX
-from kvformat.registry.errors import BrokerError, ConfigurationError, MissingExtraError, OptionError, did_you_mean
-from kvformat.registry.key_value import KeyValueFormat
+from kvformat.registry.contract.errors import (
+    BrokerError,
+    ConfigurationError,
+    MissingExtraError,
+    OptionError,
+    did_you_mean,
+)
+from kvformat.registry.table.key_value import KeyValueFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from kvformat.registry.changelog import ChangelogMode, RowKind
-from kvformat.registry.changes import explode_changes, latest_by_key, normalize_changes, observe_records, split_errors
-from kvformat.registry.dead_letters import write_dead_letters
-from kvformat.registry.discovery import available_formats, get_format, register_format
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import (
+from kvformat.registry.contract.changelog import ChangelogMode, RowKind
+from kvformat.registry.contract.discovery import available_formats, get_format, register_format
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import (
     BatchSizeError,
     BrokerError,
     ConfigurationError,
@@ -31,11 +29,19 @@ from kvformat.registry.errors import (
     UncompiledKernelWarning,
     UnknownFormatError,
 )
-from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
-from kvformat.registry.key_value import KeyValueFormat
-from kvformat.registry.maintain import current_table
-from kvformat.registry.options import Option
-from kvformat.registry.spark_settings import recommended_settings
+from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.contract.options import Option
+from kvformat.registry.spark.settings import recommended_settings
+from kvformat.registry.streams.changes import (
+    explode_changes,
+    latest_by_key,
+    normalize_changes,
+    observe_records,
+    split_errors,
+)
+from kvformat.registry.streams.dead_letters import write_dead_letters
+from kvformat.registry.streams.maintain import current_table
+from kvformat.registry.table.key_value import KeyValueFormat
 
 __all__ = [
     "BatchSizeError",

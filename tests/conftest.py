@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.registry_server import Registry, RegistryServer
+from tests.support.registry_server import Registry, RegistryServer
 
 # Much code runs for a moment: what Java's second compiler and its other collectors win, they cost twice. The cache has
 # the size that it has with both compilers.
@@ -32,7 +32,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    from tests import probe, services
+    from tests.support import probe, services
 
     cloudpickle.register_pickle_by_value(probe)  # workers can't import the tests
     builder = SparkSession.builder.config("spark.ui.enabled", "false").appName("kvformat tests")
@@ -71,7 +71,7 @@ def time_zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A Kafka broker for all tests; each makes topics of its own."""
-    from tests import services
+    from tests.support import services
 
     running = services.KafkaBroker(tmp_path_factory.mktemp("broker"))
     running.start()

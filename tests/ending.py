@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from kvformat.registry import Format, get_format
 from tests import forks
-from tests.decoding import answers
-from tests.registry_server import Registry, RegistryServer
+from tests.support.decoding import answers
+from tests.support.registry_server import Registry, RegistryServer
 
 IDS = 12
 RECORD = '{"type":"record","name":"r","fields":[{"name":"i","type":"int"}]}'

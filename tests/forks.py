@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 from kvformat.registry import Format, get_format
-from kvformat.registry._fork import _guarded
-from tests.decoding import Answer, answers
+from kvformat.registry.contract.fork_safe import _guarded
+from tests.codecs.protobuf.protobuf_types import a_format, fields
 from tests.fuzz import cases
-from tests.protobuf_types import a_format, fields
+from tests.support.decoding import Answer, answers
 
 SECONDS = 60.0
 """How long a child may take on a busy machine; mostly it is far less than one."""

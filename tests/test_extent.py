@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import extent
+from tests.support import extent
 
 _ROOT = Path(__file__).parent.parent
 
@@ -30,7 +30,7 @@ def test_a_variable_of_the_environment_goes_before_the_extent(monkeypatch: pytes
 def test_an_unknown_extent_is_refused() -> None:
     """A typing error must not make a full run a quick one."""
     environment = {**os.environ, "KVFORMAT_TEST_EXTENT": "al"}
-    command = [sys.executable, "-c", "import tests.extent"]
+    command = [sys.executable, "-c", "import tests.support.extent"]
     done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
     assert "KVFORMAT_TEST_EXTENT is 'al'; allowed: quick, all" in done.stderr
 

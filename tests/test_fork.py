@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from kvformat.registry._fork import Guarded
+from kvformat.registry.contract.fork_safe import Guarded
 from tests import forks
 
 FORKS = 20

@@ -13,12 +13,12 @@ import pytest
 from kvformat.codecs._columnar import Ints
 from kvformat.codecs._debezium.wrapped import NO_SCHEMA, SchemaReader
 from kvformat.registry import DecodedBatch, EncodedBatch, Format
-from tests.extent import case_count
 from tests.fuzz import bombs, cases, schemas, texts
 from tests.fuzz.cases import FormatCase, Message, case
 from tests.fuzz.minimise import Minimiser
 from tests.fuzz.properties import PROPERTIES, Batch, kernel
 from tests.fuzz.run import SUBJECTS, TEXTS, Finding, Fuzzer
+from tests.support.extent import case_count
 
 TURNS = case_count(quick=10, all=40)
 """Of each subject; `scripts/fuzz` goes on for as long as it is told."""

@@ -71,7 +71,7 @@ def test_locks_are_those_that_work_after_a_fork() -> None:
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _OF_THREADS:
                 names = [node.attr]
             found = [f"{name}: {lock}" for lock in names if lock in _LOCKS]
-            (seen if name == "registry/_fork.py" else others).extend(found)
+            (seen if name == "registry/contract/fork_safe.py" else others).extend(found)
     assert len(seen) == 2
     assert others == []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import recordings
+from tests.support import recordings
 
 TABLES = [table for name in recordings.names() for table in recordings.tables(name)]
 FEWEST_TABLES = 100

@@ -19,8 +19,8 @@ import pytest
 
 from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.registry import KeyValueFormat, KvFormatError, get_format
-from kvformat.registry.options import without_userinfo
-from tests.registry_server import Registry, RegistryServer
+from kvformat.registry.contract.options import without_userinfo
+from tests.support.registry_server import Registry, RegistryServer
 
 _SECRET = "sesame"
 _FORMAT = {

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from kvformat.codecs._avro.resolve import Action, Array, Branches, Constant, Into, Map, Record, Symbol
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL
-from kvformat.registry._cache import cached_by_identity
-from kvformat.registry._cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 
 MAX_EMPTY_ITEMS: Final = 1000
 """Items that take no bytes, in all arrays of a message."""

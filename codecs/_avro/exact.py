@@ -35,7 +35,7 @@ from kvformat.codecs._avro.resolve import (
 )
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._java.charsets import java_text
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 MAX_LEVELS: Final = 200
 """Levels of a recursive value that is passed over; Java ends with a StackOverflowError at some thousands."""

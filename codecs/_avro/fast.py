@@ -46,7 +46,7 @@ from kvformat.codecs._avro.resolve import (
 )
 from kvformat.codecs._avro.schema import MAX_DECIMAL128, Schema
 from kvformat.codecs._columnar import ByteArray, Ints, MessageNumbers, Positions, spread
-from kvformat.registry._cache import cached_by_identity
+from kvformat.registry.contract.cache import cached_by_identity
 
 _FEW: Final = 24
 """Messages for which one step for all of them costs more than the exact reader does for each."""

@@ -44,9 +44,9 @@ from kvformat.codecs._json.write import (
 from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
 from kvformat.codecs._two_paths import to_arrow
-from kvformat.registry._cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.types import FlinkType, nullable
+from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.types import FlinkType, nullable
 
 _Ints = npt.NDArray[np.int64]
 _Converter = Callable[[Any], Any]

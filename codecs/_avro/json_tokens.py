@@ -18,7 +18,7 @@ from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._json.scalars import BadValue, shown
 from kvformat.codecs._kernel.codes import MAX_DEPTH, MAX_DIGITS
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 _Value = TypeVar("_Value")
 _SKIP = re.compile(r"[ \t\n\r]*")

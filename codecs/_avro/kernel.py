@@ -16,8 +16,8 @@ from kvformat.codecs._avro.resolve import Plan, ResolutionRules, compile_plan
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._avro.write import write_batch
 from kvformat.codecs._columnar import Ints, MessageNumbers
-from kvformat.registry._cache import cached_by_identity
-from kvformat.registry.errors import SchemaError
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.errors import SchemaError
 
 __all__ = ["Decoded", "Encoded", "decode", "decode_mixed", "encode", "plan"]
 

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kvformat.codecs._avro.schema import Schema
-from kvformat.registry.types import FlinkType, nullable, spark_type
+from kvformat.registry.contract.types import FlinkType, nullable, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

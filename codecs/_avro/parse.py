@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from kvformat.codecs._avro.schema import MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
 from kvformat.codecs._java.parse import BLANKS, floating_text, nearest_double
-from kvformat.registry.errors import SchemaError, did_you_mean, listed
+from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
 
 MAX_DEPTH: Final = 64
 """Levels that a schema may be nested; far beyond what is used, far below what Python's stack bears."""

@@ -34,7 +34,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kvformat.registry.errors import SchemaError
+from kvformat.registry.contract.errors import SchemaError
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED: Final = ("record", "enum", "fixed")

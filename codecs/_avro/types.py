@@ -28,8 +28,8 @@ from typing import Any, TypeAlias
 
 from kvformat.codecs._avro.parse import check_name, parse_schema
 from kvformat.codecs._avro.schema import Schema
-from kvformat.registry.errors import SchemaError
-from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 SchemaJson: TypeAlias = "str | list[Any] | dict[str, Any]"
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from kvformat.codecs._changes.format import ChangeFormat
 from kvformat.codecs._java.regex import JavaPattern, RegexError, compile_java
-from kvformat.registry.errors import OptionError, ReadingOnlyError
-from kvformat.registry.options import Direction, Option
+from kvformat.registry.contract.errors import OptionError, ReadingOnlyError
+from kvformat.registry.contract.options import Direction, Option
 
 _FILTERED = ("database", "table")
 """Members that are filtered."""

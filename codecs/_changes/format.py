@@ -15,11 +15,11 @@ from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java.regex import JavaPattern
 from kvformat.codecs._json.forms import with_flags
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
-from kvformat.registry._cache import cached_by_identity
-from kvformat.registry.errors import ReadingOnlyError
-from kvformat.registry.format import DecodedBatch, EncodedBatch
-from kvformat.registry.options import Direction, Option
-from kvformat.registry.types import FlinkType, row_type
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.errors import ReadingOnlyError
+from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.types import FlinkType, row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

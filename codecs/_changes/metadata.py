@@ -18,8 +18,8 @@ from kvformat.codecs._kernel.columns import Column, Integers
 from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.times import Timestamps
 from kvformat.codecs._kernel.unread import Presence, Repeats
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.types import FlinkField, FlinkType, arrow_type
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type
 
 TEXT = FlinkType("VARCHAR", length=2**31 - 1)
 TEXTS = FlinkType("ARRAY", fields=(FlinkField("element", TEXT),))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvformat.registry.options import Option
+from kvformat.registry.contract.options import Option
 
 ERROR, _SKIP, _SKIP_ALL = "error", "skip", "skip-all"
 OTHER_MESSAGES = Option(

@@ -25,10 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._columnar import Mask
-from kvformat.registry._parts import with_reasons
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.format import UNCHANGED, DecodedBatch
-from kvformat.registry.options import Option
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.format import UNCHANGED, DecodedBatch
+from kvformat.registry.contract.join_batches import with_reasons
+from kvformat.registry.contract.options import Option
 
 DATA, NULL, ERROR, KEEP = "data", "null", "error", "keep"
 UNCHANGED_OPTION = Option(

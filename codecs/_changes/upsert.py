@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE, Envelope, Reads
 from kvformat.codecs._changes.unchanged import KEEP, OWN_COLUMNS, UNCHANGED_OPTION, Unchanged
 from kvformat.codecs._columnar import Ints, Mask
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.errors import ReadingOnlyError
-from kvformat.registry.format import DecodedBatch, Format
-from kvformat.registry.options import Direction, Option
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.errors import ReadingOnlyError
+from kvformat.registry.contract.format import DecodedBatch, Format
+from kvformat.registry.contract.options import Direction, Option
 
 UPSERT = "upsert"
 MODE_OPTION = Option(

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 from kvformat.codecs._confluent.client import IN_MEMORY, Confluent
 from kvformat.codecs._confluent.registry import Folder, Refused, SchemaRegistry, unanswered
 from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
-from kvformat.registry._fork import Guarded
-from kvformat.registry.errors import SchemaRegistryError
+from kvformat.registry.contract.errors import SchemaRegistryError
+from kvformat.registry.contract.fork_safe import Guarded
 
 _T = TypeVar("_T")
 _CLIENTS, _ANSWERS = 64, 10_000  # bounds of the caches

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kvformat.codecs._confluent.registry import Refused, SchemaRegistry, shortened, shown_cause, unanswered
 from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings, userinfo
-from kvformat.registry.errors import MissingExtraError, OptionError
+from kvformat.registry.contract.errors import MissingExtraError, OptionError
 
 _T = TypeVar("_T")
 _NOT_FOUND = range(40400, 40500)  # the codes of a registry; a web server that knows no such page says 404

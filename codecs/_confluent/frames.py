@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 PREFIX = 5
 """Bytes before the datum."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
-from kvformat.registry.errors import SchemaRegistryError
+from kvformat.registry.contract.errors import SchemaRegistryError
 
 _LONGEST_TEXT = 1000  # characters
 

@@ -9,7 +9,7 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Iterator
 
-from kvformat.registry.options import without_userinfo_in
+from kvformat.registry.contract.options import without_userinfo_in
 
 _MASK = "******"
 _SHORT = 4  # a secret of fewer characters is only looked for as a word, or it would blank out parts of others

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kvformat.codecs._confluent.secrets import scrubbed
-from kvformat.registry.errors import OptionError
-from kvformat.registry.options import without_userinfo
+from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.options import without_userinfo
 
 FORMAT = "avro-confluent"
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "user.info", "jaas")

@@ -21,7 +21,7 @@ from kvformat.codecs._csv.records import BLANKS
 from kvformat.codecs._csv.scalars import INTEGER_BITS, MOST_TIME_DIGITS
 from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._csv.split import text_bytes, text_offsets
-from kvformat.registry.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _LAST = ord(":")  # the last of the characters of numbers and times without letters
 _MOST_DIGITS = 38  # of a decimal128

@@ -12,7 +12,7 @@ import codecs
 import re
 
 from kvformat.codecs._java.charsets import utf16_text, utf32_text
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 _MARKS = (
     (codecs.BOM_UTF32_BE, "utf-32-be"),

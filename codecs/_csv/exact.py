@@ -11,8 +11,8 @@ from kvformat.codecs._csv.records import BLANKS, CsvFault, RecordParser
 from kvformat.codecs._csv.scalars import scalar_converter
 from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._json.scalars import misfit
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.types import FlinkField, FlinkType
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 Row = tuple[Any, ...]
 _Convert = Callable[[str], Any]

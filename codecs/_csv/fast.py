@@ -9,7 +9,7 @@ from kvformat.codecs._columnar import Mask, MessageBytes
 from kvformat.codecs._csv.columns import column_of
 from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._csv.split import Splitter, can_split
-from kvformat.registry.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _LONGEST = 2**20  # bytes of a message; longer ones gain nothing, and cost the memory of a list of their delimiters
 _CHUNK_BYTES, _CHUNK = 2**26, 2**16

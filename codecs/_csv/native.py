@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kvformat.codecs._csv.settings import WriteSettings
 from kvformat.codecs._csv.write import MOST_UNQUOTED, RAW, Quoting
 from kvformat.codecs._json.native import full_text, has_ambiguous_names, numbered_type, stripped_text, utc_time
-from kvformat.registry.types import FlinkType, nullable, spark_type
+from kvformat.registry.contract.types import FlinkType, nullable, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 BLANKS = "".join(map(chr, range(33)))
 """What Jackson skips, and what Java's String.trim cuts."""

@@ -34,7 +34,7 @@ from kvformat.codecs._java.parse import (
     nearest_single,
     whole_of,
 )
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.types import FlinkType
 
 Converter = Callable[[str], Any]
 

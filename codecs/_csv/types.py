@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kvformat.codecs._csv.scalars import MOST_TIME_DIGITS
-from kvformat.registry.errors import SchemaError
-from kvformat.registry.options import Direction
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.options import Direction
+from kvformat.registry.contract.types import FlinkType
 
 SCALARS = (
     *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "CHAR", "VARCHAR"),

@@ -29,7 +29,7 @@ from kvformat.codecs._json.write import (
     timestamp_texts,
     well_formed,
 )
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.types import FlinkType
 
 _Mask = npt.NDArray[np.bool_]
 

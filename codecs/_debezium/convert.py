@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from kvformat.codecs._arrays import RowsOf, numbers_of, owners, relisted, retyped, valid_of
 from kvformat.codecs._columnar import Ints, Mask, validity
 from kvformat.codecs._json.scalars import shown
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FARTHEST = 2**63 - 1

@@ -19,9 +19,9 @@ from kvformat.codecs._avro import Schema
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER
 from kvformat.codecs._changes.others import Other, unmarked
 from kvformat.codecs._columnar import Mask, validity
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.format import DecodedBatch
-from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 _OP, _DELETED = "__op", "__deleted"
 _KIND_OF = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}

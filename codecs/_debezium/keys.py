@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._debezium.rows import joined
 from kvformat.codecs.debezium_json import DebeziumJsonFormat
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.errors import SchemaError
-from kvformat.registry.format import DecodedBatch, EncodedBatch, Format
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 
 _TAKEN = ("types", "decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
 """Options of the value's format that count for its keys."""

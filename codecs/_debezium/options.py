@@ -7,8 +7,8 @@ from typing import Any
 
 from kvformat.codecs._changes.unchanged import placeholder_of
 from kvformat.codecs._debezium.types import Modes
-from kvformat.registry.errors import OptionError, ReadingOnlyError
-from kvformat.registry.options import Direction, Option
+from kvformat.registry.contract.errors import OptionError, ReadingOnlyError
+from kvformat.registry.contract.options import Direction, Option
 
 DEBEZIUM = "debezium"
 TYPE_OPTIONS = (

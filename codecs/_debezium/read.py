@@ -20,10 +20,10 @@ from kvformat.codecs._debezium.connect import image_of_json
 from kvformat.codecs._debezium.rows import RowPlan
 from kvformat.codecs._debezium.types import Modes
 from kvformat.codecs._debezium.wrapped import SchemaReader
-from kvformat.registry._fork import Guarded
-from kvformat.registry.error_codes import parted
-from kvformat.registry.format import DecodedBatch
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.error_codes import parted
+from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.types import FlinkType
 
 _OWN_TYPE = (
     r"^field '[^']*': cannot read .* as (?:DECIMAL|DATE|TIME|TIMESTAMP|TIMESTAMP_LTZ|BYTES|DOUBLE|BOOLEAN)(?:\(|$)"

@@ -12,9 +12,9 @@ from kvformat.codecs._columnar import Ints
 from kvformat.codecs._debezium.connect import Connect
 from kvformat.codecs._debezium.convert import Change, RowFaults
 from kvformat.codecs._debezium.types import Carrier, Modes, absent, reading_of
-from kvformat.registry._parts import joined_rows, with_reasons
-from kvformat.registry.format import DecodedBatch
-from kvformat.registry.types import FlinkField, FlinkType
+from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.join_batches import joined_rows, with_reasons
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kvformat.codecs._debezium.convert import INFINITE_DAYS, INFINITE_MICROS, day_number, in_range
-from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 _DAY, _CLOCK, _OFFSET = ("year", "month", "day"), ("hour", "minute", "second", "nanos"), "offsetSeconds"
 _SPANS = ("years", "months", "days", "hours", "minutes", "seconds", "nanos")

@@ -34,8 +34,8 @@ from kvformat.codecs._debezium.connect import DECIMAL, Connect
 from kvformat.codecs._debezium.convert import Change
 from kvformat.codecs._debezium.structured import OF_COLUMN, STRUCTURED, Structured
 from kvformat.codecs._json.forms import Forms, FormsType, flags_type
-from kvformat.registry.errors import SchemaError
-from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 Carrier = Literal["json", "avro"]
 _BYTES = FlinkType("VARBINARY", length=MAX_LENGTH)

@@ -36,11 +36,11 @@ from kvformat.codecs._debezium.types import Modes, ValueReading, absent, reading
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel.messages import JsonBatch
-from kvformat.registry._parts import joined_rows
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import SchemaError
-from kvformat.registry.format import DecodedBatch
-from kvformat.registry.types import FlinkField, FlinkType
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.join_batches import joined_rows
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _SCHEMAS = 64
 """Schemas whose plans are kept from one batch to the next; a topic has a few."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._java import charset_tables
-from kvformat.registry.errors import did_you_mean
+from kvformat.registry.contract.errors import did_you_mean
 
 _Numbers: TypeAlias = np.ndarray[Any, Any]
 

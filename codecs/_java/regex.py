@@ -27,7 +27,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvformat.registry.errors import MissingExtraError
+from kvformat.registry.contract.errors import MissingExtraError
 
 _LONGEST_MATCH = 1.0
 """Seconds of processor time for a text: a usual pattern needs a millionth of it, a hostile one never ends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvformat.codecs._json.words import fault_code, fault_text
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Node, Tree
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 _BLANKS = b" \t\r\n"
 

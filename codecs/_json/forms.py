@@ -13,7 +13,7 @@ from typing import Any
 
 from kvformat.codecs._java.parse import BLANKS
 from kvformat.codecs._kernel.tree import Integer
-from kvformat.registry.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 
 class Forms(abc.ABC):

@@ -27,7 +27,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from kvformat.codecs._json.settings import WriteSettings
-from kvformat.registry.types import FlinkField, FlinkType, nullable, spark_type
+from kvformat.registry.contract.types import FlinkField, FlinkType, nullable, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -10,9 +10,9 @@ from kvformat.codecs._json.streaming import StreamingModel
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel import note
 from kvformat.codecs._kernel.messages import JsonBatch
-from kvformat.registry._fork import Guarded
-from kvformat.registry.format import DecodedBatch
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.types import FlinkType
 
 
 class JsonReader:

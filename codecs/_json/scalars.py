@@ -43,8 +43,8 @@ from kvformat.codecs._java.parse import (
     whole_of,
 )
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.types import FlinkType
 
 __all__ = [
     "BadValue",

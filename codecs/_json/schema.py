@@ -10,8 +10,8 @@ from kvformat.codecs._kernel.containers import Lists, Maps, Rows
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.times import Dates, Times, Timestamps
 from kvformat.codecs._two_paths import map_value_type
-from kvformat.registry.errors import SchemaError
-from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "INTERVAL YEAR TO MONTH": 32}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvformat.registry.options import Option
+from kvformat.registry.contract.options import Option
 
 _ISO = "ISO-8601"
 TIMESTAMP_OPTION = Option(

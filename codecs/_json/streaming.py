@@ -16,7 +16,7 @@ from typing import TypeAlias
 from kvformat.codecs._json.scalars import ScalarRules, scalar_converter
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Node, Repeated, Tree
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.types import FlinkType
 
 
 class _Mark(enum.Enum):

@@ -10,7 +10,7 @@ from kvformat.codecs._kernel import codes
 from kvformat.codecs._kernel.containers import MISSING
 from kvformat.codecs._kernel.messages import Said
 from kvformat.codecs._kernel.reader import Reader
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 _FAULTS = {
     codes.EXPECTED_VALUE: "expecting value",

@@ -28,9 +28,9 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, replaced, stripped_decimal_texts
 from kvformat.codecs._json.settings import WriteSettings
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import SchemaError, listed
-from kvformat.registry.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import SchemaError, listed
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 Parts = list[str | pa.LargeStringArray]
 _Indices = npt.NDArray[np.int64]

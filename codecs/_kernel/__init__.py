@@ -22,7 +22,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from types import ModuleType
 from typing import Any, Final, Literal
 
-from kvformat.registry.errors import UncompiledKernelWarning
+from kvformat.registry.contract.errors import UncompiledKernelWarning
 
 __all__ = ["ADVICE", "COMPILED", "KERNEL", "WHY", "note"]
 

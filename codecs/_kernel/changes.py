@@ -32,7 +32,7 @@ from kvformat.codecs._kernel.likeness import Likeness
 from kvformat.codecs._kernel.memory import Bytes
 from kvformat.codecs._kernel.messages import Batch, ErrorWords
 from kvformat.codecs._kernel.reader import Reader
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import cython

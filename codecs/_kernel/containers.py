@@ -17,7 +17,7 @@ from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_NAME, MA
 from kvformat.codecs._kernel.columns import Column, Slices, Texts
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
-from kvformat.registry._cells import CELLS_PER_BYTE
+from kvformat.registry.contract.cells import CELLS_PER_BYTE
 
 if TYPE_CHECKING:
     import cython

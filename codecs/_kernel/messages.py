@@ -24,7 +24,7 @@ from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.memory import Bytes, filled, grown
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Tree
-from kvformat.registry.error_codes import ErrorCode, errors_at
+from kvformat.registry.contract.error_codes import ErrorCode, errors_at
 
 if TYPE_CHECKING:
     import cython

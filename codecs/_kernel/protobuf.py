@@ -50,7 +50,7 @@ from kvformat.codecs._kernel.protobuf_codes import (
 )
 from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
 from kvformat.codecs._kernel.reader import Reader
-from kvformat.registry._cells import CELLS_PER_BYTE
+from kvformat.registry.contract.cells import CELLS_PER_BYTE
 
 if TYPE_CHECKING:
     import cython

@@ -45,7 +45,7 @@ from kvformat.codecs._kernel.codes import (
     TRUE_TEXT,
 )
 from kvformat.codecs._kernel.memory import Bytes, Hashes, grown
-from kvformat.registry._cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
+from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 
 if TYPE_CHECKING:
     import cython

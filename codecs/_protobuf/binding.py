@@ -18,8 +18,8 @@ Rules: Flink's `PbSchemaValidationUtils`.
 from __future__ import annotations
 
 from kvformat.codecs._protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
-from kvformat.registry.errors import SchemaError, did_you_mean, listed
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
+from kvformat.registry.contract.types import FlinkType
 
 TEXTS = ("CHAR", "VARCHAR")
 _ROOTS = {

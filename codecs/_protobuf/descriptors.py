@@ -11,8 +11,8 @@ from typing import Any
 
 from kvformat.codecs._protobuf.java import java_names
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
-from kvformat.registry.errors import MissingExtraError, OptionError, did_you_mean, listed
-from kvformat.registry.options import without_userinfo
+from kvformat.registry.contract.errors import MissingExtraError, OptionError, did_you_mean, listed
+from kvformat.registry.contract.options import without_userinfo
 
 FILE_OPTION, CLASS_OPTION = "descriptor-file", "message-class-name"
 _HOW = "Make one by: protoc --include_imports --descriptor_set_out=orders.desc orders.proto"

@@ -13,7 +13,7 @@ from itertools import islice
 from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs._kernel.messages import Said
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, FieldType, MessageType, MessageTypes
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 MOST_NAMED = 20
 """So many missing fields an error names."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.messages import Said
-from kvformat.registry.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode
 
 _FAULTS = {
     codes.TORN: "the input ends in the middle of a field",

@@ -65,7 +65,7 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            from kvformat.registry.errors import did_you_mean
+            from kvformat.registry.contract.errors import did_you_mean
 
             raise click.UsageError(
                 f"there is no command {args[0]!r}.{did_you_mean(args[0], COMMANDS)} Commands: {', '.join(COMMANDS)}",
@@ -95,7 +95,7 @@ class _Commands(click.Group):
             ctx.exit(130)
         except Exception as error:
             from kvformat.connectors.cli._output import ClosedPipe
-            from kvformat.registry.errors import KvFormatError
+            from kvformat.registry.contract.errors import KvFormatError
 
             if isinstance(error, ClosedPipe):
                 ctx.exit(0)
@@ -111,7 +111,7 @@ def _safe_messages() -> Iterator[None]:
         yield
     except click.ClickException as error:
         from kvformat.connectors.cli._output import printable
-        from kvformat.registry.options import without_userinfo_in
+        from kvformat.registry.contract.options import without_userinfo_in
 
         vars(error)["message"] = printable(without_userinfo_in(error.message), lines=True)
         raise

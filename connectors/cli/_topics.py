@@ -11,7 +11,7 @@ from kvformat.connectors import brokers
 from kvformat.connectors.cli._framing import MessageBatch
 from kvformat.connectors.cli._output import note
 from kvformat.connectors.properties import PREFIX
-from kvformat.registry.errors import OptionError, did_you_mean, listed
+from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

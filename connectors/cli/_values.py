@@ -39,9 +39,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import did_you_mean, listed
-from kvformat.registry.types import FlinkField, FlinkType
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import did_you_mean, listed
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _TEXTS = ("CHAR", "VARCHAR")
 _BYTES = ("BINARY", "VARBINARY")

@@ -32,11 +32,11 @@ from kvformat.connectors.cli._table import (
 )
 from kvformat.connectors.cli._topics import partitions_of
 from kvformat.connectors.cli.formats import missing_extras
-from kvformat.registry.discovery import get_format
-from kvformat.registry.errors import KvFormatError
-from kvformat.registry.key_value import KeyValueFormat
-from kvformat.registry.options import without_userinfo, without_userinfo_in
-from kvformat.registry.statements import statements
+from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.errors import KvFormatError
+from kvformat.registry.contract.options import without_userinfo, without_userinfo_in
+from kvformat.registry.sql.statements import statements
+from kvformat.registry.table.key_value import KeyValueFormat
 
 _PATIENCE: Final = 60
 """Seconds that another program may take to say its version."""

@@ -16,9 +16,9 @@ from kvformat.connectors.cli._output import ClosedPipe, errors_option, head, jso
 from kvformat.connectors.cli._table import ShownTable, chosen, framing_option, table_options
 from kvformat.connectors.cli._values import ValueRefused, python_value, read_json
 from kvformat.connectors.cli.decode import files_argument, opened
-from kvformat.registry.changelog import RowKind
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.changelog import RowKind
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _KINDS = tuple(kind.value for kind in RowKind)
 _Fault = tuple[str, str]

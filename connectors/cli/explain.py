@@ -10,8 +10,8 @@ from kvformat.connectors.cli._output import json_option, note, show, tell, write
 from kvformat.connectors.cli._table import FILE, read_text
 from kvformat.connectors.explain import explained
 from kvformat.connectors.kafka import KafkaTable
-from kvformat.registry.errors import KvFormatError
-from kvformat.registry.statements import statements
+from kvformat.registry.contract.errors import KvFormatError
+from kvformat.registry.sql.statements import statements
 
 
 @click.command()

@@ -15,7 +15,7 @@ from string import Template
 import click
 
 from kvformat.connectors.cli._output import json_option, show, write_json
-from kvformat.registry.discovery import available_formats
+from kvformat.registry.contract.discovery import available_formats
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _FILES = {  # as .txt no tool takes them for files of this project

@@ -25,10 +25,10 @@ from kvformat.connectors.cli._values import python_value
 from kvformat.connectors.cli.decode import files_argument, opened
 from kvformat.connectors.cli.encode import EncodedRow, Encoder
 from kvformat.connectors.properties import PREFIX
-from kvformat.registry.connector_options import delivery_guarantee
-from kvformat.registry.ddl import parse_type
-from kvformat.registry.errors import OptionError
-from kvformat.registry.metadata import READABLE
+from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.sql.ddl import parse_type
+from kvformat.registry.table.connector_options import delivery_guarantee
+from kvformat.registry.table.metadata import READABLE
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, Producer

@@ -40,7 +40,7 @@ from kvformat.connectors.infer.keys import KeyNames, names_of_json, primary_key
 from kvformat.connectors.infer.sample import MessageSample
 from kvformat.connectors.infer.seen import MOST_DIGITS
 from kvformat.connectors.infer.types import Notes, shown
-from kvformat.registry.errors import OptionError, SchemaError
+from kvformat.registry.contract.errors import OptionError, SchemaError
 
 CONTAINER = b"Obj\x01"
 BOOTSTRAP = "localhost:9092"

@@ -20,9 +20,9 @@ from kvformat.connectors.infer.rows import with_standard
 from kvformat.connectors.infer.sample import Documents, MessageSample, is_tombstone, is_wrapped
 from kvformat.connectors.infer.seen import ISO_ZONED, Seen, form_of
 from kvformat.connectors.infer.types import BYTES, Notes, Types, is_name, shown
-from kvformat.registry.discovery import get_format
-from kvformat.registry.errors import ConfigurationError
-from kvformat.registry.types import FlinkField, FlinkType
+from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _Object = dict[str, Node]
 _MOST_DECLARED = 5  # different declarations of a column that are kept

@@ -29,9 +29,9 @@ from kvformat.codecs._debezium.types import has_own_type
 from kvformat.connectors.infer.inferred import column_text
 from kvformat.connectors.infer.seen import MOST_DIGITS
 from kvformat.connectors.infer.types import BYTES, STRING, Notes, array_of, is_name, map_of, shown
-from kvformat.registry.discovery import get_format
-from kvformat.registry.format import DecodedBatch
-from kvformat.registry.types import FlinkField, FlinkType, resolve_schema
+from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.types import FlinkField, FlinkType, resolve_schema
 
 TYPES = {"types": "debezium"}
 BIGINT = FlinkType("BIGINT")

@@ -20,7 +20,7 @@ from kvformat.codecs._json.scalars import Converter, ScalarRules, scalar_convert
 from kvformat.codecs._kernel.tree import Fraction, Node
 from kvformat.connectors.infer.seen import MAX_DEPTH, MOST_DIGITS, form_of
 from kvformat.connectors.infer.types import BYTES, STRING, Notes, array_of, is_name, map_of
-from kvformat.registry.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 

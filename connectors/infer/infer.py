@@ -11,8 +11,8 @@ from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.needs import with_what_changes_need
 from kvformat.connectors.infer.rows import json_schema
 from kvformat.connectors.infer.sample import SAMPLE, MessageSample, sample_of
-from kvformat.registry.discovery import get_format
-from kvformat.registry.errors import SchemaError, listed
+from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.errors import SchemaError, listed
 
 _MAKERS: dict[str, Callable[[MessageSample, Mapping[str, Any]], InferredSchema]] = {
     "json": json_schema,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kvformat.registry.connector_options import masked
-from kvformat.registry.discovery import format_class
-from kvformat.registry.errors import SchemaError
-from kvformat.registry.options import OptionValues, owner
-from kvformat.registry.types import FlinkField, FlinkType, quoted, spark_schema
+from kvformat.registry.contract.discovery import format_class
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.options import OptionValues, owner
+from kvformat.registry.contract.types import FlinkField, FlinkType, quoted, spark_schema
+from kvformat.registry.table.connector_options import masked
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -14,12 +14,12 @@ from kvformat.connectors.infer.changes import is_flattened
 from kvformat.connectors.infer.inferred import InferredSchema, table_text
 from kvformat.connectors.infer.sample import MessageSample
 from kvformat.connectors.infer.types import Notes
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.connector_options import KAFKA, UPSERT_KAFKA
-from kvformat.registry.discovery import format_class, get_format
-from kvformat.registry.errors import ConfigurationError, SchemaRegistryError
-from kvformat.registry.key_value import KeyValueFormat
-from kvformat.registry.types import FlinkField
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.discovery import format_class, get_format
+from kvformat.registry.contract.errors import ConfigurationError, SchemaRegistryError
+from kvformat.registry.contract.types import FlinkField
+from kvformat.registry.table.connector_options import KAFKA, UPSERT_KAFKA
+from kvformat.registry.table.key_value import KeyValueFormat
 
 _LONGEST_ERROR = 200  # characters
 

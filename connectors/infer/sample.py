@@ -12,7 +12,7 @@ import pyarrow as pa
 from kvformat.codecs._json.document import FirstValue, JsonFault
 from kvformat.codecs._json.encodings import recoded
 from kvformat.codecs._kernel.tree import Node
-from kvformat.registry.errors import ConfigurationError
+from kvformat.registry.contract.errors import ConfigurationError
 
 SAMPLE = 1000
 """Messages that are looked at, unless told otherwise."""

@@ -23,9 +23,9 @@ from kvformat.connectors.infer.sample import SAMPLE, Documents, MessageSample, s
 from kvformat.connectors.infer.shapes import SHAPES, Shape, shape_of
 from kvformat.connectors.infer.text import delimiter_of, is_utf8
 from kvformat.connectors.infer.types import Notes
-from kvformat.registry.errors import ConfigurationError, SchemaError, SchemaRegistryError
-from kvformat.registry.format import Part
-from kvformat.registry.types import FlinkField, FlinkType
+from kvformat.registry.contract.errors import ConfigurationError, SchemaError, SchemaRegistryError
+from kvformat.registry.contract.format import Part
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _MOST = 100_000  # records
 _MOST_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry

@@ -13,8 +13,8 @@ from kvformat.connectors.infer.inferred import InferredSchema, column_text
 from kvformat.connectors.infer.sample import MessageSample
 from kvformat.connectors.infer.seen import ISO, ISO_ZONED, OFFSET, Seen
 from kvformat.connectors.infer.types import BYTES, STRING, Notes, Types
-from kvformat.registry.discovery import get_format
-from kvformat.registry.types import FlinkField
+from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.types import FlinkField
 
 DELIMITERS = (",", ";", "\t", "|")
 _WRITTEN = {"\t": "\\t"}  # as an option

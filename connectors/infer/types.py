@@ -35,7 +35,7 @@ from kvformat.connectors.infer.seen import (
     Seen,
     merged,
 )
-from kvformat.registry.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 STRING = FlinkType("VARCHAR", length=MAX_LENGTH)
 BYTES = FlinkType("VARBINARY", length=MAX_LENGTH)

@@ -10,7 +10,7 @@ Only the classes' tests, when they run, and `fixtures` import pytest: `pip insta
 
 from __future__ import annotations
 
-from kvformat.registry.errors import ContractError
+from kvformat.registry.contract.errors import ContractError
 from kvformat.registry.testing.contract import BrokenRules, FormatContract, Report, SparkContract, check_format
 from kvformat.registry.testing.declaration import Declaration, Sample
 from kvformat.registry.testing.rules import RULES, Rule, rules_table

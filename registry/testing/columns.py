@@ -13,13 +13,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.errors import ConfigurationError
-from kvformat.registry.format import DecodedBatch, Engine
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.format import DecodedBatch, Engine
+from kvformat.registry.contract.types import nullable, result_arrow_type, row_type, spark_type
 from kvformat.registry.testing.answers import Answer, Written, answers, row_texts, shown, with_columns
 from kvformat.registry.testing.rules import LeftOut, rule
 from kvformat.registry.testing.subject import SECRET, Case, Subject
-from kvformat.registry.types import nullable, result_arrow_type, row_type, spark_type
 
 _CHANGED: Final = 30
 """Changed messages of each sample."""

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from kvformat.registry.errors import ContractError
-from kvformat.registry.format import Format
+from kvformat.registry.contract.errors import ContractError
+from kvformat.registry.contract.format import Format
 from kvformat.registry.testing import columns, decoding, encoding, objects  # noqa: F401 - they fill RULES
 from kvformat.registry.testing.declaration import Declaration, FormatDirection, Sample
 from kvformat.registry.testing.edges import EDGES
@@ -89,7 +89,7 @@ def check_format(
 
 def _types_of(schema: str) -> tuple[str, ...]:
     """The types whose edges are known that are of the same kind as a column of the schema."""
-    from kvformat.registry.ddl import parse_schema, parse_type
+    from kvformat.registry.sql.ddl import parse_schema, parse_type
 
     roots = {column.type.root for column in parse_schema(schema).fields}
     return tuple(flink for flink in EDGES if parse_type(flink).root in roots)

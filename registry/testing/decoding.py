@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kvformat.registry._results import Checker
-from kvformat.registry.ddl import parse_type
-from kvformat.registry.error_codes import ErrorCode
-from kvformat.registry.errors import DataError, SchemaError
-from kvformat.registry.format import DecodedBatch
+from kvformat.registry.contract.check_results import Checker
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import DataError, SchemaError
+from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.types import arrow_type, resolve_schema
+from kvformat.registry.sql.ddl import parse_type
 from kvformat.registry.testing.answers import (
     LAYOUTS,
     Answer,
@@ -25,7 +26,6 @@ from kvformat.registry.testing.edges import NO_TIMES, OTHERS, WIDER, in_range, r
 from kvformat.registry.testing.edges import shown as values_of
 from kvformat.registry.testing.rules import Breach, LeftOut, rule
 from kvformat.registry.testing.subject import LARGE, SEED, Case, Subject, as_array, cut
-from kvformat.registry.types import arrow_type, resolve_schema
 
 _COLUMNS: Final = 200
 _NAMES: Final = (

@@ -7,13 +7,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from kvformat.registry._results import Checker
-from kvformat.registry.changelog import ChangelogMode, RowKind
+from kvformat.registry.contract.changelog import ChangelogMode, RowKind
+from kvformat.registry.contract.check_results import Checker
+from kvformat.registry.contract.types import resolve_schema
 from kvformat.registry.testing.answers import Written, answers, shown, written
 from kvformat.registry.testing.edges import rows_of
 from kvformat.registry.testing.rules import rule
 from kvformat.registry.testing.subject import LARGE, SEED, Subject
-from kvformat.registry.types import resolve_schema
 
 _NULL: Final = Written(None, None)
 _GONE: Final = {RowKind.UPDATE_BEFORE, RowKind.DELETE}

@@ -12,16 +12,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kvformat.registry import discovery
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.errors import ConfigurationError, DirectionError, OptionError, UnknownFormatError
-from kvformat.registry.format import Format
-from kvformat.registry.key_value import KeyValueFormat
-from kvformat.registry.options import Option
+from kvformat.registry.contract import discovery
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.errors import ConfigurationError, DirectionError, OptionError, UnknownFormatError
+from kvformat.registry.contract.format import Format
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.types import quoted, row_type
+from kvformat.registry.table.key_value import KeyValueFormat
 from kvformat.registry.testing.answers import answers, with_columns
 from kvformat.registry.testing.rules import Breach, LeftOut, rule
 from kvformat.registry.testing.subject import SECRET, Case, Subject, as_array, cut
-from kvformat.registry.types import quoted, row_type
 
 _THREADS: Final = 8
 

@@ -69,7 +69,7 @@ class Outcome:
 
 def outcome(rule: Rule, subject: Subject, *further: Any) -> Outcome:
     """Check one rule; `further` is what rules of Spark need beside the subject."""
-    from kvformat.registry.errors import ContractError
+    from kvformat.registry.contract.errors import ContractError
 
     before = subject.compared
     try:

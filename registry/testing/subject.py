@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kvformat.registry.discovery import format_class
-from kvformat.registry.errors import SchemaError
-from kvformat.registry.format import Format
+from kvformat.registry.contract.discovery import format_class
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.format import Format
+from kvformat.registry.contract.types import nullable, resolve_schema, result_arrow_type, row_type
 from kvformat.registry.testing.answers import Answer, Written, answers, arrow_rows, row_texts, shown, written
 from kvformat.registry.testing.declaration import Declaration, Sample
 from kvformat.registry.testing.edges import known_type, rows_of
 from kvformat.registry.testing.mutation import changed
 from kvformat.registry.testing.rules import Breach, LeftOut
-from kvformat.registry.types import nullable, resolve_schema, result_arrow_type, row_type
 
 SEED: Final = 20_240_229
 SECRET: Final = "hunter2-do-not-show"

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests import services
 from tests.connectors.tables import upsert
+from tests.support import services
 
 KEYS = 60
 DELETED = 50

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from kvformat.connectors import KafkaTable, brokers, sink
 from kvformat.connectors.properties import unreadable_key
 from kvformat.connectors.source import planned
-from kvformat.registry.errors import BrokerError, MissingExtraError, OptionError
+from kvformat.registry.contract.errors import BrokerError, MissingExtraError, OptionError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -24,10 +24,10 @@ from click.testing import CliRunner, Result
 from kvformat.connectors import KafkaTable, brokers, cli
 from kvformat.connectors.cli import _framing, _values, doctor
 from kvformat.registry import available_formats
-from kvformat.registry.connector_options import KAFKA_OPTIONS
-from kvformat.registry.discovery import format_class
-from tests import interop
-from tests.registry_server import Registry, RegistryServer
+from kvformat.registry.contract.discovery import format_class
+from kvformat.registry.table.connector_options import KAFKA_OPTIONS
+from tests.support import interop
+from tests.support.registry_server import Registry, RegistryServer
 
 _SECRET = "sesame"
 _KV = """CREATE TABLE users (id INT, name STRING, place BIGINT METADATA FROM 'offset' VIRTUAL,

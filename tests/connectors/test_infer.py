@@ -28,11 +28,11 @@ from kvformat.registry import (
     UnknownFormatError,
     get_format,
 )
-from kvformat.registry.ddl import parse_schema
-from kvformat.registry.types import FlinkType, resolve_schema, row_type
-from tests import interop, recordings, vectors
-from tests import test_debezium_types as debezium_types
-from tests.registry_server import Registry, RegistryServer
+from kvformat.registry.contract.types import FlinkType, resolve_schema, row_type
+from kvformat.registry.sql.ddl import parse_schema
+from tests.codecs.debezium import test_debezium_types as debezium_types
+from tests.support import interop, recordings, vectors
+from tests.support.registry_server import Registry, RegistryServer
 
 Messages = list[bytes | None]
 FLINK = {"types": "flink"}

@@ -18,9 +18,9 @@ from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._avro.types import schema_text
 from kvformat.connectors import InferredSchema, ddl_from_subject, infer_schema, schema_from_subject
 from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError, get_format
-from kvformat.registry.ddl import parse_schema as parse_columns
-from tests import services
-from tests.registry_server import Registry
+from kvformat.registry.sql.ddl import parse_schema as parse_columns
+from tests.support import services
+from tests.support.registry_server import Registry
 
 Fields = list[dict[str, Any]]
 
@@ -115,7 +115,7 @@ def test_what_flink_registers_comes_back(registry: Registry) -> None:
         "m": {},
     }
     encoder = get_format("avro-confluent", options)
-    from kvformat.registry.types import arrow_type, nullable
+    from kvformat.registry.contract.types import arrow_type, nullable
 
     rows = pa.array([row], arrow_type(nullable(parse_columns(columns))))
     encoded = encoder.encode_batch(rows, columns)

@@ -13,7 +13,7 @@ import pytest
 
 from kvformat.connectors import Inspection, infer_schema, sniff
 from kvformat.registry import KeyValueFormat
-from tests.registry_server import Registry
+from tests.support.registry_server import Registry
 
 Messages = list[bytes | None]
 FAR = 9_223_372_036_825_200_000

@@ -1,7 +1,7 @@
 """What Flink wrote goes through a real broker: read by Spark's source and written again, in batches and streams.
 
 All records of the fixtures are there, byte for byte; of each pair of formats one table is read and written in batches,
-and some of them in streams. tests/test_key_value.py reads the others, without a broker.
+and some of them in streams. tests/registry/table/test_key_value.py reads the others, without a broker.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable
-from kvformat.registry.changelog import ChangelogMode
-from kvformat.registry.errors import KafkaSinkWarning
-from kvformat.registry.types import FlinkType, arrow_type, nullable
-from tests import interop, vectors
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.errors import KafkaSinkWarning
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from tests.support import interop, vectors
 
 pytestmark = [
     pytest.mark.spark,

@@ -9,14 +9,14 @@ import sys
 import pytest
 
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
-from kvformat.registry.errors import ConfigurationError
+from kvformat.registry.contract.errors import ConfigurationError
 
 PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
 from kvformat.connectors import KafkaTable
 from kvformat.connectors.jars import kafka_source_missing
-from kvformat.registry.errors import MissingExtraError
+from kvformat.registry.contract.errors import MissingExtraError
 
 builder = SparkSession.builder.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
 builder = builder.remote("local[1]") if sys.argv[1] == "connect" else builder.master("local[1]")

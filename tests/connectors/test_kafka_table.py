@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable, brokers, topics
-from kvformat.registry.errors import BrokerError, OptionError
+from kvformat.registry.contract.errors import BrokerError, OptionError
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 

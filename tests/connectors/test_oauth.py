@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable, brokers
-from kvformat.registry.errors import BrokerError
-from tests.services import KafkaBroker
-from tests.token_server import TokenServer
+from kvformat.registry.contract.errors import BrokerError
+from tests.support.services import KafkaBroker
+from tests.support.token_server import TokenServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 

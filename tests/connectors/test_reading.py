@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable
-from kvformat.registry.changes import latest_by_key, split_errors
-from kvformat.registry.errors import (
+from kvformat.registry.contract.errors import (
     BrokerError,
     ConfigurationError,
     KafkaSourceWarning,
     MetadataError,
     OptionError,
 )
+from kvformat.registry.streams.changes import latest_by_key, split_errors
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 

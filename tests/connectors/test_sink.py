@@ -16,9 +16,9 @@ from kvformat.connectors.buffer import buffered
 from kvformat.connectors.properties import CLIENT_SETTINGS, misspelt
 from kvformat.connectors.source import planned
 from kvformat.registry import ConfigurationError, KafkaSinkWarning, KeyValueFormat, OptionError
-from kvformat.registry.dead_letters import DeadLetters, is_topic
-from kvformat.registry.types import arrow_type, nullable
-from tests import interop, services
+from kvformat.registry.contract.types import arrow_type, nullable
+from kvformat.registry.streams.dead_letters import DeadLetters, is_topic
+from tests.support import interop, services
 
 KAFKA = {
     "connector": "kafka",

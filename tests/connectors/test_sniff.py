@@ -17,8 +17,8 @@ import pytest
 from benchmarks._records import made
 from kvformat.connectors import Inspection, KafkaTable, sniff
 from kvformat.registry import ConfigurationError, KeyValueFormat, available_formats
-from tests import interop, recordings
-from tests.registry_server import Registry
+from tests.support import interop, recordings
+from tests.support.registry_server import Registry
 
 Messages = list[bytes | None]
 

@@ -13,7 +13,7 @@ import pytest
 
 from kvformat.connectors import KafkaTable
 from kvformat.registry import ConfigurationError, KafkaSinkWarning
-from kvformat.registry.errors import BrokerError, SchemaError
+from kvformat.registry.contract.errors import BrokerError, SchemaError
 from tests.connectors.tables import upsert
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]

@@ -4,7 +4,7 @@ A case has a name that says all of it, so that another process makes the same on
 
     json/vectors/12    schema, options and messages of a case of fixtures/flink-2.3
     json/rows/7        a random schema, random options and random rows, written by the format itself (7: the seed)
-    json/known/3       a case of tests/json_mutation.py
+    json/known/3       a case of tests/codecs/kernel/json_mutation.py
     debezium-json/schemas/5    messages of several schemas in one batch, which they carry or name (schemas.py)
     key-value/interop/5   a table of fixtures/interop, with the records that Flink wrote
 """
@@ -27,10 +27,11 @@ from typing import Any
 import pyarrow as pa
 
 from kvformat.registry import ConfigurationError, DecodedBatch, Format, KeyValueFormat, Option, get_format
-from kvformat.registry.ddl import parse_schema
-from kvformat.registry.types import FlinkType
-from tests import json_mutation, vectors
+from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.sql.ddl import parse_schema
+from tests.codecs.kernel import json_mutation
 from tests.fuzz import mutation, rows, schemas
+from tests.support import vectors
 
 FORMATS = (
     *("csv", "json", "avro", "avro-confluent", "raw"),

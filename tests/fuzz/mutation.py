@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable
 
 from kvformat.registry.testing.mutation import change
-from tests import avro_mutation, json_mutation
+from tests.codecs.avro import avro_mutation
+from tests.codecs.kernel import json_mutation
 
 Mutation = Callable[[random.Random, bytes], bytes]
 

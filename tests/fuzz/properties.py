@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.registry import ConfigurationError, DecodedBatch, ErrorCode
-from kvformat.registry.conform import conform
+from kvformat.registry.contract.normalize_input import conform
 from kvformat.registry.testing.answers import LAYOUTS, with_garbage_under_nulls
-from tests.decoding import Answer, answers
 from tests.fuzz.cases import Case, FormatCase, Message
+from tests.support.decoding import Answer, answers
 
 ROOM = 1 << 16
 """Bytes that the rows of a batch may have whatever its messages."""

@@ -1,4 +1,4 @@
-"""Random schemas, and random rows of any schema, as the values that `tests.vectors.to_arrow` takes."""
+"""Random schemas, and random rows of any schema, as the values that `tests.support.vectors.to_arrow` takes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.registry.types import FlinkType
-from tests.vectors import to_arrow
+from kvformat.registry.contract.types import FlinkType
+from tests.support.vectors import to_arrow
 
 _SCALARS = (
     *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "STRING", "BYTES", "DATE"),

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from kvformat.registry import KeyValueFormat, KvFormatError, get_format
-from kvformat.registry.ddl import parse_type
-from tests import vectors
+from kvformat.registry.sql.ddl import parse_type
 from tests.fuzz.cases import FORMATS
+from tests.support import vectors
 
 SECONDS = 5.0
 """CPU time for one text; the slowest takes a hundredth of it."""

@@ -41,7 +41,7 @@ from {module} import KERNEL, KafkaTable, get_format, infer_schema, sniff
 print(KafkaTable.__module__, get_format.__module__, infer_schema.__name__, sniff.__name__, KERNEL)
 """
     told = installed.python("-c", script).split()
-    assert told[:4] == ["kvformat.connectors.kafka", "kvformat.registry.discovery", "infer_schema", "sniff"]
+    assert told[:4] == ["kvformat.connectors.kafka", "kvformat.registry.contract.discovery", "infer_schema", "sniff"]
 
 
 def test_formats_do_not_load_connectors(installed) -> None:

@@ -106,7 +106,7 @@ def test_an_unknown_kernel_is_refused(with_pure_wheel: Environment) -> None:
 NOTES = """
 import warnings
 from kvformat.codecs._kernel import note
-from kvformat.registry.errors import UncompiledKernelWarning
+from kvformat.registry.contract.errors import UncompiledKernelWarning
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     note(5_000)

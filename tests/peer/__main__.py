@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from kvformat.registry import KvFormatError
-from kvformat.registry.errors import KafkaSinkWarning
-from tests import services
+from kvformat.registry.contract.errors import KafkaSinkWarning
 from tests.peer.compare import Compared, Differs, Peers
 from tests.peer.documented import plan
 from tests.peer.flink import VERSION, Failed, Flink
 from tests.peer.moving import Moved, move
 from tests.peer.tables import TABLES
+from tests.support import services
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "flink-peer.md"
 MOVING, DOCUMENTED = "moving", "documented"

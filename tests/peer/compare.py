@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from kvformat.connectors import KafkaTable
 from kvformat.registry import ChangelogMode, get_format
-from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
-from tests import interop, vectors
-from tests.interop import Row
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
 from tests.peer.flink import Flink
 from tests.peer.tables import Table
-from tests.services import KafkaBroker
+from tests.support import interop, vectors
+from tests.support.interop import Row
+from tests.support.services import KafkaBroker
 
 WRITERS = ("flink", "ours")
 _INSERT, _DELETE = b'{"before":null,"after":', (b'{"before":', b',"after":null,"op":"d"}')

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvformat.registry import KeyValueFormat
-from kvformat.registry.statements import find_table, statements
+from kvformat.registry.sql.statements import find_table, statements
 from tests.peer.flink import Failed, Flink
 
 ROOT = Path(__file__).parent.parent.parent

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests import services
+from tests.support import services
 
 VERSION = "2.3.0"
 #: Flink's own jars are in no form on Maven Central that Ivy could put together, but in a wheel of PyPI's: 329 MB.

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvformat.registry.create_table import TableDefinition, parse_create_table
-from kvformat.registry.types import FlinkType
+from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.sql.create_table import TableDefinition, parse_create_table
 from tests.fuzz.rows import rows
-from tests.interop import Row, row_type
-from tests.vectors import from_arrow
+from tests.support.interop import Row, row_type
+from tests.support.vectors import from_arrow
 
 _ALL = (
     "flag BOOLEAN, tiny TINYINT, small SMALLINT, n INT, many BIGINT, ratio DOUBLE, part FLOAT, amount DECIMAL(18, 4), "

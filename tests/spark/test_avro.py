@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from kvformat.registry import ConfigurationError, SchemaError, SchemaRegistryError, get_format
-from tests import services, vectors
-from tests.registry_server import Registry, RegistryServer
+from tests.support import services, vectors
+from tests.support.registry_server import Registry, RegistryServer
 
 pytestmark = pytest.mark.spark
 
@@ -67,8 +67,8 @@ def registry() -> Iterator[Registry]:
 
 def _messages(schema: str, options: dict[str, str]) -> list[bytes | None]:
     """One row of values and one of nulls, by the kernel."""
-    from kvformat.registry.ddl import parse_schema
-    from kvformat.registry.types import arrow_type, nullable
+    from kvformat.registry.contract.types import arrow_type, nullable
+    from kvformat.registry.sql.ddl import parse_schema
 
     t = nullable(parse_schema(schema))
     full = {field.name: _ROW[field.name] for field in t.fields}

@@ -23,9 +23,9 @@ from kvformat.registry import (
     normalize_changes,
     split_errors,
 )
-from kvformat.registry.errors import ConfigurationError, MissingExtraError, SchemaError
-from tests import interop, vectors
-from tests.probe import ProbeFormat
+from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, SchemaError
+from tests.support import interop, vectors
+from tests.support.probe import ProbeFormat
 
 pytestmark = pytest.mark.spark
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from kvformat.registry import get_format
-from kvformat.registry.errors import ConfigurationError, OptionError
-from tests import vectors
+from kvformat.registry.contract.errors import ConfigurationError, OptionError
+from tests.support import vectors
 
 pytestmark = pytest.mark.spark
 

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kvformat.registry import Format, get_format
-from kvformat.registry.errors import ConfigurationError, KvFormatError, MetadataError, OptionError, SchemaError
-from tests import vectors
-from tests.probe import ProbeFormat
+from kvformat.registry.contract.errors import ConfigurationError, KvFormatError, MetadataError, OptionError, SchemaError
+from tests.support import vectors
+from tests.support.probe import ProbeFormat
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from kvformat.registry import Option
 from kvformat.registry.testing import RULES, Declaration, Sample, SparkContract
 from kvformat.registry.testing.rules import outcome
 from kvformat.registry.testing.subject import Subject
-from tests.contract import test_formats as formats
+from tests.registry.testing import test_formats as formats
 
 pytestmark = pytest.mark.spark
 

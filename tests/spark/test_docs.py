@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from kvformat.registry import available_formats, discovery
+from kvformat.registry import available_formats
+from kvformat.registry.contract import discovery
 from tests.fuzz.properties import PROPERTIES
 from tests.fuzz.run import ANSWERED, SOURCE
 
@@ -135,7 +136,7 @@ def test_links_lead_somewhere() -> None:
 
 def test_promises_and_bounds_are_held_where_the_page_says() -> None:
     page = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
-    tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("test_*.py"))
+    tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     named = re.findall(r"`(test_\w+)`", page)
     assert len(named) > 10
     for name in named:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kvformat.registry import KeyValueFormat, get_format
-from kvformat.registry.errors import KvFormatError
+from kvformat.registry.contract.errors import KvFormatError
 
 pytestmark = pytest.mark.spark
 

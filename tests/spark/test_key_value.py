@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kvformat.registry import ChangelogMode, KeyValueFormat, latest_by_key, split_errors
-from kvformat.registry.errors import ConfigurationError, DataError, KafkaSinkWarning, SchemaError
-from kvformat.registry.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
-from tests import interop, vectors
+from kvformat.registry.contract.errors import ConfigurationError, DataError, KafkaSinkWarning, SchemaError
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
+from tests.support import interop, vectors
 
 pytestmark = pytest.mark.spark
 
@@ -94,7 +94,7 @@ def _plan(request: pytest.FixtureRequest, frame: Any) -> str:
 
 
 @pytest.mark.parametrize("name", sorted({*_META, *_OTHERS} - set(interop.OTHER_RECORDS)))
-@pytest.mark.filterwarnings("ignore::kvformat.registry.errors.KafkaSinkWarning")
+@pytest.mark.filterwarnings("ignore::kvformat.registry.contract.errors.KafkaSinkWarning")
 def test_records_of_flink(name: str, spark: Any, tmp_path: Path) -> None:
     case = interop.cases()[name]
     kv = KeyValueFormat.from_ddl(interop.ddl(case, tmp_path))
@@ -167,7 +167,7 @@ def test_metadata_of_the_connector(spark: Any, time_zone: str) -> None:
     assert [row["place"] for row in _dicts(renamed)] == [7, 8, 8]
 
 
-@pytest.mark.filterwarnings("ignore::kvformat.registry.errors.KafkaSinkWarning")
+@pytest.mark.filterwarnings("ignore::kvformat.registry.contract.errors.KafkaSinkWarning")
 def test_metadata_columns_of_a_table_are_cast(spark: Any, time_zone: str) -> None:
     kv = KeyValueFormat.from_ddl(
         "CREATE TABLE t (p BIGINT METADATA FROM 'partition' VIRTUAL, v STRING, `offset` STRING METADATA VIRTUAL, "

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvformat.codecs import KeyValueFormat
-from tests import recordings
+from tests.support import recordings
 
 TABLES = {
     "orders": "orders",

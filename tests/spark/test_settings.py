@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from kvformat import codecs
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
-from kvformat.registry.errors import ConfigurationError
+from kvformat.registry.contract.errors import ConfigurationError
 
 DIRECTIONS = ("decode", "encode")
 MAX_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"

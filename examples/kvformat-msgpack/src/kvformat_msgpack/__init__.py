@@ -20,7 +20,7 @@ import msgpack
 import pyarrow as pa
 
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, SchemaError
-from kvformat.registry.types import FlinkType, arrow_type, nullable, row_type
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable, row_type
 
 __all__ = ["MsgpackFormat"]
 

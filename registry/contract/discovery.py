@@ -1,0 +1,125 @@
+"""Formats by name: from the entry-point group `kvformat.formats`, or registered in this process.
+
+An entry point is read early and loaded on first use, so a broken plugin harms nobody but its own user, and
+`get_format("raw")` imports no other format. The built-in formats come through the same door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+from kvformat.registry.contract.errors import FormatClashError, PluginError, UnknownFormatError, did_you_mean, listed
+from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.format import Format
+
+GROUP = "kvformat.formats"
+
+_turn: Guarded[None] = Guarded(lambda: None, reentrant=True)
+_registered: dict[str, type[Format]] = {}
+_loaded: dict[str, type[Format]] = {}
+_found: dict[str, list[metadata.EntryPoint]] | None = None
+
+
+def get_format(identifier: str, options: Mapping[str, Any] | None = None) -> Format:
+    """A format by its name, with options in Flink's spelling but without a prefix.
+
+    `get_format("json", {"ignore-parse-errors": "true"})`. Raises `UnknownFormatError`, `FormatClashError`,
+    `PluginError`, `MissingExtraError` or `OptionError`, each saying what is there and what to do.
+    """
+    return format_class(identifier)(options)
+
+
+def available_formats() -> list[str]:
+    """The names of all formats, sorted; nothing is loaded for it."""
+    with _turn.use():
+        return sorted({*_registered, *_entry_points(refresh=True)})
+
+
+def register_format(cls: type[Format]) -> type[Format]:
+    """Make a format known in this process; usable as a decorator.
+
+    The same class again is no error; another class under the same name is a `FormatClashError`.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Format)):
+        raise PluginError(f"{cls!r} is no subclass of kvformat.registry.Format")
+    name = _checked_identifier(cls)
+    with _turn.use():
+        other = _registered.get(name)
+        if other is None and _entry_points().get(name):
+            other = _load(name)
+        if other is not None and other is not cls:
+            raise FormatClashError(
+                f"format '{name}' is {_place(other)} already; give {_place(cls)} another identifier", format=name
+            )
+        if name not in _loaded:
+            _registered[name] = cls
+    return cls
+
+
+def format_class(identifier: str) -> type[Format]:
+    """The class of a format by its name; raises as `get_format` does, but for options."""
+    with _turn.use():
+        if identifier in _registered:
+            return _registered[identifier]
+        if identifier not in _entry_points() and identifier not in _entry_points(refresh=True):
+            names = {*_registered, *_entry_points()}
+            raise UnknownFormatError(
+                f"there is no format {identifier!r}.{did_you_mean(str(identifier), names)} "
+                f"Available formats: {listed(names)}. Others come with packages that have entry points in '{GROUP}'",
+                format=str(identifier),
+            )
+        return _load(identifier)
+
+
+def _entry_points(*, refresh: bool = False) -> Mapping[str, list[metadata.EntryPoint]]:
+    global _found
+    if _found is None or refresh:
+        found: dict[str, list[metadata.EntryPoint]] = {}
+        for point in metadata.entry_points(group=GROUP):
+            same = found.setdefault(point.name, [])
+            # one distribution may be seen twice, for example installed and on PYTHONPATH as a zip
+            if all(other.value != point.value for other in same):
+                same.append(point)
+        _found = found
+    return _found
+
+
+def _load(name: str) -> type[Format]:
+    if name in _loaded:
+        return _loaded[name]
+    points = _entry_points()[name]
+    if len(points) > 1:
+        owners = " and ".join(sorted(_owner(point) for point in points))
+        raise FormatClashError(f"format '{name}' is claimed by {owners}; uninstall one of them", format=name)
+    owner = _owner(points[0])
+    try:
+        cls = points[0].load()
+    except (Exception, SystemExit) as cause:  # whatever a plugin's import does, it is the plugin's error
+        raise PluginError(f"format '{name}' of {owner} could not be loaded: {cause!r}", format=name) from cause
+    if not (isinstance(cls, type) and issubclass(cls, Format)):
+        raise PluginError(
+            f"format '{name}' of {owner} is no subclass of kvformat.registry.Format: {cls!r}", format=name
+        )
+    if _checked_identifier(cls) != name:
+        raise PluginError(
+            f"{owner} registers {_place(cls)} as '{name}', but its identifier is '{cls.identifier}'", format=name
+        )
+    _loaded[name] = cls
+    return cls
+
+
+def _checked_identifier(cls: type[Format]) -> str:
+    name = getattr(cls, "identifier", None)
+    if not isinstance(name, str) or not name:
+        raise PluginError(f"{_place(cls)} has no identifier; set the class attribute `identifier = '...'`")
+    return name
+
+
+def _owner(point: metadata.EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version} ({point.value})" if point.dist else point.value
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

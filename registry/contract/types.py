@@ -1,0 +1,400 @@
+"""Flink's types, and what each is in Spark and in Arrow: the one place that knows the mapping.
+
+A schema travels through the library as a `pyarrow.Schema`. What Arrow and Spark have no room for (the
+precision of TIME and TIMESTAMP, CHAR(n), MULTISET, ...) rides in the metadata of the top-level field, as the
+text of its Flink type under the key `kvformat.type`; text that contradicts the field's real type is ignored.
+
+| Flink | Spark | Arrow |
+| --- | --- | --- |
+| BOOLEAN | BooleanType | bool |
+| TINYINT, SMALLINT, INT, BIGINT | Byte-, Short-, Integer-, LongType | int8, int16, int32, int64 |
+| FLOAT, DOUBLE | FloatType, DoubleType | float32, float64 |
+| DECIMAL(p, s) | DecimalType(p, s) | decimal128(p, s) |
+| CHAR(n), VARCHAR(n), STRING | StringType | string |
+| BINARY(n), VARBINARY(n), BYTES | BinaryType | binary |
+| DATE | DateType | date32 |
+| TIME(p) | TimeType(p), at most 6 | time64[ns] |
+| TIMESTAMP(p) | TimestampNTZType | timestamp[us] |
+| TIMESTAMP_LTZ(p) | TimestampType | timestamp[us, UTC] |
+| INTERVAL YEAR TO MONTH | YearMonthIntervalType | int32 (months) |
+| INTERVAL DAY TO SECOND | DayTimeIntervalType | duration[us] |
+| ARRAY<t> | ArrayType | list |
+| MAP<k, v> | MapType | map |
+| MULTISET<t> | MapType(t, IntegerType) | map<t, int32> |
+| ROW<...> | StructType | struct |
+
+Rules: Flink's "Data Types" page; TIME and TIMESTAMP of 7 to 9 digits lose what lies below a microsecond.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.errors import SchemaError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+TYPE_KEY = "kvformat.type"
+MAX_LENGTH = 2**31 - 1  # characters or bytes: `VarCharType.MAX_LENGTH`, which STRING and BYTES have
+
+_SIMPLE_ARROW: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "CHAR": pa.string(),
+    "VARCHAR": pa.string(),
+    "BINARY": pa.binary(),
+    "VARBINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIME": pa.time64("ns"),
+    "TIMESTAMP": pa.timestamp("us"),
+    "TIMESTAMP_LTZ": pa.timestamp("us", "UTC"),
+    "INTERVAL YEAR TO MONTH": pa.int32(),
+    "INTERVAL DAY TO SECOND": pa.duration("us"),
+}
+_SIMPLE_SPARK = {
+    "BOOLEAN": "BooleanType",
+    "TINYINT": "ByteType",
+    "SMALLINT": "ShortType",
+    "INT": "IntegerType",
+    "BIGINT": "LongType",
+    "FLOAT": "FloatType",
+    "DOUBLE": "DoubleType",
+    "CHAR": "StringType",
+    "VARCHAR": "StringType",
+    "BINARY": "BinaryType",
+    "VARBINARY": "BinaryType",
+    "DATE": "DateType",
+    "TIMESTAMP": "TimestampNTZType",
+    "TIMESTAMP_LTZ": "TimestampType",
+    "INTERVAL YEAR TO MONTH": "YearMonthIntervalType",
+    "INTERVAL DAY TO SECOND": "DayTimeIntervalType",
+}
+_SECOND_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkField:
+    """A named member of a ROW; in ARRAY, MAP and MULTISET the names are `element`, `key` and `value`."""
+
+    name: str
+    type: FlinkType
+
+    def __post_init__(self) -> None:
+        if not self.name.isascii():
+            wrong = half_a_character(self.name)
+            if wrong:
+                raise SchemaError(wrong, field=self.name)
+
+
+def half_a_character(name: str) -> str:
+    """What is wrong with a name that holds a surrogate without its other half; empty for any other."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return (
+            f"the name {name!a} has half of a character (a surrogate without its other half), which no text in "
+            "UTF-8 can have, and so no column: write the whole character"
+        )
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkType:
+    """One of Flink's logical types.
+
+    `root` is the name without parameters: BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, CHAR,
+    VARCHAR, BINARY, VARBINARY, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, INTERVAL YEAR TO MONTH, INTERVAL DAY TO
+    SECOND, ARRAY, MAP, MULTISET or ROW. STRING is VARCHAR and BYTES is VARBINARY of `MAX_LENGTH`.
+    `fields` are the members of a ROW, the element of an ARRAY or MULTISET, key and value of a MAP.
+    `str()` gives Flink's own spelling.
+    """
+
+    root: str
+    nullable: bool = True
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    fields: tuple[FlinkField, ...] = ()
+
+    def __str__(self) -> str:
+        return self.summary() + ("" if self.nullable else " NOT NULL")
+
+    def summary(self) -> str:
+        """The text without a closing NOT NULL, as in Flink's own messages."""
+        if self.root in ("VARCHAR", "VARBINARY") and self.length == MAX_LENGTH:
+            return "STRING" if self.root == "VARCHAR" else "BYTES"
+        if self.root == "DECIMAL":
+            return f"DECIMAL({self.precision}, {self.scale})"
+        if self.length is not None:
+            return f"{self.root}({self.length})"
+        if self.precision is not None:
+            return f"{self.root}({self.precision})"
+        if self.root == "ROW":
+            return f"ROW<{', '.join(f'{quoted(f.name)} {f.type}' for f in self.fields)}>"
+        if self.fields:
+            return f"{self.root}<{', '.join(str(f.type) for f in self.fields)}>"
+        return self.root
+
+    def walk(self, path: str = "") -> Iterator[tuple[str, FlinkType]]:
+        """The type itself and all below it, each with its path (`rec.items.element`)."""
+        yield path, self
+        for field in self.fields:
+            yield from field.type.walk(f"{path}.{field.name}" if path else field.name)
+
+
+@functools.lru_cache(maxsize=4096)
+def nullable(t: FlinkType) -> FlinkType:
+    """The same type, nullable at every level: what decoders give, because Flink lets NOT NULL columns come out null."""
+    return replace(t, nullable=True, fields=tuple(FlinkField(f.name, nullable(f.type)) for f in t.fields))
+
+
+def with_time_digits(t: FlinkType, digits: int) -> FlinkType:
+    """The type with at least this precision for TIME, at every level."""
+    if t.root == "TIME":
+        return replace(t, precision=max(t.precision or 0, digits))
+    return replace(t, fields=tuple(FlinkField(f.name, with_time_digits(f.type, digits)) for f in t.fields))
+
+
+def quoted(name: str) -> str:
+    """A name in backticks, as Flink prints it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+@cached_by_identity
+def row_type(schema: pa.Schema) -> FlinkType:
+    """The ROW that a schema of Arrow fields stands for."""
+    fields = tuple((field.name, _column_type(field)) for field in schema)
+    return FlinkType("ROW", nullable=False, fields=tuple(FlinkField(name, t) for name, t in fields))
+
+
+def arrow_schema(row: FlinkType) -> pa.Schema:
+    """The canonical Arrow schema of a ROW, with the Flink type of a column in its metadata where Arrow loses it."""
+    return pa.schema([arrow_field(field) for field in row.fields])
+
+
+@cached_by_identity
+def result_arrow_type(row: FlinkType) -> pa.DataType:
+    """The Arrow type of decoded rows: canonical, and nullable at every level."""
+    return arrow_type(nullable(row))
+
+
+def arrow_field(field: FlinkField) -> pa.Field:
+    """The canonical Arrow field of a column."""
+    plain = pa.field(field.name, arrow_type(field.type), field.type.nullable)
+    kept = _from_arrow(plain.type, plain.nullable, field.name) == field.type
+    return plain if kept else plain.with_metadata({TYPE_KEY: str(field.type)})
+
+
+@functools.lru_cache(maxsize=4096)
+def arrow_type(t: FlinkType) -> pa.DataType:
+    """The canonical Arrow type; nested fields keep their nullability."""
+    if t.root == "DECIMAL":
+        return pa.decimal128(t.precision, t.scale)
+    if t.root == "ROW":
+        return pa.struct([pa.field(f.name, arrow_type(f.type), f.type.nullable) for f in t.fields])
+    if t.root == "ARRAY":
+        element = t.fields[0].type
+        return pa.list_(pa.field("element", arrow_type(element), element.nullable))
+    if t.root == "MAP":
+        key, value = (f.type for f in t.fields)
+        return pa.map_(arrow_type(key), pa.field("value", arrow_type(value), value.nullable))
+    if t.root == "MULTISET":
+        return pa.map_(arrow_type(t.fields[0].type), pa.int32())
+    return _SIMPLE_ARROW[t.root]
+
+
+def _column_type(field: pa.Field) -> FlinkType:
+    text = (field.metadata or {}).get(TYPE_KEY.encode())
+    derived = _from_arrow(field.type, field.nullable, field.name)
+    return _declared(text.decode(), derived, arrow_type) if text else derived
+
+
+def _declared(text: str, derived: FlinkType, storage: Any) -> FlinkType:
+    """The type that the metadata declares, if it is stored as the field really is; else the derived one."""
+    from kvformat.registry.sql.ddl import parse_type
+
+    try:
+        declared = parse_type(text)
+    except SchemaError:
+        return derived
+    # compared as stored, because a column may have been cast or renamed since the metadata was written
+    return replace(declared, nullable=derived.nullable) if storage(declared) == storage(derived) else derived
+
+
+def _from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
+    make = functools.partial(FlinkType, nullable=nullable)
+    if isinstance(t, pa.ExtensionType):
+        t = t.storage_type
+    if pa.types.is_dictionary(t):
+        return _from_arrow(t.value_type, nullable, path)
+    if pa.types.is_boolean(t):
+        return make("BOOLEAN")
+    if pa.types.is_signed_integer(t):
+        return make({8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}[t.bit_width])
+    if pa.types.is_float32(t) or pa.types.is_float64(t):
+        return make("FLOAT" if t.bit_width == 32 else "DOUBLE")
+    if pa.types.is_decimal(t) and t.precision <= 38 and 0 <= t.scale <= t.precision:
+        return make("DECIMAL", precision=t.precision, scale=t.scale)
+    if pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t):
+        return make("VARCHAR", length=MAX_LENGTH)
+    if pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t):
+        return make("VARBINARY", length=MAX_LENGTH)
+    if pa.types.is_fixed_size_binary(t):
+        return make("BINARY", length=t.byte_width)
+    if pa.types.is_date32(t):
+        return make("DATE")
+    if pa.types.is_time(t):
+        return make("TIME", precision=_SECOND_DIGITS[t.unit] if t.unit != "ns" else 6)
+    if pa.types.is_timestamp(t):
+        return make("TIMESTAMP_LTZ" if t.tz else "TIMESTAMP", precision=_SECOND_DIGITS[t.unit])
+    if pa.types.is_duration(t):
+        return make("INTERVAL DAY TO SECOND")
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+        element = _from_arrow(t.value_type, t.value_field.nullable, f"{path}.element")
+        return make("ARRAY", fields=(FlinkField("element", element),))
+    if pa.types.is_map(t):
+        key = _from_arrow(t.key_type, True, f"{path}.key")
+        value = _from_arrow(t.item_type, t.item_field.nullable, f"{path}.value")
+        return make("MAP", fields=(FlinkField("key", key), FlinkField("value", value)))
+    if pa.types.is_struct(t):
+        members = (FlinkField(f.name, _from_arrow(f.type, f.nullable, f"{path}.{f.name}")) for f in t)
+        return make("ROW", fields=tuple(members))
+    raise SchemaError(
+        f"column '{path}': Arrow type {t} has no counterpart among Flink's types; "
+        "use bool, int8..int64, float32, float64, decimal128, string, binary, date32, time, timestamp, duration, "
+        "list, map or struct",
+        field=path,
+    )
+
+
+@cached_by_identity
+def resolve_schema(schema: StructType | pa.Schema | str) -> pa.Schema:
+    """The canonical Arrow schema of a Spark `StructType`, a `pyarrow.Schema` or a DDL text."""
+    from kvformat.registry.sql.ddl import parse_schema
+
+    if isinstance(schema, str):
+        return arrow_schema(parse_schema(schema))
+    if isinstance(schema, pa.Schema):
+        return arrow_schema(_distinct(row_type(schema)))
+    if hasattr(schema, "fields") and hasattr(schema, "simpleString"):
+        return arrow_schema(_distinct(row_of_spark(schema)))
+    raise SchemaError(
+        f"a schema is a Spark StructType, a pyarrow.Schema or a DDL text such as 'a INT, b STRING', not {schema!r:.100}"
+    )
+
+
+def _distinct(row: FlinkType) -> FlinkType:
+    for path, t in row.walk():
+        names = [field.name for field in t.fields]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise SchemaError(f"column {twice!r} is there twice{f' in {path}' if path else ''}", field=path or twice)
+    return row
+
+
+# --- Spark ---------------------------------------------------------------------------------------------
+
+
+def spark_schema(row: FlinkType) -> StructType:
+    """The Spark struct of a ROW; what Spark's types lose is kept in the metadata of its fields."""
+    from pyspark.sql.types import StructField, StructType
+
+    fields = []
+    for field in row.fields:
+        stored = spark_type(field.type)
+        kept = _from_spark(stored, field.type.nullable, field.name) == field.type
+        fields.append(
+            StructField(field.name, stored, field.type.nullable, None if kept else {TYPE_KEY: str(field.type)})
+        )
+    return StructType(fields)
+
+
+def spark_type(t: FlinkType, *, wire: bool = False) -> DataType:
+    """The Spark type of a Flink type.
+
+    With `wire`, the type in which a Python UDF hands the values over: nullable at every level, because one
+    null in a field that is not nullable would fail the whole job; TIME as TimeType(6) and intervals of months
+    as INT, because PySpark's Arrow bridge takes nothing else. The result is cast to the plain type afterwards.
+    """
+    from pyspark.sql import types as T
+
+    if t.root == "DECIMAL":
+        assert t.precision is not None
+        assert t.scale is not None
+        return T.DecimalType(t.precision, t.scale)
+    if t.root == "TIME":
+        return T.TimeType(6 if wire else min(t.precision or 0, 6))
+    if t.root == "INTERVAL YEAR TO MONTH" and wire:
+        return T.IntegerType()
+    if t.root == "ROW":
+        return T.StructType(
+            [T.StructField(f.name, spark_type(f.type, wire=wire), wire or f.type.nullable) for f in t.fields]
+        )
+    if t.root == "ARRAY":
+        element = t.fields[0].type
+        return T.ArrayType(spark_type(element, wire=wire), wire or element.nullable)
+    if t.root == "MAP":
+        key, value = (f.type for f in t.fields)
+        return T.MapType(spark_type(key, wire=wire), spark_type(value, wire=wire), wire or value.nullable)
+    if t.root == "MULTISET":
+        return T.MapType(spark_type(t.fields[0].type, wire=wire), T.IntegerType())
+    stored: DataType = getattr(T, _SIMPLE_SPARK[t.root])()
+    return stored
+
+
+def row_of_spark(schema: StructType) -> FlinkType:
+    """The ROW that a Spark struct stands for."""
+    fields = []
+    for field in schema.fields:
+        derived = _from_spark(field.dataType, field.nullable, field.name)
+        text = (field.metadata or {}).get(TYPE_KEY)
+        fields.append(FlinkField(field.name, _declared(text, derived, spark_type) if text else derived))
+    return FlinkType("ROW", nullable=False, fields=tuple(fields))
+
+
+def _from_spark(t: DataType, nullable: bool, path: str) -> FlinkType:
+    from pyspark.sql import types as T
+
+    make = functools.partial(FlinkType, nullable=nullable)
+    if isinstance(t, T.DecimalType):
+        return make("DECIMAL", precision=t.precision, scale=t.scale)
+    if isinstance(t, T.CharType | T.VarcharType):
+        return make("CHAR" if isinstance(t, T.CharType) else "VARCHAR", length=t.length)
+    if isinstance(t, T.StringType):
+        return make("VARCHAR", length=MAX_LENGTH)
+    if isinstance(t, T.BinaryType):
+        return make("VARBINARY", length=MAX_LENGTH)
+    if isinstance(t, T.TimeType):
+        return make("TIME", precision=t.precision)
+    if isinstance(t, T.TimestampType | T.TimestampNTZType):
+        return make("TIMESTAMP_LTZ" if isinstance(t, T.TimestampType) else "TIMESTAMP", precision=6)
+    if isinstance(t, T.ArrayType):
+        return make(
+            "ARRAY", fields=(FlinkField("element", _from_spark(t.elementType, t.containsNull, f"{path}.element")),)
+        )
+    if isinstance(t, T.MapType):
+        key = FlinkField("key", _from_spark(t.keyType, True, f"{path}.key"))
+        return make(
+            "MAP", fields=(key, FlinkField("value", _from_spark(t.valueType, t.valueContainsNull, f"{path}.value")))
+        )
+    if isinstance(t, T.StructType):
+        members = (FlinkField(f.name, _from_spark(f.dataType, f.nullable, f"{path}.{f.name}")) for f in t.fields)
+        return make("ROW", fields=tuple(members))
+    for root, name in _SIMPLE_SPARK.items():
+        if type(t).__name__ == name:
+            return make(root)
+    raise SchemaError(
+        f"column '{path}': Spark's type {t.simpleString()} has no counterpart among Flink's types", field=path
+    )

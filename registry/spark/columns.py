@@ -1,0 +1,311 @@
+"""Kernels lifted to Spark Columns, and the policy for bad records.
+
+    Column -> Arrow UDF -> Format.decode_batch -> error policy -> struct -> Column
+
+The UDFs are marked as not deterministic: Spark copies a deterministic UDF into every filter on its result, so
+that `decode` followed by `where` would run it twice. Only public PySpark functions are used: classic and Spark
+Connect alike, no Spark setting is changed, and no result depends on a time zone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import ConfigurationError, DecodeError, EncodeError, MissingExtraError
+from kvformat.registry.contract.types import (
+    FlinkField,
+    FlinkType,
+    arrow_schema,
+    arrow_type,
+    nullable,
+    row_type,
+    spark_type,
+    with_time_digits,
+)
+from kvformat.registry.spark.settings import check_time
+from kvformat.registry.spark.workers import check_workers
+
+try:
+    from pyspark.sql import functions as F
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # PySpark's stubs leave it out
+    from pyspark.sql.types import BinaryType
+except ImportError as cause:
+    raise MissingExtraError("Columns need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from kvformat.registry.contract.format import DecodedBatch, Engine, Errors, Format
+
+_COLUMN = re.compile("^Column<'(.*)'>$", re.DOTALL)
+_HEAD = 100  # so many bytes of a bad message are quoted in an error
+_TEXT = FlinkType("VARCHAR", length=2**31 - 1)
+_ERROR = FlinkType(
+    "ROW",
+    fields=(
+        FlinkField("reason", _TEXT),
+        FlinkField("message", FlinkType("VARBINARY", length=2**31 - 1)),
+        FlinkField("code", _TEXT),
+    ),
+)
+
+
+def decode(
+    format: Format, message: Column | str, schema: Any, metadata: tuple[str, ...], errors: Errors, engine: Engine
+) -> Column:
+    """`Format.decode` as a Column."""
+    resolved, row = _prepared(format, schema, metadata, errors, engine)
+    if engine != "arrow" and errors == "raise":
+        native = format.native_decode(_column(message), row_type(resolved), metadata)
+        if native is not None:
+            return native
+    if engine == "native":
+        raise _no_native(format, "decode")
+
+    def one_row(messages: pa.Array) -> pa.Array:
+        batch = format.decode_batch(messages, resolved, metadata=metadata)
+        return _judged(format, errors, messages, *_single_rows(batch))
+
+    return _decoding(format, one_row, message, row, "row", errors)
+
+
+def decode_rows(
+    format: Format, message: Column | str, schema: Any, metadata: tuple[str, ...], errors: Errors, engine: Engine
+) -> Column:
+    """`Format.decode_rows` as a Column."""
+    resolved, row = _prepared(format, schema, metadata, errors, engine)
+    if engine == "native":
+        raise _no_native(format, "decode_rows")
+    with_kind = FlinkType("ROW", fields=(FlinkField("row_kind", _TEXT), *row.fields))
+
+    def all_rows(messages: pa.Array) -> pa.Array:
+        batch = format.decode_batch(messages, resolved, metadata=metadata)
+        return _judged(format, errors, messages, _with_kinds(batch, with_kind), batch.errors, batch.codes)
+
+    lists = FlinkType("ARRAY", fields=(FlinkField("element", with_kind),))
+    return _decoding(format, all_rows, message, lists, "rows", errors)
+
+
+def encode(format: Format, row: Column | str, schema: Any, row_kind: Column | str | None, engine: Engine) -> Column:
+    """`Format.encode` as a Column."""
+    if engine not in ("auto", "arrow", "native"):
+        raise ConfigurationError(f"engine is 'auto', 'arrow' or 'native', not {engine!r}")
+    struct = _column(row)
+    kinds = [] if row_kind is None else [_column(row_kind)]
+    if schema is None:
+        if engine == "native":
+            raise ConfigurationError("the native engine needs the declared types: encode(row, schema)")
+        return _encoding(format, None)(struct, *kinds)
+    resolved = format.prepare("encode", schema)
+    format.encode_batch(pa.array([], pa.struct(list(resolved))), resolved)  # types the format can't serve fail here
+    check_time(row_type(resolved).fields)
+    format = format.for_encoding(resolved)
+    declared = row_type(resolved)
+    by_arrow = _encoding(format, resolved)(_transported(struct, declared), *kinds)
+    if engine == "arrow":
+        return by_arrow
+    native = format.native_encode(struct, declared, kinds[0] if kinds else None)
+    if native is None:
+        if engine == "native":
+            raise _no_native(format, "encode")
+        return by_arrow
+    # The types of a Column are known to Spark alone: it folds this comparison away before anything runs.
+    fits = _type_name(struct) == _type_name(F.lit(None).cast(spark_type(declared)))
+    misfit = F.concat(F.lit("the row does not have the declared types; it is "), F.typeof(struct))
+    return F.when(fits, native).otherwise(by_arrow if engine == "auto" else F.raise_error(misfit))
+
+
+def _type_name(value: Column) -> Column:
+    """The name of a Column's type; Spark Connect spells out the default collation of types that Python made."""
+    return F.replace(F.typeof(value), F.lit(" collate UTF8_BINARY"), F.lit(""))
+
+
+def _prepared(
+    format: Format, schema: Any, metadata: tuple[str, ...], errors: Errors, engine: Engine
+) -> tuple[pa.Schema, FlinkType]:
+    """Everything that can be wrong with the call is found here, before a job starts."""
+    if errors not in ("raise", "capture"):
+        raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
+    if engine not in ("auto", "arrow", "native"):
+        raise ConfigurationError(f"engine is 'auto', 'arrow' or 'native', not {engine!r}")
+    resolved = format.prepare("decode", schema, metadata)
+    format.decode_batch(pa.array([], pa.binary()), resolved, metadata=metadata)
+    row = nullable(format.result_type(resolved, metadata))
+    check_time(row.fields)
+    return resolved, row
+
+
+def _column(value: Column | str) -> Column:
+    return F.col(value) if isinstance(value, str) else value
+
+
+def _name(function: Callable[..., pa.Array], format: Format, what: str) -> None:
+    """What plans and the user interface of Spark call the UDF: `json_decode`."""
+    function.__name__ = f"{format.identifier.replace('-', '_')}_{what}"
+
+
+def _no_native(format: Format, what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"format '{format.identifier}' has no native {what} for this schema and these options; use engine='auto'",
+        format=format.identifier,
+    )
+
+
+# --- decoding --------------------------------------------------------------------------------------------
+
+
+def _decoding(
+    format: Format,
+    kernel: Callable[[pa.Array], pa.Array],
+    message: Column | str,
+    result: FlinkType,
+    name: str,
+    errors: Errors,
+) -> Column:
+    if errors == "capture":
+        result = FlinkType("ROW", fields=(FlinkField(name, result), FlinkField("error", _ERROR)))
+
+    def udf(messages: pa.Array) -> pa.Array:
+        return kernel(messages)
+
+    check_workers()
+    _name(udf, format, "decode")
+    wire, plain = spark_type(result, wire=True), spark_type(nullable(with_time_digits(result, format.time_digits)))
+    decoded: Column = arrow_udf(udf, wire).asNondeterministic()(_bytes_or_text(format, _column(message)))
+    text = message if isinstance(message, str) else _COLUMN.sub(r"\1", str(message))
+    return (decoded if wire == plain else decoded.cast(plain)).alias(f"{udf.__name__}({text})")
+
+
+def _bytes_or_text(format: Format, message: Column) -> Column:
+    """The message, which Spark's analysis refuses before a job where it is neither BINARY nor STRING.
+
+    The branch is never taken, and folded away; only its type counts, and its words are in the error.
+    """
+    never = F.lit(f"format '{format.identifier}' decodes a column of BINARY or STRING").isNull()
+    return F.when(never, F.lit(b"")).otherwise(message)
+
+
+def _single_rows(batch: DecodedBatch) -> tuple[pa.StructArray, pa.StringArray | None, pa.StringArray | None]:
+    """Each message's only row, null where there is none, and the errors and codes with those of several rows added."""
+    rows = batch.rows
+    if len(rows) == len(rows.values) and not rows.null_count and (np.diff(np.asarray(rows.offsets)) == 1).all():
+        return rows.values, batch.errors, batch.codes
+    counts = pc.fill_null(pc.list_value_length(rows), 0)
+    first = pc.if_else(pc.equal(counts, 1), rows.offsets.slice(0, len(rows)), pa.scalar(None, pa.int32()))
+    several = pc.greater(counts, 1)
+    errors, codes = batch.errors, batch.codes
+    if pc.any(several, min_count=0).as_py():
+        reason = pc.binary_join_element_wise(
+            "the message holds ", counts.cast(pa.string()), " rows: use decode_rows", ""
+        )
+        none = pa.nulls(len(rows), pa.string())
+        errors = pc.if_else(several, reason, none if errors is None else errors)
+        codes = pc.if_else(several, ErrorCode.SEVERAL_ROWS.value, none if codes is None else codes)
+    return rows.values.take(first), errors, codes
+
+
+def _with_kinds(batch: DecodedBatch, row: FlinkType) -> pa.ListArray:
+    """The rows with their kind as first column."""
+    rows, values = batch.rows, batch.rows.values
+    kinds = batch.row_kinds if batch.row_kinds is not None else pa.repeat(pa.scalar("+I"), len(values))
+    struct = pa.StructArray.from_arrays(
+        [kinds, *(values.field(i) for i in range(values.type.num_fields))], fields=list(arrow_type(row))
+    )
+    mask = rows.is_null() if rows.null_count else None
+    return pa.ListArray.from_arrays(rows.offsets, struct, mask=mask)
+
+
+def _judged(
+    format: Format,
+    policy: Errors,
+    messages: pa.Array,
+    rows: pa.Array,
+    reasons: pa.StringArray | None,
+    codes: pa.StringArray | None,
+) -> pa.Array:
+    """Fail at the first error, or put errors beside the rows."""
+    if policy == "raise":
+        if reasons is not None and reasons.null_count < len(reasons):
+            assert codes is not None
+            at = pc.index(reasons.is_valid(), True).as_py()
+            message = messages.slice(at, 1).cast(pa.binary())[0].as_py()  # text may be of any bytes
+            raise _decode_error(format, reasons[at].as_py(), message, codes[at].as_py())
+        return rows
+    if reasons is None:
+        reasons = codes = pa.nulls(len(rows), pa.string())
+    bad = reasons.is_valid()
+    error = pa.StructArray.from_arrays(
+        [
+            pc.binary_join_element_wise(f"{format.identifier}: ", reasons, ""),
+            pc.if_else(bad, messages.cast(pa.binary()), pa.scalar(None, pa.binary())),
+            codes,
+        ],
+        fields=list(arrow_type(_ERROR)),
+        mask=pc.invert(bad),
+    )
+    name = "rows" if pa.types.is_list(rows.type) else "row"
+    return pa.StructArray.from_arrays([rows, error], names=[name, "error"])
+
+
+def _decode_error(format: Format, reason: str, message: bytes | None, code: str) -> DecodeError:
+    data = message or b""
+    head = data[:_HEAD]
+    more = f" and {len(data) - _HEAD} more bytes" if len(data) > _HEAD else ""
+    return DecodeError(
+        f"format '{format.identifier}' cannot decode a message: {reason}. The message: {head!r}{more}. "
+        "To keep bad messages as data, use errors='capture'",
+        format=format.identifier,
+        reason=reason,
+        head=head,
+        code=code,
+    )
+
+
+# --- encoding --------------------------------------------------------------------------------------------
+
+
+def _encoding(format: Format, schema: pa.Schema | None) -> Callable[..., Column]:
+    def messages(rows: pa.Array, row_kinds: pa.Array | None) -> pa.Array:
+        declared = schema if schema is not None else arrow_schema(row_type(pa.schema(list(rows.type))))
+        batch = format.encode_batch(rows, declared, row_kinds=row_kinds)
+        if batch.errors is not None and batch.errors.null_count < len(batch.errors):
+            assert batch.codes is not None
+            at = pc.index(batch.errors.is_valid(), True).as_py()
+            reason = batch.errors[at].as_py()
+            raise EncodeError(
+                f"format '{format.identifier}' cannot encode a row: {reason}",
+                format=format.identifier,
+                reason=reason,
+                code=batch.codes[at].as_py(),
+            )
+        return batch.messages
+
+    def of_rows(rows: pa.Array) -> pa.Array:
+        return messages(rows, None)
+
+    def of_changes(rows: pa.Array, row_kinds: pa.Array) -> pa.Array:
+        return messages(rows, row_kinds)
+
+    def call(row: Column, *row_kind: Column) -> Column:
+        check_workers()
+        function = of_changes if row_kind else of_rows
+        _name(function, format, "encode")
+        encoded: Column = arrow_udf(function, BinaryType()).asNondeterministic()(row, *row_kind)
+        return encoded
+
+    return call
+
+
+def _transported(row: Column, declared: FlinkType) -> Column:
+    """The row as PySpark's Arrow bridge can carry it: intervals of months go as numbers."""
+    if not any(t.root == "INTERVAL YEAR TO MONTH" for _, t in declared.walk()):
+        return row
+    fields = [row.getField(f.name).cast(spark_type(f.type, wire=True)).alias(f.name) for f in declared.fields]
+    return F.when(row.isNotNull(), F.struct(*fields))

@@ -1,0 +1,1 @@
+"""Flink SQL as text: types, expressions, CREATE TABLE, and files of statements."""

@@ -1,0 +1,1 @@
+"""Streams of changes: the current table, normalized changes, dead letters."""

@@ -1,0 +1,1 @@
+"""Kafka tables: the key and the value of a record as one row."""

@@ -1,0 +1,433 @@
+"""Key and value together: a Kafka table as Flink's connectors `kafka` and `upsert-kafka` see it.
+
+    KeyValueFormat(schema, options)       the formats and the projection of a table; no broker is needed
+    KeyValueFormat.from_ddl("CREATE ...") a table as Flink plans it, with metadata, watermark and computed columns
+    decode(df), encode(df)                Kafka records to rows and back, in Spark
+    decode_batch(...), encode_batch(...)  the same without Spark, for Arrow arrays
+
+Everything that can be wrong with a table is found when the object is made, in Flink's order and words; what Flink
+checks only for reading or only for writing is raised by `decode` or `encode`.
+Rules: `KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`, `FactoryUtil`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.registry.contract.changelog import ChangelogMode, RowKind
+from kvformat.registry.contract.errors import (
+    ConfigurationError,
+    MetadataError,
+    OptionError,
+    ReadingOnlyError,
+    SchemaError,
+    retold,
+)
+from kvformat.registry.contract.format import Errors
+from kvformat.registry.contract.html import html
+from kvformat.registry.contract.nested_formats import innermost
+from kvformat.registry.contract.normalize_input import binary_messages, conform
+from kvformat.registry.contract.options import Direction, OptionValues
+from kvformat.registry.contract.types import (
+    arrow_schema,
+    nullable,
+    quoted,
+    resolve_schema,
+    row_type,
+    spark_schema,
+)
+from kvformat.registry.sql.create_table import TableColumn, TableDefinition, Watermark, show, with_primary_key
+from kvformat.registry.sql.statements import Statement, find_table, statements
+from kvformat.registry.table import connector_options as connectors
+from kvformat.registry.table.metadata import MetadataColumn, own_columns, readable, writable
+from kvformat.registry.table.planner import Planner, TablePlan
+from kvformat.registry.table.records import DecodedRecords, EncodedRecords
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+    from kvformat.registry.streams.dead_letters import DeadLetterTarget
+    from kvformat.registry.streams.maintain import Merge
+
+_DIRECTIONS: tuple[Direction, Direction] = ("decode", "encode")
+MetadataKeys = Sequence[str] | Mapping[str, str]
+
+
+class KeyValueFormat:
+    """The records of a Kafka table, key and value: immutable, comparable, picklable; `repr` without secrets.
+
+    `schema` holds the physical columns: a Spark `StructType`, a `pyarrow.Schema`, or text such as
+    `"user_region STRING, pv BIGINT"`. `options` are those of Flink's WITH clause: `key.format`, `key.fields`,
+    `key.fields-prefix`, `value.format` or `format`, `value.fields-include`, and the formats' own with their prefix
+    (`value.json.ignore-parse-errors`). `connector` is `kafka` (the default) or `upsert-kafka`; what else a
+    connector knows may be left out and is checked when given. `primary_key` is the key of an upsert table.
+
+    Raises `OptionError`, `SchemaError` or another `ConfigurationError`.
+    """
+
+    def __init__(
+        self,
+        schema: StructType | pa.Schema | str,
+        options: Mapping[str, Any],
+        *,
+        primary_key: Sequence[str] = (),
+    ) -> None:
+        row = row_type(resolve_schema(schema))
+        columns = tuple(TableColumn(field.name, "physical", field.type) for field in row.fields)
+        key = tuple([primary_key] if isinstance(primary_key, str) else primary_key)
+        names = {column.name for column in columns}
+        for name in key:
+            if name not in names:
+                raise SchemaError(f"column '{name}' of the PRIMARY KEY does not exist", field=name)
+        table = TableDefinition("table", columns, {str(k): _text(str(k), v) for k, v in options.items()})
+        self._set(with_primary_key(table, key or None), strict=False)
+
+    @classmethod
+    def from_ddl(cls, ddl: str, *, table: str | None = None) -> KeyValueFormat:
+        """A table from Flink's CREATE TABLE; `connector`, a topic and `properties.bootstrap.servers` are required.
+
+        `ddl` may hold further statements, as a file for Flink's SQL client does: they are skipped, see `statements`.
+        Where it creates several tables, `table` names one, with catalog and database before it where needed.
+        CREATE TABLE ... LIKE takes what it takes in Flink from a table that the text creates before.
+
+        Metadata columns are read and written under the names the DDL gives them, a WATERMARK becomes
+        `withWatermark`, computed columns that Spark SQL can evaluate are evaluated.
+        Raises `SchemaError` with line and column for what can't be read, and with the tables that there are where
+        none or several fit.
+        """
+        if not isinstance(ddl, str):
+            hint = ": read it, path.read_text(encoding='utf-8')" if isinstance(ddl, PurePath) else ""
+            raise SchemaError(f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}{hint}")
+        return cls._of(find_table(ddl, table), True)
+
+    @staticmethod
+    def statements(ddl: str) -> tuple[Statement, ...]:
+        """The statements of a text, each with its kind ('CREATE TABLE', 'SET'), the name it is about, and its line.
+
+        Of them `from_ddl` reads one CREATE TABLE, and those that it is LIKE; the others are skipped.
+        Raises `SchemaError` for a text that has no such parts.
+        """
+        return statements(ddl)
+
+    @classmethod
+    def _of(cls, table: TableDefinition, strict: bool) -> KeyValueFormat:
+        made = cls.__new__(cls)
+        made._set(table, strict=strict)
+        return made
+
+    def _set(self, table: TableDefinition, *, strict: bool) -> None:
+        self._table, self._strict = table, strict
+        self._plans: dict[Direction, TablePlan | ConfigurationError] = {}
+        for direction in _DIRECTIONS:
+            try:
+                self._plans[direction] = Planner(table, strict, direction).plan()
+            except ConfigurationError as error:
+                self._plans[direction] = error
+        refused = [plan for plan in self._plans.values() if isinstance(plan, ConfigurationError)]
+        if len(refused) == len(_DIRECTIONS):
+            reading, writing = refused
+            if isinstance(writing, ReadingOnlyError):  # the table is not meant for writing
+                raise reading
+            raise reading if str(reading) == str(writing) else retold(reading, "", f"\nFor writing: {writing}")
+
+    def _plan(self, direction: Direction) -> TablePlan:
+        plan = self._plans[direction]
+        if isinstance(plan, ConfigurationError):
+            raise plan.with_traceback(None)
+        return plan
+
+    # --- what the table is -------------------------------------------------------------------------------
+
+    @property
+    def key_schema(self) -> StructType | None:
+        """The columns of the key, in the order of `key.fields` and without their prefix; None without a key."""
+        schema = self._any_plan().codec.key_schema
+        return None if schema is None else spark_schema(row_type(schema))
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The table's columns that make a key: the PRIMARY KEY, else `key.fields`; empty where there is neither.
+
+        Under the table's names, with `key.fields-prefix`. `latest_by_key` and `normalize_changes` take them when they
+        are given the table itself.
+        """
+        codec = self._any_plan().codec
+        return self._table.primary_key or tuple(codec.physical.fields[i].name for i in codec.key_places)
+
+    @property
+    def value_schema(self) -> StructType:
+        """The columns of the value, without their prefix."""
+        return spark_schema(row_type(self._any_plan().codec.value_schema))
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        """The kinds of row that `decode` gives: those of the value's format, UPSERT for an upsert table."""
+        codec = self._any_plan().codec
+        return ChangelogMode.UPSERT if codec.upsert else codec.value_format.changelog_mode
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options as given; its `repr` shows no secret, `options[name]` does."""
+        return OptionValues(self._table.options, self._shown())
+
+    @property
+    def name(self) -> str:
+        """The table's name in its DDL, "table" where there is none."""
+        return self._table.name
+
+    @property
+    def columns(self) -> tuple[TableColumn, ...]:
+        """All columns as they are declared: physical ones, metadata, computed ones."""
+        return self._table.columns
+
+    @property
+    def watermark(self) -> Watermark | None:
+        """The event time that the table declares."""
+        return self._table.watermark
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns of the PRIMARY KEY, empty where there is none."""
+        return self._table.primary_key or ()
+
+    def connector_options(self, direction: Direction) -> Mapping[str, Any]:
+        """The connector's options for reading ("decode") or writing ("encode"), parsed, with their defaults.
+
+        Raises what is wrong with the table in this direction.
+        """
+        return self._plan(direction).values
+
+    def with_options(self, options: Mapping[str, Any]) -> KeyValueFormat:
+        """The same table with these options instead of its own; None takes an option away.
+
+        What Flink's hint `/*+ OPTIONS(...) */` does for one query. Raises as the constructor does.
+        """
+        given = {**self._table.options, **{k: None if v is None else _text(k, v) for k, v in options.items()}}
+        table = replace(self._table, options={key: value for key, value in given.items() if value is not None})
+        return KeyValueFormat._of(table, self._strict)
+
+    def planned(self) -> KeyValueFormat:
+        """The same table, checked as Flink plans it: connector, topic and bootstrap servers are required."""
+        return KeyValueFormat._of(self._table, True)
+
+    def _any_plan(self) -> TablePlan:
+        return next(plan for plan in self._plans.values() if isinstance(plan, TablePlan))
+
+    # --- Spark -------------------------------------------------------------------------------------------
+
+    def decode(
+        self,
+        df: DataFrame,
+        *,
+        metadata: MetadataKeys | None = None,
+        errors: Errors = "raise",
+        row_index: bool = False,
+    ) -> DataFrame:
+        """Kafka records as rows of the table.
+
+        `df` has `key` and `value`, and those of Kafka's columns that metadata asks for (`topic`, `partition`,
+        `offset`, `timestamp`, `timestampType`, `headers`). The result has the table's columns in their order, then
+        the columns of `metadata` (a list of keys, or a mapping of column name to key), then `row_kind` where the
+        mode has more than inserts, then with `row_index=True` the column of that name: the row's place in its record
+        (INT, from 0), by which `latest_by_key` and `normalize_changes` keep rows of one offset in order. A format that
+        is told to keep what updates leave as it was adds `unchanged_columns`, for the same two. Every column is
+        nullable.
+
+        A null key keeps its row, with null key columns; in an upsert table it is an error. A key of several rows
+        gives each of them. A null value deletes the key in an upsert table; else it is what the value's format makes
+        of it. `errors="raise"` fails the job at a bad record, or drops it with `ingestion.ignore-errors`;
+        `errors="capture"` adds the column `error`, null for good rows (see `split_errors`).
+        Raises `ConfigurationError` before a job starts.
+        """
+        if errors not in ("raise", "capture"):
+            raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
+        plan = self._plan("decode")
+        extra = (
+            *readable(self._table.name, asked(metadata), plan.codec.value_format),
+            *own_columns(plan.codec.value_format),
+        )
+        from kvformat.registry.table.decode import decode  # imports PySpark
+
+        return decode(plan, extra, df, errors, row_index)
+
+    def encode(
+        self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
+    ) -> DataFrame:
+        """Rows of the table as Kafka records: `key` (with a key format), `value`, and the metadata that is written.
+
+        Columns are found by name and cast where nothing is lost; those that the table does not write are left out.
+        `row_kind`, where `df` has it, is honoured: CDC formats write their envelope, an upsert table writes a null
+        value for `-D` and `-U`, except for a `-U` directly followed by a `+U` of the same key, which writes nothing.
+        Order is that of `df`: nothing is shuffled.
+
+        `metadata` names further columns to be written as `topic`, `headers` or `timestamp`. `changelog_mode` says
+        which kinds `df` can hold, if less than all: an upsert table without `-U` is encoded by the faster engine.
+        Raises `ConfigurationError` before a job starts; a row that can't be written fails the job.
+        """
+        from kvformat.registry.table.encode import encode  # imports PySpark
+
+        return encode(self._plan("encode"), self._written(metadata), df, changelog_mode)
+
+    def written_metadata(self, metadata: MetadataKeys | None = None) -> tuple[str, ...]:
+        """The metadata keys that `encode` writes: those of the table's own columns, then those of `metadata`."""
+        return tuple(column.key for column in (*self._plan("encode").metadata, *self._written(metadata)))
+
+    def _written(self, metadata: MetadataKeys | None) -> tuple[MetadataColumn, ...]:
+        columns = [TableColumn(c.name, "metadata", None, c.key) for c in asked(metadata)]
+        return writable(self._table.name, columns, self._plan("encode").topics)
+
+    def maintain(
+        self,
+        stream: DataFrame,
+        target: str | PathLike[str] | Merge,
+        *,
+        checkpoint_location: str,
+        dead_letters: DeadLetterTarget | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        query_name: str | None = None,
+    ) -> StreamingQuery:
+        """Start the query that keeps a table current: the last row of each key of a stream of Kafka records.
+
+        `stream` has Kafka's columns, as Spark's source gives them. `target` is a path, where Spark's own Parquet files
+        are written (`current_table` reads them), or a function `merge(changes, batch_id)` for tables that can MERGE:
+        it gets one row per key, the table's columns and `row_kind`, '+U' for a row to be written and '-D' for a key to
+        be removed. What it does with a batch may be done again after a failure: it must come out the same.
+
+        `dead_letters` is where bad records go before the rows of their batch: a topic, a path, or a function of them
+        and the batch's number (see `write_dead_letters`). Without it the query fails at a bad record, or drops it with
+        `ingestion.ignore-errors`; `ingestion.error-tolerance.max-count` is counted per micro-batch. `trigger` is as
+        for Spark, `{"availableNow": True}`. Raises `ConfigurationError` before the query starts.
+        """
+        from kvformat.registry.streams import maintain
+
+        return maintain.maintain(
+            self,
+            stream,
+            target,
+            checkpoint_location=checkpoint_location,
+            dead_letters=dead_letters,
+            trigger=trigger,
+            query_name=query_name,
+        )
+
+    # --- Arrow, no Spark ---------------------------------------------------------------------------------
+
+    def decode_batch(self, keys: pa.Array | None, values: pa.Array, *, metadata: Sequence[str] = ()) -> DecodedRecords:
+        """Decode binary Arrow arrays of one record per element; `rows` holds the physical columns, then metadata.
+
+        `metadata` names keys of the value's format (`value.source.table`). `keys` is not looked at without a key
+        format. Never raises for bad data: `errors` and `parts` say what is wrong with which record.
+        """
+        plan = self._plan("decode")
+        columns = readable(self._table.name, asked(metadata), plan.codec.value_format)
+        for column in columns:
+            if column.of_value is None:
+                raise MetadataError(f"'{column.key}' is in no message: metadata of the connector needs a DataFrame")
+        plain = binary_messages(values)
+        if keys is None:
+            keys = pa.nulls(len(plain), pa.binary())
+        return plan.codec.decode_batch(binary_messages(keys), plain, {c.name: str(c.of_value) for c in columns})
+
+    def encode_batch(self, rows: pa.StructArray, *, row_kinds: pa.Array | None = None) -> EncodedRecords:
+        """Encode a struct array, one record per row; see `EncodedRecords`. Never raises for bad data.
+
+        Columns are found by name and cast where nothing is lost. Kinds are as in `encode`.
+        """
+        plan = self._plan("encode")
+        if row_kinds is not None:
+            row_kinds = row_kinds.cast(pa.string())
+            wrong = pc.invert(pc.is_in(row_kinds, pa.array([kind.value for kind in RowKind])))
+            if len(row_kinds) != len(rows) or pc.any(wrong, min_count=0).as_py():
+                raise SchemaError("row_kinds needs '+I', '-U', '+U' or '-D' for every row", field="row_kind")
+        return plan.codec.encode(conform(rows, arrow_schema(nullable(plan.codec.physical))), row_kinds)
+
+    # --- an object like any other --------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        shown = self._shown()
+        if self._strict:
+            return f"KeyValueFormat.from_ddl({show(self._table, shown)!r})"
+        row = self._table.physical()
+        schema = ", ".join(f"{quoted(field.name)} {field.type}" for field in row.fields)
+        key = f", primary_key={list(self._table.primary_key)!r}" if self._table.primary_key else ""
+        return f"KeyValueFormat({schema!r}, {shown!r}{key})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: columns, where each comes from, the options as given. Without secrets, as `repr`."""
+        columns = ((column.name, column.type or "", self._origin(column)) for column in self.columns)
+        connector = self._table.options.get("connector", connectors.KAFKA)
+        return html(
+            self.name,
+            f"{connector} table",
+            (("column", "type", "from"), columns),
+            (("option", "value"), self._shown().items()),
+        )
+
+    def _origin(self, column: TableColumn) -> str:
+        """Where the values of a column are, and what else the table says of it."""
+        if column.kind == "computed":
+            found = [f"AS {column.source}"]
+        elif column.kind == "metadata":
+            found = [f"metadata {column.key}"]
+        else:
+            codec = self._any_plan().codec
+            names = [field.name for field in codec.physical.fields]
+            parts = {"key": codec.key_places, "value": codec.value_places}
+            found = [part for part, places in parts.items() if column.name in [names[i] for i in places]]
+        if column.name in self.primary_key:
+            found.append("PRIMARY KEY")
+        if self.watermark is not None and column.name == self.watermark.column:
+            found.append(f"WATERMARK, {self.watermark.delay_ms} ms late")
+        return ", ".join(found)
+
+    def _shown(self) -> dict[str, Any]:
+        """The options as they may be shown."""
+        return {key: connectors.masked(key, value, self._spec(key)) for key, value in self._table.options.items()}
+
+    def _spec(self, key: str) -> Any:
+        """The declaration of a format's option, by its full key."""
+        codec = self._any_plan().codec
+        for format in (codec.key_format, codec.value_format):
+            if format is not None:
+                _, mark, short = f".{key}".partition(f".{format.identifier}.")
+                if mark:
+                    return innermost(format.option_specs, short)
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyValueFormat) and (other._table, other._strict) == (self._table, self._strict)
+
+    def __hash__(self) -> int:
+        return hash((self._table.columns, self._table.primary_key, frozenset(self._table.options.items())))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeyValueFormat._of, (self._table, self._strict)
+
+
+def asked(metadata: MetadataKeys | None) -> list[TableColumn]:
+    """The metadata that a caller asks for: keys, or column names with their keys."""
+    if metadata is None:
+        return []
+    if isinstance(metadata, str):
+        raise MetadataError(f"metadata must be a list of keys or a mapping of column to key, not {metadata!r}")
+    pairs = metadata.items() if isinstance(metadata, Mapping) else [(key, key) for key in metadata]
+    return [TableColumn(name, "metadata", None, key) for name, key in pairs]
+
+
+def _text(option: str, value: Any) -> str:
+    """Options are texts, as in a WITH clause; a Python bool or number is taken as its text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise OptionError(f"the value of option '{option}' is a text, not {type(value).__name__}", option=option)

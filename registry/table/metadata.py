@@ -1,0 +1,113 @@
+"""Metadata of Kafka records as columns: which keys there are, which can be written, what they may be declared as.
+
+Keys that begin with `value.` belong to the value's format (`value.source.table`).
+Rules: Flink's "Kafka" page, `KafkaDynamicSource.ReadableMetadata`, `KafkaDynamicSink.WritableMetadata`,
+`DynamicSourceUtils`, `LogicalTypeCasts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kvformat.registry.contract.errors import MetadataError, SchemaError, did_you_mean
+from kvformat.registry.contract.format import Format
+from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.sql.create_table import TableColumn
+from kvformat.registry.sql.ddl import parse_type
+
+VALUE_PREFIX = "value."
+READABLE: Mapping[str, str] = {
+    "topic": "STRING NOT NULL",
+    "partition": "INT NOT NULL",
+    "headers": "MAP<STRING, BYTES> NOT NULL",
+    "header-list": "ARRAY<ROW<key STRING NOT NULL, value BYTES>> NOT NULL",
+    "leader-epoch": "INT",
+    "offset": "BIGINT NOT NULL",
+    "timestamp": "TIMESTAMP_LTZ(3) NOT NULL",
+    "timestamp-type": "STRING NOT NULL",
+}
+_WRITABLE = ("headers", "header-list", "timestamp")
+_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
+_TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
+_INSTANTS = ("TIMESTAMP", "TIMESTAMP_LTZ")
+_CASTS = {  # wanted root -> roots that can be cast to it, besides itself
+    "BOOLEAN": (*_TEXTS, *_INTEGERS),
+    **dict.fromkeys(_NUMBERS, (*_NUMBERS, *_TEXTS, "BOOLEAN")),
+    **dict.fromkeys(_BYTES, (*_BYTES, *_TEXTS)),
+    "DATE": (*_TEXTS, *_INSTANTS),
+    "TIME": (*_TEXTS, *_INSTANTS),
+    **dict.fromkeys(_INSTANTS, (*_INSTANTS, *_TEXTS, "DATE")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataColumn:
+    """A column for a metadata key: what the key's type is, and what the column is declared as."""
+
+    name: str
+    key: str
+    given: FlinkType
+    declared: FlinkType
+
+    @property
+    def of_value(self) -> str | None:
+        """The key as the value's format knows it, None for a key of the connector."""
+        return self.key.removeprefix(VALUE_PREFIX) if self.key.startswith(VALUE_PREFIX) else None
+
+
+def readable(table: str, columns: Sequence[TableColumn], value_format: Format) -> tuple[MetadataColumn, ...]:
+    """The columns with their types; raises `MetadataError` or `SchemaError` in Flink's words."""
+    known = {f"{VALUE_PREFIX}{key}": text for key, text in value_format.metadata_types.items()} | dict(READABLE)
+    return tuple(_resolved(table, column, known, "reading") for column in columns)
+
+
+def own_columns(value_format: Format) -> tuple[MetadataColumn, ...]:
+    """The columns that the value's format adds to its rows."""
+    types = {name: parse_type(text) for name, text in value_format.own_columns.items()}
+    return tuple(MetadataColumn(name, f"{VALUE_PREFIX}{name}", t, t) for name, t in types.items())
+
+
+def writable(table: str, columns: Sequence[TableColumn], topics: Sequence[str] | None) -> tuple[MetadataColumn, ...]:
+    """The columns that are written as metadata, without the virtual ones; raises as `readable` does."""
+    keys = _WRITABLE if topics is not None and len(topics) == 1 else ("topic", *_WRITABLE)
+    known = {key: READABLE[key] for key in keys}
+    found = tuple(_resolved(table, column, known, "writing") for column in columns if not column.virtual)
+    if {"headers", "header-list"} <= {column.key for column in found}:
+        raise MetadataError(
+            "The writable metadata is ambiguous. Please use either metadata key 'headers' or 'header-list'.",
+            field="header-list",
+        )
+    return found
+
+
+def _resolved(table: str, column: TableColumn, known: Mapping[str, str], purpose: str) -> MetadataColumn:
+    if column.key not in known:
+        raise MetadataError(
+            f"Invalid metadata key '{column.key}' in column '{column.name}' of table '{table}'."
+            f"{did_you_mean(column.key, known)} The following metadata keys are supported for {purpose}: "
+            f"{', '.join(known)}",
+            field=column.name,
+        )
+    given = parse_type(known[column.key])
+    declared = column.type if column.type is not None else given
+    source, target = (given, declared) if purpose == "reading" else (declared, given)
+    if not castable(source, target):
+        raise SchemaError(
+            f"Invalid data type for metadata column '{column.name}' with metadata key '{column.key}' of table "
+            f"'{table}'. The column cannot be declared as '{declared}' because the type must be castable "
+            f"{'from' if purpose == 'reading' else 'to'} metadata type '{given}'.",
+            field=column.name,
+        )
+    return MetadataColumn(column.name, column.key, given, declared)
+
+
+def castable(given: FlinkType, wanted: FlinkType) -> bool:
+    """Whether Flink can cast one type to another."""
+    if wanted.root in _TEXTS:
+        return True
+    if given.fields or wanted.fields:
+        same = given.root == wanted.root and len(given.fields) == len(wanted.fields)
+        return same and all(castable(a.type, b.type) for a, b in zip(given.fields, wanted.fields, strict=True))
+    return given.root == wanted.root or given.root in _CASTS.get(wanted.root, ())

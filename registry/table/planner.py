@@ -1,0 +1,275 @@
+"""The checks of a table for one direction, in the order and the words of Flink's factories, and what comes of them.
+
+    formats, with their own options -> missing, malformed, unknown options -> the connector's checks -> key and value
+
+Rules: `KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`, `FactoryUtil`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kvformat.registry.contract.changelog import ChangelogMode, RowKind
+from kvformat.registry.contract.discovery import format_class
+from kvformat.registry.contract.errors import ConfigurationError, OptionError, retold
+from kvformat.registry.contract.format import Format, Part
+from kvformat.registry.contract.options import Direction, owner
+from kvformat.registry.contract.types import arrow_schema, arrow_type, nullable, row_type
+from kvformat.registry.sql.create_table import TableDefinition
+from kvformat.registry.table import connector_options as connectors
+from kvformat.registry.table.metadata import MetadataColumn, readable, writable
+from kvformat.registry.table.projection import key_places, projected, value_places
+from kvformat.registry.table.records import RecordCodec
+
+_NO_COLUMNS = pa.schema([])
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """One direction of a table, fully checked."""
+
+    table: TableDefinition
+    codec: RecordCodec
+    metadata: tuple[MetadataColumn, ...]
+    topics: tuple[str, ...] | None
+    topic_pattern: str | None
+    ignore_errors: bool
+    most_errors: int
+    #: the connector's options, parsed
+    values: Mapping[str, Any]
+
+
+class Planner:
+    """The checks of a table for one direction, in the order of Flink's factories."""
+
+    def __init__(self, table: TableDefinition, strict: bool, direction: Direction) -> None:
+        self.table, self.strict, self.direction = table, strict, direction
+        self.given = table.options
+        connectors.check_case(self.given)
+        if strict and "connector" not in self.given:
+            raise OptionError(
+                "Table options do not contain an option key 'connector' for discovering a connector.",
+                option="connector",
+            )
+        self.connector = self.given.get("connector", connectors.KAFKA)
+        self.known = {spec.name for spec in connectors.options_of(self.connector)}
+        self.upsert = self.connector == connectors.UPSERT_KAFKA
+        self.values = _Values(self.connector, self.given)
+        self.physical = table.physical()
+
+    def plan(self) -> TablePlan:
+        """Return the plan, or raise the first error that Flink's factories would raise."""
+        reading = self.direction == "decode"
+        if not reading:
+            connectors.check_topic(self.values, required=self.strict)
+        key_format = self._key_format()
+        value_key = "format" if "format" in self.given and not self.upsert else "value.format"
+        value_format = self._format(value_key, "value")
+        self._check_options()
+        self._check_connector(reading, key_format, value_format)
+        if reading and key_format is not None:
+            key_format = value_format.for_key(key_format)
+        codec = self._codec(key_format, value_format)
+        self._check_row_key(codec)
+        if self.table.partition_keys and not reading:
+            raise ConfigurationError(f"table '{self.table.name}' is PARTITIONED BY, which Kafka tables can't write")
+        topics = self.values["topic"]
+        if reading:
+            metadata = readable(self.table.name, self.table.metadata(), value_format)
+        else:
+            metadata = writable(self.table.name, self.table.metadata(), topics)
+        self._check_runtime(reading)
+        self._check_schema("key", key_format, codec.key_schema)
+        self._check_schema("value", value_format, codec.value_schema)
+        return TablePlan(
+            self.table,
+            codec,
+            metadata,
+            topics,
+            self.values["topic-pattern"],
+            self.values["ingestion.ignore-errors"],
+            self.values["ingestion.error-tolerance.max-count"],
+            dict(self.values),
+        )
+
+    # --- formats -------------------------------------------------------------------------------------------
+
+    def _key_format(self) -> Format | None:
+        if "key.format" not in self.given and not self.upsert:
+            return None
+        found = self._format("key.format", "key")
+        if not self.upsert and found.changelog_mode is not ChangelogMode.INSERT_ONLY:
+            kinds = ", ".join(kind.name for kind in RowKind if found.changelog_mode.contains(kind))
+            raise OptionError(
+                f"A key format should only deal with INSERT-only records. But {found.identifier} has a changelog mode "
+                f"of [{kinds}]. ('key.format')",
+                format=found.identifier,
+                option="key.format",
+            )
+        return found
+
+    def _format(self, option: str, part: Part) -> Format:
+        """The format that an option names, with its own options, which begin with its name."""
+        purpose = "scan" if self.direction == "decode" else "sink"
+        if option not in self.given:
+            raise OptionError(f"Could not find required {purpose} format '{option}'.", option=option)
+        identifier = self.given[option]
+        if connectors.masked(option, identifier) != identifier:  # a quote is missing: other options are a part of it
+            raise OptionError(f"option '{option}': there is no format of such a name", option=option)
+        try:
+            cls = format_class(identifier)
+        except ConfigurationError as error:
+            raise retold(error, f"option '{option}': ") from error
+        prefix = f"{option.removesuffix('format')}{identifier}."
+        given = {key.removeprefix(prefix): key for key in self.given if key.startswith(prefix)}
+        own = {short: key for short, key in given.items() if owner(cls.option_specs, short) is not None}
+        self.known |= {f"{prefix}{spec.key}" for spec in cls.option_specs} | set(own.values())
+        options: Mapping[str, Any] = {short: self.given[key] for short, key in own.items()}
+        topics: tuple[str, ...] = self.values["topic"] or ()
+        if len(topics) == 1:
+            options = cls.complete_options(options, topic=topics[0], part=part)
+        try:
+            found = cls(options)
+            found.prepare(self.direction, _NO_COLUMNS)
+        except ConfigurationError as error:
+            where = f"Error creating {purpose} format '{identifier}' in option space '{prefix}': "
+            key = f" (option '{prefix}{error.option}')" if error.option else ""
+            raise retold(error, where, key) from error
+        return found
+
+    # --- connector -----------------------------------------------------------------------------------------
+
+    def _check_options(self) -> None:
+        """Missing, malformed and unknown options, in this order."""
+        if self.strict and "properties.bootstrap.servers" not in self.given:
+            raise OptionError(
+                "One or more required options are missing.\n\nMissing required options are:\n\n"
+                "properties.bootstrap.servers",
+                option="properties.bootstrap.servers",
+            )
+        for key in self.values:
+            self.values[key]
+        connectors.check_unknown(self.connector, self.given, self.known)
+        connectors.check_alignment(self.connector, self.values)
+        connectors.check_tolerance(self.values)
+
+    def _check_connector(self, reading: bool, key_format: Format | None, value_format: Format) -> None:
+        if self.upsert:
+            if reading:
+                connectors.check_offsets(self.values, "bounded")
+            self._check_insert_only("key", key_format)
+            if value_format.changelog_mode is not ChangelogMode.UPSERT:
+                self._check_insert_only("value", value_format)
+            if not self.table.primary_key:
+                raise ConfigurationError(
+                    "'upsert-kafka' tables require to define a PRIMARY KEY constraint. The PRIMARY KEY specifies which "
+                    "columns should be read from or write to the Kafka message key. The PRIMARY KEY also defines "
+                    "records in the 'upsert-kafka' table should update or delete on which keys."
+                )
+            if not reading:
+                connectors.check_flush(self.values)
+                connectors.check_guarantee(self.values)
+            return
+        if reading:
+            connectors.check_topic(self.values, required=self.strict)
+            connectors.check_offsets(self.values, "startup")
+            connectors.check_offsets(self.values, "bounded")
+        else:
+            connectors.check_partitioner(self.values)
+            connectors.check_guarantee(self.values)
+        if self.table.primary_key and value_format.changelog_mode is ChangelogMode.INSERT_ONLY:
+            raise ConfigurationError(
+                f"The Kafka table '{self.table.name}' with '{value_format.identifier}' format doesn't support defining "
+                "PRIMARY KEY constraint on the table, because it can't guarantee the semantic of primary key.",
+                format=value_format.identifier,
+            )
+
+    def _check_row_key(self, codec: RecordCodec) -> None:
+        if codec.by_key and not codec.row_key:
+            raise ConfigurationError(
+                f"Table '{self.table.name}' produces a changelog stream that contains UPDATE_AFTER but no "
+                "UPDATE_BEFORE. This requires defining a primary key constraint on the table. Declare one, or "
+                "'key.fields'",
+                format=codec.value_format.identifier,
+            )
+
+    def _check_insert_only(self, part: str, format: Format | None) -> None:
+        if format is not None and format.changelog_mode is not ChangelogMode.INSERT_ONLY:
+            raise OptionError(
+                f"'upsert-kafka' connector doesn't support '{format.identifier}' as {part} format, because "
+                f"'{format.identifier}' is not in insert-only mode.",
+                format=format.identifier,
+                option=f"{part}.format",
+            )
+
+    def _check_runtime(self, reading: bool) -> None:
+        """What Flink finds when it makes the source or sink itself."""
+        connectors.check_parallelism("scan.parallelism" if reading else "sink.parallelism", self.values)
+        if not self.strict:
+            return
+        topic, pattern = self.values["topic"], self.values["topic-pattern"]
+        if reading and self.upsert and (topic is None) == (pattern is None):
+            raise OptionError("Either Topic or Topic Pattern must be set for source. ('topic')", option="topic")
+        if not reading and topic == ():
+            raise OptionError("Either Topic or Topic Pattern must be set. ('topic' is empty)", option="topic")
+        if reading:
+            connectors.check_group(self.values, self.given)
+
+    # --- schemas -------------------------------------------------------------------------------------------
+
+    def _codec(self, key_format: Format | None, value_format: Format) -> RecordCodec:
+        fields = (self.table.primary_key or ()) if self.upsert else self.values["key.fields"]
+        key_prefix = self.values["key.fields-prefix"] or ""
+        value_prefix = self.values["value.fields-prefix"] or ""
+        key = key_places(self.physical, fields, key_prefix, has_format=key_format is not None)
+        value = value_places(self.physical, key, self.values["value.fields-include"], key_prefix, value_prefix)
+        names = [field.name for field in self.physical.fields]
+        row_key = tuple(names.index(name) for name in self.table.primary_key or ()) or key
+        of_value = projected(self.physical, value, value_prefix)
+        in_value = [name.name for place, name in zip(value, of_value.fields, strict=True) if place in row_key]
+        return RecordCodec(
+            self.physical,
+            key_format,
+            value_format.for_rows(in_value, in_record=key_format is not None and set(row_key) <= set(key)),
+            None if key_format is None else arrow_schema(projected(self.physical, key, key_prefix)),
+            arrow_schema(of_value),
+            key,
+            value,
+            self.upsert,
+            row_key,
+        )
+
+    def _check_schema(self, part: Part, format: Format | None, schema: pa.Schema | None) -> None:
+        """Types that a format can't serve fail here, for an empty batch."""
+        if format is None or schema is None:
+            return
+        try:
+            if self.direction == "decode":
+                format.decode_batch(pa.array([], pa.binary()), schema)
+            else:
+                format.encode_batch(pa.array([], arrow_type(nullable(row_type(schema)))), schema)
+        except ConfigurationError as error:
+            raise retold(error, f"{part} format '{format.identifier}': ") from error
+
+
+class _Values(Mapping[str, Any]):
+    """The connector's options, each parsed when it is looked at."""
+
+    def __init__(self, connector: str, given: Mapping[str, str]) -> None:
+        self._connector, self._given = connector, given
+        self._names = [spec.name for spec in connectors.options_of(connector)]
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._names:
+            raise KeyError(key)
+        return connectors.parse(self._connector, key, self._given)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -1,0 +1,102 @@
+"""Which columns of a table are in the key, which in the value, and what they are called there.
+
+    key    the columns of `key.fields`, in that order, without `key.fields-prefix`
+    value  all physical columns, or all but the key's, in the table's order, without `value.fields-prefix`
+
+Rules: Flink's `KafkaConnectorOptionsUtil.createKeyFormatProjection` and `createValueFormatProjection`; the prefix of
+value columns is Ververica's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kvformat.registry.contract.errors import OptionError, SchemaError, did_you_mean
+from kvformat.registry.contract.types import FlinkField, FlinkType
+
+
+def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *, has_format: bool) -> tuple[int, ...]:
+    """The places of the key columns in the table; raises `OptionError` in Flink's words and order."""
+    if fields is not None and not has_format:
+        raise OptionError(
+            "The option 'key.fields' can only be declared if a key format is defined using 'key.format'.",
+            option="key.fields",
+        )
+    if has_format and not fields:
+        raise OptionError(
+            "A key format 'key.format' requires the declaration of one or more of key fields using 'key.fields'.",
+            option="key.fields",
+        )
+    names = {field.name: i for i, field in enumerate(physical.fields)}
+    for name in fields or ():
+        if name not in names:
+            parts = [part.strip() for part in name.split(",")]
+            several = len(parts) > 1 and all(part in names for part in parts)
+            hint = f" Write ';' between columns: '{';'.join(parts)}'." if several else did_you_mean(name, names)
+            raise OptionError(
+                f"Could not find the field '{name}' in the table schema for usage in the key format. A key field must "
+                f"be a regular, physical column.{hint} The following columns can be selected in the 'key.fields' "
+                f"option: [{', '.join(names)}]",
+                option="key.fields",
+            )
+        if not name.startswith(prefix):
+            raise OptionError(
+                f"All fields in 'key.fields' must be prefixed with '{prefix}' when option 'key.fields-prefix' is set "
+                f"but field '{name}' is not prefixed.",
+                option="key.fields-prefix",
+            )
+    return tuple(names[name] for name in fields or ())
+
+
+def value_places(
+    physical: FlinkType, key: Sequence[int], include: str, key_prefix: str, value_prefix: str
+) -> tuple[int, ...]:
+    """The places of the value columns in the table; raises `OptionError`."""
+    if include == "ALL" and key_prefix:
+        raise OptionError(
+            "A key prefix is not allowed when option 'value.fields-include' is set to 'ALL'. Set it to 'EXCEPT_KEY' "
+            "instead to avoid field overlaps. ('key.fields-prefix')",
+            option="key.fields-prefix",
+        )
+    left_out = frozenset() if include == "ALL" else frozenset(key)
+    places = tuple(i for i in range(len(physical.fields)) if i not in left_out)
+    if not value_prefix:
+        return places
+    if key_prefix and (key_prefix.startswith(value_prefix) or value_prefix.startswith(key_prefix)):
+        raise OptionError(
+            f"'value.fields-prefix' = '{value_prefix}' and 'key.fields-prefix' = '{key_prefix}': neither may be a "
+            "prefix of the other",
+            option="value.fields-prefix",
+        )
+    for i in places:
+        if not physical.fields[i].name.startswith(value_prefix):
+            raise OptionError(
+                f"All value columns must be prefixed with '{value_prefix}' when option 'value.fields-prefix' is set "
+                f"but field '{physical.fields[i].name}' is not prefixed.",
+                option="value.fields-prefix",
+            )
+    return places
+
+
+def projected(physical: FlinkType, places: Sequence[int], prefix: str) -> FlinkType:
+    """The ROW of these columns without their prefix.
+
+    A column that is selected twice gets another name the second time, as Flink gives it: `id`, `id_$0`.
+    """
+    fields: list[FlinkField] = []
+    seen: set[str] = set()
+    for i in places:
+        full = name = physical.fields[i].name
+        while name in seen:
+            name += f"_${len(fields) - len(seen)}"
+        seen.add(name)
+        stripped = name[len(prefix) :]
+        if not stripped.strip():
+            raise SchemaError(
+                f"column '{full}' without the prefix '{prefix}': Field names must contain at least one non-whitespace "
+                "character.",
+                field=full,
+            )
+        fields.append(FlinkField(stripped, physical.fields[i].type))
+    return replace(physical, nullable=False, fields=tuple(fields))

@@ -1,0 +1,446 @@
+"""The Avro kernel: against fastavro, the fast path against the exact one, hostile messages, schema resolution."""
+
+from __future__ import annotations
+
+import tracemalloc
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvformat.codecs._avro import Schema, decode, encode, plan
+from kvformat.codecs._avro import kernel as kernel_module
+from kvformat.codecs._avro.bounds import added_per_item
+from kvformat.codecs._avro.cursors import AvroBatch, Lanes
+from kvformat.codecs._avro.exact import write_datum
+from kvformat.codecs._avro.fast import fast_reader
+from kvformat.codecs._columnar import MessageNumbers
+from kvformat.registry.contract.errors import SchemaError
+from tests.codecs.avro.avro_cases import MANY, array, error, read, record, schema_of
+from tests.codecs.avro.avro_mutation import Case, exactly, shown
+from tests.codecs.avro.avro_random import Maker, arrow_value, written
+from tests.support.extent import case_count
+
+_SEEDS = st.integers(0, 2**32)
+_MUTATIONS = case_count("KVFORMAT_AVRO_MUTATIONS", quick=2_000, all=6_000)  # a million for a night
+
+
+def _fast_refusals(decoded: Schema, messages: list[bytes]) -> int:
+    batch = AvroBatch(pa.array(messages, pa.binary()))
+    fast_reader(plan(decoded)).read(Lanes(batch, MessageNumbers(np.arange(len(messages))), batch.start, batch.end))
+    return int(batch.refused.sum())
+
+
+# --- against fastavro ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=150, deadline=None)
+@given(_SEEDS)
+def test_reads_and_writes_as_fastavro(seed: int) -> None:
+    maker = Maker(seed)
+    node = maker.record() if seed % 3 else maker.schema()
+    schema = schema_of(node)
+    values = [maker.value(node) for _ in range(maker.rng.choice([1, 5, 30, 60]))]
+    messages = written(node, values)
+    array = pa.array([arrow_value(schema, value) for value in values], schema.arrow_type)
+
+    decoded = decode(pa.array(messages, pa.binary()), schema)
+    assert decoded.errors is None
+    assert decoded.values.type == schema.arrow_type
+    decoded.values.validate()
+    assert shown(decoded.values, schema) == shown(array, schema)
+    assert decoded.end.tolist() == [len(message) for message in messages]
+
+    encoded = encode(array, schema)
+    assert encoded.errors is None
+    assert encoded.messages.to_pylist() == messages
+    fresh = kernel_module.stored(array.take(pa.array(np.arange(len(array)))), schema.storage_type)
+    assert [write_datum(schema, value) for value in fresh.to_pylist()] == messages
+
+
+# --- hostile messages ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=_MUTATIONS // 60, deadline=None)
+@given(_SEEDS)
+def test_mutated_messages_are_read_as_one_by_one(seed: int) -> None:
+    case = Case(seed)
+    decoded = case.decoded()
+    decoded.values.validate()
+    values, errors, ends = exactly(case.plan, case.messages)
+    assert shown(decoded.values, case.reader) == shown(values, case.reader)
+    assert (decoded.errors.to_pylist() if decoded.errors else [None] * len(ends)) == errors
+    assert decoded.end.tolist() == ends
+
+
+@settings(max_examples=20, deadline=None)
+@given(_SEEDS)
+def test_a_mutated_message_changes_no_neighbour(seed: int) -> None:
+    case = Case(seed)
+    untouched = list(range(0, len(case.messages), 3))
+    alone, among = case.decoded(case.whole), case.decoded()
+    wanted = [shown(alone.values, case.reader)[i] for i in untouched]
+    assert [shown(among.values, case.reader)[i] for i in untouched] == wanted
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=60), _SEEDS)
+def test_random_bytes_are_read_as_one_by_one(messages: list[bytes], seed: int) -> None:
+    case = Case(seed, count=1)
+    values, errors, _ = exactly(case.plan, messages)
+    decoded = case.decoded(messages)
+    assert shown(decoded.values, case.reader) == shown(values, case.reader)
+    assert (decoded.errors.to_pylist() if decoded.errors else [None] * len(errors)) == errors
+
+
+_HUGE = "feffffffffffffffff01"  # 2^63 - 1
+_BILLION = "8094ebdc03"  # 500 million
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("string", _HUGE),
+        ("bytes", _BILLION + "00"),
+        ({"type": "array", "items": "int"}, _HUGE + "00"),
+        ({"type": "array", "items": "int"}, _BILLION + "00"),
+        ({"type": "array", "items": "null"}, _BILLION + "00"),
+        ({"type": "array", "items": record(name="Empty")}, _BILLION + "00"),
+        ({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}, _BILLION + "00"),
+        ({"type": "array", "items": "null"}, "02" * 5000),
+        ({"type": "array", "items": {"type": "array", "items": "double"}}, "02" + _BILLION + "00"),
+        ({"type": "array", "items": "double"}, "ffffffffffffffffff0100"),
+        ({"type": "map", "values": "null"}, _BILLION + "00"),
+        ({"type": "map", "values": "int"}, "02" + _BILLION + "00"),
+        ({"type": "fixed", "name": "F", "size": 2**31 - 1}, "00"),
+        (["null", {"type": "fixed", "name": "F", "size": 2**31 - 1}], "02"),
+    ],
+)
+def test_a_length_bomb_costs_nothing(node: Any, message: str) -> None:
+    for writer, reader in ((node, None), (record(node), record())):
+        w, r = schema_of(writer), schema_of(reader or writer)
+        plan(w, r)
+        tracemalloc.start()
+        try:
+            decoded = decode(array(*[message] * MANY), w, r)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 5_000_000
+        if reader is None:
+            assert decoded.errors is not None
+            assert decoded.errors.null_count == 0
+
+
+def test_items_of_no_bytes_are_counted_per_message() -> None:
+    node = record({"type": "array", "items": {"type": "array", "items": "null"}})
+    items = "e807" + "00"  # 500 of nothing
+    few, many = "04" + items * 2 + "00", "06" + items * 3 + "00"
+    assert read(few, node)["f0"] == [[None] * 500] * 2
+    found = "[TOO_LARGE] field f0.element.element: 1500 items that take no bytes, at most 1000 are read of a message"
+    assert error(many, node) == found
+    decoded = decode(array(*[few, many] * MANY), schema_of(node))  # each message has a thousand of its own
+    assert decoded.errors is not None
+    assert decoded.errors.to_pylist() == [None, found] * MANY
+
+
+_LONG = "x" * 3000
+_ITEM = {"type": "record", "name": "I", "fields": [{"name": "a", "type": "int"}]}
+_ITEM_WITH_DEFAULT = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": _LONG}]}
+_ENUM = {"type": "enum", "name": "E", "symbols": ["s", _LONG]}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "item", "value"),
+    [
+        (_ENUM, _ENUM, "02", _LONG),
+        (["null", _ENUM], ["null", _ENUM], "0202", _LONG),
+        (_ITEM, _ITEM_WITH_DEFAULT, "0e", {"a": 7, "d": _LONG}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["items", "values"])
+def test_what_symbols_and_defaults_add_to_items_is_bounded(
+    writer: Any, reader: Any, item: str, value: Any, kind: str
+) -> None:
+    name = {"items": "array", "values": "map"}[kind]
+    w, r = (record({"type": name, kind: node}) for node in (writer, reader))
+    entry = item if kind == "items" else "02" + "6b" + item
+    some, many = "c801" + entry * 100 + "00", "e0da01" + entry * 14_000 + "00"
+    found = read(some, w, r)["f0"]
+    assert found == [value] * 100 if kind == "items" else found == [("k", value)]
+    assert "with columns, symbols and defaults of the schema of up to 30" in error(many, w, r)
+    decoded = decode(array(*[some] * MANY, many, *[some] * MANY), schema_of(w), schema_of(r))
+    assert decoded.errors is not None
+    assert decoded.errors.is_valid().to_pylist() == [False] * MANY + [True] + [False] * MANY
+
+
+def test_short_symbols_and_defaults_stay_in_the_fast_path() -> None:
+    item = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": "x" * 40}]}
+    for node, long in ((item, False), (_ITEM_WITH_DEFAULT, True)):
+        writer, reader = (schema_of(record({"type": "array", "items": n})) for n in (_ITEM, node))
+        assert bool(added_per_item(plan(writer, reader).action.steps[0].action)) is long
+        messages = [bytes.fromhex("04" + "0e" * 2 + "00")] * MANY
+        batch = AvroBatch(pa.array(messages, pa.binary()))
+        fast_reader(plan(writer, reader)).read(Lanes(batch, MessageNumbers(np.arange(MANY)), batch.start, batch.end))
+        assert not batch.refused.any()
+
+
+def test_a_skipped_map_that_goes_backwards_ends() -> None:
+    writer = record("int", {"type": "map", "values": "string"}, "string")
+    reader = record("long")
+    assert "Length is negative" in error("02" + "04" + "0101" + "000000", writer, reader)
+
+
+def test_long_and_short_arrays_side_by_side() -> None:
+    schema = schema_of({"type": "array", "items": ["null", "long"]})
+    values = [[1], [None, 2], [], list(range(2000))] * 20 + [[3]]
+    messages = encode(pa.array(values, schema.arrow_type), schema).messages
+    decoded = decode(messages, schema)
+    assert decoded.errors is None
+    assert decoded.values.to_pylist() == values
+
+
+@pytest.mark.parametrize("kind", ["int", "long", "float", "boolean"])
+def test_arrays_of_many_numbers(kind: str) -> None:
+    node = record({"type": "array", "items": kind}, "string")
+    schema = schema_of(node)
+    maker = Maker(7)
+    rows = [{"f0": [maker.value(kind) for _ in range(i * 5 % 77)], "f1": str(i)} for i in range(2 * MANY)]
+    whole = written(node, rows)
+    values = pa.array(rows, schema.arrow_type)
+    assert shown(decode(array(*whole), schema).values, schema) == shown(values, schema)
+    assert _fast_refusals(schema, whole) == 0
+    torn = [message[: i % (len(message) + 1)] if i % 2 else message for i, message in enumerate(whole)]
+    decoded = decode(array(*torn), schema)
+    exact, errors, _ = exactly(plan(schema), torn)
+    assert shown(decoded.values, schema) == shown(exact, schema)
+    assert decoded.errors is not None
+    assert decoded.errors.to_pylist() == errors
+
+
+# --- what is unusual but right -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "message", "value"),
+    [
+        ("int", "8000", 0),
+        ("int", "ffffffff7f", -(2**31)),
+        ("int", "feffffff0f", 2**31 - 1),
+        ("long", "feffffffffffffffff01", 2**63 - 1),
+        ("long", "ffffffffffffffffff7f", -(2**63)),
+        ("long", "80808080808080808000", 0),
+        ("long", "8080808080808001", 2**48),
+        ("boolean", "02", False),
+        ("boolean", "01", True),
+        ("string", "02ff", "\ufffd"),
+        ("string", "06eda080", "\ufffd"),
+        ("string", "820078", "x"),
+        (["null", "int"], "800000", None),
+        (["null", "int"], "820004", 2),
+        (["int", "null"], "0004", 2),
+        (["int"], "0004", 2),
+        ({"type": "array", "items": "int"}, "0602060800", [1, 3, 4]),
+        ({"type": "array", "items": "int"}, "01020203040406020800", [1, 2, 3, 4]),
+        ({"type": "array", "items": "int"}, "01ff010200", [1]),
+        ({"type": "map", "values": "int"}, "0402610202610400", [("a", 2)]),
+        ({"type": "map", "values": "int"}, "020261020402620402610600", [("a", 3), ("b", 2)]),
+        ({"type": "map", "values": "int"}, "0402ff0202fe0400", [("\ufffd", 2)]),
+        ({"type": "fixed", "name": "F", "size": 2}, "6162", b"ab"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}, "0800007fff", Decimal("327.67")),
+        ({"type": "int", "logicalType": "unheard-of"}, "04", 2),
+    ],
+)
+def test_reads(node: Any, message: str, value: Any) -> None:
+    assert read(message, node) == value
+
+
+@pytest.mark.parametrize(
+    ("node", "message", "reason", "code"),
+    [
+        ("int", "", "the message ends within a number", "MALFORMED"),
+        ("int", "ffffffffff00", "Invalid int encoding", "MALFORMED"),
+        ("long", "ffffffffffffffffffff00", "Invalid long encoding", "MALFORMED"),
+        ("double", "00000000", "the message ends before its 8 bytes do", "MALFORMED"),
+        ("string", "01", "Length is negative", "MALFORMED"),
+        ("string", "0461", "the message ends before its 2 bytes do, 1 are left", "MALFORMED"),
+        (["null", "int"], "04", "there is no union branch 2", "MALFORMED"),
+        (["null", "int"], "01", "there is no union branch -1", "MALFORMED"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "02", "there is no enum symbol 1", "MALFORMED"),
+        ({"type": "array", "items": "int"}, "0202", "the message ends within a number", "MALFORMED"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4}, "00", "a decimal has no bytes", "MALFORMED"),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 1},
+            "020a",
+            "more digits than decimal",
+            "OUT_OF_RANGE",
+        ),
+    ],
+)
+def test_errors_name_code_field_and_reason(node: Any, message: str, reason: str, code: str) -> None:
+    assert reason in error(message, node)
+    assert error(message, record(record(node, name="S"))).startswith(f"[{code}] field f0.f0")
+
+
+def test_bytes_behind_the_datum_are_left() -> None:
+    decoded = decode(array("04ffff", "0402", "04"), schema_of("int"))
+    assert decoded.values.to_pylist() == [2, 2, 2]
+    assert decoded.end.tolist() == [1, 1, 1]
+
+
+def test_start_passes_over_framing() -> None:
+    decoded = decode(array("000000000704", None, "0000", "0000000007"), schema_of("int"), start=5)
+    assert decoded.values.to_pylist() == [2, None, None, None]
+    assert decoded.errors is not None
+    assert [error is None for error in decoded.errors.to_pylist()] == [True, True, False, False]
+    assert decoded.end.tolist() == [6, 0, 0, 0]
+
+
+def test_null_messages_among_bad_ones() -> None:
+    schema = schema_of(record("string", ["null", "int"]))
+    good = bytes.fromhex("02610204")
+    decoded = decode(array(None, good, b"", None, good, b"\x01"), schema)
+    value = {"f0": "a", "f1": 2}
+    assert decoded.values.to_pylist() == [None, value, None, None, value, None]
+    assert decoded.errors is not None
+    assert decoded.errors.is_valid().to_pylist() == [False, False, True, False, False, True]
+
+
+def test_no_messages() -> None:
+    schema = schema_of(record("string"))
+    assert decode(array(), schema).values.type == schema.arrow_type
+    assert len(encode(pa.array([], schema.arrow_type), schema).messages) == 0
+
+
+def test_more_messages_than_are_read_at_once() -> None:
+    schema = schema_of(record("int", {"type": "array", "items": "string"}))
+    values = pa.array([{"f0": i, "f1": [str(i)] * (i % 3)} for i in range(70_000)], schema.arrow_type)
+    messages = encode(values, schema)
+    assert messages.errors is None
+    torn = pa.concat_arrays([messages.messages, array("02")])
+    decoded = decode(torn, schema)
+    assert decoded.values[:-1].equals(values)
+    assert decoded.errors is not None
+    assert decoded.errors.null_count == len(values)
+
+
+def test_slices_are_read_and_written_as_what_they_show() -> None:
+    schema = schema_of(record("string", ["null", "int"], {"type": "map", "values": ["null", "boolean"]}))
+    rows = [{"f0": str(i), "f1": i if i % 2 else None, "f2": [("k", i % 3 == 0)] * (i % 2)} for i in range(100)]
+    values = pa.array(rows, schema.arrow_type)
+    messages = encode(values, schema).messages
+    assert encode(values[13:57], schema).messages.equals(messages[13:57])
+    assert decode(messages[13:57], schema).values.to_pylist() == values[13:57].to_pylist()
+
+
+def test_common_messages_stay_in_the_fast_path() -> None:
+    schema = schema_of(
+        record(
+            "long",
+            ["null", "string"],
+            ["double", "null"],
+            {"type": "array", "items": record("string", ["null", "int"], name="Item")},
+            {"type": "map", "values": "string"},
+            ["null", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}],
+            ["null", "long", "string"],
+            {"type": "enum", "name": "E", "symbols": ["A", "B"]},
+        )
+    )
+    row = {
+        "f0": -(2**63),
+        "f1": "é",
+        "f2": 1.5,
+        "f3": [{"f0": "a", "f1": None}, {"f0": "b", "f1": 2}],
+        "f4": [("k", "v"), ("l", "w")],
+        "f5": Decimal("-1.29"),
+        "f6": {"string": "x"},
+        "f7": "B",
+    }
+    empty = {**row, "f1": None, "f2": None, "f3": [], "f4": [], "f5": None, "f6": None}
+    values = pa.array([row, empty] * MANY, schema.arrow_type)
+    messages = encode(values, schema).messages
+    assert _fast_refusals(schema, messages.to_pylist()) == 0
+    assert decode(messages, schema).values.to_pylist() == values.to_pylist()
+
+
+# --- writing -------------------------------------------------------------------------------------------
+
+
+def test_prefix_and_null_values() -> None:
+    schema = schema_of(record("int"))
+    encoded = encode(pa.array([{"f0": 1}, None, {"f0": 2}], schema.arrow_type), schema, prefix=b"\0\0\0\0\x07more")
+    assert encoded.messages.to_pylist() == [b"\0\0\0\0\x07more\x02", None, b"\0\0\0\0\x07more\x04"]
+    assert encoded.errors is None
+
+
+def test_a_value_that_can_not_be_written_harms_no_neighbour() -> None:
+    schema = schema_of(
+        record(
+            "long",
+            {"type": "enum", "name": "E", "symbols": ["A"]},
+            {"type": "array", "items": "string"},
+            ["int", "string"],
+        )
+    )
+    good = {"f0": 1, "f1": "A", "f2": ["x"], "f3": {"int": 1}}
+    rows = [
+        good,
+        {**good, "f0": None},
+        {**good, "f1": "B"},
+        {**good, "f2": ["x", None]},
+        {**good, "f3": {"int": 1, "string": "x"}},
+        {**good, "f3": None},
+        good,
+    ]
+    encoded = encode(pa.array(rows, schema.arrow_type), schema)
+    first = encode(pa.array([good], schema.arrow_type), schema).messages[0].as_py()
+    assert encoded.messages.to_pylist() == [first, None, None, None, None, None, first]
+    assert encoded.errors is not None
+    texts = encoded.errors.to_pylist()
+    assert texts[0] is None
+    assert texts[1] == "[NULL_VALUE] field f0: null value for (non-nullable) long"
+    assert "[WRONG_TYPE] field f1: 'B' is no symbol of enum E: A" in texts[2]
+    assert "field f2.element: null value" in texts[3]
+    assert "2 branches of the union are set" in texts[4]
+    assert "field f3: null value" in texts[5]
+
+
+def test_texts_that_are_not_utf8_are_written_with_replacements() -> None:
+    schema = schema_of(record("string"))
+    texts = pa.array([b"ok", b"\xff"], pa.binary()).view(pa.string())
+    encoded = encode(pa.StructArray.from_arrays([texts], ["f0"]), schema)
+    assert encoded.messages.to_pylist() == [b"\x04ok", b"\x06\xef\xbf\xbd"]
+
+
+def test_a_decimal_without_room_is_an_error() -> None:
+    node = {"type": "fixed", "name": "D", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 0}
+    schema = schema_of(node)
+    wide = pa.array([Decimal(9999), Decimal(99999)], pa.decimal128(5, 0))
+    storage = pa.Array.from_buffers(schema.arrow_type, 2, wide.buffers())  # unchecked, as kernels give it
+    encoded = encode(storage, schema)
+    assert encoded.messages.to_pylist() == [b"\x27\x0f", None]
+    assert encoded.errors is not None
+    assert "no room in 2 bytes" in encoded.errors[1].as_py()
+
+
+def test_values_of_another_type_are_refused() -> None:
+    with pytest.raises(SchemaError, match="can't be written as long"):
+        encode(pa.array([[1]]), schema_of("long"))
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 63, 64, 255, 256, 257, 8191, 8192, 100_000])
+def test_texts_of_any_length(size: int) -> None:
+    schema = schema_of(record("string", ["null", "bytes"], "string"))
+    row = {"f0": "x" * size, "f1": b"\xff" * size, "f2": "end"}
+    values = pa.array([row, {"f0": "", "f1": None, "f2": ""}, row], schema.arrow_type)
+    messages = encode(values, schema).messages
+    assert messages.to_pylist() == [write_datum(schema, _as_bytes(v)) for v in values.to_pylist()]
+    assert decode(messages, schema).values.to_pylist() == values.to_pylist()
+
+
+def _as_bytes(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value.encode() if isinstance(value, str) else value for key, value in row.items()}

@@ -1,0 +1,367 @@
+"""Avro's schema resolution: by a table of cases, against fastavro, units and scales, several writers in a batch."""
+
+from __future__ import annotations
+
+import io
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs._avro import Decoded, ResolutionRules, decode, decode_mixed, encode
+from kvformat.codecs._avro.resolve import _Resolver
+from tests.codecs.avro.avro_cases import MANY, array, error, read, record, schema_of
+from tests.codecs.avro.avro_mutation import shown
+from tests.codecs.avro.avro_random import Maker, written
+
+_PAIRS = [
+    ("int", "long"),
+    ("int", "double"),
+    ("long", "float"),
+    ("float", "double"),
+    ("string", "bytes"),
+    (["null", "int"], ["long", "null"]),
+    (["null", "int", "string"], ["string", "null", "double"]),
+    ({"type": "array", "items": "int"}, {"type": "array", "items": ["null", "double"]}),
+    ({"type": "map", "values": ["null", "float"]}, {"type": "map", "values": ["null", "double"]}),
+]
+
+
+_NEW = {"name": "new", "type": "long", "default": 7}
+
+
+@pytest.mark.parametrize(("writer", "reader"), _PAIRS)
+@pytest.mark.parametrize("seed", range(3))
+def test_resolves_as_fastavro(writer: Any, reader: Any, seed: int) -> None:
+    w = record(writer, "string", {"type": "array", "items": ["null", "long"]}, "boolean", writer)
+    r = record({"name": "f3", "type": "boolean"}, {"name": "f0", "type": reader}, _NEW)
+    maker = Maker(seed)
+    messages = written(w, [maker.value(w) for _ in range(MANY)])
+    decoded = decode(pa.array(messages, pa.binary()), schema_of(w), schema_of(r))
+    assert decoded.errors is None
+    theirs = [_by_fastavro(message, w, r) for message in messages]
+    schema = schema_of(r)
+    general = isinstance(reader, list) and len(reader) > 2
+    values = [{**value, "f0": _branch(value["f0"])} if general else value for value in theirs]
+    for value in values:
+        if isinstance(value["f0"], dict) and not general:
+            value["f0"] = list(value["f0"].items())
+    assert shown(decoded.values, schema) == shown(pa.array(values, schema.arrow_type), schema)
+
+
+def _by_fastavro(message: bytes, writer: Any, reader: Any) -> Any:
+    return fastavro.schemaless_reader(io.BytesIO(message), fastavro.parse_schema(writer), fastavro.parse_schema(reader))
+
+
+def _branch(value: Any) -> Any:
+    """A value of [string, null, double] as the struct that such a union is."""
+    if value is None:
+        return None
+    return {"string": value} if isinstance(value, str) else {"double": value}
+
+
+_INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "message", "value"),
+    [
+        (record("int", name="A"), record("long", name="B"), "04", {"f0": 2}),
+        (_INNER, ["null", {**_INNER, "name": "Other"}], "04", {"x": 2}),
+        (["null", "int"], "int", "0204", 2),
+        (["null", "int"], ["int", "null"], "00", None),
+        (["int", "string"], ["null", "double"], "0004", 2.0),
+        ("int", ["null", "long", "string"], "04", {"long": 2, "string": None}),
+        (["null", "string"], ["int", "string", "null"], "020261", {"int": None, "string": "a"}),
+        ("bytes", ["null", "string"], "0261", "a"),
+        ("string", {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}, "0205", Decimal("0.5")),
+        (
+            {"type": "enum", "name": "E", "symbols": ["A", "B"]},
+            {"type": "enum", "name": "E", "symbols": ["A"], "default": "A"},
+            "02",
+            "A",
+        ),
+        (
+            record({"name": "old", "type": "int"}),
+            {"type": "record", "name": "R", "fields": [{"name": "new", "type": "int", "aliases": ["old"]}]},
+            "04",
+            {"new": 2},
+        ),
+        (
+            record({"name": "old", "type": "int"}, name="S"),
+            {
+                "type": "record",
+                "name": "R",
+                "aliases": ["S"],
+                "fields": [{"name": "n", "type": "int", "aliases": ["old"]}],
+            },
+            "04",
+            {"n": 2},
+        ),
+        (
+            {"type": "fixed", "name": "F", "size": 1},
+            {"type": "fixed", "name": "G", "size": 1, "aliases": ["F"]},
+            "61",
+            b"a",
+        ),
+        (record(), record({"name": "d", "type": "bytes", "default": "\u00ff"}), "", {"d": b"\xff"}),
+        (record(), record({"name": "d", "type": ["int", "null"], "default": 5}), "", {"d": 5}),
+        (record(), record({"name": "d", "type": _INNER, "default": {"x": 3}}), "", {"d": {"x": 3}}),
+        (
+            record(),
+            record({"name": "d", "type": {"type": "map", "values": "int"}, "default": {"k": 1}}),
+            "",
+            {"d": [("k", 1)]},
+        ),
+        (
+            record({"type": "array", "items": "string"}, "int"),
+            record({"name": "f1", "type": "int"}),
+            "030402610004",
+            {"f1": 2},
+        ),
+        (
+            record({"type": "enum", "name": "E", "symbols": []}, "int"),
+            record({"name": "f1", "type": "int"}),
+            "7e04",
+            {"f1": 2},
+        ),
+    ],
+)
+def test_resolution(writer: Any, reader: Any, message: str, value: Any) -> None:
+    assert read(message, writer, reader) == value
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "message", "reason"),
+    [
+        ("long", "int", "04", "Found long, expecting int"),
+        ("int", "string", "04", "Found int, expecting string"),
+        ("int", ["null", "string"], "04", "Found int, expecting union"),
+        (["null", "int"], "int", "00", "Found null, expecting int"),
+        (record("int"), record("int", "int"), "04", "missing required field f1"),
+        (record("int"), record({"name": "F0", "type": "int"}), "04", "missing required field F0"),
+        (
+            record({"name": "old", "type": "int", "aliases": ["new"]}),
+            record({"name": "new", "type": "int"}),
+            "04",
+            "missing",
+        ),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "string", "00", "Found E, expecting string"),
+        (
+            {"type": "enum", "name": "E", "symbols": ["A"]},
+            {"type": "enum", "name": "E", "symbols": ["B"]},
+            "00",
+            "No match for A",
+        ),
+        ({"type": "fixed", "name": "F", "size": 1}, {"type": "fixed", "name": "F", "size": 2}, "0000", "Found F"),
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]},
+            {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "aliases": ["b"]}]},
+            "0202",
+            "two fields one name",
+        ),
+    ],
+)
+def test_what_does_not_resolve_is_an_error_of_its_messages(writer: Any, reader: Any, message: str, reason: str) -> None:
+    assert reason in error(message, writer, reader)
+
+
+# --- names -----------------------------------------------------------------------------------------------
+
+
+def _named(name: str, **more: Any) -> dict[str, Any]:
+    return {"type": "enum", "name": name, "symbols": ["A", "B"], **more}
+
+
+def _fixed(name: str, size: int = 1) -> dict[str, Any]:
+    return {"type": "fixed", "name": name, "size": size}
+
+
+def _rec(name: str, *types: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": f"f{i}", "type": t} for i, t in enumerate(types)]}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "message", "value"),
+    [  # without its namespace, where the reader has no union
+        (_named("a.E"), _named("b.E"), "02", "B"),
+        (_fixed("a.F"), _fixed("F"), "61", b"a"),
+        (["null", _named("a.E")], _named("b.E"), "0202", "B"),
+        (_rec("R", _fixed("a.F")), _rec("S", _fixed("b.F")), "61", {"f0": b"a"}),
+        # and where both have unions that are the same but for namespaces: branch by branch
+        (["null", _named("a.E")], ["null", _named("b.E")], "0202", "B"),
+        ([_named("a.E"), "null"], [_named("b.E", default="A"), "null"], "0002", "B"),
+        (["null", _fixed("a.F")], ["null", _fixed("b.F")], "0261", b"a"),
+        (
+            [_fixed("a.F"), _fixed("b.F")],
+            [_fixed("c.F"), _fixed("d.F")],
+            "0261",
+            {"c.F": None, "d.F": b"a"},
+        ),
+        (
+            ["null", _rec("a.R", _named("a.E")), _rec("b.R", _named("b.E"))],
+            ["null", _rec("c.R", _named("c.E")), _rec("d.R", _named("d.E"))],
+            "0402",
+            {"c.R": None, "d.R": {"f0": "B"}},
+        ),
+        (
+            _rec("a.R", ["null", {"type": "map", "values": ["null", _fixed("a.F")]}]),
+            _rec("b.R", ["null", {"type": "map", "values": ["null", _fixed("b.F")]}]),
+            "0202026b026100",
+            {"f0": [("k", b"a")]},
+        ),
+        (
+            ["null", _rec("a.R", "int", _named("a.E"))],
+            ["null", _rec("b.R", "int", _named("b.E"))],
+            "020602",
+            {"f0": 3, "f1": "B"},
+        ),
+        # by the full name, or one of the reader's aliases, into any other union
+        (_named("a.E"), ["null", _named("a.E")], "02", "B"),
+        (_named("a.E"), ["null", _named("b.F", aliases=["a.E"])], "02", "B"),
+        (["null", _named("a.E"), "int"], ["null", _named("a.E")], "0202", "B"),
+    ],
+)
+def test_names_of_enums_and_fixed(writer: Any, reader: Any, message: str, value: Any) -> None:
+    assert read(message, writer, reader) == value
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "message"),
+    [
+        (_named("a.E"), _named("a.F"), "02"),
+        (_named("a.E"), ["null", _named("b.E")], "02"),
+        (_fixed("a.F"), ["null", _fixed("b.F")], "61"),
+        (["null", _named("a.E")], [_named("b.E"), "null"], "0202"),
+        (["null", _named("a.E"), "int"], ["null", _named("b.E")], "0202"),
+        (["null", _named("a.E"), "int"], ["null", _named("b.E"), "long"], "0202"),
+        (["null", _named("a.E")], ["null", _named("b.E", symbols=["A", "B", "C"])], "0202"),
+        (["null", _fixed("a.F", 1)], ["null", _fixed("b.F", 2)], "0261"),
+        (["null", _rec("R", "int"), _fixed("a.F")], ["null", _rec("R", "long"), _fixed("b.F")], "0461"),
+    ],
+)
+def test_names_of_enums_and_fixed_that_are_others(writer: Any, reader: Any, message: str) -> None:
+    assert "Found" in error(message, writer, reader)
+
+
+def test_unions_in_records_that_hold_themselves_pair_off() -> None:
+    def tree(space: str) -> Any:
+        leaf = {"type": "enum", "name": f"{space}.E", "symbols": ["A", "B"]}
+        own = {"type": "array", "items": ["null", f"{space}.R"]}
+        return _rec(f"{space}.R", ["null", leaf], own)
+
+    w, r = schema_of(tree("a")), schema_of(tree("b"))
+    assert _Resolver(w, r, ResolutionRules())._equivalent(w, r, {})
+    assert not _Resolver(w, r, ResolutionRules())._equivalent(w, schema_of(_rec("b.R", ["null", "int"])), {})
+
+
+def test_what_does_not_resolve_harms_only_who_has_it() -> None:
+    writer, reader = schema_of(["null", "int", "string"]), schema_of(["null", "int"])
+    decoded = decode(array("00", "0204", "040261"), writer, reader)
+    assert decoded.values.to_pylist() == [None, 2, None]
+    assert decoded.errors is not None
+    assert decoded.errors.to_pylist() == [None, None, "[INCOMPATIBLE_SCHEMA] Found string, expecting union"]
+
+
+_MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+_MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+_NANOS = {"type": "long", "logicalType": "local-timestamp-nanos"}
+_TIME = {"type": "int", "logicalType": "time-millis"}
+_TIME_MICROS = {"type": "long", "logicalType": "time-micros"}
+_DATE = {"type": "int", "logicalType": "date"}
+
+
+def _long_of(decoded: Decoded) -> list[int | None]:
+    numbers: list[int | None] = decoded.values.view(pa.int64()).to_pylist()
+    return numbers
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "number", "converted"),
+    [
+        (_MICROS, _MILLIS, -1, -1),
+        (_MICROS, _MILLIS, 1999, 1),
+        (_MILLIS, _NANOS, -2, -2_000_000),
+        (_NANOS, _MICROS, 1500, 1),
+        (_TIME, _TIME_MICROS, 7, 7000),
+        ("long", _MILLIS, 7, 7),
+        (_DATE, _MILLIS, 7, 7),
+    ],
+)
+def test_units(writer: Any, reader: Any, number: int, converted: int) -> None:
+    kind = pa.int32() if writer in (_TIME, _DATE) else pa.int64()
+    w, r = schema_of(writer), schema_of(reader)
+    messages = encode(pa.array([number] * 3, kind).cast(w.arrow_type), w).messages
+    assert _long_of(decode(messages, w, r)) == [converted] * 3
+    assert _long_of(decode(messages, w, r, rules=ResolutionRules(convert_units=False))) == [number] * 3
+
+
+def test_units_that_can_not_be_converted() -> None:
+    assert "out of the range" in error("feffffffffffffffff01", _MILLIS, _NANOS)
+
+
+def _decimal(precision: int, scale: int) -> dict[str, Any]:
+    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(10, 2), (25, 3), (38, 10)])
+def test_decimals_of_another_scale(precision: int, scale: int) -> None:
+    reader = _decimal(precision, scale)
+    assert read("06013880", _decimal(9, 4), reader) == Decimal("8.00")
+    assert read("06013880", _decimal(9, 4), reader, rules=ResolutionRules(convert_units=False)) == Decimal(
+        80000
+    ).scaleb(-scale)
+    assert read("06013880", _decimal(9, 0), reader) == Decimal(80000)
+
+
+def test_decimals_that_would_lose_digits() -> None:
+    assert "digits behind the point" in error("06013881", _decimal(9, 4), _decimal(10, 2))
+
+
+def test_decimals_too_long_are_errors_or_null() -> None:
+    node = record(_decimal(3, 0), "int")
+    assert "more digits than decimal(3, 0)" in error("0403e804", node)
+    assert read("0403e804", node, rules=ResolutionRules(overflow_as_null=True)) == {"f0": None, "f1": 2}
+
+
+@pytest.mark.parametrize("precision", [5, 18, 19, 38, 39, 76])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_decimals_at_their_bounds(precision: int, fixed: bool) -> None:
+    node = _decimal(precision, 2)
+    if fixed:
+        node |= {"type": "fixed", "name": "D", "size": 32}
+    schema = schema_of(node)
+    most = Decimal((0, (9,) * precision, -2))
+    values = pa.array(
+        [most, most.copy_negate(), Decimal("0.00"), Decimal("-1.28"), Decimal("1.28")] * 10, schema.arrow_type
+    )
+    encoded = encode(values, schema)
+    assert encoded.errors is None
+    assert decode(encoded.messages, schema).values.equals(values)
+    number = 10**precision
+    data = number.to_bytes(32, "big", signed=True)
+    assert "more digits" in error(data if fixed else b"\x40" + data, node)
+
+
+def test_messages_of_several_writers() -> None:
+    writers = [record("int"), record("string", {"name": "f0", "type": "long"}), record({"name": "x", "type": "int"})]
+    writers[1]["fields"][0]["name"] = "text"
+    reader = schema_of(record(["null", "double"]))
+    one, two, three = bytes.fromhex("04"), bytes.fromhex("026106"), bytes.fromhex("08")
+    messages = array(*[one, two, None, three, b"", two] * MANY)
+    which = np.array([0, 1, 1, -1, 1, 2] * MANY)
+    schemas = [schema_of(writer) for writer in writers]
+    decoded = decode_mixed(messages, schemas, which, reader)
+    errors = ["missing required field f0" in error if error else None for error in _texts(decoded)]
+    assert errors == [None, None, None, None, False, True] * MANY
+    assert decoded.values.to_pylist() == [{"f0": 2.0}, {"f0": 3.0}, None, None, None, None] * MANY
+    assert decoded.end.tolist() == [1, 3, 0, 0, 0, 0] * MANY
+
+
+def _texts(decoded: Decoded) -> list[str | None]:
+    assert decoded.errors is not None
+    texts: list[str | None] = decoded.errors.to_pylist()
+    return texts

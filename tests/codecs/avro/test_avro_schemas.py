@@ -1,0 +1,220 @@
+"""Avro schemas: what is refused and why, names, texts, deep and recursive ones."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvformat.codecs._avro import decode, encode, parse_schema, plan
+from kvformat.registry.contract.errors import SchemaError
+from tests.codecs.avro.avro_cases import MANY, array, error, read, record, schema_of
+from tests.codecs.avro.avro_random import Maker
+
+_SEEDS = st.integers(0, 2**32)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "no JSON"),
+        ('{"type":"int"} x', "no JSON"),
+        ("{'type':'int'}", "no JSON"),
+        ("5", "5 is no schema"),
+        ('"strng"', "Did you mean 'string'"),
+        ('{"type":"record","fields":[]}', "needs a 'name'"),
+        ('{"type":"record","name":"R"}', "needs a list of 'fields'"),
+        ('{"type":"record","name":"a-b","fields":[]}', "Illegal character in: a-b"),
+        ('{"type":"record","name":"R","fields":[{"name":"1a","type":"int"}]}', "Illegal initial character: 1a"),
+        ('{"type":"record","name":"R","fields":[{"name":"a","type":"S"}]}', "at a: 'S' is not a defined name"),
+        ('{"type":"record","name":"R","fields":[{"name":"a"}]}', "without 'type'"),
+        (
+            '{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}',
+            "Duplicate field a",
+        ),
+        (
+            '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"x"}]}',
+            'Invalid default for field a: "x"',
+        ),
+        ('{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":2147483648}]}', "Invalid default"),
+        ('["int","int"]', "only once"),
+        ('["int",["null"]]', "may not hold a union"),
+        ('[{"type":"fixed","name":"F","size":1},{"type":"fixed","name":"F","size":1}]', "Can't redefine: F"),
+        ('{"type":"fixed","name":"F"}', "needs a 'size'"),
+        ('{"type":"enum","name":"E","symbols":["A","A"]}', "Duplicate enum symbol: A"),
+        ('{"type":"enum","name":"E","symbols":["A"],"default":"B"}', "Enum Default"),
+        ('{"type":"array"}', "without 'items'"),
+        ('{"type":"record","name":"int","fields":[]}', "named after primitives"),
+    ],
+)
+def test_schemas_that_are_none(text: str, reason: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        parse_schema(text)
+    assert reason in str(caught.value)
+
+
+def test_defaults_need_not_be_checked() -> None:
+    text = json.dumps(record({"name": "a", "type": "int", "default": "x"}))
+    reader = parse_schema(text, check_defaults=False)
+    decoded = decode(array(b""), schema_of(record()), reader)
+    assert decoded.errors is not None
+    assert "the default of field a" in decoded.errors[0].as_py()
+
+
+@settings(max_examples=50, deadline=None)
+@given(_SEEDS)
+def test_the_text_of_a_schema_is_the_schema(seed: int) -> None:
+    schema = schema_of(Maker(seed).schema())
+    assert parse_schema(schema.text) == schema
+    assert parse_schema(schema.text).arrow_type == schema.arrow_type
+    assert pickle.loads(pickle.dumps(schema)) == schema
+
+
+def test_the_text_is_as_avro_writes_it() -> None:
+    """It is what a registry is told: attributes that mean nothing in their place are left out."""
+    inner = {
+        "type": "enum", "name": "E", "symbols": ["A"], "default": 5, "size": 3, "doc": 7,
+        "aliases": ["F", "F", "x.y.G", "int"],
+    }  # fmt: skip
+    node = {
+        "type": "error", "name": "x.y.R", "doc": "what", "symbols": [], "owner": {"team": 1},
+        "fields": [
+            {"name": "a", "type": inner, "order": "IGNORE", "aliases": ["b", "b"], "size": 4},
+            {"name": "c", "type": {"type": "double", "name": "n", "u": 1}, "default": " 0x1p4d", "order": "ASCENDING"},
+            {"name": "d", "type": "float", "default": "-Infinity", "doc": None},
+        ],
+    }  # fmt: skip
+    schema = schema_of(node)
+    assert json.loads(schema.text) == {
+        "type": "error", "name": "R", "namespace": "x.y", "doc": "what", "owner": {"team": 1},
+        "fields": [
+            {
+                "name": "a", "order": "ignore", "aliases": ["b"], "size": 4,
+                "type": {"type": "enum", "name": "E", "symbols": ["A"], "aliases": ["F", "G", "x.y.int"]},
+            },
+            {"name": "c", "type": {"type": "double", "u": 1}, "default": 16.0},
+            {"name": "d", "type": "float", "default": "-Infinity"},
+        ],
+    }  # fmt: skip
+    assert parse_schema(schema.text) == schema
+
+
+def test_comments_in_a_schema() -> None:
+    text = '/* "*/ {"type": "record", //\r\n "name": "R", "doc": "// none", "fields": [/**/]} \0\n'
+    assert json.loads(parse_schema(text).text) == {"type": "record", "name": "R", "doc": "// none", "fields": []}
+
+
+@pytest.mark.parametrize(
+    "text", ['"int" // done', '"int"/**/', '{"type": "int", "x": NaN}', "/* int", '"in/**/t"', '#\n"int"']
+)
+def test_texts_that_are_no_schema(text: str) -> None:
+    with pytest.raises(SchemaError, match="not an Avro schema"):
+        parse_schema(text)
+
+
+@pytest.mark.parametrize(
+    ("t", "default"),
+    [(["null", "int"], 5), (["int", "null"], None), ({"type": "array", "items": ["null", "int"]}, [5]), ([], None)],
+)
+def test_the_default_of_a_union_is_of_its_first_branch(t: object, default: object) -> None:
+    with pytest.raises(SchemaError, match="Invalid default for field a"):
+        schema_of(record({"name": "a", "type": t, "default": default}))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "reason"),
+    [
+        ({"order": "up"}, "'order' must be one of"),
+        ({"order": 3}, "'order' must be one of"),
+        ({"default": "x"}, "no number"),
+    ],
+)
+def test_attributes_of_a_field_that_are_none(attribute: dict[str, object], reason: str) -> None:
+    with pytest.raises(SchemaError, match=reason):
+        schema_of(record({"name": "a", "type": "double", **attribute}))
+
+
+def test_names_are_resolved_with_namespaces() -> None:
+    node = record(
+        {"type": "enum", "name": "E", "symbols": ["A"]},
+        {"type": "fixed", "name": "other.F", "size": 1},
+        record("E", "a.b.E", "other.F", name="S"),
+        ["null", "a.b.S"],
+        name="a.b.R",
+    )
+    schema = schema_of(node)
+    inner = schema.fields[2].schema
+    assert schema.full_name == "a.b.R"
+    assert inner.full_name == "a.b.S"
+    assert [f.schema.full_name for f in inner.fields] == ["a.b.E", "a.b.E", "other.F"]
+    assert schema.fields[3].schema.optional is inner
+    assert parse_schema(inner.text) == inner
+
+
+_LIST = '{"type":"record","name":"Node","fields":[{"name":"v","type":"int"},{"name":"next","type":["null","Node"]}]}'
+
+
+def test_a_recursive_schema_is_refused_as_a_readers() -> None:
+    schema = parse_schema(_LIST)
+    with pytest.raises(SchemaError, match="Node is recursive"):
+        decode(array("0200"), schema)
+    assert parse_schema(schema.text) == schema
+
+
+def test_recursive_data_is_passed_over() -> None:
+    writer = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "l", "type": json.loads(_LIST)}, {"name": "a", "type": "int"}],
+    }
+    reader = record({"name": "a", "type": "int"})
+    assert read("02020402060004" if False else "02020402060008", writer, reader) == {"a": 4}
+    assert "levels" in error("0202" * 100_000, writer, reader)
+
+
+def test_an_array_of_recursive_records_is_passed_over() -> None:
+    outer = record({"name": "b", "type": record({"name": "n", "type": ["null", "A"]}, name="B")}, name="A")
+    writer = record({"name": "l", "type": {"type": "array", "items": outer}}, {"name": "a", "type": "int"})
+    reader = record({"name": "a", "type": "int"})
+    assert read("06000200000008", writer, reader) == {"a": 4}
+
+
+@pytest.mark.parametrize("depth", [60, 1000, 100_000])
+def test_deep_schemas(depth: int) -> None:
+    text = '{"type":"array","items":' * depth + '"int"' + "}" * depth
+    if depth > 64:
+        with pytest.raises(SchemaError, match="nested deeper"):
+            parse_schema(text)
+        return
+    schema = parse_schema(text)
+    message = b"\x02" * depth + b"\x08" + b"\x00" * depth
+    assert decode(array(*[message] * MANY), schema).errors is None
+    assert encode(decode(array(message), schema).values, schema).messages[0].as_py() == message
+    assert decode(array(*[b"\x02" * 200] * MANY), schema).errors is not None
+
+
+def test_a_schema_that_grows_when_written_out_is_refused() -> None:
+    records = [record("int", name="R0")]
+    records += [record(f"R{i}", f"R{i}", name=f"R{i + 1}") for i in range(50)]
+    with pytest.raises(SchemaError, match="written out it has more than"):
+        parse_schema(json.dumps(records))
+
+
+def test_the_plan_tells_what_happens() -> None:
+    writer = record({"name": "a", "type": "int"}, {"name": "b", "type": "string"}, {"name": "c", "type": "string"})
+    reader = record(
+        {"name": "a", "type": "long"}, {"name": "c", "type": "int"}, {"name": "d", "type": "int", "default": 7}
+    )
+    compiled = plan(schema_of(writer), schema_of(reader))
+    assert plan(schema_of(writer), schema_of(reader)) is compiled
+    assert str(compiled).splitlines() == [
+        "record R -> record R",
+        "  record",
+        "    a: int -> long",
+        "    b: passed over (string)",
+        "    c: error: Found string, expecting int",
+        "    d: default 7",
+    ]

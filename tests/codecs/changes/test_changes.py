@@ -1,0 +1,602 @@
+"""Change data: rows and kinds, metadata, filters, what is wrong with a message, writing."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs._changes.envelope import KINDS
+from kvformat.codecs._changes.write import ChangeWriter
+from kvformat.codecs._java.regex import compile_java
+from kvformat.codecs._json.settings import WriteSettings
+from kvformat.registry import get_format
+from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.sql.ddl import parse_schema
+from tests.codecs.kernel.json_mutation import CHANGED, PRODUCERS, Producer, mutated, row
+from tests.support.decoding import Answer, alone, answers, checked, decoded
+
+_FORMATS = ("debezium-json", "canal-json", "maxwell-json", "ogg-json")
+_COLUMNS = ("id", "name", "price", "at", "tags", "more", "rec")
+
+
+def _read(format: Any, schema: str, messages: list[bytes | None], metadata: tuple[str, ...] = ()) -> list[Answer]:
+    """What comes of each message, in one batch as alone."""
+    found = answers(decoded(format, messages, schema, metadata=metadata))
+    assert found == alone(format, messages, schema, metadata=metadata)
+    return found
+
+
+def _good(found: list[Answer]) -> float:
+    return sum(answer.error is None for answer in found) / len(found)
+
+
+def _metadata_sets(format: str) -> list[tuple[str, ...]]:
+    keys = tuple(get_format(format).metadata_types)
+    return [(), *((key,) for key in keys), keys, tuple(reversed(keys))]
+
+
+# --- whole batches --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("producer", PRODUCERS, ids=str)
+def test_a_batch_is_read_as_its_messages_are_alone(producer: Producer) -> None:
+    rng = random.Random(11)
+    whole = producer.texts(rng, 300)
+    messages: list[bytes | None] = [*whole, *(mutated(rng, message) for message in whole[:200])]
+    messages += [None, b""] * 25
+    rng.shuffle(messages)
+    format = get_format(producer.format, dict(producer.options))
+    for metadata in ((), tuple(format.metadata_types)):
+        found = _read(format, CHANGED, messages, metadata)
+        assert _good(found) == 1 if format.options["ignore-parse-errors"] else 0.3 < _good(found) < 0.95
+        sliced = decoded(format, pa.array([None, *messages], pa.binary()).slice(1), CHANGED, metadata=metadata)
+        assert answers(sliced) == found
+    _read(format, "id STRING, name STRING", messages)
+
+
+@pytest.mark.parametrize("producer", PRODUCERS, ids=str)
+def test_metadata_changes_no_row_and_is_the_same_in_any_company(producer: Producer) -> None:
+    """Whichever keys are asked for: a message is right with them if it is with each of them."""
+    messages = producer.texts(random.Random(5), 300)
+    format = get_format(producer.format, dict(producer.options))
+    known: dict[str, list[Any]] = {}
+    plain = decoded(format, messages, CHANGED)
+    for metadata in _metadata_sets(producer.format):
+        batch = decoded(format, messages, CHANGED, metadata=metadata)
+        errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(messages)
+        start = len(_COLUMNS)
+        for index, (found, wanted) in enumerate(zip(batch.rows.to_pylist(), plain.rows.to_pylist(), strict=True)):
+            if errors[index] is not None or wanted is None or (found == [] and format.options["ignore-parse-errors"]):
+                continue  # what is wrong with op_ts drops the message
+            rows = [list(change.values()) for change in found]
+            assert [change[:start] for change in rows] == [list(change.values()) for change in wanted]
+            for place, key in enumerate(metadata):
+                values = [change[start + place] for change in rows]
+                if len(metadata) == 1:
+                    known.setdefault(key, [None] * len(messages))[index] = values
+                else:
+                    assert values == known[key][index]
+                assert all(value == values[0] for value in values)  # those of the message
+
+
+_ORDINARY: dict[str, list[tuple[dict[str, Any], list[tuple[str, int, str | None]]]]] = {
+    "debezium-json": [
+        (
+            {"before": None, "after": {"id": 1, "name": "a"}, "source": {"db": "d", "ts_ms": 1}, "op": "c", "ts_ms": 2},
+            [("+I", 1, "a")],
+        ),
+        (
+            {"before": {"id": 1, "name": "a"}, "after": {"id": 1}, "source": {"db": "d", "ts_ms": 1}, "op": "u"},
+            [("-U", 1, "a"), ("+U", 1, None)],
+        ),
+        ({"before": {"id": 1, "name": "a"}, "after": None, "source": {"db": "d"}, "op": "d"}, [("-D", 1, "a")]),
+    ],
+    "canal-json": [
+        (
+            {"data": [{"id": "1", "name": "a"}], "database": "d", "table": "t", "old": None, "type": "INSERT", "ts": 1},
+            [("+I", 1, "a")],
+        ),
+        (
+            {"data": [{"id": "1"}, {"id": "2"}], "database": "d", "old": [{"name": "b"}, {}], "type": "UPDATE"},
+            [("-U", 1, "b"), ("+U", 1, None), ("-U", 2, None), ("+U", 2, None)],
+        ),
+        ({"data": [{"id": "1", "name": "a"}], "old": None, "type": "DELETE", "ts": 1}, [("-D", 1, "a")]),
+    ],
+    "maxwell-json": [
+        ({"database": "d", "type": "insert", "ts": 1, "data": {"id": 1, "name": "a"}}, [("+I", 1, "a")]),
+        (
+            {"database": "d", "type": "update", "ts": 1, "data": {"id": 1, "name": "a"}, "old": {"name": None}},
+            [("-U", 1, None), ("+U", 1, "a")],
+        ),
+        ({"database": "d", "type": "delete", "ts": 1, "data": {"id": 1, "name": "a"}}, [("-D", 1, "a")]),
+    ],
+    "ogg-json": [
+        ({"table": "t", "op_type": "I", "op_ts": "2024-05-13 15:40:06.1", "after": {"id": 1}}, [("+I", 1, None)]),
+        (
+            {"table": "t", "op_type": "U", "before": {"id": 1}, "after": {"id": 2, "name": "x"}},
+            [("-U", 1, None), ("+U", 2, "x")],
+        ),
+        ({"table": "t", "op_type": "D", "before": {"id": 1}}, [("-D", 1, None)]),
+    ],
+}
+
+
+@pytest.mark.parametrize("format", _FORMATS)
+def test_ordinary_messages(format: str) -> None:
+    """In any order of their members, with and without blanks, in a batch of many."""
+    rng = random.Random(format)
+    messages, wanted = [], []
+    for _ in range(600):
+        message, rows = rng.choice(_ORDINARY[format])
+        members = list(message.items())
+        if rng.random() < 0.5:
+            rng.shuffle(members)
+        messages.append(json.dumps(dict(members), indent=rng.choice([None, None, 2])).encode())
+        wanted.append(rows)
+    for metadata in _metadata_sets(format):
+        batch = decoded(get_format(format), messages, "id BIGINT, name STRING", metadata=metadata)
+        assert batch.errors is None
+        assert batch.row_kinds is not None
+        kinds = iter(batch.row_kinds.to_pylist())
+        found = [[(next(kinds), change["id"], change["name"]) for change in rows] for rows in batch.rows.to_pylist()]
+        assert found == wanted
+
+
+def _alike(rng: random.Random, format: str, count: int) -> list[bytes]:
+    """Messages that are the same but for their rows, operations, and numbers."""
+    texts = []
+    for _ in range(count):
+        name, number = rng.choice(["a", "longer name", "é", None]), rng.randrange(10**9)
+        row = {"id": number, "name": name, "price": rng.choice([12.5, None]), "tags": rng.choice([[], ["x", "y"]])}
+        at = 1_700_000_000_000 + number
+        source = {"version": "2.7", "db": "shop", "table": "t", "ts_ms": at, "pos": number, "gtid": None}
+        old = {"name": rng.choice(["b", None])}
+        message: dict[str, Any] = {
+            "debezium-json": {"before": None, "after": None, "source": source, "transaction": None, "ts_ms": at},
+            "ogg-json": {"table": "A.B", "op_ts": "2024-05-13 15:40:06.123456", "before": None, "after": None},
+            "maxwell-json": {
+                "database": "shop",
+                "table": "t",
+                "ts": at // 1000,
+                "xid": number,
+                "data": row,
+                "old": None,
+            },
+            "canal-json": {"data": [row], "database": "shop", "es": at, "old": None, "table": "t", "ts": at},
+        }[format]
+        kind = rng.choice("iud")
+        if format in ("debezium-json", "ogg-json"):
+            message |= {"before": row if kind in "ud" else None, "after": row if kind in "iu" else None}
+        elif kind == "u":
+            message["old"] = [old] if format == "canal-json" else old
+        names = {"debezium-json": "cud", "ogg-json": "IUD"}.get(format)
+        operation = names["iud".index(kind)] if names else {"i": "insert", "u": "update", "d": "delete"}[kind]
+        member = {"debezium-json": "op", "ogg-json": "op_type"}.get(format, "type")
+        message[member] = operation.upper() if format == "canal-json" else operation
+        texts.append(json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode())
+    return texts
+
+
+def _wrap(texts: list[bytes]) -> list[bytes]:
+    schema = json.dumps({"type": "struct", "fields": [{"field": name} for name in _COLUMNS] * 9}).encode()
+    return [b'{"schema":' + schema + b',"payload":' + text + b"}" for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("format", "options"),
+    [
+        *((format, {}) for format in _FORMATS),
+        ("debezium-json", {"schema-include": "true"}),
+        ("canal-json", {"table.include": "t|u"}),
+    ],
+    ids=str,
+)
+def test_messages_that_are_alike_in_batch_after_batch(format: str, options: dict[str, str]) -> None:
+    """What a reader has learned of names changes no answer: broken messages, and others, between those alike."""
+    rng = random.Random(17)
+    fmt = get_format(format, options)
+
+    def messages(count: int) -> list[bytes]:
+        found = _alike(rng, format, count)
+        return _wrap(found) if "schema-include" in options else found
+
+    every = tuple(fmt.metadata_types)
+    for metadata in ((), every):
+        assert _good(_read(fmt, CHANGED, [*messages(300)], metadata)) == 1
+        batch: list[bytes | None] = [*(mutated(rng, text) for text in messages(300)), *messages(300)]
+        batch += [json.dumps(json.loads(text), sort_keys=True, indent=1).encode() for text in messages(300)]
+        rng.shuffle(batch)
+        assert 0.7 < _good(_read(fmt, CHANGED, batch, metadata)) < 1
+        assert _good(_read(fmt, CHANGED, [*messages(300)], metadata)) == 1
+
+
+def _decoded(
+    format: str, message: Any, schema: str = "id INT, name STRING", *, metadata: Any = (), **options: str
+) -> Any:
+    """The rows of a message as `('+I', (1, 'a'))`, or its error."""
+    data = message if isinstance(message, bytes) else json.dumps(message).encode()
+    given = {name.replace("_", "-"): value for name, value in options.items()}
+    batch = decoded(get_format(format, given), [data], schema, metadata=metadata)
+    if batch.errors is not None:
+        assert not batch.rows[0].is_valid
+        return batch.errors[0].as_py()
+    assert batch.row_kinds is not None
+    rows = [tuple(row.values()) for row in batch.rows.values.to_pylist()]
+    return list(zip(batch.row_kinds.to_pylist(), rows, strict=True))
+
+
+def test_rows_and_kinds() -> None:
+    a, b = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}
+    update = [("-U", (1, "a")), ("+U", (1, "b"))]
+    assert _decoded("debezium-json", {"before": a, "after": b, "op": "u"}) == update
+    assert _decoded("debezium-json", {"after": a, "op": "r"}) == [("+I", (1, "a"))]
+    assert _decoded("debezium-json", {"before": a, "after": b, "op": "d"}) == [("-D", (1, "a"))]
+    assert _decoded("ogg-json", {"before": a, "after": b, "op_type": "U"}) == update
+    assert _decoded("maxwell-json", {"data": b, "old": {"name": "a"}, "type": "update"}) == update
+    assert _decoded("maxwell-json", {"data": b, "old": a, "type": "delete"}) == [("-D", (1, "b"))]
+    assert _decoded("canal-json", {"data": [b], "old": [{"name": "a"}], "type": "UPDATE"}) == update
+    assert _decoded("canal-json", {"data": [a, b], "type": "DELETE"}) == [("-D", (1, "a")), ("-D", (1, "b"))]
+    assert _decoded("canal-json", {"type": "CREATE"}) == []
+    wrapped = {"schema": {}, "payload": {"before": a, "after": b, "op": "u"}}
+    assert _decoded("debezium-json", wrapped, schema_include="true") == update
+
+
+def test_what_an_old_row_does_not_say_is_as_in_the_new_one() -> None:
+    data = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+    old = [{"name": None}, {"id": 9}]  # Flink asks all old rows together whether they have a column
+    rows = _decoded("canal-json", {"data": data, "old": old, "type": "UPDATE"})
+    assert rows == [("-U", (1, None)), ("+U", (1, "a")), ("-U", (9, "b")), ("+U", (2, "b"))]
+    nested = {"data": {"id": 1, "doc": {"name": "y"}, "name": "n"}, "old": {"doc": {"name": "x"}}, "type": "update"}
+    schema = "id INT, doc STRING, name STRING"  # Flink finds `name` inside of `doc`
+    assert _decoded("maxwell-json", nested, schema)[0] == ("-U", (1, '{"name":"x"}', "n"))
+
+
+def test_pairs_before_a_gap_stay_with_ignore_parse_errors() -> None:
+    message = {"data": [{"id": 1}, {"id": 2}], "old": [{"id": 0}], "type": "UPDATE"}
+    assert "'old'" in _decoded("canal-json", message)
+    lenient = _decoded("canal-json", message, ignore_parse_errors="true")
+    assert lenient == [("-U", (0, None)), ("+U", (1, None))]
+    after_null = _decoded("canal-json", {"data": [{"id": 1}, None], "type": "INSERT"}, ignore_parse_errors="true")
+    assert after_null == [("+I", (1, None))]
+
+
+# --- metadata -------------------------------------------------------------------------------------------
+
+
+def test_metadata_of_debezium() -> None:
+    source = {"ts_ms": 1589362344455, "db": "inv", "schema": "s1", "table": "t", "f": 1.10, "n": None, "o": {"a": [1]}}
+    message = {"before": {}, "after": {}, "source": source, "op": "u", "ts_ms": 1589362330904}
+    keys = tuple(get_format("debezium-json").metadata_types)
+    both = {"schema": {"a": 1.50}, "payload": message}
+    wrapped = _decoded("debezium-json", both, "id INT", metadata=keys, schema_include="true")
+    assert [kind for kind, _ in wrapped] == ["-U", "+U"]
+    assert wrapped[0][1] == wrapped[1][1]
+    values = dict(zip(("id", *keys), wrapped[0][1], strict=True))
+    assert values["schema"] == '{"a":1.5}'
+    assert values["ingestion-timestamp"].isoformat() == "2020-05-13T09:32:10.904000+00:00"
+    assert values["source.timestamp"].isoformat() == "2020-05-13T09:32:24.455000+00:00"
+    assert [values[f"source.{name}"] for name in ("database", "schema", "table")] == ["inv", "s1", "t"]
+    properties = dict(values["source.properties"])
+    assert (properties["f"], properties["n"], properties["o"]) == ("1.1", None, '{"a":[1]}')
+    plain = _decoded("debezium-json", {"schema": "x", **message}, "id INT", metadata=["schema"])
+    assert plain == [("-U", (None, None)), ("+U", (None, None))]
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("2020-05-13T15:40:07.327999", 1589384407_327_000),
+        ("2020-02-30T00:00:00.000000", 1582934400_000_000),
+        ("2020-05-13T15:40:07.327", None),
+        ("2020-05-13T15:40:07.327000Z", None),
+        (" 2020-5-1 1:2:3.1234567 ", 1588294923_123_456),
+        ("2020-02-30 00:00:00", 1583020800_000_000),
+        ("2020-5-1", 1588291200_000_000),
+        ("2020-5-1 1:2", None),
+        ("2020-+5-1", 1588291200_000_000),
+        ("2020-+05-1", None),
+        ("bad", None),
+        ("", None),
+        (7, None),
+    ],
+)
+def test_current_ts_of_ogg_is_never_an_error(text: Any, micros: int | None) -> None:
+    message = {"after": {"id": 1}, "op_type": "I", "current_ts": text}
+    batch = get_format("ogg-json").decode_batch(
+        pa.array([json.dumps(message).encode()]), "id INT", metadata=["ingestion-timestamp"]
+    )
+    assert batch.errors is None
+    assert batch.rows.values.field(1).cast(pa.int64()).to_pylist() == [micros]
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("2020-05-13 15:40:06.123456", 1589384406_123_000),
+        ("2020-5-3 1:2:3", 1588467723_000_000),
+        ("2020-02-30", 1582934400_000_000),
+        ("2020-05-13 24:00:00", 1589414400_000_000),
+        ("2020-055-1313", 1589328000_000_000),  # both widths of a part, one after the other, if they are equal
+        ("2020-05-133", None),
+        ("2020-5-", 1588291200_000_000),
+        ("2020--", 1577836800_000_000),
+        ("2020--13", None),
+        ("2020-05-13 1:2:.5", 1589331720_500_000),
+        ("2020-05-13 ::", 1589328000_000_000),
+        ("2020-05-13 24::", 1589414400_000_000),
+        ("2020-05-13 24:00:.", None),
+        ("2020-05- 24:00:00", 1588291200_000_000),  # only a whole date has a next day
+        ("2020-05- 24:00:01", None),
+        ("+0000002020-05-13", 1589328000_000_000),
+        ("0000-05-13", None),
+        ("2020-05-13T15:40:06", None),
+        (" 2020-05-13", None),
+        ("2020-13-01", None),
+    ],
+)
+def test_op_ts_of_ogg_is_an_error_of_the_message(text: str, micros: int | None) -> None:
+    message = json.dumps({"after": {"id": 1}, "op_type": "I", "op_ts": text}).encode()
+    batch = get_format("ogg-json").decode_batch(pa.array([message]), "id INT", metadata=["event-timestamp"])
+    if micros is None:
+        assert batch.errors is not None
+        assert "field 'op_ts'" in batch.errors[0].as_py()
+    else:
+        assert batch.rows.values.field(1).cast(pa.int64()).to_pylist() == [micros]
+
+
+def test_times_beyond_what_a_timestamp_holds() -> None:
+    message = {"after": {"id": 1}, "op": "c", "ts_ms": 9223372036854775807, "source": {"ts_ms": -(2**63)}}
+    for key in ("ingestion-timestamp", "source.timestamp"):
+        assert "out of the range" in _decoded("debezium-json", message, metadata=[key])
+
+
+# --- what is wrong with a message -----------------------------------------------------------------------
+
+_WRONG: list[tuple[str, Any, str]] = [
+    ("debezium-json", {"after": None, "op": "c"}, "field 'after': is missing or null, but an insert needs it"),
+    ("debezium-json", {"after": {"id": 1}, "op": "u"}, "field 'before': is missing or null.*REPLICA IDENTITY FULL"),
+    ("debezium-json", {"after": {"id": 1}, "op": "d"}, "field 'before': .*a deletion needs it.*binlog_row_image"),
+    ("debezium-json", {"after": {"id": 1}, "op": "t"}, 'field \'op\': unknown value "t"; known are "c", "r"'),
+    ("debezium-json", {"after": {"id": 1}}, "field 'op': is missing or null; it must be one of"),
+    ("debezium-json", {"payload": {"op": "c"}}, "set 'schema-include' to true"),
+    ("debezium-json", {"after": {"id": "x"}, "op": "c"}, "field 'after.id': cannot read \"x\" as INT"),
+    ("debezium-json", [{"op": "c"}, {"op": "c"}], "an array of 2"),
+    ("debezium-json", b'{"after":{"id":1},"op":"c"', "not JSON"),
+    ("debezium-json", b'{"after":{"id":1},"op":"c"} {}', "not JSON: more after the end"),
+    ("ogg-json", {"after": {"id": 1}, "op_type": "U"}, "field 'before': .*supplemental logging"),
+    ("ogg-json", {"after": {"id": 1}, "op_type": "T"}, "field 'op_type': unknown value \"T\""),
+    ("maxwell-json", {"data": None, "type": "insert"}, "field 'data': is missing or null"),
+    ("maxwell-json", {"data": {"id": 1}, "type": "update"}, "field 'old': is missing or null, but an update needs it"),
+    ("maxwell-json", {"data": {"id": 1}, "type": "bootstrap-insert"}, "field 'type': unknown value"),
+    ("maxwell-json", [{"data": {"id": 1}, "type": "insert"}], "expected a JSON object, found an array"),
+    ("canal-json", {"data": {"id": 1}, "type": "INSERT"}, "field 'data'"),
+    ("canal-json", {"data": [{"id": 1}, None], "type": "INSERT"}, r"field 'data\[1\]': is missing or null"),
+    ("canal-json", {"data": [{"id": 1}], "old": [], "type": "UPDATE"}, "field 'old': has 0 rows, but 'data' has 1"),
+    ("canal-json", {"data": [{"id": 1}], "type": "ALTER"}, "field 'type': unknown value \"ALTER\""),
+    ("canal-json", {"data": [{"id": "1"}, {"id": "x"}], "type": "INSERT"}, r"field 'data\[1\].id': cannot read"),
+]
+
+
+@pytest.mark.parametrize(("format", "message", "reason"), _WRONG)
+def test_errors_name_the_field_and_what_to_do(format: str, message: Any, reason: str) -> None:
+    error = _decoded(format, message)
+    assert isinstance(error, str), error
+    assert re.search(reason, error), error
+    if "cannot read" not in reason:
+        dropped = _decoded(format, message, ignore_parse_errors="true")
+        assert [row for _, row in dropped] in ([], [(1, None)])
+
+
+def test_an_unwrapped_message_says_what_to_set() -> None:
+    error = _decoded("debezium-json", {"after": {"id": 1}, "op": "c"}, schema_include="true")
+    assert "field 'payload': is missing or null; with 'schema-include'" in error
+    inner = _decoded("debezium-json", {"payload": {"after": {"id": "x"}, "op": "c"}}, schema_include="true")
+    assert "field 'payload.after.id'" in inner
+
+
+_HOSTILE: dict[str, bytes] = {
+    "50 MB in a member that nobody asked for": b'{"x":"' + b"x" * 50_000_000 + b'","after":{"id":7},"op":"c"}',
+    "100,000 objects in each other": b'{"after":' * 100_000,
+    "a million times the same member": b"{" + b'"after":{"id":1},' * 1_000_000 + b'"op":"c"}',
+    "a million operations": b'{"op":"' + b"c" * 1_000_000 + b'"}',
+    "bytes that are not UTF-8": b'{"after":{"name":"\xff"},"op":"c"}',
+    "nothing but zeros": b"\x00" * 1000,
+}
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_hostile_messages_cost_bounded_time_and_no_neighbour(name: str) -> None:
+    good = b'{"after":{"id":7},"op":"c"}'
+    messages = [good] * 100 + [_HOSTILE[name]] + [good] * 100
+    start = time.process_time()
+    array = pa.array(messages, pa.binary())
+    batch = get_format("debezium-json").decode_batch(array, "id INT, name STRING")
+    assert time.process_time() - start < 60  # seconds; nothing here may be quadratic
+    checked(batch, array)
+    errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(messages)
+    assert [index for index, error in enumerate(errors) if error is not None] in ([], [100])
+    assert all(error is None or len(error) < 300 for error in errors)
+    assert all(row.as_py() == [{"id": 7, "name": None}] for i, row in enumerate(batch.rows) if i != 100)
+
+
+# --- filters --------------------------------------------------------------------------------------------
+
+
+def test_filters_match_whole_names_before_anything_else_is_looked_at() -> None:
+    message = {"data": [{"id": 1}], "type": "INSERT", "database": "shop", "table": "orders"}
+    bad = {"data": 5, "type": "ALTER", "database": "shop", "table": "orders"}
+    for pattern, taken in (("shop", True), ("sho", False), ("sh.*", True), ("(?i)SHOP", True), ("", False)):
+        found = _decoded("canal-json", message, **{"database.include": pattern})
+        assert found == ([("+I", (1, None))] if taken else []), pattern
+    assert _decoded("canal-json", bad, **{"table.include": "other"}) == []
+    assert "'type'" in _decoded("canal-json", {**bad, "data": []}, **{"table.include": "ord.*"})
+    nameless = {"data": [{"id": 1}], "type": "INSERT"}
+    assert "field 'table': is missing" in _decoded("canal-json", nameless, **{"table.include": "x"})
+    assert _decoded("canal-json", {**nameless, "table": None}, **{"table.include": "null"}) == [("+I", (1, None))]
+
+
+def test_maxwells_tables_are_chosen_by_the_same_filters() -> None:
+    message = {"data": {"id": 1}, "type": "insert", "database": "shop", "table": "orders"}
+    for options, taken in (
+        ({"database.include": "shop"}, True),
+        ({"database.include": "sho"}, False),
+        ({"table.include": "ord.*"}, True),
+        ({"table.include": "items", "database.include": "shop"}, False),
+    ):
+        assert _decoded("maxwell-json", message, **options) == ([("+I", (1, None))] if taken else []), options
+    # of other tables nothing else is looked at; what is of no table is no change of a row, whatever the filter
+    other = {**message, "table": "items", "data": {"id": "x"}}
+    assert _decoded("maxwell-json", other, **{"table.include": "orders"}) == []
+    statement = {"type": "database-create", "database": "shop", "sql": "CREATE DATABASE shop"}
+    assert "a statement on a database" in _decoded("maxwell-json", statement, **{"table.include": "orders"})
+    options = {"table.include": "orders", "other-messages": "skip"}
+    assert _decoded("maxwell-json", statement, **options) == []
+    dropped = {"type": "table-drop", "database": "shop", "table": "items", "sql": "DROP TABLE items"}
+    assert _decoded("maxwell-json", dropped, **options) == []
+    assert "a DROP TABLE" in _decoded("maxwell-json", {**dropped, "table": "orders"}, **options)
+    with pytest.raises(OptionError, match=r"'table\.include' is for reading only"):
+        get_format("maxwell-json", {"table.include": "x"}).encode_batch(pa.array([{"id": 1}]), "id INT")
+
+
+def test_canals_bytes_are_texts_of_a_character_each_where_that_is_said() -> None:
+    every = bytes(range(256))
+    schema = "id INT, b BYTES, f BINARY(2), a ARRAY<BYTES>"
+
+    def message(**row: Any) -> bytes:
+        return json.dumps({"data": [{"id": "1", **row}], "type": "INSERT", "table": "t"}).encode()
+
+    good = message(b=every.decode("latin-1"), f="AB", a=["AB=="])
+    bad = message(b="\u20ac")
+    fmt = get_format("canal-json", {"bytes.encoding": "ISO-8859-1"})
+    batch = fmt.decode_batch(pa.array([good, bad, message(b=None), good]), schema)
+    row = {"id": 1, "b": every, "f": b"AB", "a": [b"\x00"]}
+    assert batch.rows.to_pylist() == [[row], None, [{"id": 1, "b": None, "f": None, "a": None}], [row]]
+    assert batch.errors is not None
+    assert batch.codes is not None
+    assert batch.codes[1].as_py() == "WRONG_TYPE"
+    told = batch.errors[1].as_py()
+    assert "field 'b': cannot read" in told
+    assert "(text in ISO-8859-1) as BYTES" in told
+    lenient = get_format("canal-json", {"bytes.encoding": "ISO-8859-1", "ignore-parse-errors": "true"})
+    assert lenient.decode_batch(pa.array([bad]), schema).rows.to_pylist()[0][0]["b"] is None
+    base64 = get_format("canal-json").decode_batch(pa.array([message(b="AB==")]), schema)
+    assert base64.rows.to_pylist()[0][0]["b"] == b"\x00"
+    # an update's old bytes, too
+    update = {"data": [{"id": "1", "b": "\xff"}], "old": [{"b": "\x80"}], "type": "UPDATE"}
+    rows = fmt.decode_batch(pa.array([json.dumps(update).encode()]), "id INT, b BYTES").rows.to_pylist()
+    assert rows == [[{"id": 1, "b": b"\x80"}, {"id": 1, "b": b"\xff"}]]
+    with pytest.raises(OptionError, match=r"'bytes\.encoding' = 'ISO-8859-1' is for reading only"):
+        fmt.encode_batch(pa.array([{"id": 1}]), "id INT")
+
+
+@pytest.mark.parametrize("lenient", ["false", "true"])
+def test_a_name_that_a_filter_takes_too_long_for_is_the_error_of_its_message_alone(lenient: str) -> None:
+    compile_java.cache_clear()  # a pattern keeps how much time is left
+    long, short = "a" * 10_000, "aab"
+    options = {"table.include": "(a|aa)+b", "ignore-parse-errors": lenient}
+    messages = [
+        json.dumps({"data": [{"id": 1}], "type": "INSERT", "table": table}).encode()
+        for table in (short, long, "other", long + "a", short)
+    ]
+    batch = get_format("canal-json", options).decode_batch(pa.array(messages), "id INT")
+    assert batch.errors is not None
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [None, "TOO_LARGE", None, "TOO_LARGE", None]
+    assert batch.rows.to_pylist() == [[{"id": 1}], None, [], None, [{"id": 1}]]
+    told = batch.errors[1].as_py()
+    assert "field 'table': whether 'table.include' matches \"aaa" in told
+    assert "(10000 characters) was not known after 1 s; write the pattern" in told
+    assert "known after 0.5 s" in batch.errors[3].as_py()
+
+
+@pytest.mark.parametrize("option", ["database.include", "table.include"])
+def test_a_filter_that_is_no_pattern_is_an_error_before_any_message(option: str) -> None:
+    with pytest.raises(
+        OptionError, match=r"option '.*\.include' of format 'canal-json'.*unclosed group at character 6"
+    ) as caught:
+        get_format("canal-json", {option: "shop("}).decode_batch(pa.array([], pa.binary()), "id INT")
+    assert caught.value.option == option
+
+
+# --- writing --------------------------------------------------------------------------------------------
+
+_WRITTEN = {
+    "debezium-json": ('{"before":null,"after":%s,"op":"c"}', '{"before":%s,"after":null,"op":"d"}'),
+    "canal-json": ('{"data":[%s],"type":"INSERT"}', '{"data":[%s],"type":"DELETE"}'),
+    "maxwell-json": ('{"data":%s,"type":"insert"}', '{"data":%s,"type":"delete"}'),
+    "ogg-json": ('{"before":null,"after":%s,"op_type":"I"}', '{"before":%s,"after":null,"op_type":"D"}'),
+}
+
+
+@pytest.mark.parametrize("format", _FORMATS)
+def test_rows_are_written_as_inserts_and_deletes(format: str) -> None:
+    rows = pa.array([{"id": 1, "name": "é"}] * 4 + [None], pa.struct({"id": pa.int32(), "name": pa.string()}))
+    kinds = pa.array([*KINDS, "-D"])
+    insert, delete = (text % '{"id":1,"name":"é"}' for text in _WRITTEN[format])
+    written = get_format(format).encode_batch(rows, "id INT, name STRING", row_kinds=kinds)
+    assert written.errors is None
+    texts = [message and message.decode() for message in written.messages.to_pylist()]
+    assert texts == [insert, delete, insert, delete, None]
+    inserts = get_format(format).encode_batch(rows, "id INT, name STRING").messages.to_pylist()
+    assert inserts == [insert.encode()] * 4 + [None]
+
+
+@pytest.mark.parametrize("format", _FORMATS)
+def test_null_columns_and_null_sides_are_left_out(format: str) -> None:
+    rows = pa.array([{"id": 1, "name": None}], pa.struct({"id": pa.int32(), "name": pa.string()}))
+    fmt = get_format(format, {"encode.ignore-null-fields": "true"})
+    for kind, text in zip(("+U", "-U"), _WRITTEN[format], strict=True):
+        wanted = (text % '{"id":1}').replace('"before":null,', "").replace(',"after":null', "")
+        written = fmt.encode_batch(rows, "id INT, name STRING", row_kinds=pa.array([kind]))
+        assert written.messages.to_pylist() == [wanted.encode()]
+
+
+@pytest.mark.parametrize("format", _FORMATS)
+def test_what_is_written_reads_back(format: str) -> None:
+    rng = random.Random(5)
+    fmt = get_format(format)
+    messages = [json.dumps({"data": row(rng), "type": "insert"}).encode() for _ in range(300)]
+    rows = get_format("maxwell-json", {"ignore-parse-errors": "true"}).decode_batch(pa.array(messages), CHANGED)
+    kinds = pa.array([rng.choice(["+I", "-D"]) for _ in range(len(rows.rows.values))])
+    written = fmt.encode_batch(rows.rows.values, CHANGED, row_kinds=kinds)
+    again = fmt.decode_batch(written.messages, CHANGED)
+    assert again.errors is None
+    assert again.rows.values.equals(rows.rows.values)
+    assert again.row_kinds == kinds
+
+
+def test_a_row_that_cannot_be_written_has_an_error() -> None:
+    pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))
+    rows = pa.array([{"m": [{"key": None, "value": 1}]}, {"m": []}], pa.struct({"m": pairs}))
+    writer = ChangeWriter(parse_schema("m MAP<STRING, INT>"), WriteSettings(), get_format("canal-json").envelope.writes)  # type: ignore[attr-defined]
+    written = writer.write(rows, None)
+    assert written.messages.to_pylist() == [None, b'{"data":[{"m":{}}],"type":"INSERT"}']
+    assert written.errors is not None
+    assert "map-null-key.mode" in written.errors[0].as_py()
+
+
+# --- options and objects --------------------------------------------------------------------------------
+
+
+def test_options_that_one_direction_refuses() -> None:
+    fmt = get_format("debezium-json", {"schema-include": "true"})
+    with pytest.raises(OptionError, match="schema-include"):
+        fmt.encode_batch(pa.array([], pa.struct({"id": pa.int32()})), "id INT")
+    with pytest.raises(SchemaError, match="non-string as key type"):
+        get_format("ogg-json").decode_batch(pa.array([], pa.binary()), "m MAP<INT, INT>")
+
+
+@pytest.mark.parametrize("format", _FORMATS)
+def test_a_table_without_columns(format: str) -> None:
+    message = {"before": {}, "after": {}, "op": "u", "op_type": "U", "data": {}, "old": {}, "type": "update"}
+    if format == "canal-json":
+        message |= {"data": [{}], "old": [{}], "type": "UPDATE"}
+    messages = pa.array([json.dumps(message).encode()] * 200)
+    batch = get_format(format).decode_batch(messages, pa.schema([]))
+    assert len(batch.rows.values) == 400

@@ -1,0 +1,243 @@
+"""The fast path of csv: messages that could shift their neighbours, and texts that only look like values."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs._csv.columns import column_of
+from kvformat.codecs._csv.exact import ExactReader
+from kvformat.codecs._csv.fast import FastReader
+from kvformat.codecs._csv.scalars import scalar_converter
+from kvformat.codecs._csv.settings import ReadSettings
+from kvformat.codecs._two_paths import to_arrow
+from kvformat.registry import get_format
+from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.sql.ddl import parse_schema, parse_type
+from tests.support import vectors
+
+# --- messages ------------------------------------------------------------------------------------------
+
+_SMALL = [
+    ReadSettings(),
+    ReadSettings(null_literal=""),
+    ReadSettings(null_literal="a"),
+    ReadSettings(escape="\\"),
+    ReadSettings(trim=True),
+    ReadSettings(trim=True, escape="\\"),
+    ReadSettings(quote=None, escape="\\", lenient=True),
+    ReadSettings(quote="'", delimiter='"'),
+]
+
+
+def _small_batches(rng: random.Random, count: int) -> list[list[bytes]]:
+    """A few short messages each, of little else than special characters: some whole, some broken, some together."""
+    texts = ["a", "ab", "", '"a"', '"a,b"', '"a""b"', '""', '"""a"""', '"\\""', "\\,", "'a'", " a ", '"a" ', "é"]
+    alphabet = ',,""aab \\\n\r\''
+    batches = []
+    for _ in range(count):
+        batch = []
+        for _ in range(rng.randrange(1, 5)):
+            if rng.random() < 0.6:
+                message = ",".join(rng.choice(texts) for _ in range(rng.choice([2, 2, 2, 2, 1, 3])))
+            else:
+                message = "".join(rng.choice(alphabet) for _ in range(rng.randrange(7)))
+            batch.append(message.encode())
+        batches.append(batch)
+    return batches
+
+
+@pytest.mark.parametrize("reading", _SMALL, ids=str)
+def test_no_message_shifts_its_neighbours(reading: ReadSettings) -> None:
+    row = parse_schema("x STRING, y STRING")
+    fast, exact = FastReader(row, reading), ExactReader(row, reading)
+    taken = 0
+    for batch in _small_batches(random.Random(3), 1500):
+        rows, refused = fast.read(pa.array(batch, pa.binary()))
+        rows.validate(full=True)
+        for message, got, no in zip(batch, rows.to_pylist(), refused.tolist(), strict=True):
+            if not no:
+                taken += 1
+                assert ([tuple(got.values())], None) == exact.read(message), (batch, message)
+    assert taken > 150
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [b"a,b,c", b"a", b"a,b"],
+        [b'"a', b'b",c', b"a,b"],
+        [b'"a,b', b'c",d', b"a,b"],
+        [b'a,"b', b'",c', b"a,b"],
+        [b'"a"",b', b'c"",d"', b"a,b"],
+        [b'a""b,c', b"a,b"],
+        [b"caf\xc3", b"\xa9,b", b"a,b"],
+        [b"a,\xc3", b"\xa9,b", b"a,b"],
+        [b"a,b\\", b",b", b"a,b"],
+    ],
+)
+def test_two_broken_messages_do_not_make_a_whole_one(batch: list[bytes]) -> None:
+    """Together they have as many delimiters, or quotes, as two good ones."""
+    format, schema = get_format("csv", {"escape-character": "\\"}), "x STRING, y STRING"
+    together = format.decode_batch(pa.array(batch), schema)
+    for index, message in enumerate(batch):
+        alone = format.decode_batch(pa.array([message]), schema)
+        assert together.rows[index].as_py() == alone.rows[0].as_py()
+        reasons = [None if b.errors is None else b.errors[i].as_py() for b, i in ((together, index), (alone, 0))]
+        assert reasons[0] == reasons[1]
+    assert together.errors is None or together.errors[len(batch) - 1].as_py() is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"a,b\n",
+        b'"a, b",c',
+        b'"say ""hi"", you","""c"""',
+        b'a\\,b,"c \\" d"',
+        b'"a" ,"b"',
+        b'"","two\nlines"',
+        "é ß,世界".encode(),
+    ],
+)
+def test_the_fast_path_takes_a_batch_of(message: bytes) -> None:
+    row, reading = parse_schema("x STRING, y STRING"), ReadSettings(escape="\\")
+    rows, refused = FastReader(row, reading).read(pa.array([message] * 3 + [b"x,y"] * 3))
+    assert not refused.any()
+    [wanted], _ = ExactReader(row, reading).read(message)  # type: ignore[misc]
+    assert [tuple(got.values()) for got in rows.to_pylist()] == [wanted] * 3 + [("x", "y")] * 3
+
+
+# --- values --------------------------------------------------------------------------------------------
+
+_VALUES = {
+    "TINYINT": ["0", "-128", "127", "128", "007"],
+    "INT": ["0", "-7", "2147483647", "2147483648", "1x2"],
+    "BIGINT": [
+        "0",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "0x1F",
+        "00000000000000000001",
+    ],
+    "FLOAT": ["0.1", "1e5", "3.4e38", "3.5e38", "1e-46", "nan", "inf", "-Infinity", "16777217"],
+    "DOUBLE": ["0.1", "-1.5E-7", "1e400", "1e-400", "NaN", "Infinity", "nan(1)", "0x1p3", "1f", "5e-324", "1e"],
+    "DECIMAL(10, 2)": ["1.50", "-0.01", "1.005", "99999999.99", "99999999.994", "99999999.995", "5.", ".5", ".", "1e2"],
+    "DECIMAL(20, 5)": ["1.50", "123456789012345.12345", "0.000005", "0.0000049", "9999999999999999", "-", "+5"],
+    "DECIMAL(15, 0)": ["999999999999999", "999999999999999.5", "0.5", "-0.5", "1.49999999999999999999", "2.5"],
+    "DATE": ["2024-02-29", "2023-02-29", "0001-01-01", "9999-12-31", "2024-1-1", "20240101", "-2024-01-01"],
+    "TIME(3)": ["10:11", "10:11:12", "10:11:12.5", "24:00:00", "10:11:60", "1011", "10:11:12.123456789"],
+    "TIMESTAMP(3)": ["2024-02-29 23:59:59", "2024-02-29 23:59:59.123", "2024-02-29T23:59:59", "2024-02-29 23:59"],
+    "TIMESTAMP_LTZ(3)": ["2024-02-29 23:59:59Z", "2024-02-29 23:59:59.5Z", "2024-02-29 23:59:59+01:00", "2024-02-29Z"],
+    "BOOLEAN": ["true", "false", "TRUE", "True", "0", "1", "yes", "true "],
+}
+
+
+def _odd(rng: random.Random, text: str) -> str:
+    """A text with some characters changed, put in or taken out."""
+    characters = list(text)
+    for _ in range(rng.randrange(1, 3)):
+        place = rng.randrange(len(characters) + 1)
+        new = rng.choice("0019-+.:eExXTZz ,/\t'_&é" + chr(rng.randrange(1, 0x3B)))
+        characters[place : place + rng.choice([0, 0, 1, 2])] = rng.choice([[], [new], [new]])
+    return "".join(characters)
+
+
+@pytest.mark.parametrize("name", _VALUES)
+def test_a_column_takes_no_text_that_means_something_else(name: str) -> None:
+    """Each text alone, as a column whose texts are all plain, and beside another, as one of a column that is not."""
+    t: FlinkType = parse_type(name)
+    row = FlinkType("ROW", fields=(FlinkField("v", t),))
+    column, convert, rng = column_of(t, ReadSettings()), scalar_converter(t), random.Random(5)
+    good = _VALUES[name][0]
+    wanted_good = _as_python([convert(good)], row)[0]
+    texts = [*_VALUES[name], *(_odd(rng, rng.choice(_VALUES[name])) for _ in range(600))]
+    taken = 0
+    for text in texts:
+        for others in ([], [good], [good, "?"]):
+            values, bad = column.read(pa.array([text, *others], pa.string()), None)
+            if bad is not None and bad[0]:
+                continue
+            taken += 1
+            try:
+                wanted = convert(text)
+            except ValueError as error:
+                pytest.fail(f"{text!r} is read as {values[0]}, but it is wrong: {error}")
+            assert vectors.same(_taken(values, 0, row), _as_python([wanted], row)[0], row), (text, values[0])
+            if others and (bad is None or not bad[1]):
+                assert vectors.same(_taken(values, 1, row), wanted_good, row), (text, others)
+    assert taken > 50
+
+
+def _taken(values: pa.Array, index: int, row: FlinkType) -> Any:
+    rows = pa.StructArray.from_arrays([values], names=["v"])
+    return vectors.from_arrow(rows[index], row)
+
+
+def _as_python(values: list[Any], row: FlinkType) -> list[Any]:
+    return [vectors.from_arrow(value, row) for value in to_arrow([(value,) for value in values], row)]
+
+
+def test_decimals_are_rounded_as_java_does() -> None:
+    """Half up, also where the doubles next to a text lie on the other side of the half."""
+    rng = random.Random(9)
+    texts = [f"{rng.randrange(10 ** rng.randrange(1, 9))}.{rng.randrange(10**6):06d}" for _ in range(3000)]
+    texts += [f"{rng.randrange(10**6)}.{rng.randrange(100):02d}{tail}" for tail in ("5", "4999999", "50") * 100]
+    step = Decimal("0.01")
+    for batch in (texts, [text[:-4] for text in texts]):
+        rows = get_format("csv").decode_batch(pa.array([text.encode() for text in batch]), "v DECIMAL(11, 2)").rows
+        wanted = [Decimal(text).quantize(step, "ROUND_HALF_UP") for text in batch]
+        assert rows.values.field(0).to_pylist() == wanted
+
+
+def test_decimals_that_arrow_divides_wrongly() -> None:
+    near = [power + step for power in (2**62, 2**63, 2**64) for step in range(-3, 4)]
+    digits = [str(number * 10**zeros) for number in near for zeros in range(19)]
+    texts = [f"{text[: len(text) - places]}.{text[len(text) - places :]}" for text in digits for places in range(19)]
+    texts = [text for text in texts if len(text.partition(".")[0]) <= 20]
+    for scale in (0, 1, 3, 17, 18):
+        t = f"DECIMAL(38, {scale})"
+        read = scalar_converter(parse_type(t))
+        batch = pa.array([text.encode() for text in ["1e0", *texts]])  # the first one keeps it from one cast of all
+        found = get_format("csv").decode_batch(batch, f"v {t}").rows.values.field(0).to_pylist()
+        assert found == [read(text) for text in ["1e0", *texts]]
+
+
+@pytest.mark.parametrize(
+    "schema", ["DECIMAL(38, 0)", "DECIMAL(38, 9)", "DECIMAL(10, 2)", "DECIMAL(38, 38)", "ARRAY<DECIMAL(38, 18)>"]
+)
+def test_decimals_of_more_digits_than_arrow_casts(schema: str) -> None:
+    """Alone and in a batch: what has no room is NULL, never another number."""
+    texts = ["9" * count for count in range(1, 140)] + ["-" + "1" * count for count in range(1, 140)]
+    texts += ["0" * count + "1" for count in (30, 36, 37, 38, 39, 90, 300)]
+    texts += ["1." + "3" * count for count in range(1, 60)]
+    texts += ["12345678." + "3" * count for count in range(1, 60)]
+    format, (field,) = get_format("csv"), parse_schema(f"a {schema}").fields
+    t = field.type.fields[0].type if field.type.root == "ARRAY" else field.type
+    wanted = [scalar_converter(t)(text) for text in texts]
+    together = format.decode_batch(pa.array([text.encode() for text in texts]), f"a {schema}")
+    for text, value, row in zip(texts, wanted, together.rows.to_pylist(), strict=True):
+        (alone,) = format.decode_batch(pa.array([text.encode()]), f"a {schema}").rows.to_pylist()
+        found = alone[0]["a"]
+        assert (found[0] if field.type.root == "ARRAY" else found) == value, text
+        assert row == alone, text
+
+
+def test_a_batch_of_nulls_and_texts() -> None:
+    batch = [b"NULL,NULL", b"null,NUL", b",", b'"NULL",x', b"NULLE,1"]
+    for literal, rows in (
+        ("NULL", [(None, None), ("null", "NUL"), ("", ""), (None, "x"), ("NULLE", "1")]),
+        ("", [("NULL", "NULL"), ("null", "NUL"), (None, None), ("NULL", "x"), ("NULLE", "1")]),
+    ):
+        format = get_format("csv", {"null-literal": literal})
+        found = format.decode_batch(pa.array(batch), "x STRING, y STRING").rows.values.to_pylist()
+        assert [tuple(row.values()) for row in found] == rows
+    numbers = get_format("csv", {"null-literal": "NULL"}).decode_batch(pa.array([b"NULL", b"7", b"NULL"]), "x INT")
+    assert numbers.errors is None
+    assert np.array_equal(numbers.rows.values.field(0).is_null(), [True, False, True])

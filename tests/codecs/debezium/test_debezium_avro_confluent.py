@@ -1,0 +1,198 @@
+"""`debezium-avro-confluent`: what the vectors don't show: words of errors, slices, nulls, tables, registration."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
+from kvformat.registry import Format, KeyValueFormat, get_format
+from kvformat.registry.contract.errors import OptionError, SchemaError
+from tests.support.registry_server import Registry, RegistryServer
+
+_COLUMNS = "id INT NOT NULL, name STRING"
+_VALUE = {
+    "type": "record",
+    "name": "Value",
+    "fields": [{"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"], "default": None}],
+}
+_ENVELOPE: dict[str, Any] = {
+    "type": "record",
+    "name": "Envelope",
+    "namespace": "shop.public.goods",
+    "fields": [
+        {"name": "before", "type": ["null", _VALUE], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {"name": "source", "type": {"type": "record", "name": "Source", "fields": [{"name": "lsn", "type": "long"}]}},
+        {"name": "op", "type": ["null", "string"]},
+        {"name": "ts_ms", "type": ["null", "long"], "default": None},
+    ],
+}
+
+
+@pytest.fixture
+def registry(server: RegistryServer) -> Iterator[Registry]:
+    """A registry that knows a connector's schema as 7."""
+    with server.serving(Registry(ids={7: json.dumps(_ENVELOPE), 8: '["null", "string"]'})) as serving:
+        yield serving
+
+
+def _event(op: str | None, before: Any = None, after: Any = None) -> bytes:
+    import io
+
+    stream = io.BytesIO()
+    event = {"before": before, "after": after, "source": {"lsn": 1}, "op": op, "ts_ms": None}
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(_ENVELOPE), event)
+    return b"\0\0\0\0\7" + stream.getvalue()
+
+
+_PEN, _INK = {"id": 1, "name": "pen"}, {"id": 2, "name": None}
+
+
+def _format(registry: Registry, **options: str) -> Format:
+    return get_format("debezium-avro-confluent", {"url": registry.url} | options)
+
+
+def _rows(fmt: Format, messages: pa.Array) -> list[list[tuple[str, Any]] | None]:
+    batch = fmt.decode_batch(messages, _COLUMNS)
+    batch.rows.validate(full=True)
+    assert batch.row_kinds is not None
+    kinds = batch.row_kinds.to_pylist()
+    bounds = batch.rows.offsets.to_pylist()
+    return [
+        None if rows is None else list(zip(kinds[start:], rows, strict=False))
+        for rows, start in zip(batch.rows.to_pylist(), bounds, strict=False)
+    ]
+
+
+def test_a_connectors_events(registry: Registry) -> None:
+    messages = [
+        _event("r", None, _PEN),
+        _event("u", _PEN, _INK),
+        None,
+        b"",
+        _event("d", _INK, _PEN),
+        _event("c", _INK, _PEN),
+    ]
+    fmt = _format(registry)
+    expected = [
+        [("+I", _PEN)],
+        [("-U", _PEN), ("+U", _INK)],
+        None,
+        [],
+        [("-D", _INK)],
+        [("+I", _PEN)],
+    ]
+    assert _rows(fmt, pa.array(messages)) == expected
+    assert _rows(fmt, pa.array([b"x", *messages, b"y"]).slice(1, len(messages))) == expected
+    assert _rows(fmt, pa.array(messages).slice(2, 2)) == [None, []]
+    assert _rows(fmt, pa.array([], pa.binary())) == []
+
+
+_NULL_BEFORE = "'before': is missing or null, but an update needs it. A table of Postgres must be told to send it"
+FAULTS = {
+    "MALFORMED": [(b"{}", "Magic number does not match"), (b"\0\0\0\0\7\1", "")],
+    "UNKNOWN_SCHEMA": [(b"\0\0\0\0\t\0", "id 9")],
+    "UNKNOWN_OPERATION": [(_event("t", None, _PEN), """'op': unknown value 't'; known are "c", "r", "u", "d\"""")],
+    "MISSING_FIELD": [
+        (_event("u", None, _PEN), _NULL_BEFORE),
+        (_event("d", None, _PEN), "but a deletion needs it. A table of Postgres"),
+        (_event("u", _PEN, None), "'after': is missing or null, but an update needs it"),
+        (_event("r"), "'after': is missing or null, but a snapshot's row needs it"),
+        (_event(None, None, _PEN), "'op': is missing or null"),
+        (b"\0\0\0\0\10\0", "null in place of a record"),
+    ],
+}
+
+
+def test_a_fault_is_told_and_costs_no_neighbour(registry: Registry) -> None:
+    faults = [(code, *fault) for code, given in FAULTS.items() for fault in given]
+    good = _event("u", _PEN, _INK)
+    messages = [part for _, message, _ in faults for part in (message, good)]
+    batch = _format(registry).decode_batch(pa.array(messages), _COLUMNS)
+    assert batch.errors is not None
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [part for code, *_ in faults for part in (code, None)]
+    for (_, message, words), error in zip(faults, batch.errors.to_pylist()[::2], strict=True):
+        assert words in error, message
+    assert batch.rows.value_lengths().to_pylist() == [None, 2] * len(faults)
+    assert batch.row_kinds is not None
+    assert batch.row_kinds.to_pylist() == ["-U", "+U"] * len(faults)
+
+
+def test_what_is_written_is_read(registry: Registry) -> None:
+    fmt = _format(registry, subject="goods-value")
+    rows = pa.array([_PEN, None, _INK, _PEN, _INK], pa.struct([("id", pa.int32()), ("name", pa.string())]))
+    kinds = pa.array(["+I", "+I", "-U", "+U", "-D"])
+    written = fmt.encode_batch(rows, _COLUMNS, row_kinds=kinds)
+    assert written.errors is None
+    assert _rows(fmt, written.messages) == [[("+I", _PEN)], None, [("-D", _INK)], [("+I", _PEN)], [("-D", _INK)]]
+    assert fmt.encode_batch(rows.slice(2), _COLUMNS, row_kinds=kinds.slice(2)).messages.equals(
+        written.messages.slice(2)
+    )
+    assert fmt.encode_batch(rows.slice(0, 1), _COLUMNS).messages.equals(written.messages.slice(0, 1))
+    ((subject, _, schema),) = registry.registered
+    assert subject == "goods-value"
+    assert [branch if isinstance(branch, str) else branch["name"] for branch in schema] == ["null", "record"]
+
+
+def test_a_null_in_a_column_that_is_not_null(registry: Registry) -> None:
+    rows = pa.array([{"id": None, "name": "x"}, _PEN], pa.struct([("id", pa.int32()), ("name", pa.string())]))
+    written = _format(registry, subject="s").encode_batch(rows, _COLUMNS, row_kinds=pa.array(["-D", "-D"]))
+    assert written.codes is not None
+    assert written.codes.to_pylist() == ["NULL_VALUE", None]
+
+
+def test_a_schema_of_debezium_is_none_to_write_with(registry: Registry) -> None:
+    fmt = _format(registry, subject="s", schema=json.dumps(_ENVELOPE))
+    with pytest.raises(SchemaError, match="must be a nullable record type with fields 'before', 'after', 'op'"):
+        fmt.decode_batch(pa.array([], pa.binary()), _COLUMNS)
+    with pytest.raises(SchemaError, match="Could not parse Avro schema string"):
+        _format(registry, schema="{").decode_batch(pa.array([], pa.binary()), _COLUMNS)
+
+
+def test_the_latest_version_of_a_subject_must_fit(server: RegistryServer) -> None:
+    known = Registry(ids={7: json.dumps(_ENVELOPE)}, subjects={"s": [7]})
+    with server.serving(known) as registry:
+        fmt = _format(registry, subject="s", **{"use-latest-version": "true"})
+        rows = pa.array([_PEN], pa.struct([("id", pa.int32()), ("name", pa.string())]))
+        with pytest.raises(SchemaError, match="must be a nullable record type"):
+            fmt.encode_batch(rows, _COLUMNS)
+
+
+def test_it_is_no_format_of_keys_and_of_upsert_tables() -> None:
+    key = {"key.format": "debezium-avro-confluent", "key.debezium-avro-confluent.url": "mock://x", "key.fields": "id"}
+    with pytest.raises(OptionError, match="A key format should only deal with INSERT-only records"):
+        KeyValueFormat("id INT, name STRING", key | {"value.format": "json"})
+    value = {"value.format": "debezium-avro-confluent", "value.debezium-avro-confluent.url": "mock://x"}
+    with pytest.raises(
+        OptionError, match="'upsert-kafka' connector doesn't support 'debezium-avro-confluent' as value"
+    ):
+        KeyValueFormat(
+            "id INT, name STRING",
+            value | {"connector": "upsert-kafka", "key.format": "json"},
+            primary_key=["id"],
+        )
+
+
+def test_the_subject_follows_the_topic() -> None:
+    options = {"connector": "kafka", "topic": "goods", "format": "debezium-avro-confluent"}
+    table = KeyValueFormat("id BIGINT", options | {"debezium-avro-confluent.url": "mock://follows"})
+    written = table.encode_batch(pa.array([{"id": 1}]), row_kinds=pa.array(["-D"]))
+    again = table.decode_batch(None, written.values)
+    assert again.rows.to_pylist() == [[{"id": 1}]]
+    with pytest.raises(OptionError, match=r"debezium-avro-confluent\.subject is required for serialization"):
+        get_format("debezium-avro-confluent", {"url": "mock://x"}).encode_batch(pa.array([{"id": 1}]), "id INT")
+
+
+def test_it_is_a_value() -> None:
+    fmt = get_format("debezium-avro-confluent", {"url": "http://me:hunter2@registry:8081"})
+    assert isinstance(fmt, DebeziumAvroConfluentFormat)
+    assert pickle.loads(pickle.dumps(fmt)) == fmt
+    assert "hunter2" not in repr(fmt)

@@ -1,0 +1,244 @@
+"""Debezium's messages with their schemas beside them: each is read by its own, whoever its neighbours are."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import itertools
+import json
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs._debezium import wrapped
+from kvformat.codecs._debezium.types import reading_of
+from kvformat.registry import Format, get_format
+from tests.support.decoding import answers, is_json
+
+_DECIMAL, _TIME = "org.apache.kafka.connect.data.Decimal", "io.debezium.time."
+OPTIONS = {"schema-include": "true", "types": "debezium"}
+FLAT = {"flattened": "true"}
+LENIENT = {"ignore-parse-errors": "true"}
+CONNECT = {"time.precision.mode": "connect"}
+
+
+def decimal_of(scale: int) -> dict[str, Any]:
+    return {"type": "bytes", "name": _DECIMAL, "parameters": {"scale": str(scale)}}
+
+
+def time_of(name: str) -> dict[str, Any]:
+    return {"type": "int64", "name": _TIME + name}
+
+
+def schema_of(columns: dict[str, dict[str, Any]], *, flat: bool = False) -> str:
+    fields = [said | {"field": name, "optional": True} for name, said in columns.items()]
+    images = [{"type": "struct", "fields": fields, "field": image} for image in ("before", "after")]
+    return json.dumps({"type": "struct", "fields": fields if flat else images})
+
+
+def message(row: str, *schemas: str, flat: bool = False, before: bool = True) -> bytes:
+    """A message with one `schema`, or with several of that name or none, `before` or after the payload."""
+    payload = row if flat else f'{{"before":null,"after":{row},"op":"c"}}'
+    parts = [f'"schema":{schema}' for schema in schemas]
+    parts.insert(len(parts) if before else 0, f'"payload":{payload}')
+    return f"{{{','.join(parts)}}}".encode()
+
+
+def check(format: Format, schema: str, messages: Sequence[bytes | None]) -> list[Any]:
+    """The answers to the messages alone, which they must have behind each other one, too, and in any batch."""
+
+    def read(some: Sequence[bytes | None]) -> list[Any]:
+        return answers(format.decode_batch(pa.array(some, pa.binary()), schema))
+
+    alone = [read([one])[0] for one in messages]
+    pairs = list(itertools.permutations(range(len(messages)), 2))
+    for first, second in pairs if len(pairs) < 200 else random.Random(0).sample(pairs, 200):
+        read([messages[first]])  # what was read in an earlier batch says nothing
+        assert read([messages[first], messages[second]]) == [alone[first], alone[second]]
+    for seed in range(10):
+        order = random.Random(seed).choices(range(len(messages)), k=3 * len(messages))
+        assert read([messages[at] for at in order]) == [alone[at] for at in order]
+    return alone
+
+
+NOTHING = ("null", "{}", "[]", '"x"', "7", '{"type":"string"}', '{"type":"struct","fields":[{"field":"after"}]}')
+"""What is no schema of a change."""
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("options", [{}, LENIENT])
+def test_a_message_without_a_schema_is_not_read_by_that_of_another(flat: bool, options: dict[str, str]) -> None:
+    scales = [schema_of({"a": decimal_of(scale)}, flat=flat) for scale in (0, 2)]
+    good = [message('{"a":"ATk="}', schema, flat=flat) for schema in scales]
+    bare = [message('{"a":"ATk="}', schema, flat=flat) for schema in NOTHING[: -1 if flat else None]]
+    bare.append(message('{"a":"ATk="}', flat=flat))
+    bare.append(message('{"a":"ATk="}', scales[0], "null", flat=flat))  # of two the last one counts
+    format = get_format("debezium-json", OPTIONS | options | (FLAT if flat else {}))
+    alone = check(format, "a DECIMAL(10, 2)", [*good, *bare, None, b"", b"{"])
+    rows = [answer.rows for answer in alone[:2]]
+    assert "313.00" in rows[0]
+    assert "3.13" in rows[1]
+    for answer in alone[2 : 2 + len(bare)]:
+        assert "'schema': is missing, or none of rows before and after a change" in str(answer.error)
+
+
+def test_a_message_without_a_schema_is_read_by_the_modes() -> None:
+    named = [schema_of({"t": time_of(name)}) for name in ("NanoTimestamp", "MicroTimestamp")]
+    row = '{"t":1577836800000}'
+    messages = [message(row, named[0]), message(row, named[1]), message(row), message(row, "null"), message(row, "[]")]
+    alone = check(get_format("debezium-json", OPTIONS | CONNECT), "t TIMESTAMP(3)", messages)
+    micros = [int(str(re.search(r"-?\d+", str(answer.rows))[0])) for answer in alone]  # type: ignore[index]
+    assert micros == [1_577_836_800, 1_577_836_800_000, *[1_577_836_800_000_000] * 3]
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("options", [{}, LENIENT])
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_number_that_nobody_asked_for_has_any_exponent_beside_any_schema(
+    flat: bool, options: dict[str, str], before: bool
+) -> None:
+    plain = schema_of({"a": {"type": "string"}}, flat=flat)  # a DECIMAL of Flink's would refuse such an exponent
+    exact = schema_of({"a": decimal_of(2)}, flat=flat)
+    messages = [
+        message(row, schema, flat=flat, before=before)
+        for schema in (plain, exact)
+        for row in ('{"a":null,"x":1e99999999999}', '{"a":null,"x":1}')
+    ]
+    format = get_format("debezium-json", OPTIONS | options | (FLAT if flat else {}))
+    has_row = [answer.rows not in (None, "[]") for answer in check(format, "a DECIMAL(10, 2)", messages)]
+    assert has_row == [True, True, True, True]
+
+
+def test_messages_of_any_form_are_read_by_their_own_schema() -> None:
+    """Encodings, arrays of one message, members twice, escapes in names, updates, and what is no message."""
+    schemas = [schema_of({"a": decimal_of(0)}), schema_of({"a": decimal_of(2)}), schema_of({"a": {"type": "string"}})]
+    texts = []
+    for schema in schemas:
+        text = message('{"a":"ATk="}', schema).decode()
+        image = '{"a":"ATk="}'
+        texts += [text, f"[{text}]", f"[null,{text}]", f"[{text},{text}]", f"{text} x"]
+        texts += [text[:-3], text.replace("a", "b")]
+        texts += [text.replace('"schema"', '"sch\\u0065ma"'), message(image, schema, schema.replace("0", "3")).decode()]
+        texts += [text.replace('"op":"c"', op) for op in ('"op":"?"', '"op":null', '"op":"d"', '"op":"t"')]
+        texts.append(text.replace('"before":null', f'"before":{image}').replace('"op":"c"', '"op":"u"'))
+    messages = [text.encode() for text in texts]
+    messages += [text.encode(code) for text in texts[:3] for code in ("utf-16", "utf-32-le", "utf-8-sig")]
+    messages += [text.encode() + b"\xff" for text in texts[:3]]
+    for options in ({}, LENIENT, {"other-messages": "skip"}):
+        alone = check(get_format("debezium-json", OPTIONS | options), "a DECIMAL(10, 2)", messages)
+        assert sum(answer.rows not in (None, "[]") for answer in alone) >= 15
+
+
+# --- many schemas in a batch -------------------------------------------------------------------------------
+
+MANY = 1500
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Counts readers of the kernel, the most of them alive at once, schemas that are parsed, readings of columns."""
+    counts = {"readers": 0, "alive": 0, "schemas": 0, "readings": 0}
+    init, image_of = wrapped._WireReader.__init__, wrapped.image_of_json
+    gc.collect()
+    before = sum(isinstance(one, wrapped._WireReader) for one in gc.get_objects())
+
+    def counted(self: Any, *args: Any) -> None:
+        init(self, *args)
+        counts["readers"] += 1
+        if counts["readers"] % 50 == 0 or counts["readers"] < 3:
+            alive = sum(isinstance(one, wrapped._WireReader) for one in gc.get_objects()) - before
+            counts["alive"] = max(counts["alive"], alive)
+
+    def image(*args: Any, **kwargs: Any) -> Any:
+        counts["schemas"] += 1
+        return image_of(*args, **kwargs)
+
+    def reading(*args: Any) -> Any:
+        counts["readings"] += 1
+        return reading_of(*args)
+
+    monkeypatch.setattr(wrapped._WireReader, "__init__", counted)
+    monkeypatch.setattr(wrapped, "image_of_json", image)
+    monkeypatch.setattr(wrapped, "reading_of", reading)
+    return counts
+
+
+def test_schemas_that_read_columns_alike_share_a_reader(made: dict[str, int]) -> None:
+    text = base64.b64encode(b"\x01\x39").decode()
+    messages = [message(f'{{"c3":"{text}"}}', schema_of({"c3": decimal_of(scale)})) for scale in range(MANY)]
+    random.Random(1).shuffle(messages)
+    columns = ", ".join(f"c{number} DECIMAL(38, 10)" for number in range(40))
+    format = get_format("debezium-json", OPTIONS)
+    batch = format.decode_batch(pa.array(messages), columns)
+    assert len(batch.rows.flatten()) + len(batch.errors.drop_null()) == MANY  # type: ignore[union-attr]
+    assert made["readers"] <= 40, "scales that no DECIMAL has are read as bytes, and share a reader"
+    assert made["schemas"] == MANY
+    assert made["readings"] <= MANY + 40, "a column is looked at where a schema has it, not 40 for each of them"
+    for at in (0, 700, MANY - 1):
+        alone = answers(format.decode_batch(pa.array(messages[at : at + 1]), columns))
+        assert alone == [answers(batch)[at]]
+
+
+def test_readers_are_few_however_many_combinations_there_are(made: dict[str, int]) -> None:
+    """Each message has another combination of types on the wire, so that none is read with another one."""
+    names = [f"c{number}" for number in range(11)]
+    messages = []
+    for number in range(600):
+        bits = [number >> place & 1 for place in range(11)]
+        columns = {n: decimal_of(2) if bit else {"type": "string"} for n, bit in zip(names, bits, strict=True)}
+        row = {n: "ATk=" if bit else "3.13" for n, bit in zip(names, bits, strict=True)}
+        messages.append(message(json.dumps(row), schema_of(columns)))
+    before = pa.total_allocated_bytes()
+    batch = get_format("debezium-json", OPTIONS).decode_batch(
+        pa.array(messages), ", ".join(f"{name} DECIMAL(10, 2)" for name in names)
+    )
+    assert batch.errors is None or not len(batch.errors.drop_null())
+    assert {str(value) for row in batch.rows.flatten().to_pylist() for value in row.values()} == {"3.13"}
+    assert made["readers"] == 600
+    assert 0 < made["alive"] <= wrapped._READERS + 1
+    assert pa.total_allocated_bytes() - before < 50 * sum(map(len, messages))
+    assert made["readings"] <= 2 * len(names) + len(names) * 2
+
+
+def test_what_is_kept_from_batch_to_batch_is_bounded() -> None:
+    schema = pa.schema([pa.field("a", pa.decimal128(10, 2))])
+    format = get_format("debezium-json", OPTIONS)
+    for start in range(0, 1000, 100):
+        messages = [message('{"a":"ATk="}', schema_of({"a": decimal_of(start + n)})) for n in range(100)]
+        format.decode_batch(pa.array(messages), schema)
+    gc.collect()
+    readers = [one for one in gc.get_objects() if isinstance(one, wrapped.SchemaReader)]
+    assert readers
+    assert all(len(one._numbers) <= wrapped._SCHEMAS for one in readers)
+    assert all(len(one._readers) <= wrapped._READERS for one in readers)
+
+
+@pytest.mark.parametrize("options", [{"schema-include": "true"}, OPTIONS])
+def test_one_other_byte_in_a_schema_is_seen(options: dict[str, str]) -> None:
+    """A schema is compared with that of the message before. Each byte of it is left out, replaced, or has another one
+    before it: what is not JSON then is an error, and the messages around it are read by their own schemas.
+    """
+    format, schema = get_format("debezium-json", options), '{"a":[true,null,-1.5],"b":"x\\"y","c":{},"d":"e"}'
+    typed = schema_of({"a": {"type": "string"}})[:-1] + f',"x":{schema}}}'
+    usual = message('{"a":"3.13"}', typed)
+    (fine,) = answers(format.decode_batch(pa.array([usual]), "a DECIMAL(10, 2)"))
+    assert "3.13" in str(fine.rows)
+    compared = bad = 0
+    for place in range(len(typed) - len(schema) - 6, len(typed)):
+        edits = ("", *',:{}[]"\\ 0-1.e')
+        others = sorted({typed[:place] + edit + typed[place + rest :] for edit in edits for rest in (0, 1)})
+        messages = [message('{"a":"3.13"}', other) for other in others]
+        batch = [one for other in messages for one in (usual, other, other)]
+        found = answers(format.decode_batch(pa.array([*batch, usual]), "a DECIMAL(10, 2)"))
+        assert found[::3] == [fine] * (len(others) + 1)
+        for other, first, second in zip(messages, found[1::3], found[2::3], strict=True):
+            assert first == second, other
+            assert (first.error is not None) == (not is_json(other)), other
+            compared += 1
+            bad += first.error is not None
+    assert compared > 1000
+    assert 700 < bad < compared - 100

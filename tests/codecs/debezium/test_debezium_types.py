@@ -1,0 +1,819 @@
+"""Debezium's own types: every Connect type in JSON with its schema, without one, and in Avro.
+
+What each connector writes is from Debezium's documentation ("Data type mappings" of MySQL, PostgreSQL, Oracle, SQL
+Server: `DOCUMENTED` has their rows) and its classes in `io.debezium.time`, `io.debezium.data`.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import io
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs._debezium import wrapped
+from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
+from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
+from tests.codecs.debezium.debezium_tables import DOCUMENTED
+from tests.support.registry_server import Registry, RegistryServer
+
+_TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
+_UTC = dt.UTC
+
+
+def unscaled(number: int) -> bytes:
+    """As `BigInteger.toByteArray` gives it."""
+    return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
+
+
+class Given(NamedTuple):
+    """A type of Connect: its primitive, what it means, the value as Avro has it, and more of its schema."""
+
+    type: str
+    name: str
+    value: Any
+    parameters: dict[str, str] = {}  # noqa: RUF012
+    inner: Any = None
+
+
+def decimal(number: int, scale: int, precision: int = 10) -> Given:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    return Given("bytes", f"{_CONNECT}Decimal", unscaled(number), parameters)
+
+
+def variable(number: int, scale: int) -> Given:
+    fields = {"scale": Given("int32", "", None), "value": Given("bytes", "", None)}
+    value = {"scale": scale, "value": unscaled(number)}
+    return Given("struct", f"{_DATA}VariableScaleDecimal", value, inner=fields)
+
+
+def micros(text: str) -> int:
+    return (dt.datetime.fromisoformat(text) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+
+
+_AT = "2025-03-03T09:30:00.123456"
+_MOMENT = dt.datetime.fromisoformat(_AT)
+_MILLIS = _MOMENT.replace(microsecond=123000)
+_CLOCK = dt.time(9, 30, 0, 123456)
+_OF_DAY = 34_200_123_456
+_PLACE = {"wkb": Given("bytes", "", None), "srid": Given("int32", "", None)}
+_POINT = {
+    "x": Given("float64", "", None),
+    "y": Given("float64", "", None),
+    "wkb": Given("bytes", "", None),
+    "srid": Given("int32", "", None),
+}
+
+_NUMBER, _WHOLE = Given("float64", "", None), Given("int32", "", None)
+_DAY = {"year": 2025, "month": 3, "day": 3}
+_AT_NINE = {"hour": 9, "minute": 30, "second": 0, "nanos": 123_456_789}
+_LARGEST = {"years": 0, "months": 0, "days": 1, "hours": 2, "minutes": 3, "seconds": 4, "nanos": 5_999}
+
+
+def parts(name: str, **values: Any) -> Given:
+    """One of `StructuredTemporal`'s; the connector writes parts that it has no value for as null."""
+    special = {} if "Duration" in name or name.endswith("Time") else {"specialValue": None}
+    values = {**values, **special, "precision": None, **values}
+    inner = {field: Given("string", "", None) if field == "specialValue" else _WHOLE for field in values}
+    return Given("struct", f"{_TIME}{name}", values, inner=inner)
+
+
+GOOD: list[tuple[Given, str, Any]] = [
+    # numbers
+    (decimal(120_000, 2), "DECIMAL(10, 2)", Decimal("1200.00")),
+    (decimal(-1, 2), "DECIMAL(10, 2)", Decimal("-0.01")),
+    (decimal(0, 0), "DECIMAL(10, 2)", Decimal("0.00")),
+    (decimal(-(2**63), 0), "DECIMAL(19, 0)", Decimal(-(2**63))),
+    (decimal(2**63, 0), "DECIMAL(19, 0)", Decimal(2**63)),
+    (decimal(10**38 - 1, 10, 38), "DECIMAL(38, 10)", Decimal("9" * 28 + "." + "9" * 10)),
+    (decimal(-(10**37), 3, 38), "DECIMAL(38, 3)", Decimal(-(10**37)).scaleb(-3)),
+    (decimal(12_500, 4), "DECIMAL(10, 2)", Decimal("1.25")),
+    (decimal(5, -3), "DECIMAL(10, 2)", Decimal("5000.00")),
+    (decimal(12_500, 3), "STRING", "12.500"),
+    (decimal(7, 2), "BYTES", b"\x07"),
+    (variable(-12_500, 3), "DECIMAL(20, 4)", Decimal("-12.5000")),
+    (variable(10**20, 0), "DECIMAL(38, 2)", Decimal(10**20)),
+    (variable(314, 2), "STRING", "3.14"),
+    (variable(314, 2), "ROW<scale INT, `value` BYTES>", {"scale": 2, "value": unscaled(314)}),
+    (Given("string", "", "1200.50"), "DECIMAL(10, 2)", Decimal("1200.50")),
+    (Given("float64", "", 1200.5), "DECIMAL(10, 2)", Decimal("1200.50")),
+    (Given("int16", "", 7), "SMALLINT", 7),
+    (Given("int16", "", 7), "DECIMAL(5, 1)", Decimal("7.0")),
+    (Given("int64", "", 2**40), "BIGINT", 2**40),
+    (Given("boolean", "", True), "BOOLEAN", True),
+    (Given("int16", "", 1), "BOOLEAN", True),
+    (Given("int16", "", 0), "BOOLEAN", False),
+    (Given("float64", "", 1.5), "DOUBLE", 1.5),
+    (Given("float32", "", 1.5), "FLOAT", 1.5),
+    (Given("int32", "", 7), "INT", 7),
+    (Given("string", "", "x"), "STRING", "x"),
+    # days and times of day
+    (Given("int32", f"{_TIME}Date", 20_150), "DATE", dt.date(2025, 3, 3)),
+    (Given("int32", f"{_TIME}Date", -1), "DATE", dt.date(1969, 12, 31)),
+    (Given("int32", f"{_CONNECT}Date", 20_150), "DATE", dt.date(2025, 3, 3)),
+    (Given("int32", f"{_TIME}Date", 20_150), "INT", 20_150),
+    (Given("int32", f"{_TIME}Time", 34_200_123), "TIME(3)", _CLOCK.replace(microsecond=123_000)),
+    (Given("int32", f"{_CONNECT}Time", 34_200_123), "TIME(3)", _CLOCK.replace(microsecond=123_000)),
+    (Given("int64", f"{_TIME}MicroTime", _OF_DAY), "TIME(6)", _CLOCK),
+    (Given("int64", f"{_TIME}MicroTime", _OF_DAY), "BIGINT", _OF_DAY),
+    (Given("int64", f"{_TIME}NanoTime", _OF_DAY * 1000), "TIME(6)", _CLOCK),
+    (Given("string", f"{_TIME}ZonedTime", "09:30:00.123456Z"), "TIME(6)", _CLOCK),
+    (Given("string", f"{_TIME}ZonedTime", "00:30:00.123456-09:00"), "TIME(6)", _CLOCK),
+    (Given("string", f"{_TIME}ZonedTime", "01:30+02:00"), "TIME(6)", dt.time(23, 30)),
+    (Given("string", f"{_TIME}IsoTime", "09:30:00.123456Z"), "TIME(6)", _CLOCK),
+    (Given("string", f"{_TIME}IsoDate", "2025-03-03Z"), "DATE", dt.date(2025, 3, 3)),
+    (Given("int32", f"{_TIME}Year", 2025), "INT", 2025),
+    (parts("StructuredDate", **_DAY), "DATE", dt.date(2025, 3, 3)),
+    (parts("StructuredTime", **_AT_NINE), "TIME(6)", _CLOCK),
+    (parts("StructuredZonedTime", **_AT_NINE, offsetSeconds=-7_200), "TIME(6)", _CLOCK.replace(hour=11)),
+    (parts("StructuredZonedTime", **_AT_NINE, offsetSeconds=36_000), "TIME(6)", _CLOCK.replace(hour=23)),
+    (
+        parts("StructuredDuration", **dict.fromkeys(_LARGEST, 0) | {"hours": 9, "minutes": 30}),
+        "TIME(0)",
+        dt.time(9, 30),
+    ),
+    # moments
+    (Given("int64", f"{_TIME}Timestamp", micros(_AT) // 1000), "TIMESTAMP(3)", _MILLIS),
+    (Given("int64", f"{_CONNECT}Timestamp", micros(_AT) // 1000), "TIMESTAMP(3)", _MILLIS),
+    (Given("int64", f"{_CONNECT}Timestamp", 0), "TIMESTAMP_LTZ(3)", dt.datetime(1970, 1, 1, tzinfo=_UTC)),
+    (Given("int64", f"{_TIME}MicroTimestamp", micros(_AT)), "TIMESTAMP(6)", _MOMENT),
+    (Given("int64", f"{_TIME}MicroTimestamp", -1), "TIMESTAMP(6)", dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)),
+    (Given("int64", f"{_TIME}MicroTimestamp", micros(_AT)), "STRING", str(micros(_AT))),
+    (Given("int64", f"{_TIME}NanoTimestamp", micros(_AT) * 1000 + 999), "TIMESTAMP(6)", _MOMENT),
+    (Given("string", f"{_TIME}ZonedTimestamp", f"{_AT}Z"), "TIMESTAMP_LTZ(6)", _MOMENT.replace(tzinfo=_UTC)),
+    (Given("string", f"{_TIME}ZonedTimestamp", f"{_AT}789Z"), "TIMESTAMP_LTZ(6)", _MOMENT.replace(tzinfo=_UTC)),
+    (
+        Given("string", f"{_TIME}ZonedTimestamp", "2018-07-18T14:00:00+04:00"),
+        "TIMESTAMP_LTZ(3)",
+        dt.datetime(2018, 7, 18, 10, tzinfo=_UTC),
+    ),
+    (Given("string", f"{_TIME}ZonedTimestamp", "2018-07-18T14:00:00Z"), "STRING", "2018-07-18T14:00:00Z"),
+    (Given("string", f"{_TIME}IsoTimestamp", f"{_AT}Z"), "TIMESTAMP(6)", _MOMENT),
+    (parts("StructuredTimestamp", **_DAY, **_AT_NINE), "TIMESTAMP(6)", _MOMENT),
+    (
+        parts("StructuredZonedTimestamp", **_DAY, **_AT_NINE, offsetSeconds=3600, zoneId=None),
+        "TIMESTAMP_LTZ(6)",
+        _MOMENT.replace(hour=8, tzinfo=_UTC),
+    ),
+    (
+        parts("StructuredDuration", **_LARGEST),
+        "INTERVAL DAY TO SECOND",
+        dt.timedelta(days=1, seconds=7384, microseconds=5),
+    ),
+    (
+        Given("int64", f"{_TIME}MicroDuration", 93_784_000_005),
+        "INTERVAL DAY TO SECOND",
+        dt.timedelta(days=1, seconds=7384, microseconds=5),
+    ),
+    (Given("int64", f"{_TIME}MicroDuration", 5), "BIGINT", 5),
+    (Given("int64", f"{_TIME}NanoDuration", -1_500), "INTERVAL DAY TO SECOND", dt.timedelta(microseconds=-2)),
+    (Given("string", f"{_TIME}Interval", "P1Y2M3DT4H5M6.78S"), "STRING", "P1Y2M3DT4H5M6.78S"),
+    # texts, bytes
+    (Given("string", f"{_DATA}Json", '{"a": 1}'), "STRING", '{"a": 1}'),
+    (Given("string", f"{_DATA}Xml", "<a/>"), "STRING", "<a/>"),
+    (
+        Given("string", f"{_DATA}Uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+        "STRING",
+        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+    ),
+    (Given("string", f"{_DATA}Enum", "red", {"allowed": "red,blue"}), "STRING", "red"),
+    (Given("string", f"{_DATA}EnumSet", "red,blue", {"allowed": "red,blue"}), "ARRAY<STRING>", ["red", "blue"]),
+    (Given("string", f"{_DATA}EnumSet", ""), "ARRAY<STRING>", []),
+    (Given("string", f"{_DATA}EnumSet", "red,blue"), "STRING", "red,blue"),
+    (Given("string", f"{_DATA}Ltree", "Top.Science"), "STRING", "Top.Science"),
+    (Given("string", f"{_DATA}Tsvector", "'a':1 'b':2"), "STRING", "'a':1 'b':2"),
+    (Given("bytes", "", b"\0\xff"), "BYTES", b"\0\xff"),
+    (Given("bytes", f"{_DATA}Bits", b"\x05\x01"), "BIGINT", 261),
+    (Given("bytes", f"{_DATA}Bits", b"\x05\x01"), "BYTES", b"\x05\x01"),
+    # what holds others
+    (
+        Given("struct", f"{_DATA}geometry.Point", {"x": 1.5, "y": 2.0, "wkb": b"\x01", "srid": None}, inner=_POINT),
+        "ROW<x DOUBLE, y DOUBLE, wkb BYTES, srid INT>",
+        {"x": 1.5, "y": 2.0, "wkb": b"\x01", "srid": None},
+    ),
+    *(
+        (
+            Given("struct", f"{_DATA}geometry.{kind}", {"wkb": b"\x01", "srid": 4326}, inner=_PLACE),
+            "ROW<wkb BYTES, srid INT>",
+            {"wkb": b"\x01", "srid": 4326},
+        )
+        for kind in ("Geometry", "Geography")
+    ),
+    (
+        Given("struct", f"{_DATA}geometry.Circle", {"radius": 2.5}, inner={"radius": _NUMBER}),
+        "ROW<radius DOUBLE>",
+        {"radius": 2.5},
+    ),
+    (
+        Given("struct", f"{_DATA}geometry.Line", {"a": 1.0, "b": 2.0, "c": 3.0}, inner=dict.fromkeys("abc", _NUMBER)),
+        "ROW<a DOUBLE, b DOUBLE, c DOUBLE>",
+        {"a": 1.0, "b": 2.0, "c": 3.0},
+    ),
+    (Given("array", f"{_DATA}DoubleVector", [0.5, 2.0], inner=_NUMBER), "ARRAY<DOUBLE>", [0.5, 2.0]),
+    (Given("array", f"{_DATA}FloatVector", [0.5], inner=Given("float32", "", None)), "ARRAY<FLOAT>", [0.5]),
+    (Given("map", "", {"a": "b"}, inner=Given("string", "", None)), "MAP<STRING, STRING>", [("a", "b")]),
+    (Given("array", "", ["a", None], inner=Given("string", "", None)), "ARRAY<STRING>", ["a", None]),
+    (
+        Given("array", "", [0, None, 1500], inner=Given("int64", f"{_TIME}Timestamp", None)),
+        "ARRAY<TIMESTAMP(3)>",
+        [dt.datetime(1970, 1, 1), None, dt.datetime(1970, 1, 1, 0, 0, 1, 500_000)],
+    ),
+    (
+        Given("array", "", [unscaled(314)], inner=decimal(0, 2)._replace(value=None)),
+        "ARRAY<DECIMAL(10, 2)>",
+        [Decimal("3.14")],
+    ),
+    (
+        Given("map", "", {"a": 20_150}, inner=Given("int32", f"{_TIME}Date", None)),
+        "MAP<STRING, DATE>",
+        [("a", dt.date(2025, 3, 3))],
+    ),
+]
+
+
+def test_every_row_of_debeziums_tables_is_among_the_values_that_are_read() -> None:
+    read = {(given.type, given.name, re.split(r"[(<]", type)[0]) for given, type, _ in GOOD}
+    missing = [row for row in DOCUMENTED if row[3:] not in read]
+    assert not missing, missing
+    assert len(DOCUMENTED) > 120, len(DOCUMENTED)
+
+
+def test_parts_may_be_a_row(registry: Registry) -> None:
+    columns, schema = {"v": parts("StructuredDate", **_DAY)}, "v ROW<year INT, `day` SMALLINT>"
+    for batch in (decoded_json(columns, schema), decoded_avro(registry, columns, schema)):
+        assert batch.rows.to_pylist() == [[{"v": {"year": 2025, "day": 3}}]]
+
+
+def test_a_sparse_vector(registry: Registry) -> None:
+    """`SparseDoubleVector`: Connect writes a map whose keys are no texts as a list of pairs, AvroData as records."""
+    pair = Given("struct", "srv.Pair", None, inner={"key": Given("int16", "", None), "value": _NUMBER})
+    inner = {"dimensions": Given("int16", "", None), "vector": Given("array", "", None, inner=pair)}
+    name = f"{_DATA}SparseDoubleVector"
+    text = decoded_json({"v": Given("struct", name, {"dimensions": 5, "vector": [[1, 0.5]]}, inner=inner)}, "v STRING")
+    assert text.rows.to_pylist() == [[{"v": '{"dimensions":5,"vector":[[1,0.5]]}'}]]
+    value = {"dimensions": 5, "vector": [{"key": 1, "value": 0.5}]}
+    columns = {"v": Given("struct", name, value, inner=inner)}
+    batch = decoded_avro(
+        registry, columns, "v ROW<dimensions SMALLINT, `vector` ARRAY<ROW<`key` INT, `value` DOUBLE>>>"
+    )
+    assert batch.rows.to_pylist() == [[{"v": value}]]
+
+
+BAD: list[tuple[Given, str, str]] = [
+    (Given("int32", f"{_TIME}Date", -2_440_589), "DATE", "cannot read -2440589"),
+    (Given("int32", f"{_CONNECT}Date", -(2**31)), "DATE", "cannot read -2147483648"),
+    (decimal(10**10, 2), "DECIMAL(10, 2)", "Decimal by the message's schema) as DECIMAL(10, 2)"),
+    (decimal(12_345, 4), "DECIMAL(10, 2)", "as DECIMAL(10, 2)"),
+    (decimal(10**80, 2), "DECIMAL(38, 2)", "as DECIMAL(38, 2)"),
+    (Given("bytes", f"{_CONNECT}Decimal", b""), "DECIMAL(10, 2)", "as DECIMAL(10, 2)"),
+    (decimal(5, 2), "DOUBLE", "declare it as DECIMAL(p, 2), STRING or BYTES"),
+    (variable(12_345, 4), "DECIMAL(10, 2)", "VariableScaleDecimal by the message's schema) as DECIMAL(10, 2)"),
+    (variable(1, 2**31 - 1), "DECIMAL(10, 2)", "as DECIMAL(10, 2)"),
+    (Given("int64", f"{_TIME}MicroTimestamp", 5), "TIMESTAMP_LTZ(6)", "declare it as TIMESTAMP (it has no time zone)"),
+    (Given("int64", f"{_TIME}MicroTimestamp", 5), "DATE", "declare it as TIMESTAMP, or as BIGINT"),
+    (Given("int64", f"{_TIME}Timestamp", 2**62), "TIMESTAMP(3)", f"cannot read {2**62} (which is {_TIME}Timestamp"),
+    (Given("int64", f"{_TIME}MicroTime", 86_400_000_000), "TIME(6)", "cannot read 86400000000"),
+    (Given("int64", f"{_TIME}MicroTime", -5), "TIME(6)", "cannot read -5"),
+    (Given("string", f"{_TIME}ZonedTimestamp", "2018-02-30T14:00:00Z"), "TIMESTAMP_LTZ(3)", "2018-02-30"),
+    (Given("string", f"{_TIME}ZonedTimestamp", "2018-02-03 14:00:00"), "TIMESTAMP_LTZ(3)", "2018-02-03 14"),
+    (Given("string", f"{_TIME}ZonedTimestamp", "2018-02-03T14:00:00Z"), "TIMESTAMP(3)", "declare it as TIMESTAMP_LTZ"),
+    (Given("string", f"{_TIME}ZonedTime", "24:30Z"), "TIME(3)", "24:30Z"),
+    (parts("StructuredDate", **_DAY | {"day": 32}), "DATE", "StructuredDate by the message's schema) as DATE"),
+    (parts("StructuredDate", **_DAY | {"day": None}), "DATE", "as DATE"),
+    (parts("StructuredDate", **_DAY, specialValue="NAN"), "DATE", "as DATE"),
+    (parts("StructuredDate", **_DAY), "TIMESTAMP(3)", "declare it as DATE, or as ROW of its parts"),
+    (parts("StructuredTimestamp", **_DAY | {"year": 294_277}, **_AT_NINE), "TIMESTAMP(6)", "as TIMESTAMP(6)"),
+    (parts("StructuredTime", **_AT_NINE | {"hour": 24}), "TIME(6)", "as TIME(6)"),
+    (parts("StructuredDuration", **_LARGEST | {"months": 1}), "INTERVAL DAY TO SECOND", "as INTERVAL DAY"),
+    (parts("StructuredDuration", **_LARGEST), "TIME(6)", "as TIME(6)"),
+    (Given("string", f"{_TIME}ZonedTimestamp", "+294277-01-01T00:00:00Z"), "TIMESTAMP_LTZ(3)", "+294277"),
+    (Given("string", f"{_TIME}ZonedTimestamp", "2018-02-03T14:00:60Z"), "TIMESTAMP_LTZ(3)", "14:00:60"),
+    (Given("int64", "", 5), "TIMESTAMP(3)", "declare it as BIGINT and convert it"),
+    (Given("int32", "", 5), "DATE", "declare it as BIGINT and convert it"),
+    (
+        Given("float64", "", 1.5),
+        "TIMESTAMP(3)",
+        "(which is float64 by the message's schema) as TIMESTAMP(3); declare it",
+    ),
+    (Given("int16", "", 2), "BOOLEAN", "cannot read 2 (which is int16 by the message's schema) as BOOLEAN"),
+    (Given("string", "", "00ff"), "BYTES", "set 'binary.handling.mode' to the connector's"),
+    (Given("bytes", f"{_DATA}Bits", b"\xff" * 9), "BIGINT", "as BIGINT"),
+    (
+        Given("array", "", [0, 2**62], inner=Given("int64", f"{_TIME}Timestamp", None)),
+        "ARRAY<TIMESTAMP(3)>",
+        "'v.element'",
+    ),
+]
+
+
+# --- as JSON -----------------------------------------------------------------------------------------------
+
+
+_OF_JSON = {"float32": "float", "float64": "double"}  # what the converter calls them
+
+
+def json_schema(given: Given, field: str | None = None) -> dict[str, Any]:
+    """The schema as Connect's JsonConverter writes it."""
+    schema: dict[str, Any] = {"type": _OF_JSON.get(given.type, given.type), "optional": True}
+    schema |= {"name": given.name, "version": 1} if given.name else {}
+    schema |= {"parameters": given.parameters} if given.parameters else {}
+    if given.type == "struct":
+        schema["fields"] = [json_schema(part, name) for name, part in given.inner.items()]
+    elif given.type == "array":
+        schema["items"] = json_schema(given.inner)
+    elif given.type == "map":
+        schema |= {"keys": {"type": "string"}, "values": json_schema(given.inner)}
+    return schema | ({"field": field} if field else {})
+
+
+def json_value(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {name: json_value(part) for name, part in value.items()}
+    return [json_value(part) for part in value] if isinstance(value, list) else value
+
+
+def envelope(columns: dict[str, Given]) -> dict[str, Any]:
+    image = {"type": "struct", "optional": True, "name": "srv.db.t.Value"}
+    image["fields"] = [json_schema(given, name) for name, given in columns.items()]
+    fields = [{**image, "field": "before"}, {**image, "field": "after"}, {"type": "string", "field": "op"}]
+    return {"type": "struct", "name": "srv.db.t.Envelope", "fields": fields}
+
+
+def event(row: dict[str, Any], schema: Any = None) -> bytes:
+    payload = {"before": None, "after": {name: json_value(value) for name, value in row.items()}, "op": "c"}
+    return json.dumps(payload if schema is None else {"schema": schema, "payload": payload}).encode()
+
+
+WITH_SCHEMA = {"schema-include": "true", "types": "debezium"}
+
+
+def decoded_json(columns: dict[str, Given], schema: str, **options: str) -> DecodedBatch:
+    row = {name: given.value for name, given in columns.items()}
+    message = event(row, envelope(columns))
+    return get_format("debezium-json", WITH_SCHEMA | options).decode_batch(pa.array([message]), schema)
+
+
+# --- as Avro -----------------------------------------------------------------------------------------------
+
+_AVRO = {
+    "boolean": "boolean",
+    "int8": "int",
+    "int16": "int",
+    "int32": "int",
+    "int64": "long",
+    "float32": "float",
+    "float64": "double",
+    "string": "string",
+    "bytes": "bytes",
+}
+
+
+def avro_type(given: Given, name: str) -> Any:
+    """The type as Confluent's AvroData writes it."""
+    if given.type == "struct":
+        fields = [{"name": f, "type": ["null", avro_type(part, f"{name}_{f}")]} for f, part in given.inner.items()]
+        full = given.name or f"srv.db.t.{name}"
+        return {"type": "record", "name": full, "fields": fields, "connect.name": full}
+    if given.type in ("array", "map"):
+        of = "items" if given.type == "array" else "values"
+        return {"type": given.type, of: ["null", avro_type(given.inner, name)]}
+    found: dict[str, Any] = {"type": _AVRO[given.type]}
+    found |= {"connect.type": given.type} if given.type in ("int8", "int16") else {}
+    found |= {"connect.name": given.name, "connect.version": 1} if given.name else {}
+    found |= {"connect.parameters": given.parameters} if given.parameters else {}
+    if given.name == f"{_CONNECT}Decimal" and given.parameters and int(given.parameters["scale"]) >= 0:
+        precision = int(given.parameters["connect.decimal.precision"])
+        found |= {"logicalType": "decimal", "precision": precision, "scale": int(given.parameters["scale"])}
+    for suffix, logical in (("Date", "date"), ("Time", "time-millis"), ("Timestamp", "timestamp-millis")):
+        if given.name == _CONNECT + suffix:
+            found["logicalType"] = logical
+    return found if len(found) > 1 else found["type"]
+
+
+def avro_envelope(columns: dict[str, Given]) -> dict[str, Any]:
+    fields = [{"name": name, "type": ["null", avro_type(g, name)], "default": None} for name, g in columns.items()]
+    value = {"type": "record", "name": "srv.db.t.Value", "fields": fields}
+    images = [{"name": "before", "type": ["null", value]}, {"name": "after", "type": ["null", "srv.db.t.Value"]}]
+    return {"type": "record", "name": "srv.db.t.Envelope", "fields": [*images, {"name": "op", "type": "string"}]}
+
+
+def without_logical_types(schema: Any) -> Any:
+    """So that fastavro writes the plain values."""
+    if isinstance(schema, list):
+        return [without_logical_types(part) for part in schema]
+    if isinstance(schema, dict):
+        return {key: without_logical_types(part) for key, part in schema.items() if key != "logicalType"}
+    return schema
+
+
+def avro_event(schema_id: int, schema: Any, row: dict[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    plain = fastavro.parse_schema(without_logical_types(schema))
+    fastavro.schemaless_writer(stream, plain, {"before": None, "after": row, "op": "c"})
+    return b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
+
+
+@pytest.fixture
+def registry(server: RegistryServer) -> Iterator[Registry]:
+    with server.serving(Registry()) as serving:
+        yield serving
+
+
+def decoded_avro(registry: Registry, columns: dict[str, Given], schema: str, **options: str) -> DecodedBatch:
+    written = avro_envelope(columns)
+    schema_id = len(registry.ids) + 1
+    registry.ids[schema_id] = json.dumps(written)
+    message = avro_event(schema_id, written, {name: given.value for name, given in columns.items()})
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": "debezium"} | options)
+    return fmt.decode_batch(pa.array([message]), schema)
+
+
+# --- with a schema -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("carrier", ["json", "avro"])
+@pytest.mark.parametrize(("given", "type", "value"), GOOD, ids=[f"{g.name or g.type}-{t}-{v}" for g, t, v in GOOD])
+def test_a_value_is_read_by_what_its_schema_says(
+    registry: Registry, carrier: str, given: Given, type: str, value: Any
+) -> None:
+    if carrier == "avro" and type == "STRING" and given.name == f"{_TIME}MicroTimestamp":
+        pytest.skip("Avro has no text of a number")
+    if carrier == "avro" and given.parameters.get("scale", "0").startswith("-"):
+        pytest.skip("no decimal of Avro")
+    columns = {"id": Given("int64", "", 1), "v": given}
+    schema = f"id BIGINT, v {type}, missing TIMESTAMP(3)"
+    batch = decoded_json(columns, schema) if carrier == "json" else decoded_avro(registry, columns, schema)
+    assert batch.errors is None, batch.errors
+    batch.rows.validate(full=True)
+    assert batch.rows.to_pylist() == [[{"id": 1, "v": value, "missing": None}]]
+    nothing = {"id": Given("int64", "", 1), "v": given._replace(value=None)}
+    batch = decoded_json(nothing, schema) if carrier == "json" else decoded_avro(registry, nothing, schema)
+    assert batch.errors is None, batch.errors
+    assert batch.rows.to_pylist() == [[{"id": 1, "v": None, "missing": None}]]
+
+
+@pytest.mark.parametrize("carrier", ["json", "avro"])
+@pytest.mark.parametrize(("given", "type", "words"), BAD, ids=[f"{g.name or g.type}-{t}-{w}" for g, t, w in BAD])
+def test_what_the_column_can_not_hold_is_an_error(
+    registry: Registry, carrier: str, given: Given, type: str, words: str
+) -> None:
+    columns = {"v": given}
+    batch = decoded_json(columns, f"v {type}") if carrier == "json" else decoded_avro(registry, columns, f"v {type}")
+    assert batch.errors is not None
+    assert words in batch.errors[0].as_py()
+    assert batch.rows.to_pylist() == [None]
+    nothing = {"v": given._replace(value=None)}
+    batch = decoded_json(nothing, f"v {type}") if carrier == "json" else decoded_avro(registry, nothing, f"v {type}")
+    assert batch.rows.to_pylist() == [[{"v": None}]], "a NULL fits any column"
+
+
+@pytest.mark.parametrize("type", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "INTERVAL DAY TO SECOND", "TIME(6)", "STRING"])
+def test_a_column_that_older_messages_have_not_is_null(registry: Registry, type: str) -> None:
+    """Of a type that Avro has no place for, too: a table with it is made before there is any message."""
+    inner = Given("struct", "", {"a": 7}, inner={"a": Given("int64", "", None)})
+    columns, schema = {"id": Given("int64", "", 1), "of": inner}, f"id BIGINT, of ROW<a BIGINT, b {type}>, v {type}"
+    for batch in (decoded_json(columns, schema), decoded_avro(registry, columns, schema)):
+        assert batch.errors is None, batch.errors
+        assert batch.rows.to_pylist() == [[{"id": 1, "of": {"a": 7, "b": None}, "v": None}]]
+    options = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:9092"}
+    options |= {"format": "debezium-avro-confluent", "debezium-avro-confluent.url": registry.url}
+    KeyValueFormat(f"id BIGINT, v {type}", {**options, "debezium-avro-confluent.types": "debezium"})
+
+
+def test_lenient_a_value_is_null_and_the_message_stays() -> None:
+    columns = {"id": Given("int64", "", 1), "v": Given("int64", f"{_TIME}MicroTime", -5)}
+    batch = decoded_json(columns, "id INT, v TIME(6)", **{"ignore-parse-errors": "true"})
+    assert batch.errors is None
+    assert batch.rows.to_pylist() == [[{"id": 1, "v": None}]]
+
+
+@pytest.mark.parametrize(("mode", "text"), [("hex", "00ff3e"), ("base64", "AP8+"), ("base64-url-safe", "AP8-")])
+def test_binary_handling_mode(registry: Registry, mode: str, text: str) -> None:
+    columns, option = {"v": Given("string", "", text)}, {"binary.handling.mode": mode}
+    for batch in (decoded_json(columns, "v BYTES", **option), decoded_avro(registry, columns, "v BYTES", **option)):
+        assert batch.rows.to_pylist() == [[{"v": b"\0\xff>"}]]
+    wrong = {"v": Given("string", "", "!!")}
+    for batch in (decoded_json(wrong, "v BYTES", **option), decoded_avro(registry, wrong, "v BYTES", **option)):
+        assert batch.codes.to_pylist() == ["WRONG_TYPE"]  # type: ignore[union-attr]
+
+
+# --- batches -----------------------------------------------------------------------------------------------
+
+_AMOUNTS = {"old": decimal(125, 2), "new": Given("string", "", "1.25"), "finer": decimal(12_500, 4)}
+
+
+def _mixed() -> tuple[list[bytes | None], list[Any]]:
+    """Messages of three schemas, good and bad, and their rows; None for an error."""
+    messages: list[bytes | None] = []
+    rows: list[Any] = []
+    for n in range(60):
+        given = list(_AMOUNTS.values())[(n // 7) % 3]
+        schema = envelope({"id": Given("int64", "", None), "amount": given})
+        messages.append(event({"id": n, "amount": given.value}, schema))
+        rows.append([{"id": n, "amount": Decimal("1.25")}])
+        if n % 11 == 0:
+            messages.append(event({"id": n, "amount": "?!"}, schema))
+            rows.append("error")
+        if n % 13 == 0:
+            messages += [None, b"", b"{", json.dumps({"schema": schema, "payload": {"op": "c"}}).encode()]
+            rows += [None, [], "error", "error"]
+    return messages, rows
+
+
+def test_messages_of_several_schemas_in_a_batch() -> None:
+    messages, rows = _mixed()
+    fmt = get_format("debezium-json", WITH_SCHEMA)
+    batch = fmt.decode_batch(pa.array(messages), "id BIGINT, amount DECIMAL(10, 2)")
+    batch.rows.validate(full=True)
+    assert batch.errors is not None
+    found = [
+        "error" if error else row for row, error in zip(batch.rows.to_pylist(), batch.errors.to_pylist(), strict=True)
+    ]
+    assert found == rows
+    assert batch.row_kinds.to_pylist() == ["+I"] * 60  # type: ignore[union-attr]
+    alone = [fmt.decode_batch(pa.array([m], pa.binary()), "id BIGINT, amount DECIMAL(10, 2)") for m in messages]
+    texts = [None if one.errors is None else one.errors[0].as_py() for one in alone]
+    assert texts == batch.errors.to_pylist(), "an error says the same whoever the neighbours are"
+    assert [one.rows.to_pylist()[0] for one in alone] == batch.rows.to_pylist()
+
+
+def test_avro_of_several_schemas_in_a_batch(registry: Registry) -> None:
+    messages: list[bytes | None] = []
+    for number, given in enumerate(_AMOUNTS.values()):
+        schema = avro_envelope({"id": Given("int64", "", None), "amount": given})
+        registry.ids[number + 1] = json.dumps(schema)
+        messages += [avro_event(number + 1, schema, {"id": n, "amount": given.value}) for n in range(3)]
+        messages += [None, b"", b"\0\0\0\0\x63\0", b"\1"]
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": "debezium"})
+    batch = fmt.decode_batch(pa.array(messages), "id BIGINT, amount DECIMAL(10, 2)")
+    assert batch.rows.to_pylist() == [
+        *([{"id": n, "amount": Decimal("1.25")}] for n in range(3)),
+        *(None, [], None, None),
+    ] * 3  # fmt: skip
+    assert batch.codes.to_pylist() == [*[None] * 5, "UNKNOWN_SCHEMA", "MALFORMED"] * 3  # type: ignore[union-attr]
+
+
+def test_a_message_whose_schema_says_nothing() -> None:
+    fmt = get_format("debezium-json", WITH_SCHEMA)
+    wanted = "id INT, d DATE"
+    nothing = [event({"id": 1, "d": 5}, schema) for schema in ({}, [], "x", {"type": "string"}, 7)]
+    batch = fmt.decode_batch(
+        pa.array([*nothing, event({"id": 1, "d": 5}, {}).replace(b'"schema": {}', b'"x": 1')]), wanted
+    )
+    assert batch.rows.to_pylist() == [None] * 6
+    for error in batch.errors.to_pylist():  # type: ignore[union-attr]
+        assert "'schema': is missing" in error
+        assert "set 'time.precision.mode'" in error
+    told = get_format("debezium-json", WITH_SCHEMA | {"time.precision.mode": "connect"})
+    assert told.decode_batch(pa.array(nothing), wanted).rows.to_pylist() == [[{"id": 1, "d": dt.date(1970, 1, 6)}]] * 5
+    # what needs no schema is read
+    assert fmt.decode_batch(pa.array(nothing), "id INT").rows.to_pylist() == [[{"id": 1}]] * 5
+
+
+# --- what is no moment of Python's -------------------------------------------------------------------------
+
+_FIRST, _LAST = -9_223_372_036_832_400_000, 9_223_372_036_825_200_000
+FAR: list[tuple[Given, str, int]] = [
+    # connectors/postgresql, "TIMESTAMP type", and `PostgresValueConverter`, `DateTimeFormat` for those with other types
+    (Given("int64", f"{_TIME}MicroTimestamp", _LAST), "TIMESTAMP(6)", _LAST),
+    (Given("int64", f"{_TIME}MicroTimestamp", _FIRST), "TIMESTAMP(6)", _FIRST),
+    (Given("int64", f"{_TIME}NanoTimestamp", 2**63 - 1), "TIMESTAMP(6)", _LAST),
+    (Given("int64", f"{_TIME}NanoTimestamp", -(2**63)), "TIMESTAMP(6)", _FIRST),
+    (Given("int64", f"{_CONNECT}Timestamp", _LAST // 1000), "TIMESTAMP(3)", _LAST),
+    (Given("string", f"{_TIME}ZonedTimestamp", "infinity"), "TIMESTAMP_LTZ(6)", _LAST),
+    (Given("string", f"{_TIME}ZonedTimestamp", "-infinity"), "TIMESTAMP_LTZ(6)", _FIRST),
+    (Given("string", f"{_TIME}IsoTimestamp", "+294247-01-10T04:00:25.2Z"), "TIMESTAMP(6)", _LAST),
+    (Given("int32", f"{_TIME}Date", -2_147_472_692), "DATE", 106_751_991),
+    (Given("int32", f"{_TIME}Date", -2_147_472_691), "DATE", -106_751_992),
+    *(
+        (parts(name, **dict.fromkeys((*_DAY, *_AT_NINE, "offsetSeconds")), specialValue=special), type, value)
+        for special, day, value in [
+            ("POSITIVE_INFINITY", 106_751_991, _LAST),
+            ("NEGATIVE_INFINITY", -106_751_992, _FIRST),
+        ]
+        for name, type, value in [
+            ("StructuredDate", "DATE", day),
+            ("StructuredTimestamp", "TIMESTAMP(6)", value),
+            ("StructuredZonedTimestamp", "TIMESTAMP_LTZ(6)", value),
+        ]
+    ),
+    (Given("string", f"{_TIME}ZonedTimestamp", "+10000-01-01T00:00:00Z"), "TIMESTAMP_LTZ(6)", 253_402_300_800_000_000),
+    (Given("string", f"{_TIME}IsoTimestamp", "-0043-03-15T12:00:00Z"), "TIMESTAMP(6)", -63_517_780_800_000_000),
+    (Given("string", f"{_TIME}IsoDate", "+10000-01-01Z"), "DATE", 2_932_897),
+]
+
+
+@pytest.mark.parametrize("carrier", ["json", "avro"])
+@pytest.mark.parametrize(("given", "type", "value"), FAR)
+def test_infinity_is_the_first_or_last_moment_and_years_have_any_digits(
+    registry: Registry, carrier: str, given: Given, type: str, value: int
+) -> None:
+    columns = {"v": given}
+    batch = decoded_json(columns, f"v {type}") if carrier == "json" else decoded_avro(registry, columns, f"v {type}")
+    assert batch.errors is None, batch.errors
+    (column,) = batch.rows.values.flatten()
+    whole = (
+        column.cast(pa.int32()).cast(pa.int64()) if type == "DATE" else column.cast(pa.timestamp("us")).cast(pa.int64())
+    )
+    assert whole.to_pylist() == [value]
+
+
+# --- without a schema --------------------------------------------------------------------------------------
+
+_DAY_MICROS = micros("2025-03-03")
+WITHOUT: list[tuple[dict[str, str], str, Any, Any]] = [
+    ({"decimal.handling.mode": "precise"}, "DECIMAL(10, 2)", "AdTA", Decimal("1200.00")),
+    ({"decimal.handling.mode": "string"}, "DECIMAL(10, 2)", "1200.00", Decimal("1200.00")),
+    ({"decimal.handling.mode": "double"}, "DECIMAL(10, 2)", 1200.5, Decimal("1200.50")),
+    ({"time.precision.mode": "adaptive"}, "DATE", 20_150, dt.date(2025, 3, 3)),
+    ({"time.precision.mode": "adaptive"}, "TIMESTAMP(0)", _DAY_MICROS // 1000, dt.datetime(2025, 3, 3)),
+    ({"time.precision.mode": "adaptive"}, "TIMESTAMP(3)", _DAY_MICROS // 1000, dt.datetime(2025, 3, 3)),
+    ({"time.precision.mode": "adaptive"}, "TIMESTAMP(6)", _DAY_MICROS, dt.datetime(2025, 3, 3)),
+    ({"time.precision.mode": "adaptive"}, "TIMESTAMP(9)", _DAY_MICROS * 1000, dt.datetime(2025, 3, 3)),
+    ({"time.precision.mode": "adaptive_time_microseconds"}, "TIMESTAMP(3)", 0, dt.datetime(1970, 1, 1)),
+    ({"time.precision.mode": "adaptive_time_microseconds"}, "TIME(3)", _OF_DAY, _CLOCK),
+    ({"time.precision.mode": "connect"}, "TIMESTAMP(6)", _DAY_MICROS // 1000, dt.datetime(2025, 3, 3)),
+    ({"time.precision.mode": "connect"}, "TIME(3)", 1500, dt.time(0, 0, 1, 500_000)),
+    ({"time.precision.mode": "microseconds"}, "TIMESTAMP(3)", _DAY_MICROS, dt.datetime(2025, 3, 3)),
+    ({"time.precision.mode": "nanoseconds"}, "TIME(3)", _OF_DAY * 1000, _CLOCK),
+    ({"time.precision.mode": "isostring"}, "TIMESTAMP(3)", "2025-03-03T00:00:00Z", dt.datetime(2025, 3, 3)),
+    ({"time.precision.mode": "isostring"}, "DATE", "2025-03-03Z", dt.date(2025, 3, 3)),
+    ({"time.precision.mode": "structured"}, "DATE", {**_DAY, "specialValue": None}, dt.date(2025, 3, 3)),
+    ({"time.precision.mode": "structured"}, "TIME(3)", _AT_NINE, _CLOCK),
+    ({"time.precision.mode": "structured"}, "TIMESTAMP(3)", {**_DAY, **_AT_NINE}, _MOMENT),
+    (
+        {"time.precision.mode": "structured"},
+        "TIMESTAMP_LTZ(3)",
+        {**_DAY, **_AT_NINE, "offsetSeconds": 0},
+        _MOMENT.replace(tzinfo=_UTC),
+    ),
+    (
+        {"time.precision.mode": "structured"},
+        "INTERVAL DAY TO SECOND",
+        {**_LARGEST, "nanos": 0},
+        dt.timedelta(days=1, seconds=7384),
+    ),
+    ({}, "TIMESTAMP_LTZ(3)", "2025-03-03T00:00:00Z", dt.datetime(2025, 3, 3, tzinfo=_UTC)),
+    ({}, "BYTES", "AP8+", b"\0\xff>"),
+    ({"binary.handling.mode": "hex"}, "BYTES", "00ff3e", b"\0\xff>"),
+    ({"time.precision.mode": "adaptive"}, "ARRAY<DATE>", [0, 1], [dt.date(1970, 1, 1), dt.date(1970, 1, 2)]),
+]
+
+
+@pytest.mark.parametrize(("options", "type", "given", "value"), WITHOUT)
+def test_without_a_schema_the_connectors_settings_decide(
+    options: dict[str, str], type: str, given: Any, value: Any
+) -> None:
+    fmt = get_format("debezium-json", {"types": "debezium"} | options)
+    batch = fmt.decode_batch(pa.array([event({"v": given})]), f"v {type}")
+    assert batch.errors is None, batch.errors
+    assert batch.rows.to_pylist() == [[{"v": value}]]
+
+
+@pytest.mark.parametrize(
+    ("options", "type", "words"),
+    [
+        ({}, "DECIMAL(10, 2)", "set 'decimal.handling.mode' to the connector's"),
+        ({}, "DATE", "set 'time.precision.mode' to the connector's"),
+        ({}, "ROW<a TIMESTAMP(3)>", "column 'v.a' is TIMESTAMP"),
+    ],
+)
+def test_nothing_is_guessed(options: dict[str, str], type: str, words: str) -> None:
+    fmt = get_format("debezium-json", {"types": "debezium"} | options)
+    with pytest.raises(SchemaError, match=words):
+        fmt.decode_batch(pa.array([], pa.binary()), f"v {type}")
+
+
+# --- options -----------------------------------------------------------------------------------------------
+
+
+def test_options_that_do_not_go_together() -> None:
+    with pytest.raises(OptionError, match=r"'decimal\.handling\.mode' of format 'debezium-json' counts with 'types'"):
+        get_format("debezium-json", {"decimal.handling.mode": "string"}).decode_batch(pa.nulls(0, pa.binary()), "a INT")
+    with pytest.raises(OptionError, match="for reading only"):
+        get_format("debezium-json", {"types": "debezium"}).encode_batch(pa.array([{"a": 1}]), "a BIGINT")
+    options = {"url": "mock://x", "types": "debezium", "schema": '"string"'}
+    with pytest.raises(OptionError, match="leave the option 'schema' out"):
+        get_format("debezium-avro-confluent", options).decode_batch(pa.nulls(0, pa.binary()), "a INT")
+    with pytest.raises(OptionError, match=r"supported values are \[flink, debezium\]"):
+        get_format("debezium-json", {"types": "mysql"})
+
+
+def test_the_default_is_flinks_reading() -> None:
+    for options in ({}, {"types": "flink"}, {"types": "FLINK"}):
+        batch = get_format("debezium-json", options).decode_batch(pa.array([event({"v": "AdTA"})]), "v DECIMAL(10, 2)")
+        assert batch.codes.to_pylist() == ["WRONG_TYPE"]  # type: ignore[union-attr]
+
+
+def test_an_error_of_flinks_reading_names_the_option() -> None:
+    columns = {"amount": decimal(120_000, 2), "n": Given("int64", "", 1)}
+    message = event({"amount": b"\1\xd4\xc0", "n": "x"}, envelope(columns))
+    batch = get_format("debezium-json", {"schema-include": "true"}).decode_batch(
+        pa.array([message, message]), "amount DECIMAL(10, 2)"
+    )
+    assert (
+        batch.errors.to_pylist()
+        == [  # type: ignore[union-attr]
+            """field 'payload.after.amount': cannot read "AdTA" as DECIMAL(10, 2). The message's schema says """
+            f"{_CONNECT}Decimal: set 'types' = 'debezium' to read values so"
+        ]
+        * 2
+    )
+    batch = get_format("debezium-json").decode_batch(
+        pa.array([event({"v": 1_740_998_941_000_001}), event({"v": "x"}), b"{"]), "v TIMESTAMP(6)"
+    )
+    first, second, third = batch.errors.to_pylist()  # type: ignore[union-attr]
+    assert "set 'types' = 'debezium'" in first
+    assert "set 'types' = 'debezium'" in second
+    assert "debezium" not in third
+
+
+@pytest.mark.parametrize(
+    ("given", "type"),
+    [
+        (Given("int64", f"{_TIME}MicroTimestamp", micros(_AT)), "TIMESTAMP(3)"),
+        (Given("int32", f"{_TIME}Date", 20_150), "TIME(3)"),
+        (Given("string", "", "907.61"), "DECIMAL(10, 2)"),
+        (Given("bytes", "", b"\xff"), "STRING"),
+    ],
+)
+def test_what_flink_mistakes_in_avro_is_told_once(registry: Registry, given: Given, type: str) -> None:
+    written = avro_envelope({"v": given})
+    registry.ids[1] = json.dumps(written)
+    messages = pa.array([avro_event(1, written, {"v": given.value})] * 2)
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url})
+    with pytest.warns(DebeziumTypesWarning, match="column 'v' .* Set 'types' = 'debezium'"):
+        fmt.decode_batch(messages, f"v {type}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DebeziumTypesWarning)
+        assert fmt.decode_batch(messages, f"v {type}").errors is None
+
+
+def test_what_flink_reads_right_in_avro_is_not_told_of(registry: Registry) -> None:
+    columns = {
+        "d": Given("int32", f"{_TIME}Date", 1),
+        "ts": Given("int64", f"{_TIME}Timestamp", 1),
+        "n": decimal(5, 2),
+        "raw": Given("int64", f"{_TIME}MicroTimestamp", 1),
+        "s": Given("string", "", "x"),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DebeziumTypesWarning)
+        written = avro_envelope(columns)
+        registry.ids[1] = json.dumps(written)
+        message = avro_event(1, written, {name: one.value for name, one in columns.items()})
+        fmt = get_format("debezium-avro-confluent", {"url": registry.url})
+        batch = fmt.decode_batch(pa.array([message]), "d DATE, ts TIMESTAMP(3), n DECIMAL(10, 2), raw BIGINT, s STRING")
+    assert batch.errors is None
+
+
+def test_codes_are_told_apart_where_several_things_are_wrong(registry: Registry) -> None:
+    """A value that a column can't hold, a schema that nobody knows, a plan of another schema, in one batch."""
+    messages = []
+    for number, given in enumerate((decimal(125, 2), Given("string", "", "1.25"))):
+        schema = avro_envelope({"v": given})
+        registry.ids[number + 1] = json.dumps(schema)
+        messages += [avro_event(number + 1, schema, {"v": value}) for value in (given.value, given.value)]
+    first = avro_envelope({"v": decimal(125, 2)})
+    messages += [avro_event(1, first, {"v": unscaled(10**12)}), b"\0\0\0\0\x63\0"]
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": "debezium"})
+    batch = fmt.decode_batch(pa.array(messages), "v DECIMAL(10, 2)")
+    assert batch.codes.to_pylist() == [*[None] * 4, "OUT_OF_RANGE", "UNKNOWN_SCHEMA"]  # type: ignore[union-attr]
+    assert not any(text.startswith("[") for text in batch.errors.drop_null().to_pylist())  # type: ignore[union-attr]
+
+
+def test_a_broken_message_does_not_change_by_what_the_next_ones_are_read() -> None:
+    fmt = get_format("debezium-json", WITH_SCHEMA)
+    good = event({"v": 20_150}, envelope({"v": Given("int32", f"{_TIME}Date", None)}))
+    reads: list[int] = []
+    schema = "v DATE"
+    fmt.decode_batch(pa.array([good]), schema)
+    before = wrapped._WireReader.read
+
+    def counted(self: Any, messages: pa.BinaryArray) -> Any:
+        reads.append(len(messages))
+        return before(self, messages)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wrapped._WireReader, "read", counted)
+        for _ in range(3):
+            batch = fmt.decode_batch(pa.array([good, b"{", good]), schema)
+            assert batch.rows.value_lengths().to_pylist() == [1, None, 1]
+    assert reads == [3, 1] * 3, "all by the usual plan, and the broken one by that of no schema"
+
+
+def test_days_beyond_what_a_date_holds_are_an_error() -> None:
+    columns = {"v": Given("int64", f"{_TIME}Date", 2**31)}
+    batch = decoded_json(columns, "v DATE")
+    assert batch.codes.to_pylist() == ["OUT_OF_RANGE"]  # type: ignore[union-attr]

@@ -1,0 +1,419 @@
+"""`protobuf` beyond the vectors: both kernels, hostile messages, google's own package, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kvformat.codecs import KERNEL
+from kvformat.registry import ErrorCode, Format, MissingExtraError, OptionError, SchemaError, get_format
+from kvformat.registry.sql.ddl import parse_type
+from tests.codecs.protobuf import protobuf_mutation
+from tests.codecs.protobuf.protobuf_types import a_file, a_format, descriptor_set, fields
+from tests.support import vectors
+from tests.support.decoding import answers, decoded
+from tests.support.extent import case_count
+
+_ROOT = Path(__file__).parents[3]
+MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, all=20_000) // 5
+"""How many messages both kernels read."""
+
+_EVERY_FIELD = fields(
+    "bool b = 1; int32 i = 2; sint32 s = 3; sfixed32 f = 4; int64 l = 5; sint64 t = 6; sfixed64 g = 7; "
+    "float x = 8; double y = 9; string w = 10; bytes z = 11; repeated sint64 n = 12; repeated string r = 13; "
+    ".acme.Every m = 5000; repeated .acme.Every e = 14; repeated .acme.Every.PEntry p = 15;"
+)
+_EVERY_TYPE = f"""name: "every.proto" package: "acme" message_type {{ name: "Every" {_EVERY_FIELD}
+        nested_type {{ name: "PEntry" options {{ map_entry: true }} {fields("string key = 1; int64 value = 2;")} }}
+    }}"""
+_INNER = "i INT, w STRING, n ARRAY<BIGINT>"
+_COLUMNS = (
+    "b BOOLEAN, i INT, s INT, f INT, l BIGINT, t BIGINT, g BIGINT, x FLOAT, y DOUBLE, w STRING, z BYTES, "
+    f"n ARRAY<BIGINT>, r ARRAY<STRING>, m ROW<{_INNER}>, e ARRAY<ROW<{_INNER}>>, p MAP<STRING, BIGINT>"
+)
+_SMALL = f"""name: "user-orders.proto" package: "acme" options {{ java_package: "com.acme" }}
+    message_type {{ name: "Order"
+        {fields("int32 id = 1; string name = 2; repeated int32 n = 3; .acme.Order.Item item = 4;")}
+        nested_type {{ name: "Item" {fields("required int32 x = 1; bytes raw = 2;")} }} }}"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Format:
+    return a_format(tmp_path, "acme.Order", _SMALL)
+
+
+def _rows(format: Format, messages: list[bytes | None], schema: str) -> tuple[list[Any], list[str | None]]:
+    batch = decoded(format, messages, schema)
+    errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(messages)
+    return batch.rows.to_pylist(), errors
+
+
+# --- both kernels, and neighbours -----------------------------------------------------------------------
+
+
+def test_both_kernels_give_the_same_rows_and_errors() -> None:
+    if KERNEL != "compiled":
+        pytest.skip("no compiled kernel")
+    command = [sys.executable, "-m", "tests.codecs.protobuf.protobuf_mutation", str(MUTATIONS)]
+    environment = {**os.environ, "KVFORMAT_KERNEL": "python"}
+    good = bad = 0
+    with subprocess.Popen(command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE) as source:
+        assert source.stdout is not None
+        assert pickle.load(source.stdout) == "python"
+        for case, messages, found in protobuf_mutation.batches(MUTATIONS):
+            *same, wanted = pickle.load(source.stdout)
+            assert same == [case, messages]
+            for message, one, other in zip(messages, found, wanted, strict=True):
+                assert one == other, f"{case}: {message!r}"
+                good += one.error is None
+                bad += one.error is not None
+        assert source.wait() == 0
+    assert good + bad >= MUTATIONS
+    assert min(good, bad) > 0.2 * MUTATIONS
+
+
+@pytest.mark.parametrize("number", range(0, len(protobuf_mutation.cases()), 5))
+def test_a_message_does_not_change_its_neighbours(number: int) -> None:
+    """Each changed message between good ones, in one batch and alone."""
+    case = protobuf_mutation.cases()[number]
+    format, schema, rng = vectors.format_of(case), vectors.columns(case), random.Random(number)
+    known = [vectors.message_bytes(message["in"]) or b"" for message in case["messages"]]
+    changed = [protobuf_mutation.changed(rng, rng.choice(known), known) for _ in range(30)]
+    together = [part for message in changed for part in (rng.choice(known), message)]
+    for message, answer in zip(together, answers(decoded(format, together, schema)), strict=True):
+        assert [answer] == answers(decoded(format, [message], schema)), message
+
+
+# --- hostile messages -----------------------------------------------------------------------------------
+
+_HOSTILE: dict[str, tuple[bytes, str | None]] = {
+    "a text of 2 GB": (b"\x12\xff\xff\xff\xff\x07", "ends in the middle"),
+    "a size of 2^31": (b"\x12\x80\x80\x80\x80\x08", "a negative size"),
+    "a size of 2^40 is 0": (b"\x12\x80\x80\x80\x80\x80\x80\x01", None),
+    "a megabyte of groups": (b"\x0b" * 2**20, "more than 100 levels"),
+    "100 groups": (b"\x0b" * 100 + b"\x0c" * 100, None),
+    "101 groups": (b"\x0b" * 101 + b"\x0c" * 101, "more than 100 levels"),
+    "groups that end too often": (b"\x0b\x0c\x0c", "end of a group"),
+    "a megabyte of unknown fields": (b"\xf8\x07\x01" * (2**20 // 3), None),
+    "a megabyte of far unknown fields": (b"\xf8\xff\xff\xff\x0f\x01" * (2**20 // 6), None),
+    "a megabyte of one number": (b"\x08\x01" * 2**19, None),
+    "a megabyte of one text": (b"\x12\x01a" * (2**20 // 3), None),
+    "a megabyte of a varint": (b"\x08" + b"\xff" * 2**20, "more than ten bytes"),
+    "a megabyte of elements": (b"\x1a\x80\x80\x40" + b"\x01" * 2**20, None),
+    "a megabyte of zeros": (bytes(2**20), "field number zero"),
+    "a message that is merged again and again": (b"\x22\x02\x08\x01" * 2**18, None),
+    "one that lacks a field each time": (b"\x22\x00" * 2**18, "missing required fields: item.x"),
+}
+_SPENT: list[float] = []
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_hostile_messages_are_answered(name: str, small: Format) -> None:
+    message, wanted = _HOSTILE[name]
+    if KERNEL == "python" and len(message) > 50_000:
+        pytest.skip("the source takes its time")
+    start = time.process_time()
+    schema = "id INT, name STRING, n ARRAY<INT>, item ROW<x INT>"
+    rows, errors = _rows(small, [b"\x08\x07", message, b"\x08\x07"], schema)
+    _SPENT.append(time.process_time() - start)
+    assert rows[0] == rows[2] == [{"id": 7, "name": None, "n": None, "item": None}]
+    if wanted is None:
+        assert errors == [None, None, None]
+    else:
+        assert wanted in str(errors[1])
+        assert len(str(errors[1])) < 300
+
+
+def test_hostile_messages_cost_little_time() -> None:
+    """The sum of the tests before this one; nothing may be quadratic, which would take minutes."""
+    if len(_SPENT) < len(_HOSTILE):
+        pytest.skip("not all of the hostile messages were decoded")
+    assert sum(_SPENT) < 10
+
+
+def test_names_of_an_enum_fill_no_more_than_an_array(tmp_path: Path) -> None:
+    """A byte on the wire is a name of a thousand: two million of them would be 2 GB of text."""
+    if KERNEL == "python":
+        pytest.skip("the source takes its time")
+    long = "LONG_" * 200
+    file = f"""name: "e.proto" message_type {{ name: "M" {fields("repeated .LongEnum e = 1;")} }}
+        enum_type {{ name: "LongEnum" value {{ name: "{long}" number: 0 }} }}"""
+    format = a_format(tmp_path, "M", file)
+    count = 2_200_000
+    size = bytes([count & 127 | 128, count >> 7 & 127 | 128, count >> 14 & 127 | 128, count >> 21])
+    rows, errors = _rows(format, [b"\x08\x00", b"\x0a" + size + bytes(count), b"\x08\x00"], "e ARRAY<STRING>")
+    assert rows[0] == rows[2] == [{"e": [long]}]
+    assert "too many cells" in str(errors[1])
+    assert (errors[0], errors[2]) == (None, None)
+
+
+def test_an_entry_that_lacks_a_field_may_be_replaced(tmp_path: Path) -> None:
+    """Of two entries of a key the last one counts, also for required fields, however the key is written."""
+    entry = """nested_type { name: "PEntry" options { map_entry: true } """
+    file = f"""name: "m.proto" message_type {{ name: "M" {fields("repeated .M.PEntry p = 1; repeated .M.TEntry t = 2;")}
+        {entry} {fields("int32 key = 1; .R value = 2;")} }}
+        {entry.replace("PEntry", "TEntry")} {fields("string key = 1; .R value = 2;")} }} }}
+        message_type {{ name: "R" {fields("required int32 x = 1;")} }}"""
+    lacks, zero, long = b"\x0a\x04\x08\x07\x12\x00", b"\x0a\x02\x12\x00", b"\x0a\x07\x08\x87\x00\x12\x02\x08\x01"
+    text, named = b"\x12\x05\x0a\x01a\x12\x00", b"\x12\x07\x0a\x01a\x12\x02\x08\x01"
+    has = b"\x0a\x06\x08\x07\x12\x02\x08\x01"
+    many = b"".join(b"\x0a\x04\x08" + bytes([key]) + b"\x12\x00" for key in range(100))
+    mended = b"".join(b"\x0a\x06\x08" + bytes([key]) + b"\x12\x02\x08\x01" for key in range(100))
+    zeros = zero + b"\x0a\x06\x08\x00\x12\x02\x08\x01"
+    messages = [
+        lacks + has,
+        lacks + long,
+        text + named,
+        zeros,
+        many + mended,
+        has + lacks,
+        zero + has,
+        many + mended[:-8],
+    ]
+    google = vectors.protobuf_class(descriptor_set(file), "M")
+    good = [google.FromString(message).IsInitialized() for message in messages]
+    assert good == [True] * 5 + [False] * 3
+    for schema in ("p MAP<INT, ROW<x INT>>", "t MAP<STRING, ROW<x INT>>"):
+        _, errors = _rows(a_format(tmp_path, "M", file), messages, schema)
+        assert [error is None for error in errors] == good
+        assert str(errors[5]) == "Message missing required fields: p.value.x"
+        assert str(errors[7]) == "Message missing required fields: p"
+
+
+def test_errors_say_what_and_where_and_have_a_code(small: Format) -> None:
+    messages = [None, b"\x08", b"\x22\x00", b"\x22\x04\x08\x01\x12\x05", b"\x0b" * 101]
+    batch = decoded(small, messages, "id INT, item ROW<x INT, raw BYTES>")
+    assert batch.errors is not None
+    assert batch.codes is not None
+    assert list(zip(batch.codes.to_pylist(), batch.errors.to_pylist(), strict=True)) == [
+        ("NULL_VALUE", "a null message, which is no protobuf: not even one without fields"),
+        ("MALFORMED", "field 'id': not protobuf: the input ends in the middle of a field at byte 2"),
+        ("MISSING_FIELD", "Message missing required fields: item.x"),
+        ("MALFORMED", "field 'item.raw': not protobuf: the input ends in the middle of a field at byte 6"),
+        ("TOO_DEEP", "field 'id': not protobuf: more than 100 levels at byte 102"),
+    ]
+
+
+def test_with_ignore_parse_errors_bad_messages_give_no_row(tmp_path: Path) -> None:
+    format = a_format(tmp_path, "acme.Order", _SMALL, ignore_parse_errors="true")
+    rows, errors = _rows(format, [None, b"\x08", b"\x08\x07", b"\x22\x00"], "id INT")
+    assert rows == [None, [], [{"id": 7}], []]
+    assert errors == [None] * 4
+
+
+# --- google's package as a second opinion ---------------------------------------------------------------
+
+_INT32 = st.integers(-(2**31), 2**31 - 1)
+_INT64 = st.integers(-(2**63), 2**63 - 1)
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+_INNER_ROWS = st.fixed_dictionaries(
+    {}, optional={"i": _INT32, "w": _TEXT, "n": st.lists(_INT64, min_size=1, max_size=4)}
+)
+_ROWS = st.fixed_dictionaries(
+    {},
+    optional={
+        "b": st.booleans(),
+        **dict.fromkeys("isf", _INT32),
+        **dict.fromkeys("ltg", _INT64),
+        "x": st.floats(width=32, allow_nan=False),
+        "y": st.floats(allow_nan=False),
+        "w": _TEXT,
+        "z": st.binary(max_size=12),
+        "n": st.lists(_INT64, min_size=1, max_size=20),
+        "r": st.lists(_TEXT, min_size=1, max_size=4),
+        "m": _INNER_ROWS,
+        "e": st.lists(_INNER_ROWS, min_size=1, max_size=4),
+        "p": st.dictionaries(_TEXT, _INT64, min_size=1, max_size=20),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(_ROWS, min_size=1, max_size=6), st.randoms(use_true_random=False))
+def test_google_reads_and_writes_the_same(rows: list[dict[str, Any]], rng: random.Random) -> None:
+    format, of = _every()
+    written = [of(**row) for row in rows]
+    messages = [message.SerializeToString(deterministic=True) for message in written]
+    found = format.decode_batch(pa.array(messages), _COLUMNS).rows
+    assert [_without_nulls(row) for row in found.values.to_pylist()] == rows
+    again = format.encode_batch(found.values, _COLUMNS).messages.to_pylist()
+    assert list(map(of.FromString, again)) == written
+    assert list(map(len, again)) == list(map(len, messages))
+    # two messages one behind the other are one that is merged
+    both = [rng.choice(messages) + rng.choice(messages) for _ in range(4)]
+    merged = format.decode_batch(pa.array(both), _COLUMNS).rows.values
+    assert [of(**_without_nulls(row)) for row in merged.to_pylist()] == list(map(of.FromString, both))
+
+
+_MADE: list[tuple[Format, Any]] = []
+
+
+def _every() -> tuple[Format, Any]:
+    if not _MADE:
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            format = a_format(folder, "acme.Every", _EVERY_TYPE)
+        _MADE.append((format, vectors.protobuf_class(descriptor_set(_EVERY_TYPE), "acme.Every")))
+    return _MADE[0]
+
+
+def _without_nulls(value: Any) -> Any:
+    """A row as it was given: fields without a value are left out, a map is a dict."""
+    if isinstance(value, dict):
+        return {name: dict(of) if name == "p" else _without_nulls(of) for name, of in value.items() if of is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+# --- what is refused, before any job --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"message-class-name": "acme.Order"}, "descriptor-file"),
+        ({"descriptor-file": "types.desc"}, "message-class-name"),
+        ({"message-class-name": "acme.Order", "descriptor-file": "/no/such.desc"}, "cannot read the file '/no/such"),
+        ({"message-class-name": "acme.Order", "descriptor-file": "a\0b"}, "cannot read the file"),
+        (
+            {"message-class-name": "a.B", "descriptor-file": "http://me:pw@h/a.desc"},
+            "cannot read the file 'http://******@h",
+        ),
+        ({"message-class-name": "acme.Order", "descriptor-file": __file__}, "is no FileDescriptorSet"),
+        ({"message-class-name": "acme.Order", "descriptor-file": os.devnull}, "is no FileDescriptorSet"),
+        ({"message-class-name": "acme.Ordr", "descriptor-file": "types.desc"}, "Did you mean 'acme.Order'"),
+        ({"message-class-name": "com.acme.Order", "descriptor-file": "types.desc"}, "com.acme.UserOrders$Order$Item"),
+        ({"message-class-name": " acme.Order", "descriptor-file": "types.desc"}, "descriptors error!"),
+        ({"message-class-name": "acme.Order", "descriptor-file": "torn.desc"}, "lacks 'other.proto'"),
+        ({"message-class-name": "acme.Order", "descriptor-file": "wrong.desc"}, "has errors in 'wrong.proto'"),
+    ],
+)
+def test_options_that_fit_no_message_are_refused(
+    given: dict[str, str], error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    a_file(tmp_path, _SMALL)
+    (tmp_path / "torn.desc").write_bytes(descriptor_set('name: "a.proto" dependency: "other.proto"'))
+    unknown = f'name: "wrong.proto" message_type {{ name: "M" {fields(".acme.Gone a = 1;")} }}'
+    (tmp_path / "wrong.desc").write_bytes(descriptor_set(unknown))
+    with pytest.raises(OptionError) as caught:
+        get_format("protobuf", given)
+    assert error in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [
+        ("nam STRING", "Column nam does not exists in definition of proto class. .*Did you mean 'name'"),
+        ("Name STRING", "Column Name does not exists"),
+        ("id BIGINT", r"INT\(protobuf\) is not compatible of BIGINT"),
+        ("id STRING", r"INT\(protobuf\) is not compatible of VARCHAR"),
+        ("n INT", r"INT\(protobuf\) is not compatible of INT. A repeated int32 is read as: ARRAY"),
+        ("item INT", "Unexpected LogicalType: INT. It should be RowType"),
+        ("item ROW<y INT>", r"Column y does not exists .*\(column 'item.y'\)"),
+        ("item ROW<x ARRAY<INT>>", r"not compatible of ARRAY.*\(column 'item.x'\)"),
+    ],
+)
+def test_columns_that_fit_no_field_are_refused_both_ways(schema: str, error: str, small: Format) -> None:
+    for call in (
+        lambda: small.decode_batch(pa.array([], pa.binary()), schema),
+        lambda: small.encode_batch(vectors.to_arrow([], parse_type(f"ROW<{schema}>")), schema),
+    ):
+        with pytest.raises(SchemaError, match=error):
+            call()
+
+
+def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'kvformat\[protobuf\]'"):
+        get_format("protobuf", {"message-class-name": "M", "descriptor-file": "x"})
+
+
+def test_workers_need_neither_the_file_nor_the_package(tmp_path: Path) -> None:
+    format = a_format(tmp_path, "com.acme.UserOrders$Order", _SMALL)
+    twin = a_format(tmp_path, "com.acme.UserOrders$Order", _SMALL)
+    assert (format, hash(format)) == (twin, hash(twin))
+    Path(format.options["descriptor-file"]).unlink()
+    again = pickle.loads(pickle.dumps(format))
+    assert (again, hash(again)) == (format, hash(format))
+    program = (
+        "import pickle, sys, pyarrow as pa\n"
+        "sys.modules['google.protobuf'] = None\n"
+        "format = pickle.load(sys.stdin.buffer)\n"
+        "rows = format.decode_batch(pa.array([b'\\x08\\x07']), 'id INT').rows.values\n"
+        "print(rows.to_pylist(), format.encode_batch(rows, 'id INT').messages.to_pylist())\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(format), capture_output=True, check=True)
+    assert run.stdout.decode() == "[{'id': 7}] [b'\\x08\\x07']\n"
+
+
+def test_another_content_of_the_same_file_is_another_format(tmp_path: Path) -> None:
+    before = a_format(tmp_path, "acme.Order", _SMALL)
+    after = a_format(tmp_path, "acme.Order", _SMALL.replace('"name"', '"title"'))
+    assert before != after
+    assert before.encode_batch(pa.array([{"name": "a"}]), "name STRING").messages[0].as_py() == b"\x12\x01a"
+    with pytest.raises(SchemaError, match="Column name does not exists"):
+        after.decode_batch(pa.array([b""]), "name STRING")
+
+
+# --- names of Java's classes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "java"),
+    [
+        ("user-event_v2.proto", 'java_package: "com.acme"', "com.acme.UserEventV2$Order$Item"),
+        ("a/b/orders.proto", "", "acme.Orders$Order$Item"),
+        ("order.proto", "", "acme.OrderOuterClass$Order$Item"),
+        ("item.proto", "", "acme.ItemOuterClass$Order$Item"),
+        ("HTTPEvent.proto", "", "acme.HTTPEvent$Order$Item"),
+        ("a1b2_3c.proto", "", "acme.A1B23C$Order$Item"),
+        ("x.proto", 'java_outer_classname: "Protos" java_package: ""', "Protos$Order$Item"),
+        ("x.proto", "java_multiple_files: true", "acme.Order$Item"),
+    ],
+)
+def test_messages_have_the_names_that_protoc_gives_to_java(file: str, options: str, java: str, tmp_path: Path) -> None:
+    text = f"""name: "{file}" package: "acme" options {{ {options} }} message_type {{ name: "Order"
+        nested_type {{ name: "Item" {fields("int32 x = 1;")} }} }}"""
+    assert decoded(a_format(tmp_path, java, text), [b"\x08\x07"], "x INT").rows.to_pylist() == [[{"x": 7}]]
+    with pytest.raises(OptionError, match=r"Did you mean|Messages:"):
+        a_format(tmp_path, java.replace("Item", "Itm"), text)
+
+
+# --- writing --------------------------------------------------------------------------------------------
+
+
+def test_a_row_without_a_required_field_is_its_own_error(small: Format) -> None:
+    schema = "id INT, item ROW<x INT>"
+    rows = vectors.to_arrow([(1, (1,)), (2, (None,)), (3, None), None], parse_type(f"ROW<{schema}>"))
+    batch = small.encode_batch(rows, schema)
+    assert batch.messages.to_pylist() == [b"\x08\x01\x22\x02\x08\x01", None, b"\x08\x03", None]
+    assert batch.errors is not None
+    assert batch.errors.to_pylist() == [None, "Message missing required fields: item.x", None, None]
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [None, ErrorCode.MISSING_FIELD, None, None]
+
+
+def test_the_descriptor_set_of_a_python_module_is_taken(tmp_path: Path) -> None:
+    """As the documentation says to do where there is no protoc."""
+    from google.protobuf import timestamp_pb2
+
+    made = descriptor_pb2.FileDescriptorSet()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(made.file.add())
+    (tmp_path / "t.desc").write_bytes(made.SerializeToString())
+    given = {"message-class-name": "com.google.protobuf.Timestamp", "descriptor-file": str(tmp_path / "t.desc")}
+    message = timestamp_pb2.Timestamp(seconds=7, nanos=5).SerializeToString()
+    rows = decoded(get_format("protobuf", given), [message], "seconds BIGINT, nanos INT").rows
+    assert rows.to_pylist() == [[{"seconds": 7, "nanos": 5}]]

@@ -1,0 +1,182 @@
+"""Bytes that are not valid text reach no STRING column, but where `raw` is told to keep them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from kvformat.connectors import cli
+from kvformat.registry import ErrorCode, Format, KeyValueFormat, OptionError, get_format
+from tests.codecs.protobuf.protobuf_types import a_file, fields
+
+_GOOD, _BAD, _HALF = "é".encode(), b"a\xff", b"\xed\xa0\x80"
+_MESSAGES = [_GOOD, _BAD, None, _HALF, b"", b"caf\xe9"]
+
+
+def _decoded(options: dict[str, str], messages: list[bytes | None], schema: str = "s STRING") -> tuple[Any, Any]:
+    batch = get_format("raw", options).decode_batch(pa.array(messages, pa.binary()), schema)
+    batch.rows.validate(full=True)
+    rows = [row and row[0]["s"] for row in batch.rows.to_pylist()]
+    return rows, [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
+
+
+@pytest.mark.parametrize("schema", ["s STRING", "s CHAR(3)", "s VARCHAR(2)"])
+def test_invalid_text_is_an_error_of_its_message(schema: str) -> None:
+    rows, errors = _decoded({}, _MESSAGES, schema)
+    assert rows == ["é", None, None, None, "", None]
+    assert [error is not None for error in errors] == [False, True, False, True, False, True]
+    assert errors[1].startswith("field 's': not valid UTF-8 at byte 1 (0xff). ")
+    assert errors[5].startswith("field 's': not valid UTF-8 at byte 3 (0xe9). ")
+    assert "'charset'" in errors[1]
+    assert "'invalid-text' = 'replace'" in errors[1]
+    assert "BYTES" in errors[1]
+
+
+def test_invalid_text_is_replaced_where_that_is_asked_for() -> None:
+    rows, errors = _decoded({"invalid-text": "replace"}, _MESSAGES)
+    assert rows == ["é", "a\ufffd", None, "\ufffd", "", "caf\ufffd"]  # as Java: one for half a character
+    assert errors == [None] * 6
+
+
+def test_invalid_text_is_kept_where_that_is_asked_for() -> None:
+    raw = get_format("raw", {"invalid-text": "keep"})
+    batch = raw.decode_batch(pa.array(_MESSAGES, pa.binary()), "s STRING")
+    assert batch.errors is None
+    assert batch.rows.flatten().field(0).cast(pa.binary()).to_pylist() == _MESSAGES
+    assert raw.encode_batch(batch.rows.flatten(), "s STRING").messages.to_pylist() == _MESSAGES
+
+
+def test_other_charsets_are_read_as_flink_does_unless_told_otherwise() -> None:
+    assert _decoded({"charset": "US-ASCII"}, [b"a\xff", b"b"]) == (["a\ufffd", "b"], [None, None])
+    rows, errors = _decoded({"charset": "US-ASCII", "invalid-text": "error"}, [b"a\xff", b"b"])
+    assert rows == [None, "b"]
+    assert errors[0].startswith("field 's': not valid US-ASCII at byte 1 (0xff). ")
+
+
+def test_bytes_can_be_kept_of_utf8_alone() -> None:
+    assert get_format("raw", {"charset": "utf8", "invalid-text": "keep"}).decode_batch(pa.array([b""]), "s STRING")
+    with pytest.raises(OptionError, match=r"'charset' is ISO-8859-1\. .* use 'error' or 'replace'") as caught:
+        get_format("raw", {"charset": "latin1", "invalid-text": "keep"}).decode_batch(pa.array([b""]), "s STRING")
+    assert caught.value.option == "invalid-text"
+
+
+def test_the_bytes_under_a_null_and_of_neighbours_do_not_count() -> None:
+    values = pa.array([b"\xff", b"\xc3", b"\xa9", b"\xff"])
+    hidden = pa.Array.from_buffers(pa.binary(), 4, [pa.py_buffer(b"\x06"), *values.buffers()[1:]])
+    batch = get_format("raw").decode_batch(hidden, "s STRING")
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [None, ErrorCode.WRONG_CHARSET, ErrorCode.WRONG_CHARSET, None]
+    assert get_format("raw").decode_batch(hidden[3:], "s STRING").errors is None
+
+
+def test_a_table_keeps_the_record_with_its_error() -> None:
+    options = {"key.format": "raw", "key.fields": "k", "value.format": "raw", "value.fields-include": "EXCEPT_KEY"}
+    table = KeyValueFormat("k STRING, v STRING", options)
+    found = table.decode_batch(pa.array([_BAD, b"k"]), pa.array([b"v", _BAD]))
+    assert found.codes is not None
+    assert found.codes.to_pylist() == [ErrorCode.WRONG_CHARSET] * 2
+
+
+# --- every format ---------------------------------------------------------------------------------------------
+
+
+def _long(data: bytes) -> bytes:
+    """Bytes behind their length, as Avro has them."""
+    return bytes([2 * len(data)]) + data
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def _cases(folder: Path) -> dict[str, tuple[Format, str, tuple[str, ...], list[bytes]]]:
+    """For each format a schema, metadata and messages with `BAD` wherever text may be."""
+    change = [
+        b'{"op":"c","after":{"s":"BAD"}}',
+        b'{"op":"c","after":{"BAD":1,"s":"x"}}',
+        b'{"op":"c","after":{"m":{"BAD":"x"}}}',
+        b'{"op":"c","after":{"s":"x"},"source":{"table":"BAD","BAD":"x"}}',
+    ]
+    swapped = {
+        "canal-json": (b'"op":"c","after":{', b'"type":"INSERT","data":[{', b"}}", b"}]}"),
+        "maxwell-json": (b'"op":"c","after":', b'"type":"insert","data":', b"", b""),
+        "ogg-json": (b'"op":"c","after":', b'"op_type":"I","after":', b"", b""),
+    }
+    text = "s STRING, m MAP<STRING, STRING>"
+    rows = [b'{"s":"BAD"}', b'{"BAD":1}', b'{"m":{"BAD":"BAD"}}', b'{"s":{"BAD":"x"}}', b'"BAD"']
+    found = {
+        "json": (get_format("json"), text, (), rows),
+        "csv": (get_format("csv"), "s STRING, a ARRAY<STRING>", (), [b"BAD,x", b"x,BAD;y", b'"BAD",x', b"x,y\nBAD"]),
+        "avro": (
+            get_format("avro"),
+            "s STRING NOT NULL, m MAP<STRING NOT NULL, STRING NOT NULL> NOT NULL",
+            (),
+            [_long(b"BAD") + b"\0", _long(b"x") + b"\x02" + _long(b"BAD") + _long(b"BAD") + b"\0"],
+        ),
+        "debezium-json": (get_format("debezium-json"), text, ("source.table", "source.properties"), change),
+    }
+    for name, (old, new, end, ends) in swapped.items():
+        messages = [m.replace(old, new).replace(end, ends) if end else m.replace(old, new) for m in change]
+        found[name] = (get_format(name), text, ("table",), messages)
+    of = f"""name: "f.proto" message_type {{ name: "M" {fields("string s = 1; repeated string a = 2;")} }}"""
+    options = {"message-class-name": "M", "descriptor-file": a_file(str(folder), of)}
+    found["protobuf"] = (
+        get_format("protobuf", options),
+        "s STRING, a ARRAY<STRING>",
+        (),
+        [_field(1, b"BAD"), _field(2, b"BAD")],
+    )
+    return found
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_no_format_hands_over_invalid_text(tmp_path: Path, lenient: bool) -> None:
+    tried = 0
+    for name, (format, schema, metadata, messages) in _cases(tmp_path).items():
+        if lenient and any(option.name == "ignore-parse-errors" for option in format.option_specs):
+            format = get_format(name, {**format._given, "ignore-parse-errors": "true"})
+        for bad in (b"a\xffb", _HALF, b"\xc3", b"\xf0\x9f\x98", b"\xc0\xaf\x80"):
+            made = [message.replace(_long(b"BAD"), _long(bad)) for message in messages]
+            made = [m.replace(b"\x03BAD", bytes([len(bad)]) + bad).replace(b"BAD", bad) for m in made]
+            keys = tuple(key for key in metadata if key in format.metadata_types)
+            batch = format.decode_batch(pa.array(made), schema, metadata=keys)
+            for array in (batch.rows, batch.errors, batch.row_kinds):
+                if array is not None:
+                    array.validate(full=True)
+                    array.to_pylist()
+            tried += len(made)
+    assert tried >= 140
+
+
+def test_the_words_of_an_exception_may_be_of_any_characters() -> None:
+    class Raising(type(get_format("raw"))):  # type: ignore[misc]
+        def decode_arrow(self, messages: Any, schema: Any, *, metadata: Any = ()) -> Any:
+            if len(messages):
+                raise ValueError("half a pair: \ud800")
+            return super().decode_arrow(messages, schema)
+
+    batch = Raising().decode_batch(pa.array([b"x"]), "s STRING")
+    assert batch.errors.to_pylist() == [r"the decoder of format 'raw' failed with ValueError: half a pair: \ud800"]
+
+
+# --- the command line -------------------------------------------------------------------------------------------
+
+
+def _run(*options: str) -> tuple[int, list[Any], list[Any]]:
+    arguments = ["decode", "-f", "raw", "-s", "v STRING", "--framing", "length", *options]
+    given = b"".join(len(m).to_bytes(4, "big") + m for m in (b"x", _BAD))
+    result = CliRunner().invoke(cli._group, arguments, input=given)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, list(map(json.loads, result.stdout.splitlines())), result.stderr.splitlines()
+
+
+def test_the_command_line_shows_what_is_not_valid() -> None:
+    code, rows, told = _run()
+    assert (code, rows) == (1, [{"v": "x"}])
+    assert json.loads(told[0])["code"] == "WRONG_CHARSET"
+    assert _run("-o", "invalid-text=keep")[:2] == (0, [{"v": "x"}, {"v": "a\ufffd"}])

@@ -1,0 +1,67 @@
+"""Every format's kernels against what real Flink answered."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from kvformat.registry import available_formats
+from tests.support import vectors
+
+JSON_FORMATS = ("json", "debezium-json", "canal-json", "maxwell-json", "ogg-json")
+GROUPS = [
+    (format, direction, section)
+    for format in vectors.formats()
+    if format in available_formats()
+    for direction in ("decode", "encode")
+    for section in sorted({c["id"].split("/")[1] for c in vectors.cases(format) if c["direction"] == direction})
+]
+COMPARED = {
+    ("avro", "decode"): 1444,
+    ("avro", "encode"): 619,
+    ("avro-confluent", "decode"): 1926,
+    ("avro-confluent", "encode"): 676,
+    ("canal-json", "decode"): 1793,
+    ("canal-json", "encode"): 253,
+    ("csv", "decode"): 5119,
+    ("csv", "encode"): 2668,
+    ("debezium-avro-confluent", "decode"): 3828,
+    ("debezium-avro-confluent", "encode"): 979,
+    ("debezium-json", "decode"): 2069,
+    ("debezium-json", "encode"): 263,
+    ("json", "decode"): 7935,
+    ("json", "encode"): 1772,
+    ("maxwell-json", "decode"): 1355,
+    ("maxwell-json", "encode"): 253,
+    ("ogg-json", "decode"): 452,
+    ("ogg-json", "encode"): 92,
+    ("protobuf", "decode"): 6752,
+    ("protobuf", "encode"): 1496,
+    ("raw", "decode"): 1409,
+    ("raw", "encode"): 940,
+}
+"""How many messages of a format and direction are compared at least: a run that compares less has lost some."""
+
+_NOTHING = {("avro", "encode", "invalid-utf8~0"), ("csv", "encode", "more-types"), ("protobuf", "encode", "utf8")}
+"""Groups of what Spark can't hold."""
+
+
+@functools.cache
+def _outcomes(format: str, direction: str, section: str) -> list[str | None]:
+    group = [c for c in vectors.cases(format) if c["direction"] == direction and c["id"].split("/")[1] == section]
+    return [outcome for case in group for outcome in vectors.outcomes(case)]
+
+
+@pytest.mark.parametrize(("format", "direction", "section"), GROUPS, ids=["-".join(group) for group in GROUPS])
+def test_kernels_answer_as_flink(format: str, direction: str, section: str) -> None:
+    outcomes = _outcomes(format, direction, section)
+    problems = [problem for problem in outcomes if problem]
+    assert not problems, f"{len(problems)} messages differ from Flink, the first:\n" + "\n".join(problems[:5])
+    assert bool(outcomes) == ((format, direction, section) not in _NOTHING)
+
+
+@pytest.mark.parametrize(("format", "direction"), sorted({group[:2] for group in GROUPS}))
+def test_enough_was_compared(format: str, direction: str) -> None:
+    compared = sum(len(_outcomes(*group)) for group in GROUPS if group[:2] == (format, direction))
+    assert compared >= COMPARED[format, direction]

@@ -1,0 +1,291 @@
+"""Formats by name, their options and their errors, the contract of a format without Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat import registry
+from kvformat.codecs.json import JsonFormat
+from kvformat.codecs.raw import RawFormat
+from kvformat.registry.contract import discovery, errors
+from kvformat.registry.contract.errors import (
+    FormatClashError,
+    MetadataError,
+    OptionError,
+    PluginError,
+    SchemaError,
+    UnknownFormatError,
+)
+from kvformat.registry.contract.options import Option, options_table, split_list
+from tests.support.probe import ProbeFormat
+
+
+@pytest.fixture
+def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A registry that forgets what a test registers or installs."""
+    monkeypatch.setattr(discovery, "_registered", {})
+    monkeypatch.setattr(discovery, "_loaded", {})
+    monkeypatch.setattr(discovery, "_found", None)
+    yield
+    discovery._found = None
+
+
+def _install(folder: Path, distribution: str, entries: str) -> None:
+    """A real distribution in a folder, as pip would leave it."""
+    info = folder / f"{distribution}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[kvformat.formats]\n{entries}\n")
+
+
+def test_built_in_formats_come_by_name() -> None:
+    assert {"json", "raw"} <= set(registry.available_formats())
+    assert type(registry.get_format("json")) is JsonFormat
+    assert registry.get_format("raw", {"endianness": "LITTLE-endian"}).options["endianness"] == "little-endian"
+
+
+def test_every_module_of_a_format_is_registered() -> None:
+    folder = Path(discovery.__file__).parent.parent / "codecs"
+    folder = folder if folder.is_dir() else Path(__file__).parents[3] / "codecs"
+    modules = {path.stem.replace("_", "-") for path in folder.glob("*.py") if not path.name.startswith("_")}
+    assert modules <= set(registry.available_formats())
+
+
+def test_unknown_format_lists_names_and_guesses() -> None:
+    with pytest.raises(
+        UnknownFormatError, match=r"no format 'jsn'\. Did you mean 'json'\? Available formats: .*json.*raw"
+    ):
+        registry.get_format("jsn")
+    with pytest.raises(UnknownFormatError, match="Did you mean 'json'"):
+        registry.get_format("JSON")  # names are case-sensitive, as in Flink
+
+
+def test_registering_twice_is_no_error_but_another_class_is(fresh_registry: None) -> None:
+    registry.register_format(ProbeFormat)
+    registry.register_format(ProbeFormat)
+    assert type(registry.get_format("probe")) is ProbeFormat
+    assert "probe" in registry.available_formats()
+
+    class Other(ProbeFormat):
+        pass
+
+    with pytest.raises(FormatClashError, match=r"'probe' is tests\.support\.probe\.ProbeFormat already"):
+        registry.register_format(Other)
+
+    class OtherJson(ProbeFormat):
+        identifier = "json"
+
+    with pytest.raises(FormatClashError, match="JsonFormat already"):
+        registry.register_format(OtherJson)
+    with pytest.raises(PluginError, match="no subclass"):
+        registry.register_format(dict)  # type: ignore[type-var, arg-type]
+
+
+def test_installed_plugin_clash_and_broken_plugin(
+    fresh_registry: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = "tests.support.probe:ProbeFormat"
+    _install(tmp_path, "acme-probe", f"probe = {probe}\nbroken = acme_missing:Nothing\nodd = json:dumps")
+    _install(tmp_path, "other-probe", f"misnamed = {probe}\ntwice = {probe}")
+    _install(tmp_path, "third-probe", "twice = elsewhere:ProbeFormat")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert {"probe", "broken", "twice"} <= set(registry.available_formats())
+    assert type(registry.get_format("probe")) is ProbeFormat
+    with pytest.raises(FormatClashError, match=r"'twice' is claimed by other-probe 1\.0 .* and third-probe 1\.0"):
+        registry.get_format("twice")
+    with pytest.raises(PluginError, match=r"'broken' of acme-probe 1\.0 .*acme_missing") as caught:
+        registry.get_format("broken")
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+    with pytest.raises(PluginError, match="no subclass"):
+        registry.get_format("odd")
+    with pytest.raises(PluginError, match="its identifier is 'probe'"):
+        registry.get_format("misnamed")
+    assert type(registry.get_format("json")) is JsonFormat  # a broken neighbour harms nobody
+
+
+def test_missing_pyspark_names_the_extra() -> None:
+    script = """
+        import sys
+        sys.modules["pyspark"] = None
+        import pyarrow as pa
+        from kvformat.registry import get_format
+        fmt = get_format("raw")
+        batch = fmt.decode_batch(pa.array([b"a"]), pa.schema([("v", pa.string())]))
+        assert batch.rows.to_pylist() == [[{"v": "a"}]]
+        try:
+            fmt.decode("value", "v STRING")
+        except ImportError as error:
+            print(type(error).__name__, error)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("MissingExtraError")
+    assert "kvformat[spark]" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"ignore-parse-erors": "true"}, "no option 'ignore-parse-erors'. Did you mean 'ignore-parse-errors'"),
+        (
+            {"ignore-parse-errors": "yes"},
+            "invalid value 'yes' for option 'ignore-parse-errors' of format 'json': expected true",
+        ),
+        ({"timestamp-format.standard": "iso-8601"}, "supported values are [SQL, ISO-8601]"),
+        ({"ignore-parse-errors": None}, "a text is needed, not NoneType"),
+        ({"map-null-key.literal": "\ud800"}, "half of a character"),
+    ],
+)
+def test_bad_options_fail_at_once(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        registry.get_format("json", options)
+    assert text in str(caught.value)
+    assert caught.value.format == "json"
+    assert caught.value.option == next(iter(options))
+
+
+def test_options_of_one_direction_fail_there_only() -> None:
+    fmt = registry.get_format("json", {"map-null-key.mode": "NONE"})
+    fmt.decode_batch(pa.array([], pa.binary()), "a INT")
+    with pytest.raises(OptionError, match=r"map-null-key\.mode.*LITERAL, FAIL, DROP"):
+        fmt.encode_batch(pa.array([], pa.struct([("a", pa.int32())])), "a INT")
+    both = registry.get_format("json", {"fail-on-missing-field": "true", "ignore-parse-errors": "true"})
+    with pytest.raises(OptionError, match="shouldn't both be true"):
+        both.decode_batch(pa.array([], pa.binary()), "a INT")
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "value"),
+    [
+        ("boolean", "TRUE", True),
+        ("int", "-12", -12),
+        ("double", "1.5", 1.5),
+        ("duration", "5 min", dt.timedelta(minutes=5)),
+        ("duration", "10s", dt.timedelta(seconds=10)),
+        ("duration", "7", dt.timedelta(milliseconds=7)),
+        ("duration", "PT1H1.5S", dt.timedelta(hours=1, seconds=1.5)),
+        ("memory", "64 mb", 64 * 2**20),
+        ("memory", "12", 12),
+        ("duration", "-PT0S", dt.timedelta(0)),
+        ("list", "a; b;'c;d';", ("a", "b", "c;d")),
+        ("list", ";a; ;b;;", ("a", "", "b", "")),
+        ("list", ";", ()),
+        ("list", "[a, b]", ("a", "b")),
+        ("list", "", ()),
+        ("map", "a:b,c:d e", {"a": "b", "c": "d e"}),
+        ("map", "a : 'b:c', 'd:e,f',g:''", {"a": "b:c", "d": "e,f", "g": ""}),
+        ("map", "{a: b, c: 'd'}", {"a": "b", "c": "d"}),
+        ("map", "{}", {}),
+    ],
+)
+def test_value_syntax(type: Any, text: str, value: Any) -> None:
+    assert Option(name="x", type=type).parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [
+        ("boolean", "yes"),
+        ("int", "1.0"),
+        ("int", "2147483648"),
+        ("duration", "5 parsecs"),
+        ("duration", "-PT5S"),
+        ("duration", "9999999999 d"),
+        ("duration", "P9999999999D"),
+        ("memory", "x"),
+        ("map", "a"),
+        ("map", "a:b,,c:d"),
+        ("map", "a:b:c"),
+        ("map", "a:"),
+        ("map", ":b"),
+        ("map", "a:'b"),
+        ("list", "'a"),
+    ],
+)
+def test_malformed_values(type: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|quote|a duration can't be"):
+        Option(name="x", type=type).parse(text)
+
+
+def test_secrets_are_nowhere() -> None:
+    fmt = ProbeFormat({"password": "hunter2", "mark": "m"})
+    assert "hunter2" not in repr(fmt)
+    assert "mark" in repr(fmt)
+    assert pickle.loads(pickle.dumps(fmt)) == fmt
+    secret = Option(name="password", type="int", sensitive=True)
+
+    class Strict(ProbeFormat):
+        option_specs = (secret,)
+
+    with pytest.raises(OptionError) as caught:
+        Strict({"password": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_format_objects_are_values() -> None:
+    fmt = registry.get_format("json", {"ignore-parse-errors": "true"})
+    assert fmt == registry.get_format("json", {"ignore-parse-errors": "true"}) != registry.get_format("json")
+    assert hash(fmt) == hash(pickle.loads(pickle.dumps(fmt)))
+    assert eval(repr(fmt), {"JsonFormat": JsonFormat}) == fmt
+    assert repr(RawFormat()) == "RawFormat()"
+
+
+def test_metadata_keys_are_checked() -> None:
+    with pytest.raises(MetadataError, match=r"no metadata key 'probe\.lenth'\. Did you mean 'probe\.length'"):
+        ProbeFormat().decode_batch(pa.array([], pa.binary()), "v STRING", metadata=["probe.lenth"])
+    with pytest.raises(MetadataError, match="different keys"):
+        ProbeFormat().decode_batch(pa.array([], pa.binary()), "v STRING", metadata=["probe.note"] * 2)
+    assert list(ProbeFormat().readable_metadata) == ["probe.length", "probe.note"]
+
+
+def test_rows_are_fitted_by_name_and_only_without_loss() -> None:
+    fmt = registry.get_format("json")
+    rows = pa.array(
+        [{"b": "x", "extra": 1, "a": 7}], pa.struct([("b", pa.large_string()), ("extra", pa.int8()), ("a", pa.int16())])
+    )
+    assert fmt.encode_batch(rows, "a INT, b STRING").messages.to_pylist() == [b'{"a":7,"b":"x"}']
+    for schema, text in (
+        ("a INT, c STRING", "column 'c' is missing; the rows have the columns b, extra, a"),
+        ("a TINYINT", "column 'a' is int16, which does not fit TINYINT"),
+        ("b BYTES", "column 'b' is large_string"),
+    ):
+        with pytest.raises(SchemaError) as caught:
+            fmt.encode_batch(rows, schema)
+        assert text in str(caught.value)
+    with pytest.raises(SchemaError, match="struct"):
+        fmt.encode_batch(pa.array([1]), "a INT")
+    with pytest.raises(SchemaError, match="'\\+X' is no row kind"):
+        fmt.encode_batch(rows, "a INT", row_kinds=pa.array(["+X"]))
+    with pytest.raises(SchemaError, match="binary"):
+        fmt.decode_batch(pa.array([1]), "a INT")
+
+
+def test_option_tables_are_generated() -> None:
+    table = options_table(JsonFormat.option_specs)
+    assert "| `timestamp-format.standard` | string | `SQL` | `SQL`, `ISO-8601` |" in table
+    assert all(f"`{option.name}`" in table for option in JsonFormat.option_specs)
+
+
+def test_the_error_tree_is_the_one_that_is_drawn() -> None:
+    drawn = [
+        line.strip(" │├└─").split()[0]
+        for line in (errors.__doc__ or "").splitlines()
+        if "─" in line or line.split()[:1] == ["KvFormatError"] or "Warning (" in line
+    ]
+    classes = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
+    assert sorted(drawn) == sorted(classes)
+    assert sorted(name for name in registry.__all__ if name.endswith(("Error", "Warning"))) == sorted(classes)
+    assert registry.__all__ == sorted(registry.__all__)
+
+
+def test_lists_of_kafka_fields() -> None:
+    assert split_list("user; id ;'a''b'") == ("user", "id", "a'b")

@@ -1,0 +1,188 @@
+"""Schemas in every spelling, and the mapping Flink - Spark - Arrow."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.types import (
+    MAX_LENGTH,
+    TYPE_KEY,
+    FlinkField,
+    FlinkType,
+    arrow_schema,
+    resolve_schema,
+    row_of_spark,
+    row_type,
+    spark_schema,
+    spark_type,
+)
+from kvformat.registry.sql.ddl import parse_schema, parse_type
+
+pyspark_types = pytest.importorskip("pyspark.sql.types")
+
+_FLAT = st.one_of(
+    st.sampled_from(
+        [FlinkType(r) for r in ["BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE"]]
+        + [FlinkType("INTERVAL YEAR TO MONTH"), FlinkType("INTERVAL DAY TO SECOND")]
+    ),
+    st.builds(lambda p, s: FlinkType("DECIMAL", precision=p, scale=min(p, s)), st.integers(1, 38), st.integers(0, 38)),
+    st.builds(
+        lambda r, n: FlinkType(r, length=n),
+        st.sampled_from(["CHAR", "VARCHAR", "BINARY", "VARBINARY"]),
+        st.sampled_from([1, 7, MAX_LENGTH]),
+    ),
+    st.builds(
+        lambda r, p: FlinkType(r, precision=p),
+        st.sampled_from(["TIME", "TIMESTAMP", "TIMESTAMP_LTZ"]),
+        st.integers(0, 9),
+    ),
+)
+_NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1).filter(lambda name: name.strip())
+
+
+def _nested(inner: st.SearchStrategy[FlinkType]) -> st.SearchStrategy[FlinkType]:
+    one = inner.map(lambda t: (FlinkField("element", t),))
+    rows = st.lists(st.tuples(_NAMES, inner), min_size=1, max_size=3, unique_by=lambda field: field[0])
+    return st.one_of(
+        st.builds(lambda f: FlinkType("ARRAY", fields=f), one),
+        st.builds(lambda f: FlinkType("MULTISET", fields=f), one),
+        st.builds(lambda k, v: FlinkType("MAP", fields=(FlinkField("key", k), FlinkField("value", v))), inner, inner),
+        st.builds(lambda fields: FlinkType("ROW", fields=tuple(FlinkField(n, t) for n, t in fields)), rows),
+    )
+
+
+_TYPES = st.recursive(_FLAT, _nested, max_leaves=5).flatmap(
+    lambda t: st.booleans().map(lambda null: FlinkType(t.root, null, t.length, t.precision, t.scale, t.fields))
+)
+_ROWS = st.lists(st.tuples(_NAMES, _TYPES), max_size=4, unique_by=lambda field: field[0]).map(
+    lambda fields: FlinkType("ROW", nullable=False, fields=tuple(FlinkField(n, t) for n, t in fields))
+)
+
+
+@given(_TYPES)
+def test_text_of_a_type_reads_back(t: FlinkType) -> None:
+    assert parse_type(str(t)) == t
+
+
+@given(_ROWS)
+def test_arrow_and_spark_keep_every_type(row: FlinkType) -> None:
+    assert row_type(arrow_schema(row)) == row
+    assert row_of_spark(spark_schema(row)) == row
+    assert resolve_schema(spark_schema(row)).equals(arrow_schema(row), check_metadata=True)
+
+
+def test_flink_and_spark_spellings() -> None:
+    flink = parse_schema(
+        "ts TIMESTAMP(3) NOT NULL, r ROW<a INT, b ARRAY<STRING>>, b BYTES, t TIME(3), m MULTISET<STRING>, "
+        "v VARCHAR(10), z TIMESTAMP_LTZ(3), user STRING, value INT COMMENT 'it''s', timestamp TIMESTAMP, "
+        "`x y` INT ARRAY"
+    )
+    assert [field.name for field in flink.fields] == [
+        "ts",
+        "r",
+        "b",
+        "t",
+        "m",
+        "v",
+        "z",
+        "user",
+        "value",
+        "timestamp",
+        "x y",
+    ]
+    assert str(flink.fields[0].type) == "TIMESTAMP(3) NOT NULL"
+    spark = parse_schema(
+        "a LONG, r STRUCT<a: INT, b: ARRAY<STRING>>, n TIMESTAMP_NTZ, d DECIMAL(5, 2), s SHORT, y BYTE"
+    )
+    assert [str(f.type) for f in spark.fields] == [
+        "BIGINT", "ROW<`a` INT, `b` ARRAY<STRING>>", "TIMESTAMP(6)", "DECIMAL(5, 2)", "SMALLINT", "TINYINT",
+    ]  # fmt: skip
+    assert (
+        parse_schema("ROW<a INT, b STRING>")
+        == parse_schema("a INT, b STRING")
+        == parse_schema("STRUCT<a: INT, b: STRING>")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("TIMESTAMP", "TIMESTAMP(6)"),
+        ("TIME", "TIME(0)"),
+        ("BINARY", "BINARY(1)"),
+        ("CHAR", "CHAR(1)"),
+        ("DECIMAL", "DECIMAL(10, 0)"),
+        ("numeric(5)", "DECIMAL(5, 0)"),
+        ("DOUBLE PRECISION", "DOUBLE"),
+        ("CHARACTER VARYING(5)", "VARCHAR(5)"),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP_LTZ(3)"),
+        ("TIMESTAMP WITHOUT TIME ZONE", "TIMESTAMP(6)"),
+        ("INTERVAL YEAR(4) TO MONTH", "INTERVAL YEAR TO MONTH"),
+        ("INTERVAL DAY TO SECOND(3)", "INTERVAL DAY TO SECOND"),
+        ("INTERVAL HOUR", "INTERVAL DAY TO SECOND"),
+        ("INT NOT NULL ARRAY NOT NULL", "ARRAY<INT NOT NULL> NOT NULL"),
+        ("ROW(a INT, b ROW<>)", "ROW<`a` INT, `b` ROW<>>"),
+    ],
+)
+def test_flinks_meaning(text: str, meaning: str) -> None:
+    assert str(parse_type(text)) == meaning
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a INTT", "unknown type 'INTT'. Did you mean 'INT'?"),
+        ("a INT, a STRING", "column 'a' is there twice"),
+        ("a DECIMAL(39, 1)", "DECIMAL takes a precision from 1 to 38"),
+        ("a DECIMAL(5, 6)", "scale from 0 to the precision"),
+        ("a TIMESTAMP(10)", "TIMESTAMP takes a precision from 0 to 9"),
+        ("a CHAR(0)", "CHAR takes a length from 1"),
+        ("a TIMESTAMP(3) WITH TIME ZONE", "use TIMESTAMP or TIMESTAMP_LTZ"),
+        ("a RAW('c', 's')", "no format can hold the type RAW"),
+        ("a ARRAY<INT", "expected '>', found 'the end'"),
+        ("a INT b STRING", "expected ',', found 'b'"),
+        ("a INT,", "expected a column after the comma"),
+        ("a", "expected a type, found 'the end'"),
+        ("a STRING(5)", "expected ',', found '('"),
+        ("a § INT", "unexpected character '§', at character 3"),
+        ("` ` INT", "a character other than a blank"),
+        ("a " + "ARRAY<" * 300 + "INT" + ">" * 300, "nested more than 100 deep"),
+    ],
+)
+def test_unreadable_schemas_say_where(text: str, why: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        parse_schema(text)
+    assert why in str(caught.value)
+    assert "⟨here⟩" in str(caught.value)
+
+
+def test_arrow_schemas_of_users() -> None:
+    given = pa.schema([("s", pa.large_string()), ("t", pa.timestamp("ms")), ("z", pa.timestamp("ns", "Europe/Berlin"))])
+    assert [str(f.type) for f in row_type(given).fields] == ["STRING", "TIMESTAMP(3)", "TIMESTAMP_LTZ(9)"]
+    for wrong in (pa.uint8(), pa.decimal256(50, 2), pa.null(), pa.date64()):
+        with pytest.raises(SchemaError, match="column 'x'"):
+            resolve_schema(pa.schema([("x", wrong)]))
+    with pytest.raises(SchemaError, match="twice"):
+        resolve_schema(pa.schema([("x", pa.int8()), ("x", pa.int8())]))
+    with pytest.raises(SchemaError, match="a schema is a Spark StructType"):
+        resolve_schema({"a": "INT"})  # type: ignore[arg-type]
+
+
+def test_stale_metadata_is_ignored() -> None:
+    renamed = pa.schema([pa.field("x", pa.int32(), metadata={TYPE_KEY: "TIMESTAMP(3)"})])
+    assert str(row_type(renamed).fields[0].type) == "INT"
+    T = pyspark_types
+    struct = T.StructType([T.StructField("x", T.LongType(), True, {TYPE_KEY: "not a type"})])
+    assert str(row_of_spark(struct).fields[0].type) == "BIGINT"
+
+
+def test_spark_types_without_counterpart_are_refused() -> None:
+    T = pyspark_types
+    with pytest.raises(SchemaError, match=r"column 'v'.*void"):
+        resolve_schema(T.StructType([T.StructField("v", T.NullType())]))
+    assert spark_type(parse_type("TIME(3)")) == T.TimeType(3)
+    assert spark_type(parse_type("TIME(3)"), wire=True) == T.TimeType(6)

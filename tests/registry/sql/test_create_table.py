@@ -1,0 +1,278 @@
+"""CREATE TABLE as users paste it from Flink: what is understood, and where an error points."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.sql.create_table import TableColumn, Watermark, parse_create_table, show
+from kvformat.registry.sql.ddl import parse_schema, parse_type
+from tests.support import interop
+
+_WITH = "WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json')"
+
+# From the option documentation of Flink and of Ververica, with what its examples leave out filled in.
+_DOCUMENTED = {
+    "kafka": """
+        CREATE TABLE KafkaTable (
+          `event_time` TIMESTAMP_LTZ(3) METADATA FROM 'value.source.timestamp' VIRTUAL,  -- from Debezium format
+          `origin_table` STRING METADATA FROM 'value.source.table' VIRTUAL, -- from Debezium format
+          `partition_id` BIGINT METADATA FROM 'partition' VIRTUAL,  -- from Kafka connector
+          `offset` BIGINT METADATA VIRTUAL,  -- from Kafka connector
+          `user_id` BIGINT,
+          `item_id` BIGINT,
+          `behavior` STRING
+        ) WITH (
+          'connector' = 'kafka',
+          'topic' = 'user_behavior',
+          'properties.bootstrap.servers' = 'localhost:9092',
+          'properties.group.id' = 'testGroup',
+          'scan.startup.mode' = 'earliest-offset',
+          'value.format' = 'debezium-json'
+        );""",
+    "security": """
+        CREATE TABLE KafkaTable (
+          `user_id` BIGINT,
+          `ts` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'
+        ) WITH (
+          'connector' = 'kafka',
+          'properties.security.protocol' = 'SASL_SSL',
+          /* SSL configurations */
+          /* Configure the path of truststore (CA) provided by the server */
+          'properties.ssl.truststore.location' = '/path/to/kafka.client.truststore.jks',
+          'properties.sasl.jaas.config' = 'org.apache.kafka.ScramLoginModule username=\\"u\\" password=\\"p\\";'
+        )""",
+    "upsert": """
+        CREATE TABLE pageviews_per_region (
+          user_region STRING,
+          pv BIGINT,
+          uv BIGINT,
+          PRIMARY KEY (user_region) NOT ENFORCED
+        ) WITH (
+          'connector' = 'upsert-kafka',
+          'topic' = 'pageviews_per_region',
+          'properties.bootstrap.servers' = '...',
+          'key.format' = 'avro',
+          'value.format' = 'avro'
+        );""",
+    "watermark": """
+        CREATE TABLE pageviews (
+          user_id BIGINT,
+          viewtime TIMESTAMP,
+          proctime AS PROCTIME(),
+          WATERMARK FOR viewtime AS viewtime - INTERVAL '2' SECOND
+        ) WITH ('connector' = 'kafka', 'topic' = 'pageviews', 'format' = 'avro')""",
+    "prefixes": """
+        CREATE TEMPORARY TABLE kafkaTable (
+          `key_id` INT NOT NULL,
+          `val_name` VARCHAR(200)
+        ) WITH (
+          'connector' = 'kafka',
+          'key.format' = 'json',
+          'value.format' = 'json',
+          'key.fields' = 'key_id',
+          'key.fields-prefix' = 'key_',
+          'value.fields-prefix' = 'val_',
+          'value.fields-include' = 'EXCEPT_KEY'
+        );""",
+    "computed": """
+        CREATE TEMPORARY TABLE kafkaTable (
+          `distinct_id` INT NOT NULL,
+          `properties` STRING,
+          `timestamp` TIMESTAMP_LTZ METADATA,
+          `date` AS CAST(`timestamp` AS DATE)
+        ) WITH ('connector' = 'kafka', 'format' = 'json');""",
+    "rows": """
+        CREATE TEMPORARY TABLE kafka_source (
+          id          VARCHAR,
+          `name`      VARCHAR,
+          properties  ROW<`owner` STRING, engine STRING>
+        ) WITH ('connector' = 'kafka', 'topic' = 'xxx', 'format' = 'json');""",
+    "one line": "CREATE TABLE upsertKafkaSource ( order_id string, d double, PRIMARY KEY(order_id) NOT ENFORCED ) "
+    "WITH ( 'connector' = 'upsert-kafka', 'key.format' = 'csv', 'value.format' = 'json' );",
+    "repeated": "CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'scan.startup.mode' = 'earliest-offset', "
+    "'scan.startup.mode' = 'latest-offset')",
+}
+
+
+@pytest.mark.parametrize("name", [*_DOCUMENTED, *(f"interop {name}" for name in interop.cases())])
+def test_tables_of_the_documentation_and_of_flink(name: str) -> None:
+    ddl = _DOCUMENTED[name] if name in _DOCUMENTED else interop.cases()[name.removeprefix("interop ")]["ddl"]
+    table = parse_create_table(ddl)
+    assert "connector" in table.options
+    assert parse_create_table(show(table, table.options)) == table
+
+
+def test_everything_at_once() -> None:
+    table = parse_create_table("""
+        /* a table */ create or replace temporary table if not exists `my cat`.db.`t``1` ( -- of
+            `a` int not null comment 'it''s, a) comment',
+            b varchar(3) METADATA,  // another kind of comment
+            `c d` ROW<`x` INT NOT NULL, y ARRAY<TIMESTAMP_LTZ(3)>> NULL,
+            m MULTISET<STRING>, t TIME, iv INTERVAL DAY TO SECOND(3),
+            e AS a + 1 COMMENT 'computed', f AS UPPER(`c d`.x || '''\\n'), g AS CAST(a AS TIMESTAMP(3)) ,
+            CONSTRAINT pk PRIMARY KEY (a, m) NOT ENFORCED,
+            ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS (ts - INTERVAL '1:30' MINUTE TO SECOND)
+        ) COMMENT 'c' PARTITIONED BY (a, t) WITH (
+            'k' = 'v -- no comment', 'quote''d' = '', 'k' = 'last /* wins */'
+        ) ;
+    """)
+    assert table.name == "my cat.db.t`1"
+    assert parse_create_table(show(table, table.options)) == table
+    assert [(column.name, column.kind, str(column.type)) for column in table.columns] == [
+        ("a", "physical", "INT NOT NULL"),
+        ("b", "metadata", "VARCHAR(3)"),
+        ("c d", "physical", "ROW<`x` INT NOT NULL, `y` ARRAY<TIMESTAMP_LTZ(3)>>"),
+        ("m", "physical", "MULTISET<STRING> NOT NULL"),
+        ("t", "physical", "TIME(0)"),
+        ("iv", "physical", "INTERVAL DAY TO SECOND"),
+        ("e", "computed", "None"),
+        ("f", "computed", "None"),
+        ("g", "computed", "None"),
+        ("ts", "physical", "TIMESTAMP_LTZ(3)"),
+    ]
+    assert [column.expression for column in table.columns if column.kind == "computed"] == [
+        "`a` + 1",
+        "UPPER(`c d`.`x` || '\\'\\\\n')",
+        "CAST(`a` AS TIMESTAMP_NTZ)",
+    ]
+    assert table.options == {"k": "last /* wins */", "quote'd": ""}
+    assert table.primary_key == ("a", "m")
+    assert table.watermark == Watermark("ts", 90_000)
+    assert table.partition_keys == ("a", "t")
+
+
+def _computed(source: str, expression: str | None = None) -> TableColumn:
+    return TableColumn("x", "computed", source=source, expression=expression or source)
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("x INT METADATA FROM 'offset' VIRTUAL", TableColumn("x", "metadata", parse_type("INT"), "offset", True)),
+        ("x INT METADATA VIRTUAL COMMENT 'c'", TableColumn("x", "metadata", parse_type("INT"), "x", True)),
+        ("x INT METADATA", TableColumn("x", "metadata", parse_type("INT"), "x", False)),
+        ("x AS CAST(NULL AS ROW<a INT>)", _computed("CAST(NULL AS ROW<`a` INT>)", "CAST(NULL AS STRUCT<`a`: INT>)")),
+        ("x AS  s -- comment\n || /* and */ 'y'", _computed("s || 'y'", "`s` || 'y'")),
+    ],
+)
+def test_columns(text: str, column: TableColumn) -> None:
+    assert parse_create_table(f"CREATE TABLE t ({text}, s STRING) {_WITH}").columns[0] == column
+
+
+def test_a_primary_key_beside_its_column() -> None:
+    table = parse_create_table(f"CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, b INT) {_WITH}")
+    assert table.primary_key == ("a",)
+    assert str(table.columns[0].type) == "INT NOT NULL"
+
+
+@pytest.mark.parametrize(
+    ("interval", "milliseconds"),
+    [
+        ("'5' SECOND", 5000),
+        ("'0.001' SECOND", 1),
+        ("'5' SECONDS", 5000),
+        ("'2' HOUR", 7_200_000),
+        ("'1 02:03:04.5' DAY TO SECOND", 93_784_500),
+        ("'10' SECOND(3)", 10_000),
+        ("'2' WEEK", 1_209_600_000),
+    ],
+)
+def test_delays(interval: str, milliseconds: int) -> None:
+    table = parse_create_table(f"CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL {interval}) {_WITH}")
+    assert table.watermark == Watermark("ts", milliseconds)
+    bare = parse_create_table(f"CREATE TABLE t (ts TIMESTAMP(3), WATERMARK FOR `ts` AS ts) {_WITH}")
+    assert bare.watermark == Watermark("ts", 0)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "message"),
+    [
+        ("DROP TABLE t", "expected 'CREATE', found 'DROP', at line 1, column 1"),
+        ("CREATE TABLE t (\n  a INTT\n)", "unknown type 'INTT'.*Did you mean|unknown type 'INTT'.*line 2, column 5"),
+        ("CREATE TABLE t (\n  a INT,\n  a STRING)", "'a' is there twice, at line 3, column 3"),
+        ("CREATE TABLE t (\n  a INT,\n)", "expected a column name, found '\\)', at line 3, column 1"),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (b) NOT ENFORCED)", "column 'b' of the PRIMARY KEY does not exist.*37"),
+        ("CREATE TABLE t (a INT METADATA, PRIMARY KEY (a) NOT ENFORCED)", "not a physical column"),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (a))", "must be NOT ENFORCED, at line 1, column 39"),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (a, a) NOT ENFORCED)", "in the PRIMARY KEY twice"),
+        ("CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, PRIMARY KEY (a) NOT ENFORCED)", "PRIMARY KEY already"),
+        ("CREATE TABLE t (a INT, WATERMARK FOR b AS b)", "column 'b' of the WATERMARK does not exist"),
+        ("CREATE TABLE t (a INT,\n WATERMARK FOR a AS a)", "'a' of the WATERMARK is INT, but must.*line 2, column 16"),
+        ("CREATE TABLE t (a ROW<b DATE>, WATERMARK FOR a.b AS a.b)", "not for a field of 'a', at line 1, column 46"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS (a - INTERVAL '1' DAY, b INT)", "expected '\\)', found ','"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS b)", "the WATERMARK of 'a' must be"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a - INTERVAL '1' MONTH)", "expected one of WEEK, DAY, HOUR"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a - INTERVAL 'x' DAY)", "no interval of DAY"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS SOURCE_WATERMARK())", "SOURCE_WATERMARK"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a + a)", "the WATERMARK of 'a' must be"),
+        ("CREATE TABLE t (a INT METADATA FROM 'offset',\n b INT METADATA FROM 'offset')",
+         "columns 'a' and 'b' are both from the metadata key 'offset', at line 2, column 2"),
+        ("CREATE TABLE t (a INT) PARTITIONED BY (a, b)", "'b' of PARTITIONED BY does not exist, at line 1, column 43"),
+        ("CREATE TABLE t (a INT) WITH (k = 'v')", "expected an option in single quotes.*column 30"),
+        ("CREATE TABLE t (a INT) WITH ('k' 'v')", "expected '=' after an option, at line 1, column 34"),
+        ("CREATE TABLE t (a INT) WITH ('format' 'v')", "expected '=' after option 'format', at line 1, column 39"),
+        ("CREATE TABLE t (a INT) WITH ('k' = 'v", "the quote is not closed, at line 1, column 36"),
+        ("CREATE TABLE t (a INT) /*+ x */", "a hint has no place here.*line 1, column 24"),
+        ("CREATE TABLE t (a INT) WITH ('k' = 1)", "expected the value of an option"),
+        ("CREATE TABLE t (a INT /* x)", "the comment is not closed, at line 1, column 23"),
+        ("CREATE TABLE t (a INT); CREATE TABLE u (b INT)", "one statement at a time.*line 1, column 25"),
+        ("CREATE TABLE t (a INT) WITH ('k' = 'v') AS SELECT 1", "AS takes its columns from a query"),
+        ("CREATE TABLE t (a INT) LIKE u", "LIKE needs the CREATE TABLE of its base"),
+        ("CREATE TABLE t (a AS ) WITH ('k' = 'v')", "expected the expression of column 'a'"),
+        ("CREATE TABLE t (a INT METADATA FROM offset)", "expected a metadata key in single quotes"),
+    ],
+)  # fmt: skip
+def test_errors_point_at_line_and_column(ddl: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=rf"(?s)cannot read the CREATE TABLE: .*{message}"):
+        parse_create_table(ddl)
+
+
+@pytest.mark.parametrize("options", ["'password' 'hunter2'", "'password' = 'hunter2", "'password' = 'x' 'hunter2'"])
+def test_errors_do_not_show_the_values_of_options(options: str) -> None:
+    with pytest.raises(SchemaError, match="line 1, column") as caught:
+        parse_create_table(f"CREATE TABLE t (a INT) WITH ({options})")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_time_has_milliseconds_as_flink_plans_it() -> None:
+    table = parse_create_table(f"CREATE TABLE t (a TIME(6), b ROW<c TIME(9)>, d TIME, e AS CAST(a AS TIME(6))) {_WITH}")
+    assert [str(column.type) for column in table.columns[:3]] == ["TIME(3)", "ROW<`c` TIME(3)>", "TIME(0)"]
+    assert table.columns[3].expression == "CAST(`a` AS TIME(3))"
+
+
+@pytest.mark.parametrize("place", ["{} INT", "a ROW<{} INT>", "a INT, PRIMARY KEY ({}) NOT ENFORCED", "x AS r.{}"])
+@pytest.mark.parametrize("word", ["at", "VALUE", "user", "Timestamp", "offset", "day", "count"])
+def test_reserved_words_need_backticks_as_in_flink(word: str, place: str) -> None:
+    ddl = f"CREATE TABLE t (r ROW<`{word}` INT>, {place}{', `' + word + '` INT' if 'KEY' in place else ''}) {_WITH}"
+    if place == "x AS r.{}":
+        assert f"'{word}' is a reserved word" in parse_create_table(ddl.format(word)).columns[1].refused
+    else:
+        with pytest.raises(SchemaError, match=f"'{word}' is a reserved word: as a name it needs backticks, at line 1"):
+            parse_create_table(ddl.format(word))
+    assert parse_create_table(ddl.format(f"`{word}`")).columns[1].refused == ""
+
+
+def test_words_that_flink_frees_need_no_backticks() -> None:
+    words = [
+        "name",
+        "type",
+        "data",
+        "key",
+        "source",
+        "state",
+        "zone",
+        "level",
+        "role",
+        "metadata",
+        "options",
+        "week",
+        "json",
+    ]
+    table = parse_create_table(f"CREATE TABLE version ({', '.join(f'{word} INT' for word in words)}) {_WITH}")
+    assert [column.name for column in table.columns] == words
+    assert parse_schema("at INT, value INT, r ROW<user INT>").fields[0].name == "at"
+
+
+def test_comments_in_a_column_list() -> None:
+    assert parse_schema("a INT, -- first\n/* no b */ c STRING // last") == parse_schema("a INT, c STRING")

@@ -1,0 +1,203 @@
+"""Whole files of Flink SQL: which statements there are, which table is meant, and what LIKE takes from another."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kvformat.registry import KeyValueFormat
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.sql.create_table import TableDefinition, parse_create_table
+from kvformat.registry.sql.statements import find_table, statements
+from tests.support import interop
+
+_WITH = "WITH ('connector' = 'kafka', 'topic' = 't;u', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json')"
+_FILE = f"""
+-- settings; of the job
+SET 'execution.checkpointing.interval' = '10 s; or more';
+RESET 'x'; ADD JAR '/a.jar';
+USE CATALOG default_catalog; /* ; */ USE default_database;
+CREATE CATALOG c WITH ('type' = 'generic_in_memory');
+DROP TABLE IF EXISTS orders;
+CREATE TABLE IF NOT EXISTS orders (id INT COMMENT 'it''s ; a key', `semi;colon` STRING) {_WITH}; // the first; one
+
+create temporary table shop.`Order Items` (id INT) {_WITH};
+CREATE TABLE IF NOT EXISTS orders (other STRING) {_WITH};
+CREATE VIEW v AS SELECT /*+ OPTIONS('a' = 'b') */ "x", id -> 1 FROM orders;
+EXECUTE STATEMENT SET BEGIN
+INSERT INTO shop.`Order Items` SELECT id FROM orders;
+INSERT OVERWRITE orders VALUES (1, 'a;b');
+END;
+"""
+
+
+def test_the_statements_of_a_file() -> None:
+    found = [(one.kind, one.name, one.line) for one in KeyValueFormat.statements(_FILE)]
+    assert found == [
+        ("SET", "", 3),
+        ("RESET", "", 4),
+        ("ADD", "", 4),
+        ("USE CATALOG", "default_catalog", 5),
+        ("USE", "default_database", 5),
+        ("CREATE CATALOG", "c", 6),
+        ("DROP TABLE", "orders", 7),
+        ("CREATE TABLE", "orders", 8),
+        ("CREATE TABLE", "shop.`Order Items`", 10),
+        ("CREATE TABLE", "orders", 11),
+        ("CREATE VIEW", "v", 12),
+        ("EXECUTE", "", 13),
+        ("INSERT", "orders", 15),
+        ("END", "", 16),
+    ]
+    assert "10 s" not in repr(statements(_FILE))
+    assert statements("") == statements(" ; -- nothing\n;") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("orders", ["id", "semi;colon"]),
+        ("default_database.orders", ["id", "semi;colon"]),
+        ("default_catalog.default_database.orders", ["id", "semi;colon"]),
+        ("Order Items", ["id"]),
+        ("shop.`Order Items`", ["id"]),
+    ],
+)
+def test_a_table_is_chosen_by_its_name(name: str, columns: list[str]) -> None:
+    assert [column.name for column in find_table(_FILE, name).columns] == columns
+    assert KeyValueFormat.from_ddl(_FILE, table=name)._table == find_table(_FILE, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        (_FILE, None, r"creates the tables orders, shop.Order Items: choose one, .*table='orders'\)"),
+        (_FILE, "order", "creates no table 'order'. Did you mean 'orders'"),
+        (_FILE, "shop.orders", "creates no table 'shop.orders'.* It creates the tables orders, "),
+        ("SET 'a' = 'secret'; CREATE VIEW v AS SELECT 1", None, r"no CREATE TABLE; it has SET \(line 1\), CREATE VIEW"),
+        ("", None, "no CREATE TABLE; it has no statement"),
+        ("CREATE TABLE t (a INT); DROP TABLE t", None, "no CREATE TABLE; it has CREATE TABLE .* DROP TABLE"),
+        ("CREATE TABLE a.t (a INT); CREATE TABLE b.t (a INT)", "t", "creates more than one table 't'"),
+        ("CREATE TABLE t (a INT);\nCREATE TABLE t (b INT)", "t", "'t' is created at line 1 and again at line 2"),
+        ("CREATE TABLE t (a INT);\nALTER TABLE t ADD b INT", None, "changed by ALTER TABLE, at line 2"),
+        ("SET x = 'a;\nb", None, "the quote is not closed, at line 1, column 9"),
+        ("SET x; `a", None, "the quote is not closed, at line 1, column 8"),
+        ("SET x;\n /* a", None, "the comment is not closed, at line 2, column 2"),
+        ("SET x;\n hunter2 y", None, "no statement begins as the one at line 2, column 2 does"),
+        ("SET x; 'hunter2'", None, "no statement begins as the one at line 1, column 8 does"),
+        ("SET x;\nCREATE TABLE t (\n a INTT)", None, "unknown type 'INTT'.* at line 3, column 4"),
+        ("CREATE TABLE t (a INT) WITH ('k' = 'v') AS SELECT 1", None, "AS takes its columns from a query"),
+        ("CREATE TABLE t", None, "expected '\\(', found 'the end'"),
+        ("CREATE TABLE t WITH ('k' = 'v')", None, "the table has no columns"),
+    ],
+)
+def test_errors_of_files(text: str, name: str | None, message: str) -> None:
+    with pytest.raises(SchemaError, match=f"(?s){message}") as caught:
+        find_table(text, name)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_later_table_may_take_the_place_of_one() -> None:
+    for text in (
+        "CREATE TABLE t (a INT); DROP TABLE t; CREATE TABLE t (b INT)",
+        "CREATE TABLE t (a INT); CREATE OR REPLACE TABLE t (b INT)",
+        "CREATE TABLE t (a INT); CREATE TEMPORARY TABLE t (b INT)",
+        "CREATE TABLE t (a INT); ALTER TABLE t DROP a; DROP TABLE t; CREATE TABLE t (b INT)",
+        "CREATE TABLE t (a INT); DROP TABLE t; CREATE TABLE IF NOT EXISTS t (b INT)",
+    ):
+        assert [column.name for column in find_table(text).columns] == ["b"]
+    text = "CREATE TABLE a (x INT); CREATE TABLE b LIKE a; DROP TABLE a; CREATE TABLE a (y INT)"
+    assert [column.name for column in find_table(text, "b").columns] == ["x"]
+    text = "USE db1; CREATE TABLE t (a INT); USE db2; CREATE TABLE t (b INT); CREATE TABLE u LIKE db1.t"
+    assert [column.name for column in find_table(text, "db2.t").columns] == ["b"]
+    assert [column.name for column in find_table(text, "u").columns] == ["a"]
+
+
+# --- LIKE ----------------------------------------------------------------------------------------------------
+
+
+def _plain(table: TableDefinition) -> TableDefinition:
+    """The table without how its expressions are spelled."""
+    return replace(table, columns=tuple(replace(column, source="") for column in table.columns))
+
+
+@pytest.mark.parametrize("case", interop.likes(), ids=lambda case: case["like"])
+def test_like_takes_what_it_takes_in_flink(case: interop.Case) -> None:
+    text = f"{case['bases']}; CREATE TABLE l {case['like']}"
+    if case["error"] is not None and "Unknown identifier" in case["error"]:
+        assert find_table(text, "l").columns[-1].refused  # said by decode
+    elif case["error"] is not None:
+        with pytest.raises(SchemaError, match="at line 1, column"):
+            find_table(text, "l")
+    else:
+        assert _plain(find_table(text, "l")) == _plain(parse_create_table(case["flink"]))
+
+
+def test_like_of_like_and_of_another_database() -> None:
+    text = f"""
+        CREATE TABLE shop.base (id INT, PRIMARY KEY (id) NOT ENFORCED) {_WITH};
+        CREATE TABLE first_one (n STRING) WITH ('topic' = 'one') LIKE shop.base (EXCLUDING CONSTRAINTS);
+        CREATE TABLE two (x AS UPPER(n)) WITH ('topic' = 'two', 'scan.startup.mode' = 'earliest-offset')
+        LIKE first_one"""
+    kv = KeyValueFormat.from_ddl(text, table="two")
+    assert (kv.value_schema.names, kv.options["topic"], kv.options["connector"]) == (["id", "n"], "two", "kafka")
+    assert eval(repr(kv), {"KeyValueFormat": KeyValueFormat}) == kv
+    for base, message in (("nope", "only the tables .*first_one, two"), ("three", "only the tables")):
+        with pytest.raises(SchemaError, match=f"LIKE: there is no such table before it, {message}"):
+            find_table(f"{text}; CREATE TABLE three LIKE {base}", "three")
+    with pytest.raises(SchemaError, match="LIKE: the text creates no table before it: put the CREATE TABLE"):
+        find_table(f"CREATE TABLE t (id INT) {_WITH} LIKE u")
+    chain = "".join(f"; CREATE TABLE t{i} LIKE t{i - 1}" for i in range(1, 60))
+    assert find_table(f"CREATE TABLE t0 (a INT){chain}", "t50").columns[0].name == "a"
+    with pytest.raises(SchemaError, match="more than 50 tables are each LIKE the one before"):
+        find_table(f"CREATE TABLE t0 (a INT){chain}", "t59")
+
+
+def test_a_huge_file_takes_the_time_of_reading_it() -> None:
+    start = time.process_time()
+    tables = "".join(f"CREATE TABLE t{i} (a INT) {_WITH};\n" for i in range(20_000))
+    again = "DROP TABLE t0; CREATE TABLE t0 (a INT);" * 20_000
+    assert find_table(tables + again, "t19999").name == "t19999"
+    for text in ("SET x;" * 100_000, "/**/" * 100_000, "/*" * 100_000, "-" * 100_001, "`" * 100_001):
+        with pytest.raises(SchemaError):
+            find_table(text)
+    assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("action", ["DO NOTHING", "DO ERROR", "DO DEDUPLICATE"])
+def test_on_conflict_belongs_to_an_insert(action: str) -> None:
+    """Flink 2.3 asks for it where the upsert key of a query is not the primary key of its table."""
+    columns = "id INT, PRIMARY KEY (id) NOT ENFORCED"
+    table = "'connector' = 'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092'"
+    table = f"CREATE TABLE t ({columns}) WITH ({table}, 'key.format' = 'json', 'value.format' = 'json')"
+    text = f"{table}; INSERT INTO t SELECT id FROM s ON CONFLICT {action}; INSERT INTO t SELECT 1 on conflict {action}"
+    found = [(one.kind, one.name) for one in statements(text)]
+    assert found == [("CREATE TABLE", "t"), ("INSERT", "t"), ("INSERT", "t")]
+    assert KeyValueFormat.from_ddl(text).primary_key == ("id",)
+    with pytest.raises(SchemaError, match="ON CONFLICT is a clause of INSERT INTO"):
+        KeyValueFormat.from_ddl(table.replace("NOT ENFORCED", f"NOT ENFORCED ON CONFLICT {action}"))
+
+
+def test_a_byte_order_mark_is_named() -> None:
+    with pytest.raises(SchemaError, match=r"byte order mark \(U\+FEFF\).*utf-8-sig"):
+        KeyValueFormat.from_ddl("\ufeff" + _FILE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["job.sql", " my jobs/Orders.SQL\n", "/home/me/job", "./job", "../job", "~/job", "C:\\jobs", "a.txt"],
+)
+def test_a_path_is_not_taken_for_a_text(text: str) -> None:
+    with pytest.raises(SchemaError, match=r"is the path of a file.*Path\(\.\.\.\)\.read_text"):
+        KeyValueFormat.from_ddl(text)
+    with pytest.raises(SchemaError, match=r"not \w*Path: read it"):
+        KeyValueFormat.from_ddl(Path(text))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["DESCRIBE orders.sql", "// a.sql\n", "/* a.sql */", "SELECT 'a'", "USE a.sql", ""])
+def test_a_text_that_is_no_path(text: str) -> None:
+    with pytest.raises(SchemaError, match="the text has no CREATE TABLE"):
+        KeyValueFormat.from_ddl(text)

@@ -1,0 +1,640 @@
+"""KeyValueFormat without Spark: Flink's records both ways, Flink's refusals, combining, faults, pairs, the object."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.registry import DecodedBatch, KeyValueFormat
+from kvformat.registry.contract import discovery
+from kvformat.registry.contract.errors import ConfigurationError, OptionError, ReadingOnlyError, SchemaError
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.sql.create_table import parse_create_table
+from kvformat.registry.table import records
+from kvformat.registry.table.records import held_back
+from tests.support import interop, vectors
+from tests.support.probe import ProbeFormat
+
+_UPSERT = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
+_KAFKA = {"key.format": "json", "key.fields": "id", "value.format": "json", "value.fields-include": "EXCEPT_KEY"}
+
+
+# --- Flink's records --------------------------------------------------------------------------------------
+
+
+def _decoded(kv: KeyValueFormat, case: interop.Case, row: FlinkType) -> tuple[list[interop.Row], bool]:
+    """The rows up to the first error, in the order of the table's columns, and whether there is an error."""
+    columns = interop.table(case)
+    of_value = [c for c in columns.metadata() if c.key.startswith("value.")]
+    batch = kv.decode_batch(
+        interop.binary(case, "key"), interop.binary(case, "value"), metadata=[column.key for column in of_value]
+    )
+    physical = [field.name for field in columns.physical().fields]
+    given = FlinkType(
+        "ROW",
+        fields=(*columns.physical().fields, *(FlinkField(c.name, c.type) for c in of_value if c.type is not None)),
+    )
+    order = [[*physical, *(column.name for column in of_value)].index(field.name) for field in row.fields]
+    rows: list[interop.Row] = []
+    for i, values in enumerate(batch.rows):
+        if batch.errors is not None and batch.errors[i].is_valid:
+            return rows, True
+        for place in range(batch.rows.offsets[i].as_py(), batch.rows.offsets[i + 1].as_py()):
+            kind = "+I" if batch.row_kinds is None else batch.row_kinds[place].as_py()
+            found = vectors.from_arrow(batch.rows.values[place], given)
+            rows.append((kind, tuple(found[j] for j in order)))
+        assert values.is_valid
+    return rows, False
+
+
+@pytest.mark.parametrize("name", sorted(set(interop.cases()) - set(interop.OTHER_RECORDS)))
+def test_decodes_what_flink_reads(name: str, tmp_path: Path) -> None:
+    case = interop.cases()[name]
+    kv = KeyValueFormat.from_ddl(interop.ddl(case, tmp_path))
+    row = interop.row_type(interop.table(case), of_kafka=False)
+    rows, failed = _decoded(kv, case, row)
+    key = interop.table(case).primary_key
+    if key is not None and case["ddl"].count("'upsert-kafka'"):
+        places = [[field.name for field in row.fields].index(column) for column in key]
+        rows = interop.normalized(rows, places, row)
+    wanted = interop.wanted_rows(case, row)
+    assert failed == interop.fails(case)
+    if failed:  # Flink hands rows on in batches, so that some before the error may be lost
+        rows = rows[: len(wanted)]
+    assert interop.same_rows(case, rows, wanted, row), (rows, wanted)
+
+
+@pytest.mark.parametrize("name", [name for name, case in interop.cases().items() if case["rows"]])
+def test_encodes_what_flink_wrote(name: str, tmp_path: Path) -> None:
+    case = interop.cases()[name]
+    kv = KeyValueFormat.from_ddl(interop.ddl(case, tmp_path))
+    columns = interop.table(case)
+    row = nullable(columns.physical())
+    rows = interop.written_rows(case, row)
+    if "sink.buffer-flush.max-rows" in columns.options:
+        rows = _last_by_key(rows)
+    struct = vectors.to_arrow([values for _, values in rows], row)
+    batch = kv.encode_batch(struct, row_kinds=pa.array([kind for kind, _ in rows], pa.string()))
+    assert batch.errors is None
+    keys = pa.nulls(len(rows), pa.binary()) if batch.keys is None else batch.keys
+    pairs = pa.table({"key": keys, "value": batch.values})
+    pairs = pairs if batch.kept is None else pairs.filter(batch.kept)
+    got = [(record["key"], record["value"]) for record in pairs.to_pylist()]
+    wanted = list(zip(interop.binary(case, "key").to_pylist(), interop.binary(case, "value").to_pylist(), strict=True))
+    if len({record["partition"] for record in case["records"]}) > 1 or "sink.buffer-flush.max-rows" in columns.options:
+        got, wanted = sorted(got, key=repr), sorted(wanted, key=repr)
+    assert got == wanted
+
+
+def _last_by_key(rows: list[interop.Row]) -> list[interop.Row]:
+    """What a sink's buffer leaves."""
+    return list({values[0]: (kind, values) for kind, values in rows}.values())
+
+
+# --- Flink's refusals -------------------------------------------------------------------------------------
+
+
+def _refusal(ddl: str, statement: str) -> str | None:
+    """Why a table is refused when it is read (select) or written (insert)."""
+    try:
+        kv = KeyValueFormat.from_ddl(ddl)
+        if statement == "select":
+            kv.decode_batch(None, pa.array([], pa.binary()))
+        else:
+            kv.encode_batch(pa.array([], arrow_type(nullable(parse_create_table(ddl).physical()))))
+    except ConfigurationError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("case", interop.refusals(), ids=lambda case: f"{case['name']}-{case['statement']}")
+def test_agrees_with_flink_about_tables(case: interop.Case, tmp_path: Path) -> None:
+    wanted = case["error"] is not None and case["name"] != "metadata_header_list"  # which is supported here
+    refusal = _refusal(interop.ddl(case, tmp_path), case["statement"])
+    assert (refusal is not None) == wanted, refusal
+    assert refusal is None or not [name for name in _named(case) if name not in refusal]
+
+
+_TERMS = (
+    "key.fields-prefix", "key.fields", "key.format", "value.format", "value.fields-include", "topic-pattern", "topic",
+    "properties.bootstrap.servers", "scan.startup.timestamp-millis", "scan.startup.specific-offsets",
+    "scan.bounded.timestamp-millis", "scan.bounded.specific-offsets", "sink.partitioner", "sink.buffer-flush.max-rows",
+    "sink.buffer-flush.interval", "sink.transactional-id-prefix", "fail-on-missing-field", "ignore-parse-errors",
+    "timestamp-format.standard", "csv.field-delimiter", "'raw'", "'json' format", "debezium-json", "canal-json",
+    "maxwell-json", "'avro-confluent'", "avro-confluent.subject", "PRIMARY KEY", "Topic Pattern", "'JSON'",
+    "'protobuf9'", "com.acme.Nope", "java.lang.String", "round-robin", "'nope'", "'x'", "'id,v'", "'h'", "'v'", "maybe",
+    "RFC", "TIMESTAMP_LTZ(3)", "The key type is: INT", "latest-offset", "at-least-once",
+)  # fmt: skip
+
+
+def _named(case: interop.Case) -> list[str]:
+    """The options, columns and formats that the last cause of Flink's error names, lists of what is supported apart."""
+    chain = case["error"] if isinstance(case["error"], str) else "\n".join(case["error"])
+    last = chain.split("Caused by: ")[-1]
+    for end in ("Supported options:", "Available factory", "The following columns", "supports the following"):
+        last = last.partition(end)[0]
+    if "Unsupported options:" in last:
+        return last.partition("Unsupported options:")[2].split()
+    return [term for term in _TERMS if term in last]
+
+
+# Where another answer than Flink's is meant, by what the DDL holds.
+_OTHERWISE = {
+    "'9999999999 d'": "a duration that Python can't hold",
+    "'partition:-1,offset:1'": "no partition has such a number",
+    "scan.watermark.emit.on-event.gap": "in Flink's documentation, though its connector refuses it",
+    "'topic-pattern' = '['": "Java's patterns are left to Java",
+    "'topic-pattern' = '('": "Java's patterns are left to Java",
+    "'topic-pattern' = '*'": "Java's patterns are left to Java",
+    "avro-confluent.ssl.": "looked at when the registry's client is made",
+    "avro-confluent.basic-auth.credentials-source' = 'USER_INFO'": "looked at when the registry's client is made",
+    "'format' = 'json', 'value.format' = 'avro-confluent')": "Flink adds an option that it then does not know",
+    "value.maxwell-json.table.include": "an option of ours",
+    "value.maxwell-json.database.include": "an option of ours",
+}
+
+
+# Of several malformed options another one may be named first.
+_NAMED_LATER = {"at-least-once", "value.avro-confluent.schema-registry.subject"}
+
+
+def test_agrees_with_flink_about_tables_of_all_kinds() -> None:
+    others, silent, used = [], [], set()
+    for case in interop.plans():
+        refusal = _refusal(case["ddl"], case["statement"])
+        if (refusal is None) != (case["error"] is None):
+            reasons = [mark for mark in _OTHERWISE if mark in case["ddl"]]
+            used.update(reasons)
+            if not reasons:
+                others.append((case, refusal))
+        elif refusal is not None and not {name for name in _named(case) if name not in refusal} <= _NAMED_LATER:
+            silent.append((case, refusal))
+    assert not others
+    assert not silent
+    assert used == set(_OTHERWISE)
+
+
+def test_the_texts_name_something_in_nearly_all_refusals() -> None:
+    silent = [case["name"] for case in interop.refusals() if case["error"] is not None and not _named(case)]
+    assert set(silent) <= {"avro_confluent_no_url", "avro_confluent_schema_unparsable"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({**_UPSERT, "key.fields": "id"}, "'key.fields' is no option of 'upsert-kafka': the key is the PRIMARY KEY"),
+        ({**_UPSERT, "scan.startup.mode": "latest-offset"}, "'scan.startup.mode' is no option .* the earliest offset"),
+        ({**_UPSERT, "scan.startup.timestamp-millis": "1"}, "'scan.startup.timestamp-millis' .* the earliest offset"),
+        ({**_UPSERT, "format": "json"}, "'format' is no option of .* by 'value.format'"),
+        (
+            {**_UPSERT, "sink.partitioner": "fixed"},
+            "'sink.partitioner' is no option of .* records of a key stay together",
+        ),
+    ],
+)
+def test_options_that_an_upsert_table_has_otherwise(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=f"(?s)Unsupported options found.*{message}"):
+        KeyValueFormat("id INT, v STRING", options, primary_key=["id"])
+
+
+def test_key_fields_with_commas_between() -> None:
+    with pytest.raises(OptionError, match=r"field 'id, v' in the table.* Write ';' between columns: 'id;v'"):
+        KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id, v"})
+    with pytest.raises(OptionError, match="Did you mean 'id'"):
+        KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id,"})
+
+
+@pytest.mark.parametrize("ddl", [None, b"CREATE TABLE", 1, Path("orders.sql")])
+def test_a_ddl_is_a_text(ddl: Any) -> None:
+    with pytest.raises(SchemaError, match=f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}"):
+        KeyValueFormat.from_ddl(ddl)
+
+
+# --- keys and values put together ---------------------------------------------------------------------------
+
+
+def _batch(kv: KeyValueFormat, *records: tuple[str | None, str | None]) -> list[Any]:
+    """For each record its rows with their kinds, or its error."""
+    keys = pa.array([None if key is None else key.encode() for key, _ in records], pa.binary())
+    values = pa.array([None if value is None else value.encode() for _, value in records], pa.binary())
+    batch = kv.decode_batch(keys, values)
+    found: list[Any] = []
+    for i, rows in enumerate(batch.rows.to_pylist()):
+        if batch.errors is not None and batch.errors[i].is_valid:
+            assert rows is None
+            assert batch.parts is not None
+            found.append((batch.parts[i].as_py(), batch.errors[i].as_py()))
+            continue
+        start = batch.rows.offsets[i].as_py()
+        kinds = ["+I"] * len(rows) if batch.row_kinds is None else batch.row_kinds.to_pylist()[start:]
+        found.append([(kind, *row.values()) for kind, row in zip(kinds, rows, strict=False)])
+    return found
+
+
+def test_a_batch_of_all_kinds_of_records() -> None:
+    kv = KeyValueFormat("id INT, v STRING", _KAFKA)
+    assert _batch(
+        kv,
+        ('{"id":1}', '{"v":"a"}'),
+        (None, '{"v":"no key"}'),
+        ("", '{"v":"empty key"}'),
+        ('[{"id":2},{"id":3}]', '[{"v":"b"},{"v":"c"}]'),
+        ('{"id":4}', None),
+        ('{"id":5}', "[]"),
+        ("{", '{"v":"d"}'),
+        ('{"id":6}', "{"),
+        ("{", "{"),
+        ('{"id":7}', '{"v":"e"}'),
+    ) == [
+        [("+I", 1, "a")],
+        [("+I", None, "no key")],
+        [("+I", None, "empty key")],
+        [("+I", 2, "b"), ("+I", 3, "b"), ("+I", 2, "c"), ("+I", 3, "c")],
+        [],
+        [],
+        ("key", "json: not JSON: expecting property name enclosed in double quotes at character 2"),
+        ("value", "json: not JSON: expecting property name enclosed in double quotes at character 2"),
+        (
+            "record",
+            "key: json: not JSON: expecting property name enclosed in double quotes at character 2; "
+            "value: json: not JSON: expecting property name enclosed in double quotes at character 2",
+        ),
+        [("+I", 7, "e")],
+    ]
+
+
+@pytest.mark.parametrize("include", ["ALL", "EXCEPT_KEY"])
+def test_upsert_records(include: str) -> None:
+    options = {**_UPSERT, "value.fields-include": include, "value.json.ignore-parse-errors": "true"}
+    kv = KeyValueFormat("v STRING, id INT", options, primary_key=["id"])
+    assert _batch(
+        kv,
+        ('{"id":1}', '{"id":1,"v":"a"}'),
+        ('{"id":1}', None),
+        ('[{"id":2},{"id":3}]', None),
+        ('{"id":4}', "{"),
+        (None, '{"id":5,"v":"b"}'),
+        ("", None),
+        ('{"id":null}', None),
+    ) == [
+        [("+U", "a", 1)],
+        [("-D", None, 1)],
+        [("-D", None, 2), ("-D", None, 3)],
+        [],
+        ("key", "the key is null, but an upsert table needs one"),
+        ("key", "skipped: format 'json' gives no row for this message"),
+        ("record", "column 'id' of the PRIMARY KEY is NULL"),
+    ]
+
+
+def test_the_value_s_copy_of_a_key_column_wins_also_with_null() -> None:
+    kv = KeyValueFormat("id INT, v STRING", {**_KAFKA, "value.fields-include": "ALL"})
+    assert _batch(kv, ('{"id":1}', '{"id":9,"v":"a"}'), ('{"id":2}', '{"v":"b"}'), (None, '{"id":3}')) == [
+        [("+I", 9, "a")],
+        [("+I", None, "b")],
+        [("+I", 3, None)],
+    ]
+    upsert = KeyValueFormat("id INT, v STRING", _UPSERT, primary_key=["id"])
+    assert _batch(upsert, ('{"id":2}', '{"v":"b"}'), ('{"id":2}', '{"id":2}')) == [
+        ("record", "column 'id' of the PRIMARY KEY is NULL"),
+        [("+U", 2, None)],
+    ]
+
+
+def test_few_bytes_do_not_become_many_rows() -> None:
+    kv = KeyValueFormat("id INT, v STRING", _KAFKA)
+    many = "[" + ",".join(["{}"] * 100) + "]"
+    long = json.dumps({"id": 1, "x": "y" * 10_000})
+    pairs, repeated, fine = _batch(kv, (many, many), (long, "[" + ",".join(["{}"] * 1000) + "]"), ('{"id":1}', many))
+    assert pairs == ("record", "key and value hold several rows each, together more than 1000")
+    assert repeated == ("record", "its rows would take many times as much room as the record itself")
+    assert len(fine) == 100
+
+
+def test_a_key_of_many_columns_is_not_repeated_without_end() -> None:
+    """Two bytes have thousands of columns, also those of rows in it; each row of the value would have them again."""
+    columns = ", ".join(f"k{n} INT" for n in range(1000))
+    fields = ";".join(["r", *(f"k{n}" for n in range(1000))])
+    kv = KeyValueFormat(f"r ROW<{columns}>, {columns}, v STRING", {**_KAFKA, "key.fields": fields})
+    most = records.MOST_CELLS // 2002
+    enough, too_many = ("[" + ",".join(["{}"] * count) + "]" for count in (most - 10, most + 100))
+    first, refused, last = _batch(kv, ("{}", enough), ("{}", too_many), ("{}", "{}"))
+    assert refused == ("record", "its rows would take many times as much room as the record itself")
+    assert (len(first), len(last)) == (most - 10, 1)
+
+
+def test_a_batch_does_not_repeat_keys_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = ", ".join(f"k{n} INT" for n in range(1000))
+    kv = KeyValueFormat(
+        f"{columns}, v STRING", {**_KAFKA, "key.fields": ";".join(f"k{n}" for n in range(1000))}
+    )
+    monkeypatch.setattr(records, "MOST_CELLS_OF_A_BATCH", 25_000)
+    value = "[" + ",".join(["{}"] * 10) + "]"
+    assert [type(rows) for rows in _batch(kv, *[("{}", value)] * 4, ("{}", "{}"))] == [list, list, tuple, tuple, list]
+
+
+def test_slices_and_texts_are_taken() -> None:
+    kv = KeyValueFormat("id INT, v STRING", _KAFKA)
+    keys, values = pa.array(["x", '{"id":1}', "y"]), pa.array([b"{", b'{"v":"a"}', b"{"])
+    assert kv.decode_batch(keys[1:2], values[1:2]).rows.to_pylist() == [[{"id": 1, "v": "a"}]]
+    assert len(kv.decode_batch(keys[:0], values[:0]).rows) == 0
+    without_key = KeyValueFormat("v STRING", {"format": "json"})
+    assert without_key.decode_batch(None, values[1:2]).rows.to_pylist() == [[{"v": "a"}]]
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+def _written(kv: KeyValueFormat, rows: list[tuple[str, int | None, str]]) -> list[tuple[Any, Any]]:
+    struct = pa.array([{"v": v, "id": i} for _, i, v in rows], pa.struct({"v": pa.string(), "id": pa.int32()}))
+    batch = kv.encode_batch(struct, row_kinds=pa.array([kind for kind, _, _ in rows]))
+    assert batch.errors is None
+    kept = [True] * len(rows) if batch.kept is None else batch.kept.to_pylist()
+    assert batch.keys is not None
+    return [
+        (key, value)
+        for key, value, keep in zip(batch.keys.to_pylist(), batch.values.to_pylist(), kept, strict=True)
+        if keep
+    ]
+
+
+def test_an_update_does_not_flicker_but_a_changed_key_deletes_the_old_one() -> None:
+    kv = KeyValueFormat("id BIGINT, v STRING", {**_UPSERT, "value.fields-include": "EXCEPT_KEY"}, primary_key=["id"])
+    rows = [
+        ("+I", 1, "a"), ("-U", 1, "a"), ("+U", 1, "b"),  # an update: only the new value
+        ("-U", 1, "b"), ("+U", 2, "b"),  # the key changes: the old one is deleted
+        ("-U", 2, "b"), ("+I", 2, "c"),  # no pair
+        ("-D", 2, "c"), ("-U", 3, "d"),
+    ]  # fmt: skip
+    assert _written(kv, rows) == [
+        (b'{"id":1}', b'{"v":"a"}'), (b'{"id":1}', b'{"v":"b"}'),
+        (b'{"id":1}', None), (b'{"id":2}', b'{"v":"b"}'),
+        (b'{"id":2}', None), (b'{"id":2}', b'{"v":"c"}'),
+        (b'{"id":2}', None), (b'{"id":3}', None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", [[1] * 7, [2, 2, 2, 1], [3, 4], [7], [0, 6, 0, 1, 0]])
+def test_one_row_is_held_back_at_most(sizes: list[int]) -> None:
+    kinds = ["+I", "-U", "+U", "-U", "-U", "+U", "-U"]
+    batches, start = [], 0
+    for size in sizes:
+        batches.append(pa.record_batch({"kind": kinds[start : start + size], "n": range(start, start + size)}))
+        start += size
+    given = list(held_back(iter(batches), lambda batch: batch["kind"][-1].as_py() == "-U"))
+    assert [n for batch in given for n in batch["n"].to_pylist()] == list(range(7))
+    for batch, following in itertools.pairwise(given):  # no pair is torn
+        assert (batch["kind"][-1].as_py(), following["kind"][0].as_py()) != ("-U", "+U")
+
+
+def test_rows_that_cannot_be_written_say_why() -> None:
+    kv = KeyValueFormat("id INT, v DECIMAL(4, 2)", _UPSERT, primary_key=["id"])
+    rows = pa.array([{"id": 1, "v": None}, {"id": None, "v": None}], pa.struct({"id": pa.int16(), "v": pa.null()}))
+    batch = kv.encode_batch(rows)
+    assert batch.values.to_pylist()[0] == b'{"id":1,"v":null}'
+    assert batch.errors.to_pylist() == [None, "column 'id' of the PRIMARY KEY is NULL"]  # type: ignore[union-attr]
+    for wrong, message in (
+        (pa.struct({"id": pa.int64(), "v": pa.null()}), "column 'id' is int64, which does not fit INT"),
+        (pa.struct({"id": pa.int32()}), "column 'v' is missing"),
+    ):
+        with pytest.raises(SchemaError, match=message):
+            kv.encode_batch(pa.array([], wrong))
+    with pytest.raises(SchemaError, match="row_kinds needs"):
+        kv.encode_batch(rows, row_kinds=pa.array(["+I", "X"]))
+
+
+def test_deleted_rows_need_no_more_than_their_key() -> None:
+    kv = KeyValueFormat(
+        "id INT, s STRING NOT NULL",
+        {**_UPSERT, "value.format": "raw", "value.fields-include": "EXCEPT_KEY"},
+        primary_key=["id"],
+    )
+    rows = pa.array([{"id": 1, "s": None}, {"id": 2, "s": "x"}], pa.struct({"id": pa.int32(), "s": pa.string()}))
+    assert kv.encode_batch(rows, row_kinds=pa.array(["-D", "+U"])).values.to_pylist() == [None, b"x"]
+
+
+# --- the projection and its options ---------------------------------------------------------------------------
+
+
+def test_key_columns_keep_the_order_of_key_fields_and_lose_their_prefix() -> None:
+    pytest.importorskip("pyspark")
+    kv = KeyValueFormat(
+        "k_id INT NOT NULL, k_ts STRING, id INT",
+        {**_KAFKA, "key.fields": "k_ts; k_id", "key.fields-prefix": "k_"},
+    )
+    assert kv.key_schema is not None
+    assert kv.key_schema.simpleString() == "struct<ts:string,id:int>"
+    assert not kv.key_schema["id"].nullable
+    assert kv.value_schema.simpleString() == "struct<id:int>"
+    batch = kv.encode_batch(pa.array([{"k_id": 1, "k_ts": "a", "id": 2}]).cast(
+        pa.struct({"k_id": pa.int32(), "k_ts": pa.string(), "id": pa.int32()})
+    ))  # fmt: skip
+    assert batch.keys.to_pylist() == [b'{"ts":"a","id":1}']  # type: ignore[union-attr]
+    assert batch.values.to_pylist() == [b'{"id":2}']
+
+
+def test_prefix_of_value_columns() -> None:
+    kv = KeyValueFormat(
+        "key_id INT, val_name STRING", {**_KAFKA, "key.fields": "key_id", "key.fields-prefix": "key_",
+                                         "value.fields-prefix": "val_"},
+    )  # fmt: skip
+    assert _batch(kv, ('{"id":1}', '{"name":"a"}')) == [[("+I", 1, "a")]]
+    for options, message in (
+        ({"value.fields-prefix": "va_"}, "field 'val_name' is not prefixed"),
+        ({"value.fields-prefix": "k"}, "neither may be a prefix of the other"),
+        ({"value.fields-prefix": "val_name"}, "non-whitespace"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            KeyValueFormat(
+                "key_id INT, val_name STRING",
+                {**_KAFKA, "key.fields": "key_id", "key.fields-prefix": "key_", **options},
+            )
+
+
+def test_a_key_field_twice_is_written_twice() -> None:
+    kv = KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id;id", "value.fields-include": "ALL"})
+    rows = pa.array([{"id": 1, "v": "a"}], pa.struct({"id": pa.int32(), "v": pa.string()}))
+    assert kv.encode_batch(rows).keys.to_pylist() == [b'{"id":1,"id_$0":1}']  # type: ignore[union-attr]
+
+
+def test_connector_options_are_optional_and_checked_when_given() -> None:
+    base = {"connector": "kafka", "format": "json"}
+    KeyValueFormat("v STRING", base)
+    KeyValueFormat("v STRING", {**base, "scan.startup.mode": "group-offsets"})
+    for options, message in (
+        ({"topic": "a", "topic-pattern": "a"}, "shouldn't be set together"),
+        ({"sink.parallelism": "many"}, "'sink.parallelism': expected a whole number"),
+        ({"tpoic": "a"}, "Did you mean 'topic'"),
+        ({"topic": None}, "option 'topic' is a text, not NoneType"),
+        ({"value.json.ignore-parse-errors": "true"}, "value.json.ignore-parse-errors"),
+        ({"ingestion.error-tolerance.max-count": "-2"}, "max-count"),
+        ({"scan.watermark.alignment.group": "g"}, "'scan.watermark.alignment.max-drift' must be set"),
+        ({"scan.watermark.alignment.update-interval": "1 s"}, "'scan.watermark.alignment.group' and"),
+        ({"scan.topic-partition-discovery.interval": "9999999999 d"}, "discovery.interval.*longer than 999999999 days"),
+        ({"connector": "kafkaa"}, "Did you mean 'kafka'"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            KeyValueFormat("v STRING", {**base, **options})
+    with pytest.raises(OptionError, match="'connector'"):
+        KeyValueFormat.from_ddl("CREATE TABLE t (v STRING) WITH ('format' = 'json')")
+
+
+@pytest.mark.parametrize(
+    ("options", "direction", "message"),
+    [
+        ({"scan.startup.mode": "timestamp"}, "decode", "scan.startup.timestamp-millis"),
+        ({"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0, offset:1"}, "decode",
+         "topic"),
+        ({"topic": "t", "scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": "0:1"}, "decode",
+         "should follow the format"),
+        ({"json.ignore-parse-errors": "true", "json.fail-on-missing-field": "true"}, "decode", "json"),
+        ({"sink.partitioner": "org.acme.Own"}, "encode", "org.acme.Own"),
+        ({"sink.delivery-guarantee": "exactly-once"}, "encode", "transactional-id-prefix"),
+        ({"sink.semantic": "EXACTLY_ONCE"}, "encode", "transactional-id-prefix.*'sink.semantic' = 'EXACTLY_ONCE'"),
+        ({"sink.semantic": "maybe"}, "encode", "'sink.semantic' may be exactly-once, at-least-once, none, not 'maybe'"),
+        ({"scan.parallelism": "0"}, "decode", "'scan.parallelism' is at least 1"),
+        ({"sink.parallelism": "-1"}, "encode", "'sink.parallelism' is at least 1"),
+    ],
+)  # fmt: skip
+def test_what_concerns_one_direction_is_raised_there(options: dict[str, str], direction: str, message: str) -> None:
+    kv = KeyValueFormat("v STRING", {"format": "json", **options})
+    empty: Any = pa.array([], pa.struct({"v": pa.string()}))
+    if direction == "decode":
+        kv.encode_batch(empty)
+        with pytest.raises(ConfigurationError, match=message):
+            kv.decode_batch(None, pa.array([], pa.binary()))
+    else:
+        kv.decode_batch(None, pa.array([], pa.binary()))
+        with pytest.raises(ConfigurationError, match=message):
+            kv.encode_batch(empty)
+
+
+def test_where_to_begin_without_committed_offsets() -> None:
+    ddl = """CREATE TABLE t (v STRING) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json',
+        'properties.bootstrap.servers' = 'b', 'properties.group.id' = 'g', 'properties.auto.offset.reset' = '{}')"""
+    nothing = pa.array([], pa.binary())
+    assert len(KeyValueFormat.from_ddl(ddl.format("LATEST")).decode_batch(None, nothing).rows) == 0
+    with pytest.raises(OptionError, match=r"auto\.offset\.reset can not be set to newest"):
+        KeyValueFormat.from_ddl(ddl.format("newest")).decode_batch(None, nothing)
+
+
+def test_a_list_of_key_fields_has_no_gaps() -> None:
+    with pytest.raises(OptionError, match=r"Could not find the field '' .*'key\.fields'"):
+        KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id;;v"})
+    with pytest.raises(OptionError, match=r"'key\.fields' can only be declared if a key format"):
+        KeyValueFormat("v STRING", {"format": "json", "key.fields": ""})
+    kv = KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id;"})
+    assert kv.key_schema is not None
+    assert kv.key_schema.names == ["id"]
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_rows_that_a_format_leaves_between_its_lists_are_no_rows(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Leaves(ProbeFormat):
+        def decode_arrow(
+            self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+        ) -> DecodedBatch:
+            count = len(messages)
+            values = pa.array([{"v": str(n)} for n in range(2 * count + 1)], pa.struct({"v": pa.string()}))
+            lists = pa.ListArray.from_arrays(pa.array(range(start, count + start + 1), pa.int32()), values)
+            return DecodedBatch(lists, pa.array(["+I"] * len(values)))
+
+    monkeypatch.setitem(discovery._registered, "probe", Leaves)
+    batch = KeyValueFormat("v STRING", {"format": "probe"}).decode_batch(None, pa.array([b"a", None, b"c"]))
+    assert batch.rows.to_pylist() == [[{"v": str(n + start)}] for n in range(3)]
+    assert batch.row_kinds is not None
+    assert batch.row_kinds.to_pylist() == ["+I"] * 3
+
+
+def test_formats_of_others_work_as_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TopicProbe(ProbeFormat):
+        @classmethod
+        def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: str) -> Mapping[str, Any]:
+            return {"mark": f"{topic}-{part}:", **options}
+
+    monkeypatch.setattr(discovery, "_registered", {"probe": TopicProbe})
+    options = {"topic": "t", "key.format": "json", "key.fields": "id", "value.format": "probe",
+               "value.fields-include": "EXCEPT_KEY"}  # fmt: skip
+    kv = KeyValueFormat("id INT, v STRING", options)
+    assert kv.changelog_mode is ProbeFormat.changelog_mode
+    batch = kv.decode_batch(pa.array([b'{"id":1}']), pa.array([b"-Ua\n+Ub"]), metadata=["value.probe.length"])
+    assert batch.rows.to_pylist() == [
+        [{"id": 1, "v": "a", "value.probe.length": 7}, {"id": 1, "v": "b", "value.probe.length": 7}]
+    ]
+    assert batch.row_kinds.to_pylist() == ["-U", "+U"]  # type: ignore[union-attr]
+    rows = pa.array([{"id": 1, "v": "a"}], pa.struct({"id": pa.int32(), "v": pa.string()}))
+    assert kv.encode_batch(rows, row_kinds=pa.array(["-D"])).values.to_pylist() == [b"-Dt-value:a"]
+    given = KeyValueFormat("id INT, v STRING", {**options, "value.probe.mark": "="})
+    assert given.encode_batch(rows).values.to_pylist() == [b"+I=a"]
+    with pytest.raises(OptionError, match="But probe has a changelog mode"):
+        KeyValueFormat("id INT, v STRING", {**options, "key.format": "probe"})
+    with pytest.raises(ConfigurationError, match=r"value\.probe\.lenght.*Did you mean 'value\.probe\.length'"):
+        kv.decode_batch(pa.array([], pa.binary()), pa.array([], pa.binary()), metadata=["value.probe.lenght"])
+
+
+# --- an object like any other -----------------------------------------------------------------------------------
+
+_SECRETS = {
+    "properties.sasl.jaas.config": 'PlainLoginModule required username="u" password="hunter2";',
+    "properties.ssl.truststore.password": "hunter2",
+    "properties.bootstrap.servers": "b:9092",
+    "topic": "t",
+}
+
+
+def test_repr_is_a_constructor_call_without_secrets() -> None:
+    kv = KeyValueFormat("id INT, v DECIMAL(4, 2)", {**_UPSERT, **_SECRETS}, primary_key=["id"])
+    assert "hunter2" not in repr(kv)
+    assert "hunter2" not in str(kv)
+    again = eval(repr(kv), {"KeyValueFormat": KeyValueFormat})
+    assert again.options["properties.ssl.truststore.password"] == "******"
+    plain = KeyValueFormat("id INT, v DECIMAL(4, 2)", _UPSERT, primary_key=["id"])
+    assert eval(repr(plain), {"KeyValueFormat": KeyValueFormat}) == plain
+    registry = {"format": "avro-confluent", "avro-confluent.url": "http://me:hunter2@registry:8081"}
+    assert "hunter2" not in repr(KeyValueFormat("id INT", registry))
+    token = {**registry, "avro-confluent.url": "mock://x", "avro-confluent.bearer-auth.token": "hunter2"}
+    assert "hunter2" not in repr(KeyValueFormat("id INT", token))
+
+
+def test_equal_by_value_and_picklable() -> None:
+    kv = KeyValueFormat("id INT, v STRING", _UPSERT, primary_key=["id"])
+    assert kv == KeyValueFormat(pa.schema({"id": pa.int32(), "v": pa.string()}), _UPSERT, primary_key=["id"])
+    assert hash(kv) == hash(KeyValueFormat("id INT, v STRING", _UPSERT, primary_key="id"))
+    assert kv != KeyValueFormat("id INT, v STRING", {**_UPSERT, "value.fields-include": "all"}, primary_key=["id"])
+    assert pickle.loads(pickle.dumps(kv)) == kv
+    ddl = interop.cases()["kafka_json_canal-json_meta"]["ddl"]
+    table = KeyValueFormat.from_ddl(ddl)
+    assert eval(repr(table), {"KeyValueFormat": KeyValueFormat}) == table
+    assert pickle.loads(pickle.dumps(table)) == table
+
+
+READING_ONLY = [
+    ("debezium-json", "types", "debezium"),
+    ("debezium-json", "schema-include", "true"),
+    ("debezium-json", "flattened", "true"),
+    ("debezium-json", "changelog.mode", "upsert"),
+    ("debezium-json", "unchanged.columns", "keep"),
+    ("canal-json", "types", "mysql"),
+    ("canal-json", "bytes.encoding", "ISO-8859-1"),
+    ("maxwell-json", "types", "mysql"),
+    ("maxwell-json", "table.include", "users"),
+]
+
+
+@pytest.mark.parametrize(("format", "option", "value"), READING_ONLY)
+def test_an_error_of_a_table_for_reading_says_nothing_of_writing(format: str, option: str, value: str) -> None:
+    options = {"format": format, f"{format}.{option}": value}
+    columns = "id INT, m MAP<INT, STRING>"  # no format of JSON has such a map
+    with pytest.raises(ConfigurationError, match="non-string as key type of map") as caught:
+        KeyValueFormat(columns, options, primary_key=["id"])
+    assert "writing" not in str(caught.value)
+    with pytest.raises(ReadingOnlyError) as refused:
+        KeyValueFormat("id INT", options, primary_key=["id"]).encode_batch(pa.array([], pa.struct({"id": pa.int32()})))
+    assert option in str(refused.value)

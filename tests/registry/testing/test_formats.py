@@ -1,0 +1,253 @@
+"""Every built-in format passes the test kit, in the settings that make it read or write in another way."""
+
+from __future__ import annotations
+
+import atexit
+import datetime as dt
+import shutil
+import tempfile
+from decimal import Decimal
+from typing import Any, Final
+
+from kvformat.registry import available_formats
+from kvformat.registry.contract.discovery import format_class
+from kvformat.registry.testing import FormatContract, Sample
+from tests.codecs.protobuf.protobuf_types import a_file, fields
+
+_FOLDER: Final = tempfile.mkdtemp(prefix="kvformat-contract-")
+atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
+
+_ROWS: Final[list[dict[str, Any]]] = [
+    {"id": 1, "name": "Ada", "price": Decimal("12.50"), "ok": True, "at": dt.datetime(2024, 2, 29, 12, 30, 0, 500_000)},
+    {"id": -(2**63), "name": 'quote " and \\ and ,', "price": Decimal("-0.01"), "ok": False, "at": None},
+    {"id": None, "name": "ß 世界 😀", "price": None, "ok": None, "at": dt.datetime(1969, 12, 31, 23, 59, 59, 999_000)},
+    {"id": 7, "name": None, "price": Decimal("99999999.99"), "ok": True, "at": dt.datetime(1, 1, 1)},
+]
+_PLAIN: Final = Sample("id BIGINT, name STRING, price DECIMAL(10, 2), ok BOOLEAN, at TIMESTAMP(3)", _ROWS)
+_NESTED: Final = Sample(
+    "id INT, tags ARRAY<STRING>, r ROW<a INT, b STRING>",
+    [
+        {"id": 1, "tags": ["a", "b"], "r": {"a": 1, "b": "x"}},
+        {"id": 2, "tags": ["c", "d"], "r": {"a": -(2**31), "b": "y"}},
+        {"id": 3, "tags": ["c"], "r": {"a": None, "b": "z"}},
+    ],
+)
+_DEEP: Final = Sample(
+    "m MAP<STRING, ARRAY<ROW<t TIME(3), d DATE>>>, f DOUBLE",
+    [
+        {"m": {"a": [{"t": dt.time(1, 2, 3), "d": dt.date(2024, 2, 29)}, None], "": None}, "f": -2.5e-3},
+        {"m": {}, "f": 1e300},
+        {"m": None, "f": None},
+    ],
+)
+_ZONED: Final = Sample(
+    "z TIMESTAMP_LTZ(3), t TIMESTAMP(3)",  # hours that New York has twice, or not at all
+    [
+        {"z": dt.datetime(2024, 11, 3, hour, 30, tzinfo=dt.UTC), "t": dt.datetime(2024, month, day, hour - 4, 30)}
+        for hour, month, day in ((5, 11, 3), (6, 3, 10), (7, 3, 10))
+    ],
+)
+_KINDS: Final = Sample(_PLAIN.schema, _ROWS, row_kinds=["+I", "-D", "+I", "-D"])
+_INTERVALS: Final = ("INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND")
+_FRACTIONS: Final = {"DOUBLE as INT": {"7.9": "7", "-0.5": "0"}, "DOUBLE as BIGINT": {"7.9": "7", "-0.5": "0"}}
+"""Flink's json cuts the fraction of a number for a column of whole ones."""
+_BYTES_OF_TEXT: Final = {"STRING as DECIMAL(38, 0)": {"b'x'": "Decimal('120')", "b'7x'": "Decimal('14200')"}}
+"""Avro reads a text as bytes, and a decimal is bytes."""
+_TORN: Final = (b"{torn", b"[1", b'"x"', b"\xff", b'{"id":}')
+
+
+class TestJson(FormatContract):
+    format = "json"
+    samples = (
+        _PLAIN,
+        _NESTED,
+        _DEEP,
+        _ZONED,
+        Sample("id INT, s STRING", [{"id": 7, "s": "é"}], messages=['{"id":7,"s":"é"}'.encode()]),
+    )
+    bad = (b"{torn", b"[1", b'{"id":"x"}')
+    changed_reads = _FRACTIONS
+
+
+class TestJsonByTree(FormatContract):
+    format = "json"
+    options = {"decode.json-parser.enabled": "false", "timestamp-format.standard": "ISO-8601"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    bad = (*_TORN, b'{"id":"x"}')
+    changed_reads = _FRACTIONS
+
+
+class TestJsonLenient(FormatContract):
+    format = "json"
+    options = {"ignore-parse-errors": "true"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    skipped = (b"", b"{torn")
+    never_bad = "'ignore-parse-errors' passes over what is malformed"
+    changed_reads = _FRACTIONS
+
+
+class TestCsv(FormatContract):
+    format = "csv"
+    options = {"null-literal": "<null>"}
+    samples = (_PLAIN, _NESTED, _ZONED)
+    unsupported = (*_INTERVALS, "MAP", "MULTISET", "ROW<r ROW<t TIMESTAMP(3)>>")
+    # an array of one NULL is an empty text, which is no array
+    changed_values = {"ARRAY<INT>": {"None": "[None]"}, "ARRAY<STRING>": {"None": "[None]"}}
+    bad = (b'"torn', b"x,Ada,1,true,", b"1,Ada", b"1,\xff,1,true,")
+    by_position = True
+
+
+class TestRaw(FormatContract):
+    format = "raw"
+    samples = (
+        Sample("v STRING", [{"v": "é"}, {"v": ""}], messages=["é".encode(), b""]),
+        Sample("v BIGINT", [{"v": 1}, {"v": -(2**63)}], messages=[b"\0\0\0\0\0\0\0\x01", b"\x80\0\0\0\0\0\0\0"]),
+        Sample("v DOUBLE", [{"v": -2.5}]),
+    )
+    unsupported = (
+        *_INTERVALS,
+        "DECIMAL",
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+        "TIMESTAMP_LTZ",
+        "ARRAY",
+        "MAP",
+        "MULTISET",
+        "ROW",
+    )
+    most_columns = 1
+    null_is_row = True
+    bad = (b"\xff", b"a\xc3")
+    untyped = "a message is the bytes of a value, and does not say of what type"
+    by_position = True
+
+
+class TestAvro(FormatContract):
+    format = "avro"
+    options = {"timestamp_mapping.legacy": "false"}
+    samples = (_PLAIN, _NESTED, _DEEP, _ZONED)
+    unsupported = _INTERVALS
+    unlike_wider = ("INT", "BIGINT")
+    bad = (b"", b"\x02", b"\x04\x02")
+    untyped = "the bytes of a value do not say of what type it is"
+    by_position = True
+
+
+class TestAvroAsJson(FormatContract):
+    format = "avro"
+    options = {"timestamp_mapping.legacy": "false", "encoding": "json"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = _INTERVALS
+    bad = (*_TORN, b"{}", b'{"id":{"long":"x"}}')
+
+
+class TestAvroConfluent(FormatContract):
+    format = "avro-confluent"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
+    unlike_wider = ("INT", "BIGINT")
+    bad = (b"\0\0", b"\x01\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02", b"\0\0\0\0\x01\x02")
+    changed_reads = _BYTES_OF_TEXT
+
+
+class TestDebeziumJson(FormatContract):
+    format = "debezium-json"
+    samples = (_KINDS, _NESTED, _DEEP, _ZONED)
+    bad = (*_TORN, b'{"op":"x","after":{}}')
+    changed_reads = _FRACTIONS
+
+
+class TestDebeziumJsonWithSchema(FormatContract):
+    format = "debezium-json"
+    options = {"schema-include": "true"}
+    direction = "decode"
+    samples = (
+        Sample(
+            "id INT",
+            [{"id": 1}, {"id": 2}],
+            row_kinds=["+I", "-D"],
+            messages=[
+                b'{"schema":{},"payload":{"before":null,"after":{"id":1},"op":"c"}}',
+                b'{"schema":{},"payload":{"before":{"id":2},"after":null,"op":"d"}}',
+            ],
+        ),
+    )
+    bad = (*_TORN, b'{"payload":{"op":"x"}}')
+
+
+class TestCanalJson(FormatContract):
+    format = "canal-json"
+    samples = (_KINDS, _NESTED, _DEEP)
+    bad = (*_TORN, b'{"type":"x","data":[{}]}')
+    changed_reads = _FRACTIONS
+
+
+class TestMaxwellJson(FormatContract):
+    format = "maxwell-json"
+    samples = (_KINDS, _NESTED, _DEEP)
+    bad = (*_TORN, b'{"type":"x","data":{}}')
+    changed_reads = _FRACTIONS
+
+
+class TestOggJson(FormatContract):
+    format = "ogg-json"
+    samples = (_KINDS, _NESTED, _DEEP)
+    bad = (*_TORN, b'{"op_type":"x","after":{}}')
+    changed_reads = _FRACTIONS
+
+
+class TestDebeziumAvroConfluent(FormatContract):
+    format = "debezium-avro-confluent"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-changes"}
+    samples = (_KINDS, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
+    unlike_wider = ("INT", "BIGINT")
+    bad = (b"\0\0", b"\x01\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02", b"\0\0\0\0\x01\x02")
+    changed_reads = _BYTES_OF_TEXT
+
+
+_ORDER: Final = fields(
+    "int64 id = 1; string name = 2; bool ok = 3; double f = 4; repeated string tags = 5; .Order.R r = 6; int32 v = 7; "
+    + " ".join(f"int32 c{at} = {at + 8};" for at in range(200))
+)
+_ORDER_TYPE: Final = f"""name: "orders.proto" message_type {{ name: "Order" {_ORDER}
+    nested_type {{ name: "R" {fields("int32 a = 1; string b = 2;")} }} }}"""
+
+
+class TestProtobuf(FormatContract):
+    format = "protobuf"
+    options = {"message-class-name": "Order", "descriptor-file": a_file(_FOLDER, _ORDER_TYPE)}
+    samples = (
+        Sample(
+            "id BIGINT, name STRING, ok BOOLEAN, f DOUBLE",
+            [
+                {"id": 1, "name": "Ada", "ok": True, "f": -2.5e-3},
+                {"id": -(2**63), "name": "ß 世界 😀", "ok": False, "f": 1e300},
+                {"id": None, "name": None, "ok": None, "f": None},
+            ],
+            messages=[
+                bytes.fromhex("0801 1203416461 1801 217b14ae47e17a64bf"),
+                bytes.fromhex("0880808080808080808001 120ec39f20e4b896e7958c20f09f9880 1800 219c7500883ce4377e"),
+                b"",
+            ],
+        ),
+        Sample(
+            "tags ARRAY<STRING>, r ROW<a INT, b STRING>, id BIGINT",
+            [
+                {"tags": ["a", ""], "r": {"a": 1, "b": "x"}, "id": 7},
+                {"tags": None, "r": {"a": None, "b": None}, "id": None},
+            ],
+        ),
+    )
+    bad = (b"\x08", b"\x12\x05a", b"\x00", b"\x0c")
+    unsupported = tuple(flink for flink in FormatContract.types if flink != "INT")  # the column `v` is an int32
+    unlike_wider = ("INT",)
+    null_is_error = True
+
+
+def test_every_format_is_here() -> None:
+    tested = {of.format for of in FormatContract.__subclasses__() if of.__module__ == __name__}
+    ours = {name for name in available_formats() if format_class(name).__module__.startswith("kvformat.")}
+    assert tested == ours

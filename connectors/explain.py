@@ -9,9 +9,9 @@ from kvformat.connectors import offsets, reading, sink, source
 from kvformat.connectors.effects import READING, WRITING, Effect
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.sql.create_table import TableColumn
-from kvformat.registry.table.connector_options import masked
-from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.sql.connector_options import masked
+from kvformat.registry.sql.table_definition import TableColumn
 
 _BEGINS = {
     "earliest-offset": "the earliest record of each partition",

@@ -23,8 +23,8 @@ from kvformat.connectors import offsets, reading, sink, source, topics
 from kvformat.connectors.explain import explain
 from kvformat.connectors.replay import Replayed, replay
 from kvformat.registry.contract.errors import KafkaSourceWarning
+from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.streams.dead_letters import DeadLetters, write_dead_letters
-from kvformat.registry.table.key_value import KeyValueFormat
 from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kvformat.registry.contract.format import Errors
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
     from kvformat.registry.streams.maintain import Merge
-    from kvformat.registry.table.key_value import MetadataKeys
+    from kvformat.registry.table.metadata import MetadataKeys
 
 
 class KafkaTable:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kvformat.connectors import brokers
 from kvformat.connectors.topics import missing_topic
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError
-from kvformat.registry.table.connector_options import parse_offsets
-from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.sql.connector_options import parse_offsets
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.format import UNCHANGED, Errors
+from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.streams.changes import ERROR, ROW_INDEX, ROW_KIND, latest_by_key, normalize_changes
-from kvformat.registry.table.key_value import KeyValueFormat, MetadataKeys, asked
+from kvformat.registry.table.metadata import MetadataKeys, requested_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,7 +24,7 @@ _HEADERS = ("headers", "header-list")
 
 def needs_headers(kv: KeyValueFormat, metadata: MetadataKeys | None, errors: Errors) -> bool:
     """Whether the records' headers are read: for a column, or for bad records to be sent again as they came."""
-    metadata_columns = [*(column for column in kv.columns if column.kind == "metadata"), *asked(metadata)]
+    metadata_columns = [*(column for column in kv.columns if column.kind == "metadata"), *requested_metadata(metadata)]
     return errors == "capture" or any(column.key in _HEADERS for column in metadata_columns)
 
 
@@ -78,5 +79,5 @@ def _ordered(kv: KeyValueFormat, records: DataFrame, metadata: MetadataKeys | No
     """The changes with all that puts them in order, and the names of its columns."""
     topics = kv.connector_options("decode")["topic"] or ()
     order = {name: key for name, key in _ORDER.items() if key != "topic" or len(topics) != 1}
-    wanted = {column.name: column.key for column in asked(metadata)}
+    wanted = {column.name: column.key for column in requested_metadata(metadata)}
     return kv.decode(records, metadata={**wanted, **order}, row_index=True), list(order)

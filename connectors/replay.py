@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kvformat.connectors.kafka import KafkaTable
-    from kvformat.registry.table.key_value import KeyValueFormat, MetadataKeys
+    from kvformat.registry.key_value_format import KeyValueFormat
+    from kvformat.registry.table.metadata import MetadataKeys
 
     Target: TypeAlias = "KafkaTable | Callable[[DataFrame, int], None]"
 

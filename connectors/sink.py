@@ -28,17 +28,18 @@ from kvformat.registry.contract.errors import (
     listed,
 )
 from kvformat.registry.contract.format import UNCHANGED
+from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.sql.connector_options import UPSERT_KAFKA, delivery_guarantee
 from kvformat.registry.streams.changes import ERROR, ROW_INDEX, ROW_KIND, split_errors
 from kvformat.registry.streams.dead_letters import DeadLetters
-from kvformat.registry.table.connector_options import UPSERT_KAFKA, delivery_guarantee
-from kvformat.registry.table.key_value import KeyValueFormat, asked
+from kvformat.registry.table.metadata import requested_metadata
 from kvformat.registry.table.producer import producer_options, producer_risks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kvformat.registry.contract.changelog import ChangelogMode
-    from kvformat.registry.table.key_value import MetadataKeys
+    from kvformat.registry.table.metadata import MetadataKeys
 
 ExtraColumns: TypeAlias = Literal["warn", "error", "ignore"]
 _MOST_NAMED = 20  # so many columns are named in a warning
@@ -94,7 +95,8 @@ def check_columns(
     """
     if extra_columns not in ("warn", "error", "ignore"):
         raise ConfigurationError(f"extra_columns is 'warn', 'error' or 'ignore', not {extra_columns!r}")
-    known = {column.name for column in (*kv.columns, *asked(metadata))} | {ROW_KIND, ROW_INDEX, ERROR, UNCHANGED}
+    known = {column.name for column in (*kv.columns, *requested_metadata(metadata))}
+    known |= {ROW_KIND, ROW_INDEX, ERROR, UNCHANGED}
     extra = [name for name in df.columns if name not in known]
     if not extra or extra_columns == "ignore":
         return

@@ -20,8 +20,8 @@ from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
 from kvformat.connectors.properties import PREFIX, client_options, misspelt, unreadable_key
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 from kvformat.registry.contract.options import OptionValues
-from kvformat.registry.table.connector_options import masked
-from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.sql.connector_options import masked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from kvformat.registry.contract.errors import (
     OptionError,
     did_you_mean,
 )
-from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.key_value_format import KeyValueFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

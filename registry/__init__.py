@@ -31,6 +31,7 @@ from kvformat.registry.contract.errors import (
 )
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Option
+from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.settings import recommended_settings
 from kvformat.registry.streams.changes import (
     explode_changes,
@@ -41,7 +42,6 @@ from kvformat.registry.streams.changes import (
 )
 from kvformat.registry.streams.dead_letters import write_dead_letters
 from kvformat.registry.streams.maintain import current_table
-from kvformat.registry.table.key_value import KeyValueFormat
 
 __all__ = [
     "BatchSizeError",

@@ -18,9 +18,9 @@ from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import format_class, get_format
 from kvformat.registry.contract.errors import MetadataError, SchemaError, did_you_mean
 from kvformat.registry.contract.types import FlinkField, resolve_schema, row_type
-from kvformat.registry.sql.create_table import TableDefinition
+from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.statements import find_table
-from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.sql.table_definition import TableDefinition
 from kvformat.registry.table.metadata import READABLE, VALUE_PREFIX
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -35,8 +35,8 @@ from kvformat.connectors.cli.formats import missing_extras
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import KvFormatError
 from kvformat.registry.contract.options import without_userinfo, without_userinfo_in
+from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.statements import statements
-from kvformat.registry.table.key_value import KeyValueFormat
 
 _PATIENCE: Final = 60
 """Seconds that another program may take to say its version."""

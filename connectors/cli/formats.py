@@ -14,7 +14,7 @@ from kvformat.connectors.cli._output import json_option, show, table, write_json
 from kvformat.registry.contract.discovery import GROUP, available_formats, format_class
 from kvformat.registry.contract.errors import ConfigurationError, UnknownFormatError, did_you_mean, listed
 from kvformat.registry.contract.options import Option
-from kvformat.registry.table import connector_options
+from kvformat.registry.sql import connector_options
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*).*;.*\bextra == ['\"]([\w-]+)['\"]")
 _OF_ITS_AUTHORS = ("dev", "docs")  # extras

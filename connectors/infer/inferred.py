@@ -11,7 +11,7 @@ from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.options import OptionValues, owner
 from kvformat.registry.contract.types import FlinkField, FlinkType, quoted, spark_schema
-from kvformat.registry.table.connector_options import masked
+from kvformat.registry.sql.connector_options import masked
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

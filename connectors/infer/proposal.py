@@ -18,8 +18,8 @@ from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import format_class, get_format
 from kvformat.registry.contract.errors import ConfigurationError, SchemaRegistryError
 from kvformat.registry.contract.types import FlinkField
-from kvformat.registry.table.connector_options import KAFKA, UPSERT_KAFKA
-from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.sql.connector_options import KAFKA, UPSERT_KAFKA
 
 _LONGEST_ERROR = 200  # characters
 

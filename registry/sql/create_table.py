@@ -17,17 +17,17 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
-from typing import Literal
 
-from kvformat.registry.contract.types import FlinkField, FlinkType, quoted
+from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.sql.connector_options import is_secret, shown_option
 from kvformat.registry.sql.ddl import lookalike
 from kvformat.registry.sql.expressions import ExpressionReader
 from kvformat.registry.sql.reserved_words import RESERVED_WORDS
+from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, Watermark, with_primary_key
 from kvformat.registry.sql.table_like import FEATURES, STRATEGIES, Strategy, merged
-from kvformat.registry.table.connector_options import is_secret, shown_option
 
 _OPERATOR = (
     r"<>|!=|<=|>=|\|\||\d+[eE][+-]?\d+|\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[<>(),:;=.+\-*/%\[\]{}?]"
@@ -41,55 +41,6 @@ _BEHIND_COLUMNS = ("COMMENT", "PARTITIONED", "WITH", "LIKE", "AS")
 _BARE_NAMES = ("connector", "format", "topic")
 _MOST_MILLIS = 2**63 - 1  # of a Java long
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
-
-ColumnKind = Literal["physical", "metadata", "computed"]
-
-
-@dataclass(frozen=True, slots=True)
-class TableColumn:
-    """A column of a table. `type` is None for a computed one; `key` is the metadata key.
-
-    A computed column has its expression as written (`source`) and as Spark SQL (`expression`); `refused` says why
-    Spark can't evaluate it, where that is known without Spark.
-    """
-
-    name: str
-    kind: ColumnKind
-    type: FlinkType | None = None
-    key: str = ""
-    virtual: bool = False
-    source: str = ""
-    expression: str = ""
-    refused: str = field(default="", compare=False)  # it names a place in the text
-
-
-@dataclass(frozen=True, slots=True)
-class Watermark:
-    """An event-time column and how many milliseconds late its rows may be."""
-
-    column: str
-    delay_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class TableDefinition:
-    """What a CREATE TABLE says; `options` are as written, without the quotes."""
-
-    name: str
-    columns: tuple[TableColumn, ...]
-    options: Mapping[str, str] = field(default_factory=dict)
-    primary_key: tuple[str, ...] | None = None
-    watermark: Watermark | None = None
-    partition_keys: tuple[str, ...] = ()
-
-    def physical(self) -> FlinkType:
-        """The physical columns as a ROW."""
-        fields = (FlinkField(c.name, c.type) for c in self.columns if c.kind == "physical" and c.type is not None)
-        return FlinkType("ROW", nullable=False, fields=tuple(fields))
-
-    def metadata(self) -> tuple[TableColumn, ...]:
-        """The metadata columns."""
-        return tuple(column for column in self.columns if column.kind == "metadata")
 
 
 def parse_create_table(
@@ -424,43 +375,3 @@ def _options_place(text: str, start: int, end: int) -> int:
         if name is None or (of_option and "'" in match[0]):
             return match.start()
     return end
-
-
-def with_primary_key(table: TableDefinition, names: tuple[str, ...] | None) -> TableDefinition:
-    """The table with this primary key, whose columns become NOT NULL."""
-    keys = frozenset(names or ())
-    columns = tuple(
-        replace(column, type=replace(column.type, nullable=False))
-        if column.name in keys and column.type is not None
-        else column
-        for column in table.columns
-    )
-    return replace(table, columns=columns, primary_key=names)
-
-
-def show(table: TableDefinition, options: Mapping[str, str]) -> str:
-    """The table as a statement again, with these options: on one line, without comments."""
-    parts = []
-    for column in table.columns:
-        text = quoted(column.name)
-        if column.kind == "computed":
-            text += f" AS {column.source}"
-        else:
-            text += f" {column.type}"
-        if column.kind == "metadata":
-            text += f" METADATA FROM {_literal(column.key)}" + (" VIRTUAL" if column.virtual else "")
-        parts.append(text)
-    if table.watermark is not None:
-        name = table.watermark.column
-        seconds = Decimal(table.watermark.delay_ms) / 1000
-        parts.append(f"WATERMARK FOR {quoted(name)} AS {quoted(name)} - INTERVAL '{seconds}' SECOND")
-    if table.primary_key:
-        parts.append(f"PRIMARY KEY ({', '.join(map(quoted, table.primary_key))}) NOT ENFORCED")
-    given = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
-    names = ".".join(map(quoted, table.name.split(".")))
-    by = f" PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})" if table.partition_keys else ""
-    return f"CREATE TABLE {names} ({', '.join(parts)}){by} WITH ({given})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvformat.registry.contract.errors import SchemaError, did_you_mean
-from kvformat.registry.sql.create_table import TableDefinition, parse_create_table
+from kvformat.registry.sql.create_table import parse_create_table
+from kvformat.registry.sql.table_definition import TableDefinition
 
 # What a `;` may hide in; where a quote or comment is not closed, its beginning alone.
 _PIECE = re.compile(

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from kvformat.registry.sql.create_table import TableColumn, TableDefinition
+from kvformat.registry.sql.table_definition import TableColumn, TableDefinition
 
 Strategy = Literal["INCLUDING", "EXCLUDING", "OVERWRITING"]
 STRATEGIES: tuple[Strategy, ...] = ("INCLUDING", "EXCLUDING", "OVERWRITING")

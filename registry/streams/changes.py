@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.types import DataType, StructType
 
-    from kvformat.registry.table.key_value import KeyValueFormat
+    from kvformat.registry.key_value_format import KeyValueFormat
 
     Columns: TypeAlias = Sequence[str | Column] | str | Column
 
@@ -253,7 +253,7 @@ def _existing(df: DataFrame, name: str | Column, what: str) -> Column:
 
 def key_columns(df: DataFrame, keys: Columns | KeyValueFormat) -> list[Column]:
     """The columns of the key; at least one."""
-    from kvformat.registry.table.key_value import KeyValueFormat
+    from kvformat.registry.key_value_format import KeyValueFormat
 
     if isinstance(keys, KeyValueFormat):
         if not keys.key_columns:

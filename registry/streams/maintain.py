@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from kvformat.registry.contract.format import Errors
+    from kvformat.registry.key_value_format import KeyValueFormat
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
-    from kvformat.registry.table.key_value import KeyValueFormat
 
     Merge: TypeAlias = Callable[[DataFrame, int], None]
 

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from kvformat.registry.contract.errors import MetadataError, SchemaError, did_you_mean
 from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.sql.create_table import TableColumn
 from kvformat.registry.sql.ddl import parse_type
+from kvformat.registry.sql.table_definition import TableColumn
 
+MetadataKeys = Sequence[str] | Mapping[str, str]
+"""Keys of metadata, or the key of each column by the column's name."""
 VALUE_PREFIX = "value."
 READABLE: Mapping[str, str] = {
     "topic": "STRING NOT NULL",
@@ -111,3 +113,13 @@ def castable(given: FlinkType, wanted: FlinkType) -> bool:
         same = given.root == wanted.root and len(given.fields) == len(wanted.fields)
         return same and all(castable(a.type, b.type) for a, b in zip(given.fields, wanted.fields, strict=True))
     return given.root == wanted.root or given.root in _CASTS.get(wanted.root, ())
+
+
+def requested_metadata(metadata: MetadataKeys | None) -> list[TableColumn]:
+    """The metadata that a caller asks for: keys, or column names with their keys."""
+    if metadata is None:
+        return []
+    if isinstance(metadata, str):
+        raise MetadataError(f"metadata must be a list of keys or a mapping of column to key, not {metadata!r}")
+    pairs = metadata.items() if isinstance(metadata, Mapping) else [(key, key) for key in metadata]
+    return [TableColumn(name, "metadata", None, key) for name, key in pairs]

@@ -19,8 +19,9 @@ from kvformat.registry.contract.errors import ConfigurationError, OptionError, r
 from kvformat.registry.contract.format import Format, Part
 from kvformat.registry.contract.options import Direction, owner
 from kvformat.registry.contract.types import arrow_schema, arrow_type, nullable, row_type
-from kvformat.registry.sql.create_table import TableDefinition
-from kvformat.registry.table import connector_options as connectors
+from kvformat.registry.sql.connector_options import KAFKA, UPSERT_KAFKA, masked, options_of, parse_option
+from kvformat.registry.sql.table_definition import TableDefinition
+from kvformat.registry.table import connector_checks as checks
 from kvformat.registry.table.metadata import MetadataColumn, readable, writable
 from kvformat.registry.table.projection import key_places, projected, value_places
 from kvformat.registry.table.records import RecordCodec
@@ -49,15 +50,15 @@ class Planner:
     def __init__(self, table: TableDefinition, strict: bool, direction: Direction) -> None:
         self.table, self.strict, self.direction = table, strict, direction
         self.given = table.options
-        connectors.check_case(self.given)
+        checks.check_case(self.given)
         if strict and "connector" not in self.given:
             raise OptionError(
                 "Table options do not contain an option key 'connector' for discovering a connector.",
                 option="connector",
             )
-        self.connector = self.given.get("connector", connectors.KAFKA)
-        self.known = {spec.name for spec in connectors.options_of(self.connector)}
-        self.upsert = self.connector == connectors.UPSERT_KAFKA
+        self.connector = self.given.get("connector", KAFKA)
+        self.known = {spec.name for spec in options_of(self.connector)}
+        self.upsert = self.connector == UPSERT_KAFKA
         self.values = _Values(self.connector, self.given)
         self.physical = table.physical()
 
@@ -65,7 +66,7 @@ class Planner:
         """Return the plan, or raise the first error that Flink's factories would raise."""
         reading = self.direction == "decode"
         if not reading:
-            connectors.check_topic(self.values, required=self.strict)
+            checks.check_topic(self.values, required=self.strict)
         key_format = self._key_format()
         value_key = "format" if "format" in self.given and not self.upsert else "value.format"
         value_format = self._format(value_key, "value")
@@ -118,7 +119,7 @@ class Planner:
         if option not in self.given:
             raise OptionError(f"Could not find required {purpose} format '{option}'.", option=option)
         identifier = self.given[option]
-        if connectors.masked(option, identifier) != identifier:  # a quote is missing: other options are a part of it
+        if masked(option, identifier) != identifier:  # a quote is missing: other options are a part of it
             raise OptionError(f"option '{option}': there is no format of such a name", option=option)
         try:
             cls = format_class(identifier)
@@ -153,14 +154,14 @@ class Planner:
             )
         for key in self.values:
             self.values[key]
-        connectors.check_unknown(self.connector, self.given, self.known)
-        connectors.check_alignment(self.connector, self.values)
-        connectors.check_tolerance(self.values)
+        checks.check_unknown(self.connector, self.given, self.known)
+        checks.check_alignment(self.connector, self.values)
+        checks.check_tolerance(self.values)
 
     def _check_connector(self, reading: bool, key_format: Format | None, value_format: Format) -> None:
         if self.upsert:
             if reading:
-                connectors.check_offsets(self.values, "bounded")
+                checks.check_offsets(self.values, "bounded")
             self._check_insert_only("key", key_format)
             if value_format.changelog_mode is not ChangelogMode.UPSERT:
                 self._check_insert_only("value", value_format)
@@ -171,16 +172,16 @@ class Planner:
                     "records in the 'upsert-kafka' table should update or delete on which keys."
                 )
             if not reading:
-                connectors.check_flush(self.values)
-                connectors.check_guarantee(self.values)
+                checks.check_flush(self.values)
+                checks.check_guarantee(self.values)
             return
         if reading:
-            connectors.check_topic(self.values, required=self.strict)
-            connectors.check_offsets(self.values, "startup")
-            connectors.check_offsets(self.values, "bounded")
+            checks.check_topic(self.values, required=self.strict)
+            checks.check_offsets(self.values, "startup")
+            checks.check_offsets(self.values, "bounded")
         else:
-            connectors.check_partitioner(self.values)
-            connectors.check_guarantee(self.values)
+            checks.check_partitioner(self.values)
+            checks.check_guarantee(self.values)
         if self.table.primary_key and value_format.changelog_mode is ChangelogMode.INSERT_ONLY:
             raise ConfigurationError(
                 f"The Kafka table '{self.table.name}' with '{value_format.identifier}' format doesn't support defining "
@@ -208,7 +209,7 @@ class Planner:
 
     def _check_runtime(self, reading: bool) -> None:
         """What Flink finds when it makes the source or sink itself."""
-        connectors.check_parallelism("scan.parallelism" if reading else "sink.parallelism", self.values)
+        checks.check_parallelism("scan.parallelism" if reading else "sink.parallelism", self.values)
         if not self.strict:
             return
         topic, pattern = self.values["topic"], self.values["topic-pattern"]
@@ -217,7 +218,7 @@ class Planner:
         if not reading and topic == ():
             raise OptionError("Either Topic or Topic Pattern must be set. ('topic' is empty)", option="topic")
         if reading:
-            connectors.check_group(self.values, self.given)
+            checks.check_group(self.values, self.given)
 
     # --- schemas -------------------------------------------------------------------------------------------
 
@@ -261,12 +262,12 @@ class _Values(Mapping[str, Any]):
 
     def __init__(self, connector: str, given: Mapping[str, str]) -> None:
         self._connector, self._given = connector, given
-        self._names = [spec.name for spec in connectors.options_of(connector)]
+        self._names = [spec.name for spec in options_of(connector)]
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._names:
             raise KeyError(key)
-        return connectors.parse(self._connector, key, self._given)
+        return parse_option(self._connector, key, self._given)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

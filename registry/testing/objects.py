@@ -18,7 +18,7 @@ from kvformat.registry.contract.errors import ConfigurationError, DirectionError
 from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import quoted, row_type
-from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.testing.answers import answers, with_columns
 from kvformat.registry.testing.rules import Breach, LeftOut, rule
 from kvformat.registry.testing.subject import SECRET, Case, Subject, as_array, cut

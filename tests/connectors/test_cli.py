@@ -25,7 +25,7 @@ from kvformat.connectors import KafkaTable, brokers, cli
 from kvformat.connectors.cli import _framing, _values, doctor
 from kvformat.registry import available_formats
 from kvformat.registry.contract.discovery import format_class
-from kvformat.registry.table.connector_options import KAFKA_OPTIONS
+from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
 from tests.support import interop
 from tests.support.registry_server import Registry, RegistryServer
 

@@ -10,7 +10,7 @@ import pytest
 
 from kvformat.connectors import brokers
 from kvformat.connectors.source import planned
-from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.key_value_format import KeyValueFormat
 
 pytestmark = [pytest.mark.services]
 

@@ -13,8 +13,8 @@ from kvformat.codecs._java.regex import compile_java
 from kvformat.connectors import KafkaTable, effects, header_filter, source
 from kvformat.connectors.source import SPARKS, planned, whole
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError
-from kvformat.registry.table.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
-from kvformat.registry.table.key_value import KeyValueFormat
+from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
 
 BASE = {
     "kafka": {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:1", "format": "json"}

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from kvformat.registry.contract.types import FlinkField, FlinkType
-from kvformat.registry.sql.create_table import TableDefinition, parse_create_table
+from kvformat.registry.sql.create_table import parse_create_table
+from kvformat.registry.sql.table_definition import TableDefinition
 from tests.support import vectors
 
 _FOLDER = Path(__file__).parents[2] / "fixtures" / "interop"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.sql.create_table import TableColumn, Watermark, parse_create_table, show
+from kvformat.registry.sql.create_table import parse_create_table
 from kvformat.registry.sql.ddl import parse_schema, parse_type
+from kvformat.registry.sql.table_definition import TableColumn, Watermark, create_table_text
 from tests.support import interop
 
 _WITH = "WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json')"
@@ -100,7 +101,7 @@ def test_tables_of_the_documentation_and_of_flink(name: str) -> None:
     ddl = _DOCUMENTED[name] if name in _DOCUMENTED else interop.cases()[name.removeprefix("interop ")]["ddl"]
     table = parse_create_table(ddl)
     assert "connector" in table.options
-    assert parse_create_table(show(table, table.options)) == table
+    assert parse_create_table(create_table_text(table, table.options)) == table
 
 
 def test_everything_at_once() -> None:
@@ -118,7 +119,7 @@ def test_everything_at_once() -> None:
         ) ;
     """)
     assert table.name == "my cat.db.t`1"
-    assert parse_create_table(show(table, table.options)) == table
+    assert parse_create_table(create_table_text(table, table.options)) == table
     assert [(column.name, column.kind, str(column.type)) for column in table.columns] == [
         ("a", "physical", "INT NOT NULL"),
         ("b", "metadata", "VARCHAR(3)"),

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kvformat.registry.sql import expressions
-from kvformat.registry.sql.create_table import TableColumn, parse_create_table
+from kvformat.registry.sql.create_table import parse_create_table
+from kvformat.registry.sql.table_definition import TableColumn
 
 _COLUMNS = (
     "id INT, n BIGINT, d DOUBLE, s STRING, b BOOLEAN, ts TIMESTAMP(3), m MAP<STRING, ROW<v DOUBLE>>, a ARRAY<INT>, "

@@ -10,8 +10,9 @@ import pytest
 
 from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.sql.create_table import TableDefinition, parse_create_table
+from kvformat.registry.sql.create_table import parse_create_table
 from kvformat.registry.sql.statements import find_table, statements
+from kvformat.registry.sql.table_definition import TableDefinition
 from tests.support import interop
 
 _WITH = "WITH ('connector' = 'kafka', 'topic' = 't;u', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json')"

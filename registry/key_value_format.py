@@ -42,10 +42,23 @@ from kvformat.registry.contract.types import (
     row_type,
     spark_schema,
 )
-from kvformat.registry.sql.create_table import TableColumn, TableDefinition, Watermark, show, with_primary_key
+from kvformat.registry.sql.connector_options import KAFKA, masked
 from kvformat.registry.sql.statements import Statement, find_table, statements
-from kvformat.registry.table import connector_options as connectors
-from kvformat.registry.table.metadata import MetadataColumn, own_columns, readable, writable
+from kvformat.registry.sql.table_definition import (
+    TableColumn,
+    TableDefinition,
+    Watermark,
+    create_table_text,
+    with_primary_key,
+)
+from kvformat.registry.table.metadata import (
+    MetadataColumn,
+    MetadataKeys,
+    own_columns,
+    readable,
+    requested_metadata,
+    writable,
+)
 from kvformat.registry.table.planner import Planner, TablePlan
 from kvformat.registry.table.records import DecodedRecords, EncodedRecords
 
@@ -60,7 +73,6 @@ if TYPE_CHECKING:
     from kvformat.registry.streams.maintain import Merge
 
 _DIRECTIONS: tuple[Direction, Direction] = ("decode", "encode")
-MetadataKeys = Sequence[str] | Mapping[str, str]
 
 
 class KeyValueFormat:
@@ -253,7 +265,7 @@ class KeyValueFormat:
             raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
         plan = self._plan("decode")
         extra = (
-            *readable(self._table.name, asked(metadata), plan.codec.value_format),
+            *readable(self._table.name, requested_metadata(metadata), plan.codec.value_format),
             *own_columns(plan.codec.value_format),
         )
         from kvformat.registry.table.decode import decode  # imports PySpark
@@ -283,7 +295,7 @@ class KeyValueFormat:
         return tuple(column.key for column in (*self._plan("encode").metadata, *self._written(metadata)))
 
     def _written(self, metadata: MetadataKeys | None) -> tuple[MetadataColumn, ...]:
-        columns = [TableColumn(c.name, "metadata", None, c.key) for c in asked(metadata)]
+        columns = [TableColumn(c.name, "metadata", None, c.key) for c in requested_metadata(metadata)]
         return writable(self._table.name, columns, self._plan("encode").topics)
 
     def maintain(
@@ -329,7 +341,7 @@ class KeyValueFormat:
         format. Never raises for bad data: `errors` and `parts` say what is wrong with which record.
         """
         plan = self._plan("decode")
-        columns = readable(self._table.name, asked(metadata), plan.codec.value_format)
+        columns = readable(self._table.name, requested_metadata(metadata), plan.codec.value_format)
         for column in columns:
             if column.of_value is None:
                 raise MetadataError(f"'{column.key}' is in no message: metadata of the connector needs a DataFrame")
@@ -356,7 +368,7 @@ class KeyValueFormat:
     def __repr__(self) -> str:
         shown = self._shown()
         if self._strict:
-            return f"KeyValueFormat.from_ddl({show(self._table, shown)!r})"
+            return f"KeyValueFormat.from_ddl({create_table_text(self._table, shown)!r})"
         row = self._table.physical()
         schema = ", ".join(f"{quoted(field.name)} {field.type}" for field in row.fields)
         key = f", primary_key={list(self._table.primary_key)!r}" if self._table.primary_key else ""
@@ -365,7 +377,7 @@ class KeyValueFormat:
     def _repr_html_(self) -> str:
         """What a notebook shows: columns, where each comes from, the options as given. Without secrets, as `repr`."""
         columns = ((column.name, column.type or "", self._origin(column)) for column in self.columns)
-        connector = self._table.options.get("connector", connectors.KAFKA)
+        connector = self._table.options.get("connector", KAFKA)
         return html(
             self.name,
             f"{connector} table",
@@ -392,7 +404,7 @@ class KeyValueFormat:
 
     def _shown(self) -> dict[str, Any]:
         """The options as they may be shown."""
-        return {key: connectors.masked(key, value, self._spec(key)) for key, value in self._table.options.items()}
+        return {key: masked(key, value, self._spec(key)) for key, value in self._table.options.items()}
 
     def _spec(self, key: str) -> Any:
         """The declaration of a format's option, by its full key."""
@@ -412,16 +424,6 @@ class KeyValueFormat:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KeyValueFormat._of, (self._table, self._strict)
-
-
-def asked(metadata: MetadataKeys | None) -> list[TableColumn]:
-    """The metadata that a caller asks for: keys, or column names with their keys."""
-    if metadata is None:
-        return []
-    if isinstance(metadata, str):
-        raise MetadataError(f"metadata must be a list of keys or a mapping of column to key, not {metadata!r}")
-    pairs = metadata.items() if isinstance(metadata, Mapping) else [(key, key) for key in metadata]
-    return [TableColumn(name, "metadata", None, key) for name, key in pairs]
 
 
 def _text(option: str, value: Any) -> str:

@@ -1,49 +1,31 @@
-"""The options of the connectors `kafka` and `upsert-kafka`, and the checks that look at connector options alone.
+"""The options of the connectors `kafka` and `upsert-kafka`: declarations, values, and which of them are secret.
 
-Options are declared as those of formats are. `properties.*` goes to the Kafka client unchecked.
-Rules: Flink's "Kafka" and "Upsert Kafka" pages, `KafkaConnectorOptions`, `KafkaConnectorOptionsUtil`,
+`registry/table/connector_checks.py` checks how the options fit together. `properties.*` goes to the Kafka client
+unchecked. Rules: Flink's "Kafka" and "Upsert Kafka" pages, `KafkaConnectorOptions`, `KafkaConnectorOptionsUtil`,
 `KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`; `ingestion.*`, `value.fields-prefix`, `scan.header-filter`
 and `scan.check.duplicated.group.id` are those of Ververica's Kafka connector.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from kvformat.registry.contract.errors import ConfigurationError, OptionError, did_you_mean
+from kvformat.registry.contract.errors import OptionError, did_you_mean
 from kvformat.registry.contract.options import Option, without_userinfo
 
 KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
 _MASK = "******"
 _PROPERTIES = "properties."
-_RESET = "properties.auto.offset.reset"
 # Words of option names whose values are secrets: those of Flink's GlobalConfiguration, and Kafka's own.
 _SECRET = re.compile(
     r"password|passwd|secret|token|credential|jaas|api-?key|basic-auth|user-info|auth-params|keystore\.key|\.key\.pem|"
     r"truststore\.certificates|service-key|account\.key|http-headers"
 )
 _ASSIGNED = re.compile(r"(?<![\w.-])[\w.-]++(?=\s*+=)")  # names in a value, as in JAAS: password="..."
-_LIKE_A_NAME = re.compile(r"[A-Z]?[a-z]+(?:[._-][a-z]+)*")
-_NEAR = 0.85  # of 1: so alike are a name and its misspelling
-_MOST_UNKNOWN = 20  # so many are listed
 _OFFSETS = re.compile(r"partition:\+?0*(\d{1,10}),offset:([+-]?)0*(\d{1,19})")
-# What tables of `kafka` have and those of `upsert-kafka` don't, and why.
-_NOT_OF_UPSERT = {
-    "format": "name the value's format by 'value.format'",
-    "key.fields": "the key is the PRIMARY KEY of the table, leave the option out",
-    "scan.startup.": "an upsert table is always read from the earliest offset, leave the option out",
-    "sink.partitioner": "Kafka's own partitioner is used, so that the records of a key stay together",
-    "sink.semantic": "use 'sink.delivery-guarantee'",
-}
 _GUARANTEES = ("exactly-once", "at-least-once", "none")
-_ALIGNMENT = (
-    "scan.watermark.alignment.group",
-    "scan.watermark.alignment.max-drift",
-    "scan.watermark.alignment.update-interval",
-)
 _MODES = ("group-offsets", "timestamp", "specific-offsets")
 
 _SHARED = (
@@ -240,13 +222,7 @@ def shown_option(key: str) -> str:
     return f"option '{key}'" if known else "an option"
 
 
-def _shown_name(key: str, known: Iterable[str]) -> str:
-    """The name of an option that nobody knows: a slip of the pen, or a value that a missing quote put there."""
-    near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
-    return key if near or _LIKE_A_NAME.fullmatch(key) else "(a name like no option has; is a quote missing?)"
-
-
-def parse(connector: str, key: str, given: Mapping[str, str]) -> Any:
+def parse_option(connector: str, key: str, given: Mapping[str, str]) -> Any:
     """The value of one option, or its default; raises `OptionError` for a malformed one."""
     spec = next(spec for spec in options_of(connector) if spec.name == key)
     if key not in given:
@@ -259,32 +235,6 @@ def parse(connector: str, key: str, given: Mapping[str, str]) -> Any:
             option=key,
             reason=str(cause),
         ) from None
-
-
-# --- checks of one direction, in Flink's words -------------------------------------------------------------
-
-
-def check_topic(values: Mapping[str, Any], *, required: bool) -> None:
-    """One of `topic` and `topic-pattern`."""
-    if values["topic"] is not None and values["topic-pattern"] is not None:
-        raise OptionError("Option 'topic' and 'topic-pattern' shouldn't be set together.", option="topic-pattern")
-    if required and values["topic"] is None and values["topic-pattern"] is None:
-        raise OptionError("Either 'topic' or 'topic-pattern' must be set.", option="topic")
-
-
-def check_offsets(values: Mapping[str, Any], side: str) -> None:
-    """The companions of `scan.startup.mode` or `scan.bounded.mode`; `side` is 'startup' or 'bounded'."""
-    mode = values[f"scan.{side}.mode"]
-    companion = {"timestamp": "timestamp-millis", "specific-offsets": "specific-offsets"}.get(mode)
-    if companion is None:
-        return
-    key = f"scan.{side}.{companion}"
-    if values[key] is None:
-        raise OptionError(f"'{key}' is required in '{mode}' {side} mode but missing.", option=key)
-    if mode == "specific-offsets":
-        if len(values["topic"] or ()) != 1:
-            raise OptionError("Currently Kafka source only supports specific offset for single topic.", option="topic")
-        parse_offsets(key, values[key])
 
 
 def parse_offsets(key: str, text: str) -> dict[int, int]:
@@ -300,61 +250,6 @@ def parse_offsets(key: str, text: str) -> dict[int, int]:
     return found
 
 
-def check_group(values: Mapping[str, Any], given: Mapping[str, str]) -> None:
-    """Committed offsets belong to a consumer group, and where there are none, `auto.offset.reset` counts."""
-    for side in ("startup", "bounded"):
-        if values.get(f"scan.{side}.mode") == "group-offsets" and "properties.group.id" not in given:
-            raise OptionError(
-                f"Property group.id is required when using committed offset for offsets initializer: with "
-                f"'scan.{side}.mode' = 'group-offsets'{' (the default)' if f'scan.{side}.mode' not in given else ''} "
-                "set 'properties.group.id', or set another mode",
-                option="properties.group.id",
-            )
-    reset = given.get(_RESET, "none")
-    if values.get("scan.startup.mode") == "group-offsets" and reset.lower() not in ("latest", "earliest", "none"):
-        raise OptionError(
-            f"auto.offset.reset can not be set to {reset}. Valid values: [latest,earliest,none] ('{_RESET}')",
-            option=_RESET,
-        )
-
-
-def check_parallelism(key: str, values: Mapping[str, Any]) -> None:
-    """How many tasks Flink would run; at least one."""
-    if values[key] is not None and values[key] < 1:
-        raise OptionError(f"Invalid configured parallelism {values[key]}: '{key}' is at least 1", option=key)
-
-
-def check_alignment(connector: str, values: Mapping[str, Any]) -> None:
-    """Watermarks are aligned in a group, as far as a drift says."""
-    needed = _ALIGNMENT[:2]
-    missing = [key for key in needed if values[key] is None]
-    if missing and any(values[key] is not None for key in _ALIGNMENT):
-        raise OptionError(
-            f"Error configuring watermark for '{connector}', '{needed[0]}' and '{needed[1]}' must be set when "
-            "configuring watermark alignment",
-            option=missing[0],
-        )
-
-
-def check_partitioner(values: Mapping[str, Any]) -> None:
-    """A partitioner by name; classes of Flink can't run here."""
-    name = values["sink.partitioner"]
-    if name == "":
-        raise OptionError("Option 'sink.partitioner' should be a non-empty string.", option="sink.partitioner")
-    if name == "round-robin" and values["key.fields"] is not None:
-        raise OptionError(
-            "Currently 'round-robin' partitioner only works when option 'key.fields' is not specified. "
-            "(option 'sink.partitioner')",
-            option="sink.partitioner",
-        )
-    if name not in ("default", "fixed", "round-robin"):
-        raise OptionError(
-            f"Could not find and instantiate partitioner class '{name}': 'sink.partitioner' may be 'default', 'fixed' "
-            "or 'round-robin', because Java classes made for Flink can't run here",
-            option="sink.partitioner",
-        )
-
-
 def delivery_guarantee(values: Mapping[str, Any]) -> tuple[str, str]:
     """What is promised, and the option that says so. The option's old name is read as a name of Java's enum."""
     key = "sink.delivery-guarantee" if values.get("sink.semantic") is None else "sink.semantic"
@@ -362,72 +257,3 @@ def delivery_guarantee(values: Mapping[str, Any]) -> tuple[str, str]:
     if guarantee not in _GUARANTEES:
         raise OptionError(f"option '{key}' may be {', '.join(_GUARANTEES)}, not {values[key]!r}", option=key)
     return key, guarantee
-
-
-def check_guarantee(values: Mapping[str, Any]) -> None:
-    """Transactions need names."""
-    key, guarantee = delivery_guarantee(values)
-    if guarantee == "exactly-once" and values["sink.transactional-id-prefix"] is None:
-        raise OptionError(
-            "sink.transactional-id-prefix must be specified when using DeliveryGuarantee.EXACTLY_ONCE. "
-            f"('{key}' = '{values[key]}')",
-            option="sink.transactional-id-prefix",
-        )
-
-
-def check_flush(values: Mapping[str, Any]) -> None:
-    """Both limits of the sink's buffer, or none."""
-    interval = values["sink.buffer-flush.interval"]
-    rows = values["sink.buffer-flush.max-rows"] > 0
-    if rows != (interval is not None and interval.total_seconds() > 0):
-        raise OptionError(
-            "'sink.buffer-flush.max-rows' and 'sink.buffer-flush.interval' must be set to be greater than zero "
-            "together to enable sink buffer flushing.",
-            option="sink.buffer-flush.interval" if rows else "sink.buffer-flush.max-rows",
-        )
-
-
-def check_tolerance(values: Mapping[str, Any]) -> None:
-    """A number of bad records, or -1."""
-    if values["ingestion.error-tolerance.max-count"] < -1:
-        raise OptionError(
-            "'ingestion.error-tolerance.max-count' is a number of records, or -1 for no limit",
-            option="ingestion.error-tolerance.max-count",
-        )
-
-
-def check_unknown(connector: str, given: Mapping[str, str], known: set[str]) -> None:
-    """Refuse options that neither the connector nor the formats know, in Flink's words."""
-    unknown = sorted(key for key in given if key not in known and not is_client_property(key))
-    if unknown:
-        supported = sorted(known)
-        names = [_shown_name(key, supported) for key in unknown[:_MOST_UNKNOWN]]
-        hint = "".join(_hint(connector, key, supported) for key in names)
-        if len(unknown) > len(names):
-            names.append(f"... and {len(unknown) - len(names)} more")
-        lines = "\n".join(names), "\n".join(supported)
-        raise OptionError(
-            f"Unsupported options found for '{connector}'.\n\nUnsupported options:\n\n{lines[0]}\n\n"
-            f"{hint.strip()}{chr(10) * 2 if hint else ''}Supported options:\n\n{lines[1]}",
-            option=names[0],
-        )
-
-
-def _hint(connector: str, key: str, supported: list[str]) -> str:
-    """What to do about an option that is not supported, or "" where nobody knows."""
-    if connector == UPSERT_KAFKA:
-        for begin, why in _NOT_OF_UPSERT.items():
-            if key == begin or (begin.endswith(".") and key.startswith(begin)):
-                return f" '{key}' is no option of '{connector}': {why}."
-    return did_you_mean(key, supported)
-
-
-def check_case(given: Mapping[str, str]) -> None:
-    """Flink keeps options without regard to letter case."""
-    seen: dict[str, str] = {}
-    for key in given:
-        if key.lower() in seen:
-            raise ConfigurationError(
-                f"Property already present: {key.lower()} (as '{seen[key.lower()]}' and '{key}')", option=key
-            )
-        seen[key.lower()] = key

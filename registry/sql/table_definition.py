@@ -1,0 +1,99 @@
+"""A table as CREATE TABLE declares it: columns, options, primary key, watermark; and its text as a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Literal
+
+from kvformat.registry.contract.types import FlinkField, FlinkType, quoted
+
+ColumnKind = Literal["physical", "metadata", "computed"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a table. `type` is None for a computed one; `key` is the metadata key.
+
+    A computed column has its expression as written (`source`) and as Spark SQL (`expression`); `refused` says why
+    Spark can't evaluate it, where that is known without Spark.
+    """
+
+    name: str
+    kind: ColumnKind
+    type: FlinkType | None = None
+    key: str = ""
+    virtual: bool = False
+    source: str = ""
+    expression: str = ""
+    refused: str = field(default="", compare=False)  # it names a place in the text
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """An event-time column and how many milliseconds late its rows may be."""
+
+    column: str
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a CREATE TABLE says; `options` are as written, without the quotes."""
+
+    name: str
+    columns: tuple[TableColumn, ...]
+    options: Mapping[str, str] = field(default_factory=dict)
+    primary_key: tuple[str, ...] | None = None
+    watermark: Watermark | None = None
+    partition_keys: tuple[str, ...] = ()
+
+    def physical(self) -> FlinkType:
+        """The physical columns as a ROW."""
+        fields = (FlinkField(c.name, c.type) for c in self.columns if c.kind == "physical" and c.type is not None)
+        return FlinkType("ROW", nullable=False, fields=tuple(fields))
+
+    def metadata(self) -> tuple[TableColumn, ...]:
+        """The metadata columns."""
+        return tuple(column for column in self.columns if column.kind == "metadata")
+
+
+def with_primary_key(table: TableDefinition, names: tuple[str, ...] | None) -> TableDefinition:
+    """The table with this primary key, whose columns become NOT NULL."""
+    keys = frozenset(names or ())
+    columns = tuple(
+        replace(column, type=replace(column.type, nullable=False))
+        if column.name in keys and column.type is not None
+        else column
+        for column in table.columns
+    )
+    return replace(table, columns=columns, primary_key=names)
+
+
+def create_table_text(table: TableDefinition, options: Mapping[str, str]) -> str:
+    """The table as a statement again, with these options: on one line, without comments."""
+    parts = []
+    for column in table.columns:
+        text = quoted(column.name)
+        if column.kind == "computed":
+            text += f" AS {column.source}"
+        else:
+            text += f" {column.type}"
+        if column.kind == "metadata":
+            text += f" METADATA FROM {_literal(column.key)}" + (" VIRTUAL" if column.virtual else "")
+        parts.append(text)
+    if table.watermark is not None:
+        name = table.watermark.column
+        seconds = Decimal(table.watermark.delay_ms) / 1000
+        parts.append(f"WATERMARK FOR {quoted(name)} AS {quoted(name)} - INTERVAL '{seconds}' SECOND")
+    if table.primary_key:
+        parts.append(f"PRIMARY KEY ({', '.join(map(quoted, table.primary_key))}) NOT ENFORCED")
+    given = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
+    names = ".".join(map(quoted, table.name.split(".")))
+    by = f" PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})" if table.partition_keys else ""
+    return f"CREATE TABLE {names} ({', '.join(parts)}){by} WITH ({given})"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kvformat.codecs._changes.format import ChangeFormat
+from kvformat.codecs._changes.format import JsonChangeFormat
 from kvformat.codecs._java.regex import JavaPattern, RegexError, compile_java
 from kvformat.registry.contract.errors import OptionError, ReadingOnlyError
 from kvformat.registry.contract.options import Direction, Option
@@ -26,7 +26,7 @@ def filter_options(*, ours: bool = False) -> tuple[Option, ...]:
     )
 
 
-class FilteredFormat(ChangeFormat):
+class FilteredFormat(JsonChangeFormat):
     """A format of change data whose messages name their database and table in members of these names.
 
     Where the options are `filters_are_ours`, a table that is written has none, as in Flink.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads
-from kvformat.codecs._changes.others import OTHER_MESSAGES
+from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope, Frame
+from kvformat.codecs._changes.other_messages import OTHER_MESSAGES
 from kvformat.codecs._changes.read import ChangeReader, PresenceReader
-from kvformat.codecs._changes.upsert import MODE_OPTION, KeyedUpdates, UpsertFormat
+from kvformat.codecs._changes.upsert import MODE_OPTION, ChangeDataFormat, UpsertReader
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java.regex import JavaPattern
 from kvformat.codecs._json.forms import with_flags
@@ -50,7 +50,7 @@ MYSQL_TYPES = Option(
 """Of formats in which a TINYINT(1) of MySQL is a number."""
 
 
-class ChangeFormat(UpsertFormat):
+class JsonChangeFormat(ChangeDataFormat):
     """A format of change data in JSON. Values are read by the rules of json's tree reader, as in Flink."""
 
     option_specs: ClassVar[tuple[Option, ...]] = CHANGE_OPTIONS
@@ -63,8 +63,8 @@ class ChangeFormat(UpsertFormat):
         batch = _reader(row, self, metadata).read(messages)
         if self.unchanged is None:
             return batch
-        told = _presences(row, self).read(messages) if self.envelope.many else None
-        return self.unchanged.applied(batch, [field.name for field in row.fields], told)
+        told = _presences(row, self).read(messages) if self.envelope.rows_in_arrays else None
+        return self.unchanged.apply(batch, [field.name for field in row.fields], told)
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
@@ -76,10 +76,10 @@ class ChangeFormat(UpsertFormat):
             )
 
     @property
-    def presences(self) -> bool:
-        return not self.envelope.many
+    def reads_presence(self) -> bool:
+        return not self.envelope.rows_in_arrays
 
-    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
+    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> BatchReader:
         """What reads batches of messages; it is kept."""
         return ChangeReader(row, self.envelope, settings, metadata)
 
@@ -101,39 +101,39 @@ class ChangeFormat(UpsertFormat):
 
     def frames(self, settings: WriteSettings) -> tuple[Frame, Frame]:
         """What stands around a row that is there, and one that is gone."""
-        return self.envelope.writes_without_nulls if settings.ignore_null_fields else self.envelope.writes
+        return self.envelope.frames_without_nulls if settings.ignore_null_fields else self.envelope.frames
 
 
-def _settings(format: ChangeFormat) -> ChangeSettings:
+def _settings(format: JsonChangeFormat) -> ChangeSettings:
     return ChangeSettings(
         values=ReadSettings.of(format.options),
         wrapped=format.options.get("schema-include", False),
         filters=format.filters(),
-        others=format.options[OTHER_MESSAGES.name],
+        other_messages=format.options[OTHER_MESSAGES.name],
         upsert=format.upsert,
         bare_deletes=format.row_key is not None and format.row_key.in_record,
-        presences=format.unchanged is not None and format.unchanged.presences,
+        reads_presence=format.unchanged is not None and format.unchanged.reads_presence,
     )
 
 
 @cached_by_identity
-def _presences(row: FlinkType, format: ChangeFormat) -> PresenceReader:
-    return PresenceReader(row, format.envelope, replace(_settings(format), presences=False))
+def _presences(row: FlinkType, format: JsonChangeFormat) -> PresenceReader:
+    return PresenceReader(row, format.envelope, replace(_settings(format), reads_presence=False))
 
 
 @cached_by_identity
-def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> Reads:
-    settings, names = _settings(format), format.envelope.key_names
+def _reader(row: FlinkType, format: JsonChangeFormat, metadata: tuple[str, ...]) -> BatchReader:
+    settings, names = _settings(format), format.envelope.key_metadata
     if format.options.get(MYSQL_TYPES.name) == MYSQL:
         row = with_flags(row)
     if not format.upsert or names is None:
         return format.reader(row, settings, metadata)
     key = format.row_key
     reader = format.reader(row, settings, metadata if key is not None else (*metadata, names))
-    return KeyedUpdates(reader, [field.name for field in row.fields], key)
+    return UpsertReader(reader, [field.name for field in row.fields], key)
 
 
 @cached_by_identity
-def _writer(row: FlinkType, format: ChangeFormat) -> ChangeWriter:
+def _writer(row: FlinkType, format: JsonChangeFormat) -> ChangeWriter:
     settings = WriteSettings.of(format.options)
     return ChangeWriter(row, settings, format.frames(settings))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvformat.codecs._changes.unchanged import placeholder_of
-from kvformat.codecs._debezium.types import Modes
+from kvformat.codecs._debezium.value_readings import ConnectorModes
 from kvformat.registry.contract.errors import OptionError, ReadingOnlyError
 from kvformat.registry.contract.options import Direction, Option
 
@@ -59,9 +59,9 @@ FLATTENED = Option(
 )
 
 
-def modes_of(options: Mapping[str, Any]) -> Modes:
+def modes_of(options: Mapping[str, Any]) -> ConnectorModes:
     """The connector's settings."""
-    return Modes(
+    return ConnectorModes(
         options.get("decimal.handling.mode"),
         options.get("time.precision.mode"),
         options["binary.handling.mode"],

@@ -574,7 +574,7 @@ def test_what_is_written_reads_back(format: str) -> None:
 def test_a_row_that_cannot_be_written_has_an_error() -> None:
     pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))
     rows = pa.array([{"m": [{"key": None, "value": 1}]}, {"m": []}], pa.struct({"m": pairs}))
-    writer = ChangeWriter(parse_schema("m MAP<STRING, INT>"), WriteSettings(), get_format("canal-json").envelope.writes)  # type: ignore[attr-defined]
+    writer = ChangeWriter(parse_schema("m MAP<STRING, INT>"), WriteSettings(), get_format("canal-json").envelope.frames)  # type: ignore[attr-defined]
     written = writer.write(rows, None)
     assert written.messages.to_pylist() == [None, b'{"data":[{"m":{}}],"type":"INSERT"}']
     assert written.errors is not None

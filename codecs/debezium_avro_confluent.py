@@ -28,6 +28,7 @@ from kvformat.codecs._avro.table import read_values
 from kvformat.codecs._avro.types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
 from kvformat.codecs._changes.other_messages import ERROR, OTHER_MESSAGES, find_by_members
+from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import RowPlan, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
@@ -40,7 +41,6 @@ from kvformat.codecs._debezium.options import (
     AVRO_TYPE_OPTIONS,
     DEBEZIUM,
     FLATTENED,
-    check_flattened,
     check_types,
     modes_of,
 )
@@ -92,8 +92,10 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
-        check_types(self.identifier, self.options, direction)
-        check_flattened(self.identifier, self.options, direction, "avro-confluent")
+        check_types(self, direction)
+        check_reading_only(
+            self, direction, FLATTENED, "whole changes", ". Rows alone are written by format avro-confluent"
+        )
         if self.options["schema"] is not None and (self.options["types"] == DEBEZIUM or self.options[FLATTENED.name]):
             option = "types' = 'debezium" if self.options["types"] == DEBEZIUM else "flattened' = 'true"
             raise OptionError(

@@ -24,19 +24,20 @@ from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envel
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, JsonChangeFormat
 from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, PlainMember, map_of
 from kvformat.codecs._changes.read import ChangeReader
-from kvformat.codecs._changes.row_plan import join_parts
+from kvformat.codecs._changes.reading_only import check_reading_only
+from kvformat.codecs._changes.row_plan import PlannedReader, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs._debezium.embedded_schema import EmbeddedSchemaReader, GuardedReader
 from kvformat.codecs._debezium.hints import NO_BEFORE_HINT, HintingReader
 from kvformat.codecs._debezium.options import (
     DEBEZIUM,
     FLATTENED,
     TYPE_OPTIONS,
-    check_flattened,
     check_types,
     modes_of,
 )
 from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
-from kvformat.codecs._debezium.typed_reader import TypedReader
+from kvformat.codecs._debezium.value_readings import plan_row
 from kvformat.codecs._json.nulls import is_null
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ReadingOnlyError, SchemaError
@@ -54,8 +55,6 @@ _FLAT = Envelope(
     },
     before="__deleted",
     after="",
-    frames=(Frame("", ""), Frame("", "")),
-    frames_without_nulls=(Frame("", ""), Frame("", "")),
     metadata={
         "schema": PlainMember("schema", beside_payload=True),
         "ingestion-timestamp": Epoch("__ts_ms"),
@@ -146,18 +145,20 @@ class DebeziumJsonFormat(JsonChangeFormat):
         envelope = self.envelope
         if self.options[FLATTENED.name]:  # its rows are those after a change already
             envelope, settings = _FLAT, replace(settings, upsert=False, bare_deletes=False)
-        typed = self.options["types"] == DEBEZIUM
+        typed, modes = self.options["types"] == DEBEZIUM, modes_of(self.options)
         found: BatchReader
-        if typed:
-            found = TypedReader(row, envelope, settings, metadata, modes_of(self.options))
-        else:
+        if not typed:
             found = ChangeReader(row, envelope, settings, metadata)
+        elif settings.wrapped:
+            found = GuardedReader(lambda: EmbeddedSchemaReader(row, envelope, settings, metadata, modes))
+        else:
+            found = PlannedReader(plan_row(row, None, modes, "json"), envelope, settings, metadata)
         return HintingReader(found, envelope, settings, typed=typed)
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
-        check_types(self.identifier, self.options, direction)
-        check_flattened(self.identifier, self.options, direction, "json")
+        check_types(self, direction)
+        check_reading_only(self, direction, FLATTENED, "whole changes", ". Rows alone are written by format json")
         if direction == "encode" and self.options["schema-include"]:
             raise ReadingOnlyError(
                 "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",

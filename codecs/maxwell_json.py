@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowImage
-from kvformat.codecs._changes.filters import FilteredFormat, filter_options
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES
+from kvformat.codecs._changes.format import CHANGE_OPTIONS
 from kvformat.codecs._changes.metadata import TEXTS, Epoch, PlainMember
+from kvformat.codecs._changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
 from kvformat.codecs._changes.other_messages import OtherMessage
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
 from kvformat.registry.contract.options import Option
@@ -30,10 +30,9 @@ _OTHERS = {
     "table-drop": OtherMessage("a DROP TABLE", empties_table=True),
     "database-drop": OtherMessage("a DROP DATABASE", empties_table=True),
 }
-_WRITES = (Frame('{"data":', ',"type":"insert"}'), Frame('{"data":', ',"type":"delete"}'))
 
 
-class MaxwellJsonFormat(FilteredFormat):
+class MaxwellJsonFormat(MySqlChangeFormat):
     """The `maxwell-json` format."""
 
     identifier: ClassVar[str] = "maxwell-json"
@@ -53,8 +52,7 @@ class MaxwellJsonFormat(FilteredFormat):
         },
         before="old",
         after="data",
-        frames=_WRITES,
-        frames_without_nulls=_WRITES,
+        frames=(Frame('{"data":', ',"type":"insert"}'), Frame('{"data":', ',"type":"delete"}')),
         metadata={
             "database": PlainMember("database"),
             "table": PlainMember("table"),

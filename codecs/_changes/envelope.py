@@ -62,9 +62,9 @@ class Envelope:
     rows: Mapping[str, tuple[RowImage, ...]]
     before: str
     after: str
-    frames: tuple[Frame, Frame]
-    frames_without_nulls: tuple[Frame, Frame]
     metadata: Mapping[str, Metadata]
+    frames: tuple[Frame, Frame] = (Frame("", ""), Frame("", ""))
+    frames_without_nulls: tuple[Frame, Frame] | None = None
     no_before_hint: str = ""
     rows_in_arrays: bool = False
     array_of_one: bool = False

@@ -13,12 +13,10 @@ from kvformat.codecs._changes.read import ChangeReader, PresenceReader
 from kvformat.codecs._changes.upsert import MODE_OPTION, ChangeDataFormat, UpsertReader
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java.regex import JavaPattern
-from kvformat.codecs._json.forms import with_flags
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.errors import ReadingOnlyError
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
-from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import FlinkType, row_type
 
 if TYPE_CHECKING:
@@ -38,18 +36,6 @@ CHANGE_OPTIONS = (
 )
 
 
-MYSQL = "mysql"
-MYSQL_TYPES = Option(
-    name="types",
-    type="enum",
-    default="flink",
-    allowed=("flink", MYSQL),
-    doc="Ours. How BOOLEAN is read: as Flink does, for which all but `true` is false, or with `mysql` as TINYINT(1) is "
-    "written, 0 and 1 as numbers or texts; then all but these, true and false is an error. For reading only.",
-)
-"""Of formats in which a TINYINT(1) of MySQL is a number."""
-
-
 class JsonChangeFormat(ChangeDataFormat):
     """A format of change data in JSON. Values are read by the rules of json's tree reader, as in Flink."""
 
@@ -65,15 +51,6 @@ class JsonChangeFormat(ChangeDataFormat):
             return batch
         told = _presences(row, self).read(messages) if self.envelope.rows_in_arrays else None
         return self.unchanged.apply(batch, [field.name for field in row.fields], told)
-
-    def validate(self, direction: Direction) -> None:
-        super().validate(direction)
-        if direction == "encode" and self.options.get(MYSQL_TYPES.name) == MYSQL:
-            raise ReadingOnlyError(
-                f"format '{self.identifier}' writes Flink's types only: 'types' = '{MYSQL}' is for reading only",
-                format=self.identifier,
-                option=MYSQL_TYPES.name,
-            )
 
     @property
     def reads_presence(self) -> bool:
@@ -101,7 +78,8 @@ class JsonChangeFormat(ChangeDataFormat):
 
     def frames(self, settings: WriteSettings) -> tuple[Frame, Frame]:
         """What stands around a row that is there, and one that is gone."""
-        return self.envelope.frames_without_nulls if settings.ignore_null_fields else self.envelope.frames
+        shorter = self.envelope.frames_without_nulls if settings.ignore_null_fields else None
+        return shorter or self.envelope.frames
 
 
 def _settings(format: JsonChangeFormat) -> ChangeSettings:
@@ -124,8 +102,6 @@ def _presences(row: FlinkType, format: JsonChangeFormat) -> PresenceReader:
 @cached_by_identity
 def _reader(row: FlinkType, format: JsonChangeFormat, metadata: tuple[str, ...]) -> BatchReader:
     settings, names = _settings(format), format.envelope.key_metadata
-    if format.options.get(MYSQL_TYPES.name) == MYSQL:
-        row = with_flags(row)
     if not format.upsert or names is None:
         return format.reader(row, settings, metadata)
     key = format.row_key

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._changes.conversions import Conversion, RowErrors
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
+from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._columnar import Ints
 from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.join_batches import joined_rows, with_reasons
@@ -35,6 +37,21 @@ class RowPlan:
             return wire if change is None else change.convert(wire, self.row.fields[place].name, _same, errors)
 
         return convert_columns(batch, len(self.changes), column, errors, lenient=lenient)
+
+
+class PlannedReader:
+    """Reads change messages as rows of the plan's wire types, and converts these to the table's."""
+
+    def __init__(self, plan: RowPlan, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
+        self._plan, self._lenient = plan, settings.values.lenient
+        self._reader = ChangeReader(plan.wire, envelope, settings, metadata)
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message.
+
+        A value that its column can't hold is an error of its message, or null with `ignore-parse-errors`.
+        """
+        return self._plan.apply(self._reader.read(messages), lenient=self._lenient)
 
 
 def convert_columns(

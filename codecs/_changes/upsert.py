@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE, BatchReader, Envelope
+from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.unchanged import KEEP, OWN_COLUMNS, UNCHANGED_OPTION, UnchangedColumns
 from kvformat.codecs._columnar import Ints, Mask
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.errors import ReadingOnlyError
 from kvformat.registry.contract.format import DecodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 
@@ -80,14 +80,7 @@ class ChangeDataFormat(Format):
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         for option in (MODE_OPTION, UNCHANGED_OPTION):
-            value = self.options.get(option.name, option.default)
-            if direction == "encode" and value != option.default:
-                raise ReadingOnlyError(
-                    f"format '{self.identifier}' writes whole rows of all kinds: '{option.name}' = '{value}' is for "
-                    "reading only",
-                    format=self.identifier,
-                    option=option.name,
-                )
+            check_reading_only(self, direction, option, "whole rows of all kinds")
 
     def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
         if not self.upsert:

@@ -4,7 +4,7 @@ connect_schema.py      a Connect schema, from the block `schema` of a JSON messa
 value_readings.py      which wire type and which conversion read a Connect type for a column of a Flink type
 json_values.py         JSON values without a schema: the form of a value tells its type
 conversions.py         wire values to column values, in Arrow; decimals.py, parse_texts.py, structured_times.py
-typed_reader.py        reads batches of JSON messages; embedded_schema.py those that carry their schema
+embedded_schema.py     reads JSON messages that carry their schema, each by its own
 flattened_avro.py      Avro messages that are rows alone
 hints.py               what an error says to do; other_messages.py the messages that do not change a row
 """

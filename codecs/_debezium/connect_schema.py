@@ -7,6 +7,7 @@ Sources: Connect's `JsonConverter` (the block `schema`), Confluent's `AvroData` 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -138,3 +139,11 @@ def _of_avro(schema: Schema) -> ConnectSchema:
         {f.name: _of_avro(f.schema) for f in schema.fields},
         None if inner is None else _of_avro(inner),
     )
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The text as Python objects; None if it is not valid JSON, or too deep for Python's parser."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -15,29 +15,29 @@ are alive.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._changes.conversions import RefusedValues, RowErrors
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
+from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs._changes.metadata import TEXT, SchemaNumber
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.row_plan import convert_columns, join_parts, replace_columns, take_messages
 from kvformat.codecs._columnar import Ints, Mask
-from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json
+from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json, parse_json
 from kvformat.codecs._debezium.value_readings import ConnectorModes, ValueReading, absent, value_reading
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel.messages import JsonBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.join_batches import joined_rows
 from kvformat.registry.contract.types import FlinkField, FlinkType
@@ -72,6 +72,18 @@ class _Found(NamedTuple):
     has_rows: Mask
     numbers: Ints
     schemas: list[bytes]
+
+
+class GuardedReader:
+    """Lets one thread at a time use a reader that keeps state between batches."""
+
+    def __init__(self, make: Callable[[], BatchReader]) -> None:
+        self._reader = Guarded(make)
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message, as the reader gives it."""
+        with self._reader.use() as reader:
+            return reader.read(messages)
 
 
 class EmbeddedSchemaReader:
@@ -182,7 +194,7 @@ class EmbeddedSchemaReader:
         number = self._numbers.get(schema)
         if number is None:
             number = self._numbers[schema] = self._kept(
-                self._planned(image_schema_from_json(_parsed(schema), flat=self._flat))
+                self._planned(image_schema_from_json(parse_json(schema), flat=self._flat))
             )
         return number
 
@@ -329,11 +341,3 @@ class _SchemaFinder:
         numbers = np.full(len(messages), -1)
         numbers[one] = np.asarray(lists.values.field(0).fill_null(-1))[np.asarray(lists.offsets)[:-1][one]]
         return numbers, self._number.texts
-
-
-def _parsed(text: bytes) -> Any:
-    """JSON as Python objects, None where Python has none of it."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,8 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs._changes.upsert import OR_UPSERT_HINT
-from kvformat.codecs._debezium.connect_schema import image_schema_from_json
+from kvformat.codecs._debezium.connect_schema import image_schema_from_json, parse_json
+from kvformat.registry.contract.error_codes import parted
 from kvformat.registry.contract.format import DecodedBatch
 
 NO_BEFORE_HINT = (
@@ -46,18 +46,19 @@ class HintingReader:
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """What the reader reads."""
         batch = self._reader.read(messages)
-        if batch.errors is None:
-            return batch
-        texts: list[str | None] = batch.errors.to_pylist()
+        errors, codes = (batch.errors, batch.codes) if batch.codes is not None else parted(batch.errors)
+        if errors is None:
+            return replace(batch, errors=None)
+        texts: list[str | None] = errors.to_pylist()
         pattern = _IMAGE if self._typed else f"{_IMAGE}|{_OWN_TYPE}"
-        for place in np.flatnonzero(np.asarray(pc.match_substring_regex(batch.errors, pattern).fill_null(False))):
+        for place in np.flatnonzero(np.asarray(pc.match_substring_regex(errors, pattern).fill_null(False))):
             texts[place] = self._told(str(texts[place]), messages[place].as_py())
-        return replace(batch, errors=pa.array(texts, pa.string()))
+        return replace(batch, errors=pa.array(texts, pa.string()), codes=codes)
 
     def _told(self, error: str, message: bytes) -> str:
         if not re.match(_IMAGE, error):
             return error + self._hint(error, message)
-        if _is_of_mongodb(_parsed(message), wrapped=self._wrapped):
+        if _is_of_mongodb(parse_json(message), wrapped=self._wrapped):
             return error.removesuffix(self._envelope.no_before_hint) + MONGODB_HINT
         return error
 
@@ -71,7 +72,7 @@ class HintingReader:
         column = re.sub(r"^field 'payload\.(.*?)': .*", r"\1", error, flags=re.DOTALL)
         if not self._envelope.flattened:
             column = column.partition(".")[2]
-        image = image_schema_from_json(_parsed(_schema_of(message)), flat=self._envelope.flattened)
+        image = image_schema_from_json(_schema_of(parse_json(message)), flat=self._envelope.flattened)
         said = None if image is None else image.fields.get(column) or image.fields.get(column.split(".")[0])
         return f". The message's schema says {said}: {how}" if said is not None else ""
 
@@ -82,19 +83,8 @@ def _is_of_mongodb(message: Any, *, wrapped: bool) -> bool:
     return isinstance(source, dict) and source.get("connector") == "mongodb"
 
 
-def _schema_of(message: bytes) -> str:
-    """The schema of a message as text, "null" where there is none."""
-    node = _parsed(message)
-    if isinstance(node, list) and len(node) == 1:
-        node = node[0]
-    return json.dumps(node.get("schema")) if isinstance(node, dict) else "null"
-
-
-def _parsed(text: str | bytes) -> Any:
-    """JSON as Python has it, None for what is none."""
-    try:
-        node = json.loads(text)
-        json.dumps(node)  # not deeper than it can be written
-    except (ValueError, RecursionError):
-        return None
-    return node
+def _schema_of(message: Any) -> Any:
+    """The schema that a message carries, also in an array of one message; None if there is none."""
+    if isinstance(message, list) and len(message) == 1:
+        message = message[0]
+    return message.get("schema") if isinstance(message, dict) else None

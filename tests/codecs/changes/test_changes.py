@@ -460,7 +460,7 @@ def test_maxwells_tables_are_chosen_by_the_same_filters() -> None:
     dropped = {"type": "table-drop", "database": "shop", "table": "items", "sql": "DROP TABLE items"}
     assert _decoded("maxwell-json", dropped, **options) == []
     assert "a DROP TABLE" in _decoded("maxwell-json", {**dropped, "table": "orders"}, **options)
-    with pytest.raises(OptionError, match=r"'table\.include' is for reading only"):
+    with pytest.raises(OptionError, match=r"'table\.include' = '.*' is for reading only"):
         get_format("maxwell-json", {"table.include": "x"}).encode_batch(pa.array([{"id": 1}]), "id INT")
 
 

@@ -21,7 +21,7 @@ from kvformat.codecs._debezium.decimals import decimal_array, decimal_digits, of
 from kvformat.codecs._debezium.parse_texts import parse_instant
 from kvformat.registry.contract.types import arrow_type, nullable
 
-_MAX_INT64 = 2**63 - 1
+_INT64_MAX = 2**63 - 1
 _USUAL_LENGTH, _T, _Z = len("2025-03-03T09:30:00Z"), ord("T"), ord("Z")
 _NANOS_OF_A_DAY = 86_400 * 10**9
 EARLIEST_DAY = -2_440_588
@@ -44,7 +44,7 @@ class ScaledCount(Conversion):
         counts = written = numbers_of(wire)
         bad = None
         if self.times > 1:
-            bad = (np.abs(counts) > _MAX_INT64 // self.times) | (counts == -_MAX_INT64 - 1)
+            bad = (np.abs(counts) > _INT64_MAX // self.times) | (counts == -_INT64_MAX - 1)
             counts = np.where(bad, 0, counts) if bad.any() else counts
             counts = counts * self.times
         elif self.divisor > 1:

@@ -20,7 +20,7 @@ _MOST_BYTES, _MOST_SCALE = 64, 150
 """Of a decimal that is looked at: more than any DECIMAL holds."""
 WIDE = Context(prec=400)
 _POWERS = 10 ** np.arange(19)
-_MAX_INT64 = 2**63 - 1
+_INT64_MAX = 2**63 - 1
 
 
 def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.Array, Mask]:
@@ -38,7 +38,7 @@ def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.
     unused = np.where(short, 64 - 8 * lengths, 0)
     values = before[offsets[1:]].astype(np.int64) << unused >> unused
     places = np.where(short, finer, 0)
-    most = 10**precision - 1 if precision <= 18 else _MAX_INT64
+    most = 10**precision - 1 if precision <= 18 else _INT64_MAX
     limits = np.array([most // 10**place for place in range(19)], np.int64)[places]
     fits = short & (values <= limits) & (values >= -limits)
     values = np.where(fits, values * _POWERS[places], 0)

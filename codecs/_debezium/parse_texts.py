@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Decimal
 
-_MAX_INT64 = 2**63 - 1
+_INT64_MAX = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZONE = r"(?:Z|([+-])(\d\d):?(\d\d)(?::?(\d\d))?)"
 _DATE = r"([+-]?\d{4,9})-(\d\d)-(\d\d)"
@@ -132,7 +132,7 @@ def epoch_day(year: int, month: int, day: int) -> int:
 
 def check_micros(micros: int) -> int:
     """Microseconds that a column of moments holds; raises `ValueError` for others."""
-    if abs(micros) > _MAX_INT64:
+    if abs(micros) > _INT64_MAX:
         raise ValueError(micros)
     return micros
 

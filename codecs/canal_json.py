@@ -1,12 +1,14 @@
-r"""`canal-json`: changes of one or more rows per message; of old rows only the columns that were another value.
+r"""`canal-json`: changes of one or more rows per message. Of an old row, a message has only the columns that differ.
 
     {"database": "shop", "table": "item", "type": "UPDATE", "data": [{"id": "1", "w": "5.18"}], "old": [{"w": "5.15"}],
      "pkNames": ["id"], "sqlType": {"id": 4, "w": 7}, "es": 1589373560000, "ts": 1589373560798, "isDdl": false}
 
-    for every i: INSERT  +I(data[i])     UPDATE  -U(data[i], with what old[i] has), +U(data[i])     DELETE  -D(data[i])
+    for each i:  INSERT  +I(data[i])
+                 UPDATE  -U(data[i] with the values of old[i] laid over it), +U(data[i])
+                 DELETE  -D(data[i])
 
-CREATE is passed over, other statements are errors unless a filter or `other-messages` keeps them out. Written are only
-`data` and `type`, an update as a deletion and an insertion.
+A CREATE is skipped. Any other statement is an error, unless a filter or `other-messages` skips it. The format writes
+only `data` and `type`, and an update as a deletion and an insertion.
 Rules: Flink's "Canal Format" page, its `CanalJsonDeserializationSchema` and `CanalJsonSerializationSchema`.
 """
 
@@ -33,18 +35,19 @@ BYTES_ENCODING = Option(
     type="enum",
     default="base64",
     allowed=("base64", LATIN),
-    doc="Ours. What a BYTES column is on the wire: base64, as Flink reads it, or a text with a character for each "
-    "byte, as Canal writes BLOB, BINARY and VARBINARY. Bytes in arrays and rows stay base64. For reading only.",
+    doc="Ours. How a BYTES column is written in messages: as base64, which Flink reads, or as a text with a character "
+    "for each byte, which Canal writes for BLOB, BINARY and VARBINARY. Bytes in arrays and rows are always base64. For "
+    "reading only.",
 )
 _OTHERS = {
     **dict.fromkeys(("ALTER", "RENAME", "CINDEX", "DINDEX", "QUERY"), OtherMessage("a statement (isDdl)")),
     "TRUNCATE": OtherMessage("a TRUNCATE", empties_table=True),
     "ERASE": OtherMessage("a DROP", empties_table=True),
-    **dict.fromkeys(("GTID", "XACOMMIT", "XAROLLBACK"), OtherMessage("the mark of a transaction")),
+    **dict.fromkeys(("GTID", "XACOMMIT", "XAROLLBACK"), OtherMessage("a transaction mark")),
     "MHEARTBEAT": OtherMessage("a heartbeat"),
     "TIDB_WATERMARK": OtherMessage("a watermark of TiCDC"),
 }
-"""Canal's `EventType`, and what TiCDC adds."""
+"""Operations of Canal's `EventType` without rows, and the one that TiCDC adds."""
 
 
 class CanalJsonFormat(MySqlChangeFormat):
@@ -94,7 +97,7 @@ class CanalJsonFormat(MySqlChangeFormat):
 
 
 def _latin_plan(row: FlinkType) -> RowPlan:
-    """Read each column of bytes as a text, and take a byte for each of its characters."""
+    """A plan that reads each BYTES column as a text, and makes a byte of each character."""
     conversions = {
         field.name: EachValue(field.type, f"text in {LATIN}", lambda text: text.encode(LATIN))
         for field in row.fields

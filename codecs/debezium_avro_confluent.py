@@ -141,7 +141,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         setting, skipped = self.options[OTHER_MESSAGES.name], []
         for schema_id, writer in writers.items():
             if self.options[FLATTENED.name]:
-                other = flattened_avro.other_of(writer, row, OTHER_BY_MEMBERS)
+                other = flattened_avro.other_message_of(writer, row, OTHER_BY_MEMBERS)
             else:
                 other = find_by_members(OTHER_BY_MEMBERS, {field.name: field for field in writer.fields})
             if other is not None and other.is_skipped(setting):
@@ -210,7 +210,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
             nothing = pa.nulls(len(messages), pa.string()) if errors is None else errors
             errors = pc.if_else(pa.array(filled), pc.coalesce(nothing, refused), nothing)
         setting = self.options[OTHER_MESSAGES.name]
-        return flattened_avro.changes(rows, errors, columns, there, filled, OTHER_BY_OPERATION, setting)
+        return flattened_avro.decode_flattened(rows, errors, columns, there, filled, OTHER_BY_OPERATION, setting)
 
     def _told_of_mongodb(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
         """The batch whose errors say what to do about documents of MongoDB."""
@@ -314,15 +314,15 @@ class _Changes:
             return ErrorCode.MISSING_FIELD.marked("the message is null in place of a record of before, after and op")
         op = self._op[row].as_py()
         if op is None:
-            hint = ". Heartbeats and transactions have none: set 'other-messages' to 'skip' to pass over them"
+            hint = ". Heartbeats and transactions have none: set 'other-messages' to 'skip' to skip them"
             return ErrorCode.MISSING_FIELD.marked(
                 f"'op': is missing or null; it must be one of {known}{hint if self._others == ERROR else ''}. "
-                "If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true; as "
-                "plain rows they are read by format avro-confluent"
+                "If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true, or "
+                "read them as plain rows by format avro-confluent"
             )
         if op not in _ROWS:
             return ErrorCode.UNKNOWN_OPERATION.marked(
-                f"'op': unknown value {op!r:.40}; known are {known}, in this spelling"
+                f"'op': unknown value {op!r:.40}; it must be one of {known}, in this spelling"
                 f"{OTHER_BY_OPERATION[op].hint() if op in OTHER_BY_OPERATION else ''}"
             )
         image = next(image for image, _ in self._rows[op] if not self._has[image][row])
@@ -368,7 +368,7 @@ def _reading(row: FlinkType, writer: Schema | None, modes: ConnectorModes | None
     if not flat:
         wire = _envelope(wire)
     else:
-        wire = flattened_avro.with_marks(wire, writer)
+        wire = flattened_avro.add_marks(wire, writer)
         refusal = "" if writer is None else flattened_avro.refusal_of(writer, row, OTHER_BY_MEMBERS)
     schema = parse_schema(schema_text(wire, legacy=True, optional=True))
     return _Reading(plan, ConfluentTable(wire, schema), refusal, f"{plan} {wire.summary()} {refusal}")

@@ -2,11 +2,11 @@ r"""`debezium-json`: one change of a row per message, with the row before and af
 
     {"before": null, "after": {"id": 1, "name": "a"}, "op": "c", "source": {...}, "ts_ms": 1589362330904}
 
-    c, r  +I(after)     u  -U(before), +U(after)     d  -D(before)     a null or empty message  nothing
+    c, r  +I(after)     u  -U(before), +U(after)     d  -D(before)     a null or empty message  no rows
 
-With `schema-include` messages are `{"schema": {...}, "payload": {"before": ...}}`, with `flattened` they are the row
-alone (the transform ExtractNewRecordState), which is then a change of an upsert table. Written are only `before`,
-`after` and `op`, an update as a deletion and a creation.
+With `schema-include`, messages are `{"schema": {...}, "payload": {"before": ...}}`. With `flattened`, a message is the
+row alone (the transform ExtractNewRecordState), as a change of an upsert table. The format writes only `before`,
+`after` and `op`, and an update as a deletion and a creation.
 Rules: Flink's "Debezium Format" page, its `DebeziumJsonDeserializationSchema` and `DebeziumJsonSerializationSchema`.
 """
 
@@ -45,7 +45,7 @@ from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.types import FlinkType
 
-_FLAT = Envelope(
+_FLATTENED = Envelope(
     operation="__op",
     rows={
         "c": (RowImage("+I", ""),),
@@ -70,7 +70,7 @@ _FLAT = Envelope(
     other_by_members=OTHER_BY_MEMBERS,
     flattened=True,
 )
-"""Messages that are the row alone, with what `add.fields` puts beside the columns."""
+"""Messages that are the row alone. Its metadata is what the transform's `add.fields` puts beside the columns."""
 
 
 class DebeziumJsonFormat(JsonChangeFormat):
@@ -82,7 +82,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
             name="schema-include",
             type="boolean",
             default=False,
-            doc="Whether messages come in `schema` and `payload` (the connector's `schemas.enable`). For reading only.",
+            doc="Whether messages have `schema` and `payload` (the connector's `schemas.enable`). For reading only.",
         ),
         *CHANGE_OPTIONS,
         *UNCHANGED_OPTIONS,
@@ -116,8 +116,8 @@ class DebeziumJsonFormat(JsonChangeFormat):
         other_by_operation=OTHER_BY_OPERATION,
         other_by_members=OTHER_BY_MEMBERS,
         no_operation_hint=(
-            ". If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true; as plain "
-            "rows they are read by format json"
+            ". If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true, or read "
+            "them as plain rows by format json"
         ),
     )
     metadata_types = envelope.metadata_types
@@ -128,7 +128,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
             self.changelog_mode = ChangelogMode.UPSERT
             self.nulls_delete = True
         if self.options["types"] == DEBEZIUM:
-            self.time_digits = 6  # a CREATE TABLE declares three at most, as in Flink, and databases have six
+            self.time_digits = 6  # a CREATE TABLE declares at most three, as in Flink, but databases have six
 
     def for_key(self, key: Format) -> Format:
         typed = self.options["types"] == DEBEZIUM or self.options["schema-include"]
@@ -143,8 +143,8 @@ class DebeziumJsonFormat(JsonChangeFormat):
 
     def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> BatchReader:
         envelope = self.envelope
-        if self.options[FLATTENED.name]:  # its rows are those after a change already
-            envelope, settings = _FLAT, replace(settings, upsert=False, bare_deletes=False)
+        if self.options[FLATTENED.name]:  # its rows are already the rows after changes
+            envelope, settings = _FLATTENED, replace(settings, upsert=False, bare_deletes=False)
         typed, modes = self.options["types"] == DEBEZIUM, modes_of(self.options)
         found: BatchReader
         if not typed:
@@ -169,13 +169,20 @@ class DebeziumJsonFormat(JsonChangeFormat):
 
 # --- keys of records -----------------------------------------------------------------------------------
 
-_TAKEN = ("types", "decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
-"""Options of the value's format that count for its keys."""
-_WRAPPED = r"^\s*\{\s*\"schema\"\s*:\s*(?:\{|null).*\"payload\"\s*:"
+_KEY_OPTIONS = ("types", "decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
+"""Options of the format of values that hold for keys too."""
+_WRAPPED_KEY = r"^\s*\{\s*\"schema\"\s*:\s*(?:\{|null).*\"payload\"\s*:"
 
 
 class ConnectKeyFormat(DebeziumJsonFormat):
-    """Format `json` for the keys of Debezium's records; for reading."""
+    """Format `json` for the keys of Debezium's records, which the connector writes with its types, as it does values.
+
+        {"id": 7, "day": 18266}                                      without a schema
+        {"schema": {...}, "payload": {"id": 7, "day": 18266}}        with a schema
+
+    It reads keys of format json beside values of `debezium-json` with `types` = `debezium` or `schema-include`. Each
+    key tells whether it has a schema. The format does not write.
+    """
 
     identifier: ClassVar[str] = "json"
 
@@ -185,8 +192,8 @@ class ConnectKeyFormat(DebeziumJsonFormat):
 
     @classmethod
     def beside(cls, key: Format, value: DebeziumJsonFormat) -> ConnectKeyFormat:
-        """The format for keys that were declared as json, beside values of a format."""
-        given = {name: value.options[name] for name in _TAKEN if value.options[name] is not None}
+        """The format for keys that are declared as format json, beside values of format `value`."""
+        given = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
         own = ("ignore-parse-errors", "timestamp-format.standard")
         return cls({**given, **{name: key.options[name] for name in own}, "flattened": True})
 
@@ -195,7 +202,7 @@ class ConnectKeyFormat(DebeziumJsonFormat):
     ) -> DecodedBatch:
         wrapped = np.zeros(len(messages), np.bool_)
         if not {"schema", "payload"} <= set(schema.names):
-            found = pc.match_substring_regex(messages, f"(?s){_WRAPPED}")
+            found = pc.match_substring_regex(messages, f"(?s){_WRAPPED_KEY}")
             wrapped = np.asarray(pc.fill_null(found, False))
         parts = []
         for is_wrapped in (False, True):
@@ -206,7 +213,7 @@ class ConnectKeyFormat(DebeziumJsonFormat):
         return replace(batch, row_kinds=None)
 
     def _part(self, messages: pa.BinaryArray, schema: pa.Schema, *, wrapped: bool) -> DecodedBatch:
-        """Keys that are all with, or all without a schema."""
+        """Decode keys that all have a schema, if `wrapped`, or all have none."""
         options = {**self._given, "schema-include": wrapped}
         try:
             return DebeziumJsonFormat(options).decode_arrow(messages, schema)

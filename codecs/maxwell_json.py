@@ -1,13 +1,14 @@
-r"""`maxwell-json`: one change of a row per message; of an old row only the columns that were another value.
+r"""`maxwell-json`: one change of a row per message. Of the old row, a message has only the columns that differ.
 
     {"database": "shop", "table": "item", "type": "update", "ts": 1477053217, "primary_key_columns": ["id"],
      "data": {"id": 1, "w": 5.15}, "old": {"w": 5.18}}
 
-    insert  +I(data)     update  -U(data, with what `old` has), +U(data)     delete  -D(data)
+    insert  +I(data)
+    update  -U(data with the values of old laid over it), +U(data)
+    delete  -D(data)
 
-Bootstraps and statements on tables are errors, or what the option `other-messages` makes of them.
-
-Written are only `data` and `type`, an update as a deletion and an insertion.
+Messages of bootstraps and statements are errors, unless `other-messages` skips them. The format writes only `data` and
+`type`, and an update as a deletion and an insertion.
 Rules: Flink's "Maxwell Format" page, its `MaxwellJsonDeserializationSchema` and `MaxwellJsonSerializationSchema`.
 """
 
@@ -24,7 +25,7 @@ from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
 from kvformat.registry.contract.options import Option
 
 _OTHERS = {
-    **dict.fromkeys(("bootstrap-start", "bootstrap-complete"), OtherMessage("the begin or end of a bootstrap")),
+    **dict.fromkeys(("bootstrap-start", "bootstrap-complete"), OtherMessage("the start or end of a bootstrap")),
     **dict.fromkeys(("table-create", "table-alter"), OtherMessage("a statement on a table")),
     **dict.fromkeys(("database-create", "database-alter"), OtherMessage("a statement on a database")),
     "table-drop": OtherMessage("a DROP TABLE", empties_table=True),
@@ -61,7 +62,7 @@ class MaxwellJsonFormat(MySqlChangeFormat):
         },
         other_by_operation=_OTHERS,
         extra_rows={"bootstrap-insert": (RowImage("+I", "data"),)},
-        filters_pass_missing=True,  # a statement on a database is of no table
+        filters_pass_missing=True,  # a statement on a database does not name a table
         key_metadata="primary-key-columns",
     )
     metadata_types = envelope.metadata_types

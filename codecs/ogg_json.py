@@ -4,9 +4,9 @@ r"""`ogg-json`: one change of a row per message of Oracle GoldenGate, with the r
      "current_ts": "2020-05-13T15:40:07.327000", "primary_keys": ["id"],
      "before": {"id": 1, "w": 5.18}, "after": {"id": 1, "w": 5.15}}
 
-    I  +I(after)     U  -U(before), +U(after)     D  -D(before)     a null or empty message  nothing
+    I  +I(after)     U  -U(before), +U(after)     D  -D(before)     a null or empty message  no rows
 
-Written are only `before`, `after` and `op_type`, an update as a deletion and an insertion.
+The format writes only `before`, `after` and `op_type`, and an update as a deletion and an insertion.
 Rules: Flink's "Ogg Format" page, its `OggJsonDeserializationSchema` and `OggJsonSerializationSchema`.
 """
 
@@ -49,8 +49,8 @@ class OggJsonFormat(JsonChangeFormat):
             "event-timestamp": OggTime("op_ts", strict=True),
         },
         no_before_hint=(
-            ". The log of the source must hold whole rows: for a table of Postgres ALTER TABLE ... REPLICA IDENTITY "
-            "FULL, for one of Oracle supplemental logging of all columns" + OR_UPSERT_HINT
+            ". The log of the source must have whole rows: run ALTER TABLE ... REPLICA IDENTITY FULL for a table of "
+            "Postgres, or turn on supplemental logging of all columns for a table of Oracle" + OR_UPSERT_HINT
         ),
         array_of_one=True,
         other_by_operation={"T": OtherMessage("a TRUNCATE", empties_table=True)},

@@ -143,16 +143,16 @@ def test_what_does_not_hold_is_found(format: type[Format], found: set[str]) -> N
 def _as_its_neighbours(
     self: EmbeddedSchemaReader, messages: pa.BinaryArray, found: DecodedBatch, plans: Ints
 ) -> DecodedBatch:
-    """Planted: a message without a schema is read by that of the last message which has one."""
+    """Planted: a message without a schema is read by the schema of the last message that has one."""
     known = np.maximum.accumulate(np.where(plans == NO_SCHEMA, -1, np.arange(len(plans))))
-    return _by_wires(self, messages, found, np.where(known >= 0, plans[known], plans))
+    return _read_by_wire_types(self, messages, found, np.where(known >= 0, plans[known], plans))
 
 
 def _by_the_usual(self: EmbeddedSchemaReader, messages: pa.BinaryArray, places: Ints) -> Ints:
-    """Planted: a message that gives no row is believed to have the schema of the batch before."""
-    if self._usual is None:
-        return _own_plans(self, messages, places)
-    usual = [plan for plan in range(len(self._plans)) if self._wire_row(plan) == self._usual]
+    """Planted: a message that gives no row is believed to have the schema of the previous batch."""
+    if self._usual_wire is None:
+        return _plans_by_own_schema(self, messages, places)
+    usual = [plan for plan in range(len(self._plans)) if self._wire_row(plan) == self._usual_wire]
     return np.full(len(places), usual[0] if usual else NO_SCHEMA)
 
 
@@ -164,10 +164,13 @@ def _found(finding: Finding) -> None:
     raise _FoundError(finding)
 
 
-_by_wires, _own_plans = EmbeddedSchemaReader._by_wires, EmbeddedSchemaReader._own_plans
+_read_by_wire_types = EmbeddedSchemaReader._read_by_wire_types
+_plans_by_own_schema = EmbeddedSchemaReader._plans_by_own_schema
 
 
-@pytest.mark.parametrize(("method", "planted"), [("_by_wires", _as_its_neighbours), ("_own_plans", _by_the_usual)])
+@pytest.mark.parametrize(
+    ("method", "planted"), [("_read_by_wire_types", _as_its_neighbours), ("_plans_by_own_schema", _by_the_usual)]
+)
 def test_messages_that_are_read_by_a_schema_of_others_are_found(
     monkeypatch: pytest.MonkeyPatch, method: str, planted: Callable[..., Any]
 ) -> None:

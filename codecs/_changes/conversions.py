@@ -25,71 +25,76 @@ _SHOWN = 100  # characters of a value that an error quotes
 
 
 class RowErrors:
-    """Why rows can't be read, by their places; the first reason of a row counts."""
+    """The reasons why rows can't be read, by row number. The first reason of a row counts."""
 
     def __init__(self) -> None:
         self.reasons: dict[int, str] = {}
 
     def add(self, rows: Ints, reason: Callable[[int], str]) -> None:
-        """Rows with the reason for each of them, by its number among these; -1 is no row."""
-        for number, row in enumerate(rows.tolist()):
+        """Note these rows; `reason(i)` is the text for `rows[i]`. A row number of -1 is ignored."""
+        for i, row in enumerate(rows.tolist()):
             if row >= 0 and row not in self.reasons:
-                self.reasons[row] = reason(number)
+                self.reasons[row] = reason(i)
 
 
 @dataclass(frozen=True)
 class Conversion(abc.ABC):
-    """From values on the wire to those of a type; `said` is what the wire's schema, or an option, calls them."""
+    """Converts wire values to values of a Flink type.
+
+    `source` says in errors where the wire type comes from: the message's schema, or an option.
+    """
 
     type: FlinkType
-    said: str
+    source: str
+    error_code = ErrorCode.OUT_OF_RANGE
 
     @abc.abstractmethod
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        """The values, and which of those that are not null can't be; None for none."""
+        """The converted values, and a mask of the values that can't be converted; None instead of a mask for none."""
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
-        """The values; those that can't be are null and are noted."""
+        """Convert an array, which lies at `path` in the row.
+
+        A value that can't be converted becomes null. Its row, which `rows_of` finds, is added to `errors`.
+        """
         values, bad = self.values(wire)
         if bad is None or not bad.any():
             return values
         places = np.flatnonzero(bad)
-        told = wire.take(pa.array(places)).to_pylist()
-        errors.add(rows_of(places), lambda number: self.fault(told[number], path))
+        refused = wire.take(pa.array(places)).to_pylist()
+        errors.add(rows_of(places), lambda i: self.reason(refused[i], path))
         return pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
 
-    def fault(self, value: Any, path: str) -> str:
-        """The reason for a value."""
+    def reason(self, value: Any, path: str) -> str:
+        """The error of a value that can't be converted."""
         text = value.hex() if isinstance(value, bytes) else value
-        told = shown(text) if isinstance(text, str) else str(text)[:_SHOWN]
-        code = ErrorCode.OUT_OF_RANGE if self.is_range else ErrorCode.WRONG_TYPE
-        return code.marked(f"field '{path}': cannot read {told} ({self.said}) as {self.type.summary()}")
-
-    is_range = True
+        quoted = shown(text) if isinstance(text, str) else str(text)[:_SHOWN]
+        return self.error_code.marked(f"field '{path}': cannot read {quoted} ({self.source}) as {self.type.summary()}")
 
 
 @dataclass(frozen=True)
 class RefusedValues(Conversion):
-    """Values of a kind that the column can't hold: each is a fault, whatever it is. `hint` says what to do."""
+    """Refuses every value that is not null. `hint` says what to do."""
 
     hint: str = ""
-    is_range = False
+    error_code = ErrorCode.WRONG_TYPE
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        there: Mask = np.asarray(wire.is_valid())
-        return pa.nulls(len(wire), arrow_type(nullable(self.type))), there
+        return pa.nulls(len(wire), arrow_type(nullable(self.type))), np.asarray(wire.is_valid())
 
-    def fault(self, value: Any, path: str) -> str:
-        return f"{super().fault(value, path)}{self.hint}"
+    def reason(self, value: Any, path: str) -> str:
+        return f"{super().reason(value, path)}{self.hint}"
 
 
 @dataclass(frozen=True)
 class EachValue(Conversion):
-    """Each value by a function that raises `ValueError` for what it can't read: for what is rare."""
+    """Converts value by value, for types that are rare.
+
+    `read` returns a column value and raises `ValueError` or `ArithmeticError` for a wire value that it can't read.
+    """
 
     read: Callable[[Any], Any] = field(default=str)
-
-    is_range = False
+    error_code = ErrorCode.WRONG_TYPE
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         found: list[Any] = []
@@ -108,7 +113,10 @@ class EachValue(Conversion):
 
 @dataclass(frozen=True)
 class Nested(Conversion):
-    """What is in a ROW, an ARRAY or a MAP: the change of each part, by its name in the type; others stay."""
+    """Converts the parts of a ROW, an ARRAY or a MAP.
+
+    `parts` has conversions by the names of the type's fields, such as `element`. Other parts stay as they are.
+    """
 
     parts: Mapping[str, Conversion] = field(default_factory=dict)
 
@@ -128,8 +136,8 @@ class Nested(Conversion):
         return relisted(wire, target, entries)
 
     def _part(self, name: str, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
-        change = self.parts.get(name)
-        return wire if change is None else change.convert(wire, path, rows_of, errors)
+        conversion = self.parts.get(name)
+        return wire if conversion is None else conversion.convert(wire, path, rows_of, errors)
 
     def _row(
         self, wire: pa.StructArray, target: pa.DataType, path: str, rows_of: RowsOf, errors: RowErrors

@@ -1,10 +1,12 @@
-"""Envelopes as data: which members a change message has, and which rows its operations give.
+"""The envelope of a format, as data: which members a change message has, and which rows each operation gives.
 
     "UPDATE": (RowImage("-U", "data", over="old"), RowImage("+U", "data"))
 
-says: an UPDATE gives the row in `data`, with what `old` has over it, as -U, and then the row in `data` as +U. Debezium
-and Ogg send whole rows before and after a change; Maxwell and Canal the row after it and, of the row before, only the
-columns that were another value. Canal sends several rows at once, in arrays (`many`).
+An UPDATE gives two rows. The first is the row in `data`, with the values in `old` laid over it, and its kind is -U. The
+second is the row in `data` as it is, and its kind is +U.
+
+Debezium and Ogg send the whole row before a change and the whole row after it. Maxwell and Canal send the row after the
+change, and of the row before it only the columns whose value was different. Canal sends arrays of rows.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 
 
 class RowImage(NamedTuple):
-    """A row that an operation gives: its kind, the member it is in, and the member with the columns that differ."""
+    """A row that an operation gives: its kind, and the member of the message that has the row.
+
+    `over` is the member with the columns whose value was different; its values are laid over the row.
+    """
 
     kind: str
     member: str
@@ -36,7 +41,7 @@ class RowImage(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The text before and after a row in a message."""
+    """The text of a message before and after its row."""
 
     opening: str
     closing: str
@@ -44,38 +49,44 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """How the messages of a format are laid out.
-
-    `operation` is the member that tells what happened; `rows` has for each of its values, compared exactly, the rows
-    that come of it, none for a message to pass over. `before` and `after` are the members with rows. `array` says
-    whether a top-level array of one message counts as that message. `writes` are the frames of inserts and deletes,
-    `frames_without_nulls` those with `encode.ignore-null-fields`. `remedy` is what to do about a missing `before`.
-    `wrappable` messages may also come in `schema` and `payload`. `key_metadata` is the metadata that names the key.
-    `others` are the operations of messages that are no change of a row, `unmarked` such messages without an operation,
-    and `extra_rows` operations with rows that Flink does not know: they count with the option `other-messages`. `alone`
-    is what to do about messages that have neither an operation nor a row before or after. In `flat` messages the row is
-    the message itself: `before` is then the member that says if it was deleted, and `after` stands for no member.
-    `unnamed` says whether a message without a member that a filter asks for is read, and otherwise it is an error.
-    """
+    """How the messages of a format are laid out."""
 
     operation: str
+    """The member with the operation."""
     rows: Mapping[str, tuple[RowImage, ...]]
+    """The rows that each operation gives. An operation without rows is skipped. Operations are compared exactly."""
     before: str
+    """The member with the row before the change, or with its columns that were different."""
     after: str
+    """The member with the row after the change."""
     metadata: Mapping[str, Metadata]
     frames: tuple[Frame, Frame] = (Frame("", ""), Frame("", ""))
+    """What is written around an inserted and around a deleted row."""
     frames_without_nulls: tuple[Frame, Frame] | None = None
+    """The frames with `encode.ignore-null-fields`, if they differ."""
     no_before_hint: str = ""
+    """What to do if a message lacks the row before the change."""
     rows_in_arrays: bool = False
+    """Whether `before` and `after` are arrays of rows."""
     array_of_one: bool = False
+    """Whether a top-level array with one message is read as that message."""
     wrappable: bool = False
+    """Whether a message may be the `payload` beside a `schema`."""
     other_by_operation: Mapping[str, OtherMessage] = field(default_factory=dict)
+    """The operations of messages that do not change a row."""
     other_by_members: tuple[OtherMessage, ...] = ()
+    """Messages that do not change a row and have no operation."""
     extra_rows: Mapping[str, tuple[RowImage, ...]] = field(default_factory=dict)
+    """Operations with rows that Flink does not know. They are read unless the option `other-messages` is `error`."""
     no_operation_hint: str = ""
+    """What to do if a message has no operation, no row before and no row after the change."""
     flattened: bool = False
+    """Whether the message is itself the row. Then `before` is the member that says whether the row was deleted, and
+    `after` is not a member."""
     filters_pass_missing: bool = False
+    """Whether a message is read if it lacks a member that a filter must match. Otherwise it is an error."""
     key_metadata: str | None = None
+    """The metadata with the names of the key's columns."""
 
     @property
     def metadata_types(self) -> dict[str, str]:
@@ -85,25 +96,26 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings:
-    """How change messages are read, and the values in them.
-
-    `wrapped` messages are `{"schema": ..., "payload": {...}}`. `filters` are pairs of a member and the pattern that its
-    text must match from end to end; other messages are skipped. `others` is `other-messages`. `upsert` leaves the rows
-    before updates out; then with `bare_deletes` a deletion without any row gives one of nulls. With `reads_presence` a
-    column behind those of the row says which of them the row after the change has.
-    """
+    """How change messages are read."""
 
     values: ReadSettings
+    """How the values in them are read."""
     wrapped: bool = False
+    """Whether messages are `{"schema": ..., "payload": {...}}`."""
     filters: tuple[tuple[str, JavaPattern], ...] = ()
+    """Members, each with the pattern that its whole text must match. Messages that do not match are skipped."""
     other_messages: str = ERROR
+    """The value of the option `other-messages`."""
     upsert: bool = False
+    """Whether the rows before updates are left out."""
     bare_deletes: bool = False
+    """Whether, with `upsert`, a deletion without a row gives a row of nulls; the record's key says which row it is."""
     reads_presence: bool = False
+    """Whether a column after those of the row says which of them the row after the change has."""
 
 
 class BatchReader(Protocol):
-    """Reads batches of change messages."""
+    """A reader of batches of change messages."""
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of rows per message."""
+        """One list of rows per message: null for a null message or an error, empty for a skipped one."""

@@ -1,4 +1,4 @@
-"""What the formats of change data share: options, and the way from messages to rows with kinds and back."""
+"""The base class of the formats of change data in JSON: their options, decoding and encoding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ CHANGE_OPTIONS = (
 
 
 class JsonChangeFormat(ChangeDataFormat):
-    """A format of change data in JSON. Values are read by the rules of json's tree reader, as in Flink."""
+    """A format of change data in JSON, which its `envelope` describes.
+
+    Values are read by the rules of the tree reader of format json, as in Flink.
+    """
 
     option_specs: ClassVar[tuple[Option, ...]] = CHANGE_OPTIONS
     envelope: ClassVar[Envelope]
@@ -49,15 +52,15 @@ class JsonChangeFormat(ChangeDataFormat):
         batch = _reader(row, self, metadata).read(messages)
         if self.unchanged is None:
             return batch
-        told = _presences(row, self).read(messages) if self.envelope.rows_in_arrays else None
-        return self.unchanged.apply(batch, [field.name for field in row.fields], told)
+        presence = _presence_reader(row, self).read(messages) if self.envelope.rows_in_arrays else None
+        return self.unchanged.apply(batch, [field.name for field in row.fields], presence)
 
     @property
     def reads_presence(self) -> bool:
         return not self.envelope.rows_in_arrays
 
     def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> BatchReader:
-        """What reads batches of messages; it is kept."""
+        """A new reader of rows of this type, followed by these metadata columns."""
         return ChangeReader(row, self.envelope, settings, metadata)
 
     def encode_arrow(
@@ -73,11 +76,11 @@ class JsonChangeFormat(ChangeDataFormat):
         return None if text is None else native_frames(text, row_kind, self.frames(settings))
 
     def filters(self) -> tuple[tuple[str, JavaPattern], ...]:
-        """Members whose text must match a pattern."""
+        """Members, each with the pattern that its text must match for a message to be read."""
         return ()
 
     def frames(self, settings: WriteSettings) -> tuple[Frame, Frame]:
-        """What stands around a row that is there, and one that is gone."""
+        """What is written around an inserted row, and around a deleted row."""
         shorter = self.envelope.frames_without_nulls if settings.ignore_null_fields else None
         return shorter or self.envelope.frames
 
@@ -95,7 +98,7 @@ def _settings(format: JsonChangeFormat) -> ChangeSettings:
 
 
 @cached_by_identity
-def _presences(row: FlinkType, format: JsonChangeFormat) -> PresenceReader:
+def _presence_reader(row: FlinkType, format: JsonChangeFormat) -> PresenceReader:
     return PresenceReader(row, format.envelope, replace(_settings(format), reads_presence=False))
 
 

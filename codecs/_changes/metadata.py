@@ -1,4 +1,4 @@
-"""Metadata of change messages: the member it is made of, and the kernel's column that reads it there."""
+"""Metadata columns of change messages: the member that each is read from, and the kernel's column that reads it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BIGINT = FlinkType("BIGINT")
 _INT = FlinkType("INT")
 _INSTANT = FlinkType("TIMESTAMP_LTZ", precision=3)
 _OGG_INSTANT = FlinkType("TIMESTAMP_LTZ", precision=6)
-_MOST = 2**63  # what a BIGINT does not reach
+_BIGINT_END = 2**63  # one more than the largest BIGINT
 
 
 def map_of(value: FlinkType) -> FlinkType:
@@ -36,17 +36,20 @@ def map_of(value: FlinkType) -> FlinkType:
 
 
 class FinalError(BadValue):
-    """A value of metadata that is wrong also with `ignore-parse-errors`: not a column of its row, it is never null."""
+    """The error of a metadata value, which is an error also with `ignore-parse-errors`.
+
+    That option makes a column of the row null, and metadata is not a column of the row.
+    """
 
     final = True
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata(abc.ABC):
-    """A metadata column: `member` of the envelope, and how to get from its value to that of the column.
+    """A metadata column, which is read from a member of the envelope.
 
-    `outside` says that the member stands beside the payload of a wrapped message. With a `key`, the member is read as a
-    map of texts, and the column is the entry of that key.
+    `beside_payload` says that the member stands beside the payload of a wrapped message. With a `key`, the member is
+    read as a map, and the column is the entry of that key.
     """
 
     member: str
@@ -59,13 +62,13 @@ class Metadata(abc.ABC):
         """The column's type."""
 
     def column(self, schema: JsonSchema) -> Column:
-        """What reads the member, or its entry, into the column."""
+        """The kernel's column that reads the member, or its entry."""
         return schema.column(self.type)
 
 
 @dataclass(frozen=True, slots=True)
 class PlainMember(Metadata):
-    """The member as it is."""
+    """The value of a member as a column of type `value_type`."""
 
     value_type: FlinkType = TEXT
 
@@ -76,7 +79,7 @@ class PlainMember(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class Epoch(Metadata):
-    """A count since 1970, of units of so many microseconds, as an instant."""
+    """An instant that a number counts since 1970, in units of `micros` microseconds."""
 
     micros: int = 1000
 
@@ -91,7 +94,7 @@ class Epoch(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class EpochText(Metadata):
-    """A text that is a count of milliseconds since 1970, by `Long.parseLong`; other text is an error."""
+    """An instant in milliseconds since 1970, a text that `Long.parseLong` reads. Any other text is an error."""
 
     @property
     def type(self) -> FlinkType:
@@ -102,7 +105,7 @@ class EpochText(Metadata):
 
         def read(node: Any) -> int:
             text = text_of(node)
-            if not _LONG.fullmatch(text) or not -_MOST <= int(text) < _MOST:
+            if not _LONG.fullmatch(text) or not -_BIGINT_END <= int(text) < _BIGINT_END:
                 code = ErrorCode.OUT_OF_RANGE if _LONG.fullmatch(text) else ErrorCode.WRONG_TYPE
                 raise FinalError(f"cannot read {shown(text)} as milliseconds since 1970", code)
             return _instant(int(text) * 1000)
@@ -112,12 +115,13 @@ class EpochText(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class OggTime(Metadata):
-    """A time of Oracle GoldenGate, taken as UTC: `op_ts` where `strict`, else `current_ts`.
+    """A time of Oracle GoldenGate in UTC. Flink reads `op_ts` by strict rules, and `current_ts` by other rules.
 
-    Strict: `2020-05-13 15:40:06.123456`, months to seconds also of one digit or none, the time optional; all else is an
-    error.
-    Not strict: `2020-05-13T15:40:06.123456` with just six digits, or what `java.sql.Timestamp` or, without a time,
-    `java.sql.Date` read; all else is null. The first two forms are cut to milliseconds, as Flink does.
+    Strict: `2020-05-13 15:40:06.123456`. Month, day and the parts of the time may have one digit or none, and the time
+    may be missing. Any other text is an error.
+    Not strict: `2020-05-13T15:40:06.123456` with exactly six digits, or a text that `java.sql.Timestamp` reads, or
+    `java.sql.Date` if there is no time. Any other text is null.
+    The two forms shown are cut to milliseconds, as Flink does.
     """
 
     strict: bool = False
@@ -136,7 +140,7 @@ class OggTime(Metadata):
 
 
 class SchemaNumber(Metadata):
-    """Not a column of anybody's: which of the different schemas of a batch stands beside the payload."""
+    """An internal column: the number of the schema beside the payload, among the different schemas of a batch."""
 
     reads: Repeats
 
@@ -146,7 +150,7 @@ class SchemaNumber(Metadata):
 
     @property
     def texts(self) -> list[bytes]:
-        """The schemas of the last batch, by number."""
+        """The texts of the schemas of the last batch, by number."""
         return self.reads.texts
 
     def column(self, schema: JsonSchema) -> Column:
@@ -156,7 +160,7 @@ class SchemaNumber(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class ColumnPresence(Metadata):
-    """Not a column of anybody's: which columns of a row its member has, be they null."""
+    """An internal column: which columns of `row` the row in the member has, also as null."""
 
     row: FlinkType = _INT
 
@@ -175,7 +179,7 @@ def _instants(member: FlinkType, read: Callable[[Any], int], micros: int, *, cut
 
 
 def _instant(micros: int) -> int:
-    if not -_MOST <= micros < _MOST:
+    if not -_BIGINT_END <= micros < _BIGINT_END:
         raise FinalError("the time is out of the range of timestamps in microseconds", ErrorCode.OUT_OF_RANGE)
     return micros
 
@@ -198,7 +202,7 @@ _read_time = scalar_converter(
 
 
 def _operation_time(text: str) -> int:
-    """As Flink reads `op_ts`."""
+    """Microseconds since 1970 of `op_ts`, by Flink's rules."""
     micros = _time_of(_OPERATION_TIME.fullmatch(text))
     if micros is None:
         raise FinalError(f"cannot read {shown(text)} as a time such as 2020-05-13 15:40:06.123456")
@@ -206,16 +210,16 @@ def _operation_time(text: str) -> int:
 
 
 def _current_time(text: str) -> int | None:
-    """As Flink reads `current_ts`."""
+    """Microseconds since 1970 of `current_ts`, by Flink's rules; None if it is not a time."""
     micros = _time_of(_CURRENT_TIME.fullmatch(text))
     return _sql_time(text.strip(_BLANKS)) if micros is None else micros
 
 
 def _time_of(found: re.Match[str] | None) -> int | None:
-    """Microseconds since 1970, cut to milliseconds, of the year to the fraction of a second; None if they are no time.
+    """Microseconds since 1970, cut to milliseconds, of the matched parts of a time; None if they are not a time.
 
-    As Java reads them leniently: without a month it is January, without a day the first, without a unit of time its
-    zero. The last day of a month stands for one that it lacks, and 24:00:00 is the next day.
+    The rules are those of Java's lenient parser. A missing month is January, a missing day the first, and a missing
+    part of the time is 0. A day that its month does not have is the last day of the month. 24:00:00 is the next day.
     """
     if found is None:
         return None
@@ -240,9 +244,10 @@ def _time_of(found: re.Match[str] | None) -> int | None:
 
 
 def _unit(digits: str | None) -> int | None:
-    """A month, day, hour, minute or second of one or two digits, or none of them.
+    """The number of a month, day, hour, minute or second, which has one or two digits; None if it has none.
 
-    After two digits the same number may come again: Flink's pattern has both widths one after the other (`[MM][M]`).
+    After two digits the same number may be repeated, because Flink's pattern has both widths in a row (`[MM][M]`).
+    Raises `ValueError` for another number there.
     """
     if not digits:
         return None
@@ -253,7 +258,10 @@ def _unit(digits: str | None) -> int | None:
 
 
 def _sql_time(text: str) -> int | None:
-    """As `java.sql.Timestamp.valueOf` or `java.sql.Date.valueOf`, which carry what is too much into the next unit."""
+    """Microseconds since 1970 by `java.sql.Timestamp.valueOf` or `java.sql.Date.valueOf`; None if it is not a time.
+
+    A part that is too large carries over into the next one: 25 hours are a day and an hour.
+    """
     found = _SQL_TIME.fullmatch(text) if " " in text else _SQL_DATE.fullmatch(text)
     if not found or len(found[1]) != 4:
         return None

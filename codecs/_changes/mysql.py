@@ -25,8 +25,8 @@ MYSQL_TYPES = Option(
     type="enum",
     default="flink",
     allowed=("flink", _MYSQL),
-    doc="Ours. How BOOLEAN is read: as Flink does, for which all but `true` is false, or with `mysql` as TINYINT(1) is "
-    "written, 0 and 1 as numbers or texts; then all but these, true and false is an error. For reading only.",
+    doc="Ours. How BOOLEAN is read. With `flink`, everything but `true` is false. With `mysql`, 0 and 1 are read too, "
+    "as numbers or texts, because a TINYINT(1) is written so; any other value is an error. For reading only.",
 )
 
 
@@ -36,8 +36,8 @@ def filter_options(*, ours: bool = False) -> tuple[Option, ...]:
     return tuple(
         Option(
             name=f"{member}.include",
-            doc=f"{origin}A Java regular expression; messages of {member}s whose name it does not match as a whole are "
-            f"skipped.{end}",
+            doc=f"{origin}A Java regular expression. A message is skipped if it does not match the whole name of the "
+            f"{member}.{end}",
         )
         for member in _FILTERED
     )

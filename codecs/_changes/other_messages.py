@@ -1,9 +1,9 @@
-"""Messages on a topic of changes that are no change of a row: statements, heartbeats, transactions, watermarks.
+"""Messages on a topic of changes that do not change a row: statements, heartbeats, transactions, watermarks.
 
     {"op": "t", "before": null, "after": null}     {"ts_ms": 1718000000000}     {"type": "ALTER", "isDdl": true, ...}
 
-Flink takes them for errors, and so does every format by default. A message after which the table has lost its rows is
-set apart: passing over it is another thing than passing over a heartbeat.
+Flink fails at such a message, and so does every format by default. Some of these messages say that the table has lost
+its rows (TRUNCATE, DROP). They need an option value of their own, because skipping them leaves wrong rows behind.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ OTHER_MESSAGES = Option(
     type="enum",
     default=ERROR,
     allowed=(ERROR, _SKIP, _SKIP_ALL),
-    doc="Ours. What becomes of messages that are no change of a row: an error, or nothing. With `skip` those after "
-    "which the table has lost its rows (TRUNCATE, DROP) stay an error; with `skip-all` they are passed over, too, and "
+    doc="Ours. What becomes of messages that do not change a row: an error, or they are skipped. With `skip`, messages "
+    "after which the table has lost its rows (TRUNCATE, DROP) stay an error. With `skip-all` they are skipped too, and "
     "a table made of the changes keeps its rows. For reading only.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OtherMessage:
-    """What a message is (`a heartbeat`), and whether the table has no rows after it.
+    """A kind of message that does not change a row.
 
-    Without an operation it is known by its members: it has those in `needs`, the most unusual one first, and if there
-    are `only`, no others; if there are `words`, the first of them is a text that matches.
+    `description` names it in errors ("a heartbeat"). `empties_table` says that the table has no rows after it.
+
+    A message without an operation is recognized by its members. It must have all members in `required`, of which the
+    least common comes first. If `allowed` is not empty, it must have no other members. If there is a `pattern`, the
+    first required member must be a text that matches it.
     """
 
     description: str
@@ -42,7 +45,7 @@ class OtherMessage:
     pattern: re.Pattern[str] | None = None
 
     def matches(self, members: Mapping[str, Any]) -> bool:
-        """Whether a message of these members is such a one."""
+        """Whether a message with these members is of this kind."""
         if any(name not in members for name in self.required) or (self.allowed and not self.allowed >= members.keys()):
             return False
         if self.pattern is None:
@@ -51,21 +54,22 @@ class OtherMessage:
         return isinstance(text, str) and self.pattern.match(text) is not None
 
     def is_skipped(self, setting: str) -> bool:
-        """Whether the message is passed over, by the option `other-messages`."""
+        """Whether the message is skipped, given the value of the option `other-messages`."""
         return setting == _SKIP_ALL or (setting == _SKIP and not self.empties_table)
 
     def hint(self) -> str:
-        """What the message is and what to do about it, for the end of an error."""
+        """The end of an error: what the message is, and what to do about it."""
         if self.empties_table:
             return (
-                f". The message is {self.description}: the table has lost its rows, which no kind of row says. Load it "
-                "anew, or set 'other-messages' to 'skip-all' to go on with the rows that it had"
+                f". The message is {self.description}: the table has lost its rows, but no row kind says so. Load the "
+                "table again, or set 'other-messages' to 'skip-all' to keep the rows it had"
             )
         return (
-            f". The message is {self.description}, no change of a row: set 'other-messages' to 'skip' to pass over it"
+            f". The message is {self.description}, which does not change a row: set 'other-messages' to 'skip' to "
+            "skip such messages"
         )
 
 
-def find_by_members(others: tuple[OtherMessage, ...], members: Mapping[str, Any]) -> OtherMessage | None:
-    """What a message of these members, without an operation, is."""
-    return next((other for other in others if other.matches(members)), None)
+def find_by_members(kinds: tuple[OtherMessage, ...], members: Mapping[str, Any]) -> OtherMessage | None:
+    """The first of `kinds` that a message with these members, but without an operation, matches; None for none."""
+    return next((kind for kind in kinds if kind.matches(members)), None)

@@ -1,4 +1,4 @@
-"""Batches of change messages to rows with kinds: the envelope of a format as the plan of the kernel, and its errors."""
+"""Reads batches of change messages: an envelope becomes a plan for the kernel, which also makes the errors."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
 _KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
 _NOTHING = Program([], [])
-"""Gives no rows, whatever else is in the message."""
+"""For messages that give no rows, whatever is in them."""
 
 
 class ChangeReader:
-    """Reads change messages as rows of one type with their kinds, and the metadata asked for.
+    """Reads change messages as rows of one type with their kinds, followed by columns of the `metadata` of these keys.
 
-    Raises `SchemaError` for types that JSON has no place for.
+    Raises `SchemaError` for a type that JSON can't hold.
     """
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
-        described: list[tuple[str, Metadata]] = [(key, envelope.metadata[key]) for key in metadata]
+        columns: list[tuple[str, Metadata]] = [(key, envelope.metadata[key]) for key in metadata]
         if settings.reads_presence:
-            described.insert(0, ("presence", ColumnPresence(envelope.after, row=row)))
+            columns.insert(0, ("presence", ColumnPresence(envelope.after, row=row)))
         plan_class = FlattenedPlan if envelope.flattened else EnvelopePlan
-        columns = tuple(FlinkField(key, column.type) for key, column in described)
-        self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
+        fields = tuple(FlinkField(key, column.type) for key, column in columns)
+        self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *fields))))
 
         def made() -> tuple[EnvelopePlan, ChangeBatch]:
-            plan = plan_class(row, envelope, settings, [column for _, column in described])
+            plan = plan_class(row, envelope, settings, [column for _, column in columns])
             return plan, plan.batch()
 
         self._batch = Guarded(made)
@@ -57,17 +57,17 @@ class ChangeReader:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
         note(len(messages))
         with self._batch.use() as (plan, batch):  # the columns grow in place
-            image, described, kinds = batch.read(messages)
+            image, metadata, kinds = batch.read(messages)
             columns = [image.field(place) for place in range(image.type.num_fields)]
-            columns += plan.metadata_columns(described)
+            columns += plan.metadata_columns(metadata)
             rows = pa.Array.from_buffers(self._stored, len(image), [None], children=columns)
             return DecodedBatch(batch.lists(rows), _texts_of(kinds), *batch.errors())
 
 
 class PresenceReader:
-    """Reads which columns the rows after updates have, where messages have several rows: numbers, null for the others.
+    """Reads which columns the rows after updates have, for formats whose messages have several rows.
 
-    Messages of other kinds give nothing, and errors are those of who reads the rows.
+    It ignores messages of other operations, and errors: `ChangeReader` reports them.
     """
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings) -> None:
@@ -80,7 +80,7 @@ class PresenceReader:
         self._batch = Guarded(lambda: PresencePlan(row, updated, upserting, []).batch())
 
     def read(self, messages: pa.BinaryArray) -> pa.ListArray:
-        """A list of such rows per message."""
+        """For each message a list of its rows after updates: a number for each column that the row has, else null."""
         with self._batch.use() as batch:  # the columns grow in place
             image, _, _ = batch.read(messages)
             columns = [image.field(place) for place in range(image.type.num_fields)]
@@ -88,7 +88,7 @@ class PresenceReader:
 
 
 def _texts_of(kinds: Any) -> pa.StringArray:
-    """The texts of kinds; all have two characters."""
+    """The texts of kinds, given as indices into `KINDS`. Each text has two characters."""
     offsets = np.arange(0, 2 * len(kinds) + 1, 2, dtype=np.int32)
     return pa.Array.from_buffers(
         pa.string(), len(kinds), [None, pa.py_buffer(offsets), pa.py_buffer(_KINDS.take(kinds))]
@@ -96,10 +96,10 @@ def _texts_of(kinds: Any) -> pa.StringArray:
 
 
 class EnvelopePlan:
-    """An envelope as the kernel reads it: names of members by number, and what each operation gives.
+    """An envelope as the kernel reads it: numbered members, and the rows that each operation gives.
 
-    `members` begins with those before and after the change and the operation, `outer_members` (of a wrapped message)
-    with the payload. Its methods make the errors.
+    `members` begins with the members before the change, after the change, and of the operation. `outer_members`, those
+    of a wrapped message, begins with the payload. The kernel calls the methods for what is rare, and for errors.
     """
 
     error = BadValue
@@ -124,16 +124,16 @@ class EnvelopePlan:
             for text, other in envelope.other_by_operation.items()
             if other.is_skipped(settings.other_messages)
         }
-        everything = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
-        # a DECIMAL anywhere in the row counts for the metadata, too
-        self._schema = JsonSchema(everything, settings.values)
+        whole = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
+        # one schema for both: a DECIMAL in the row changes how numbers of the metadata are read
+        self._schema = JsonSchema(whole, settings.values)
         self._text = scalar_converter(TEXT, self._schema.rules)
         self.row = self._schema.row(FlinkType("ROW", fields=row.fields))
-        self.rows = self._schema.column(TEXTS)  # an error says only that it is an ARRAY
+        self.rows = self._schema.column(TEXTS)  # its type is only used in errors, which say that it is an ARRAY
         self.payload = self._schema.row(row_of({}))
 
     def batch(self) -> ChangeBatch:
-        """The kernel's reader of this plan."""
+        """A new reader of the kernel with this plan."""
         self._places: list[tuple[int, int | None]] = []
         return self.batch_class(self, self.row, self._metadata_readers(), self._schema.reader(), JsonWords())
 
@@ -149,9 +149,9 @@ class EnvelopePlan:
     # --- metadata --------------------------------------------------------------------------------------
 
     def _metadata_readers(self) -> list[tuple[Column, int, bool, bool]]:
-        """Columns with the number of their member, whether it is outside, whether it is read as a map.
+        """The kernel's columns, each with its member's number, whether it is beside the payload, whether it is a map.
 
-        All entries of a member are columns of one row.
+        The entries of one member are columns of one row.
         """
         readers: list[tuple[Column, int, bool, bool]] = []
         entries: dict[str, list[Metadata]] = {}
@@ -178,36 +178,38 @@ class EnvelopePlan:
             return self.members.index(column.member), False
         return (self.outer_members.index(column.member) if self.wrapped else -1), True
 
-    def metadata_columns(self, described: list[pa.Array]) -> list[pa.Array]:
-        """The columns in the order in which they were asked for."""
-        return [
-            described[reader] if entry is None else described[reader].field(entry) for reader, entry in self._places
-        ]
+    def metadata_columns(self, columns: list[pa.Array]) -> list[pa.Array]:
+        """The metadata columns in the order of the keys that were asked for."""
+        return [columns[reader] if entry is None else columns[reader].field(entry) for reader, entry in self._places]
 
-    # --- errors, and what is rare ----------------------------------------------------------------------
+    # --- what is rare, and errors ----------------------------------------------------------------------
 
     def matches(self, pattern: JavaPattern, member: str, node: Any) -> bool:
-        """Whether the text of a member matches a filter as a whole."""
+        """Whether the whole text of a member matches a filter. Raises `BadValue` if that takes too long."""
         text = "null" if node is None else "" if isinstance(node, dict | list) else self._text(node)
         try:
             return pattern.matches(text)
         except SlowMatchError as slow:
             reason = (
-                f"whether '{member}.include' matches {shown(text)} ({len(text)} characters) was not known after "
-                f"{slow.seconds:g} s; write the pattern without repeats in repeats, such as (a+)+, or with possessive "
-                "ones, such as (a+)++"
+                f"matching '{member}.include' with {shown(text)} ({len(text)} characters) took longer than "
+                f"{slow.seconds:g} s; write the pattern without nested repeats such as (a+)+, or with possessive "
+                "ones such as (a+)++"
             )
             raise _at(BadValue(reason, ErrorCode.TOO_LARGE), member) from None
 
     def program(self, node: Any, message: Any) -> Program:
-        """What an operation gives that is not written as usual, or a message without one, which is then given."""
+        """The rows of an operation that the kernel's lookup missed, or of a message without an operation.
+
+        `node` is the operation as a JSON node; None if there is none, and then `message` is the message. Raises
+        `BadValue` for an unknown operation.
+        """
         known = ", ".join(f'"{known}"' for known in self._envelope.rows)
         if node is not None:
             text = self._text(node)
             if text in self.programs:
                 return self.programs[text]
             self._fail(
-                f"unknown value {shown(text)}; known are {known}, in this spelling{self._remedy(text)}",
+                f"unknown value {shown(text)}; it must be one of {known}, in this spelling{self._hint(text)}",
                 self._envelope.operation,
                 ErrorCode.UNKNOWN_OPERATION,
             )
@@ -222,49 +224,49 @@ class EnvelopePlan:
             hint = self._envelope.no_operation_hint
         self._fail(f"is missing or null; it must be one of {known}{hint}", self._envelope.operation)
 
-    def _remedy(self, operation: str) -> str:
-        """What to do about a message of another operation than those of rows."""
+    def _hint(self, operation: str) -> str:
+        """What to do about a message whose operation gives no rows; empty if the operation is not known."""
         if operation in self._envelope.extra_rows:
-            return ". The message has a row all the same: set 'other-messages' to 'skip' to read it"
+            return ". The message has a row that Flink does not read: set 'other-messages' to 'skip' to read it"
         other = self._envelope.other_by_operation.get(operation)
         return "" if other is None else other.hint()
 
     def no_rows(self, member: int, index: int, operation: Any) -> BadValue:
-        """The error of a member without rows, or without one at an index, that an operation needs."""
+        """The error of a member without the row that an operation needs; `index` is -1 if there is no array of rows."""
         name = self.members[member]
         rows = self._rows[self._text(operation)]
-        remedy = self._envelope.no_before_hint if member == BEFORE else ""
+        hint = self._envelope.no_before_hint if member == BEFORE else ""
         path = name if index < 0 else f"{name}[{index}]"
-        return self._bad(f"is missing or null, but {_NEEDED_BY[rows[0].kind]} needs it{remedy}", path)
+        return self._bad(f"is missing or null, but {_NEEDED_BY[rows[0].kind]} needs it{hint}", path)
 
     def fewer_rows(self, before: int, after: int) -> BadValue:
-        """The error of an update with too few old rows."""
+        """The error of an update that has fewer rows before than after the change."""
         old, new = self._envelope.before, self._envelope.after
         return self._bad(f"has {before} rows, but '{new}' has {after}: an UPDATE needs an old row for each", old)
 
     def is_wanted_without(self, member: str) -> bool:
-        """Whether a message without a member that a filter asks for is read; raises its error where it is not."""
+        """Return True if a message is read that lacks a filtered member; otherwise raise its error."""
         if self._envelope.filters_pass_missing:
             return True
-        raise _at(BadValue(f"is missing, but '{member}.include' asks for it", ErrorCode.MISSING_FIELD), member)
+        raise _at(BadValue(f"is missing, but '{member}.include' needs it", ErrorCode.MISSING_FIELD), member)
 
     @staticmethod
     def no_payload() -> BadValue:
-        """The error of a message without a payload."""
+        """The error of a wrapped message without a payload."""
         reason = (
             'is missing or null; with \'schema-include\' a message is {"schema": ..., "payload": {...}}. '
-            "For messages without this wrapping set 'schema-include' to false"
+            "For messages without schema and payload set 'schema-include' to false"
         )
         return _at(BadValue(reason, ErrorCode.MISSING_FIELD), "payload")
 
     @staticmethod
     def not_an_object(node: Any) -> BadValue:
-        """The error of a message that is another value."""
+        """The error of a message that is not a JSON object."""
         return BadValue(f"expected a JSON object, found {'nothing or null' if node is None else shown(node)}")
 
     @staticmethod
     def not_one_object(count: int) -> BadValue:
-        """The error of a message that is an array of several."""
+        """The error of a message that is an array of `count` messages, which is not 1."""
         return BadValue(f"expected one JSON object, found an array of {count}: send one per message")
 
     def _fail(self, reason: str, member: str, code: ErrorCode = ErrorCode.MISSING_FIELD) -> NoReturn:
@@ -275,7 +277,7 @@ class EnvelopePlan:
 
 
 class PresencePlan(EnvelopePlan):
-    """An envelope of whose rows nothing is read but which columns they have."""
+    """An envelope that reads only which columns each row has."""
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         super().__init__(row, envelope, settings, metadata)
@@ -283,17 +285,17 @@ class PresencePlan(EnvelopePlan):
 
 
 _NULL_ROW = (
-    ". If it is a deletion, the record's key says of which row: read it by the connector 'upsert-kafka', or by "
-    "'key.format' with the PRIMARY KEY in 'key.fields'"
+    ". If it is a deletion, the record's key says which row was deleted: read it by the connector 'upsert-kafka', or "
+    "by 'key.format' with the PRIMARY KEY in 'key.fields'"
 )
-"""What to do about a null in place of a row alone."""
+"""What to do if a flattened message is null."""
 
 
 class FlattenedPlan(EnvelopePlan):
-    """An envelope without rows before and after the change, for the row is the message.
+    """The plan for flattened messages, which are themselves the row.
 
-    A message without an operation is a row as it is now. `watched` are the members of what may be none: it is a row
-    all the same if it has another column of the table.
+    A message without an operation is the current row. A message with one of the `watched` members may be of another
+    kind. It is read as a row only if it has another column of the table.
     """
 
     batch_class = FlatBatch
@@ -329,7 +331,8 @@ class FlattenedPlan(EnvelopePlan):
         members = message["payload"] if self.wrapped else message
         others = members.keys() - self._columns
         if "op" in others and {"before", "after"} & others:
-            self._fail("is missing, but there is 'op': for whole changes set 'flattened' to false", self.members[2])
+            hint = "for messages with 'before' and 'after' set 'flattened' to false"
+            self._fail(f"is missing, but there is 'op': {hint}", self.members[2])
         if not self.wrapped and {"schema", "payload"} <= others:
             self._fail("is missing, but there is a payload: set 'schema-include' to true", self.members[2])
         other = find_by_members(self._envelope.other_by_members, members)

@@ -1,4 +1,4 @@
-"""Rows of wire values as rows of a table, and batches of several parts as one."""
+"""Plans by which rows of wire values become rows of a table; joining batches, and taking parts of them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,29 @@ from kvformat.registry.contract.types import FlinkType
 
 @dataclass(frozen=True)
 class RowPlan:
-    """How the images of one schema become rows of a table: read as `wire`, then changed column by column."""
+    """How messages become rows of a table: read as type `wire`, then converted column by column.
+
+    `conversions` has one item for each column of `row`, None for a column that is read as it is.
+    """
 
     row: FlinkType
     wire: FlinkType
-    changes: Sequence[Conversion | None]
+    conversions: Sequence[Conversion | None]
 
     def apply(self, batch: DecodedBatch, *, lenient: bool = False) -> DecodedBatch:
-        """The rows of the wire as those of the table, further columns as they are. Rows with errors are errors.
+        """Convert a batch of wire rows. Columns after those of the table, such as metadata, stay as they are.
 
-        If `lenient`, a value that the column can't hold is null instead.
+        A value that its column can't hold is an error of its message, or null if `lenient`.
         """
         errors = RowErrors()
 
         def column(place: int, wire: pa.Array) -> pa.Array:
-            change = self.changes[place]
-            return wire if change is None else change.convert(wire, self.row.fields[place].name, _same, errors)
+            conversion = self.conversions[place]
+            if conversion is None:
+                return wire
+            return conversion.convert(wire, self.row.fields[place].name, lambda rows: rows, errors)
 
-        return convert_columns(batch, len(self.changes), column, errors, lenient=lenient)
+        return convert_columns(batch, len(self.conversions), column, errors, lenient=lenient)
 
 
 class PlannedReader:
@@ -62,9 +67,10 @@ def convert_columns(
     *,
     lenient: bool = False,
 ) -> DecodedBatch:
-    """Convert the first `count` columns of a batch's rows, and make errors of rows with errors.
+    """Convert the first `count` columns of a batch's rows.
 
-    `column` converts the column at a place, and adds to `errors`. If `lenient`, only the errors at the call count.
+    `column` converts the column with a number, and adds to `errors`. A message with a row in `errors` becomes an error.
+    If `lenient`, this holds only for the rows that are in `errors` when the function is called.
     """
     rows = batch.rows.values
     known = dict(errors.reasons)
@@ -76,7 +82,7 @@ def convert_columns(
 
 
 def replace_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatch:
-    """The batch with other columns in its rows, of the names of the first ones."""
+    """The batch with `columns` in its rows, which take the names of as many columns of the batch, from the first on."""
     rows = batch.rows.values
     fields = [pa.field(rows.type[place].name, column.type) for place, column in enumerate(columns)]
     values = pa.Array.from_buffers(pa.struct(fields), len(rows), [None], children=columns)
@@ -86,7 +92,7 @@ def replace_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatc
 
 
 def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
-    """One batch of several, given the places of the messages of each part in it."""
+    """Join batches into one. Each comes with the numbers that its messages have in the joined batch."""
     places = np.concatenate([at for at, _ in parts])
     order = np.empty(len(places), np.int64)
     order[places] = np.arange(len(places))
@@ -94,14 +100,10 @@ def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
 
 
 def take_messages(batch: DecodedBatch, places: Ints) -> DecodedBatch:
-    """The messages of a batch that are at these places."""
+    """The messages of a batch that have these numbers."""
     chosen, buffers = pa.array(places), batch.rows.buffers()[:2]
     kinds = pa.Array.from_buffers(pa.list_(pa.string()), len(batch.rows), buffers, children=[batch.row_kinds])
     errors = None if batch.errors is None else batch.errors.take(chosen)
     codes = None if batch.codes is None else batch.codes.take(chosen)
     kinds_taken = kinds.take(chosen).flatten()
     return replace(batch, rows=batch.rows.take(chosen), row_kinds=kinds_taken, errors=errors, codes=codes)
-
-
-def _same(places: Ints) -> Ints:
-    return places

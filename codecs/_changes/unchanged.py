@@ -1,12 +1,12 @@
-"""Columns that an update left as they were, and that its message therefore does not have: 'unchanged.columns'.
+"""Columns that an update did not change and that its message does not have: 'unchanged.columns'.
 
-    data    a placeholder is data, a column that is not there is NULL (Flink's)
-    null    NULL, both
-    error   the message is an error that names them
-    keep    NULL, and `unchanged_columns` of the row has their names: who folds rows keeps what they had before
+    data    a placeholder is data, a missing column is NULL, as in Flink
+    null    both are NULL
+    error   the message is an error that names the columns
+    keep    both are NULL, and `unchanged_columns` of the row has their names, so that tables keep the old values
 
-Debezium writes a placeholder for a large value of PostgreSQL that was not touched ("toasted"). Other sources leave the
-column out of the row after an update, as Oracle GoldenGate does with compressed updates.
+Debezium writes a placeholder in place of a large value of PostgreSQL that did not change ("toasted"). Other sources
+leave the column out of the row after the update, such as Oracle GoldenGate with compressed updates.
 Source: Debezium's PostgreSQL page, "Toasted values" and `unavailable.value.placeholder`, and its
 `UnchangedToastedPlaceholder` for the values in arrays and maps.
 """
@@ -36,22 +36,23 @@ UNCHANGED_OPTION = Option(
     type="enum",
     default=DATA,
     allowed=(DATA, NULL, ERROR, KEEP),
-    doc="Ours. What becomes of columns that an update left as they were and that the message does not have: what it "
-    "has in their place is data, as in Flink; NULL; an error; or NULL with their names in the column "
-    "`unchanged_columns`, by which tables keep what they had. For reading only.",
+    doc="Ours. What becomes of columns that an update did not change and that its message does not have. With `data`, "
+    "a placeholder is data and a missing column is NULL, as in Flink. With `null`, they are NULL. With `error`, the "
+    "message is an error. With `keep`, they are NULL and the column `unchanged_columns` has their names, so that "
+    "tables keep the old values. For reading only.",
 )
 PLACEHOLDER_OPTION = Option(
     name="unavailable.value.placeholder",
     default="__debezium_unavailable_value",
-    doc="Ours. The connector's setting of this name: what it writes in place of such a column. Counts where "
-    "`unchanged.columns` is not `data`.",
+    doc="Ours. The connector's setting of this name: what it writes in place of such a column. It is used unless "
+    "`unchanged.columns` is `data`.",
 )
 UNCHANGED_OPTIONS = (UNCHANGED_OPTION, PLACEHOLDER_OPTION)
 OWN_COLUMNS: Mapping[str, str] = {UNCHANGED: "ARRAY<STRING>"}
 
 
 class UnchangedColumns(NamedTuple):
-    """What to do about unchanged columns: `policy`, and the `placeholder` where there is one.
+    """What to do with unchanged columns: the `policy`, and the bytes of the `placeholder`, None if there is none.
 
     With `reads_presence` the column after those of the row says which columns the row after an update has. Otherwise
     `apply` may be given that: for each row after an update, in messages of several rows.
@@ -63,28 +64,31 @@ class UnchangedColumns(NamedTuple):
 
     @classmethod
     def of(cls, options: Mapping[str, Any], *, reads_presence: bool) -> UnchangedColumns | None:
-        """As the options say; None where all is data."""
+        """The policy that the options ask for; None for `data`."""
         policy = options.get(UNCHANGED_OPTION.name, DATA)
         return None if policy == DATA else cls(policy, placeholder_of(options), reads_presence)
 
-    def apply(self, batch: DecodedBatch, names: Sequence[str], told: pa.ListArray | None = None) -> DecodedBatch:
-        """The batch with these columns of the row; metadata stays behind them."""
+    def apply(self, batch: DecodedBatch, names: Sequence[str], presence: pa.ListArray | None = None) -> DecodedBatch:
+        """Apply the policy to a batch whose rows begin with columns of these `names`; metadata follows them.
+
+        `presence` has for each message a list of which columns its rows after updates have, if the rows don't tell.
+        """
         rows = batch.rows.values
         columns = [rows.field(place) for place in range(rows.type.num_fields)]
         fields = list(rows.type)
-        there = None
+        present = None
         if self.reads_presence:
             del fields[len(names)]
-            there = columns.pop(len(names))
+            present = columns.pop(len(names))
         updated = np.asarray(pc.equal(batch.row_kinds, "+U"))
-        if told is not None:
-            there = _of_updates(batch, updated, told)
+        if presence is not None:
+            present = _presence_of_updates(batch, updated, presence)
         masks = np.zeros((len(names), len(rows)), np.bool_)
         for place in range(len(names)):
-            if there is not None:
-                masks[place] = updated & np.asarray(there.field(place).is_null())
+            if present is not None:
+                masks[place] = updated & np.asarray(present.field(place).is_null())
             if self.placeholder is not None:
-                masks[place] |= _are(columns[place], self.placeholder)
+                masks[place] |= _equals_placeholder(columns[place], self.placeholder)
             if masks[place].any():
                 nothing = pa.scalar(None, columns[place].type)
                 columns[place] = pc.if_else(pa.array(masks[place]), nothing, columns[place])
@@ -102,18 +106,21 @@ class UnchangedColumns(NamedTuple):
         return with_reasons(found, reasons)
 
 
-def _of_updates(batch: DecodedBatch, updated: Mask, told: pa.ListArray) -> pa.StructArray:
-    """What is told of the row of each update, null for other rows: the updates of a message have its first parts."""
+def _presence_of_updates(batch: DecodedBatch, updated: Mask, presence: pa.ListArray) -> pa.StructArray:
+    """Which columns each row of a batch has, null for a row that is not after an update.
+
+    The list of a message has one item for each of its rows after updates, in their order.
+    """
     rows = np.flatnonzero(updated)
     owners = np.repeat(np.arange(len(batch.rows)), np.diff(np.asarray(batch.rows.offsets)))[rows]
-    parts = np.asarray(told.offsets)[owners] + np.arange(len(rows)) - np.searchsorted(owners, owners)
+    items = np.asarray(presence.offsets)[owners] + np.arange(len(rows)) - np.searchsorted(owners, owners)
     places = np.zeros(len(updated), np.int64)
-    places[rows] = parts
-    return told.values.take(pa.array(places, mask=~updated))
+    places[rows] = items
+    return presence.values.take(pa.array(places, mask=~updated))
 
 
 def placeholder_of(options: Mapping[str, Any]) -> bytes | None:
-    """What is looked for, None where nothing is. The setting may be in hexadecimal: `hex:5f5f`."""
+    """The bytes of the placeholder; None if it is not looked for. The option may have them as `hex:5f5f`."""
     text = options.get(PLACEHOLDER_OPTION.name)
     if text is None or options[UNCHANGED_OPTION.name] == DATA:
         return None
@@ -123,13 +130,13 @@ def placeholder_of(options: Mapping[str, Any]) -> bytes | None:
 def _reason(places: Any, names: Sequence[str]) -> str:
     shown = ", ".join(f"'{names[place]}'" for place in places)
     return ErrorCode.MISSING_FIELD.marked(
-        f"the message does not have the value of {shown}, which the update left as it was. Set 'unchanged.columns' to "
-        "'keep', and tables keep what they had; or have the source send whole rows"
+        f"the message does not have the value of {shown}, which the update did not change. Set 'unchanged.columns' to "
+        "'keep', so that tables keep the old value; or have the source send whole rows"
     )
 
 
 def _names_at(masks: Mask, names: Sequence[str]) -> pa.ListArray:
-    """For each row the names of its columns in the masks, null for none."""
+    """The names of the columns in the masks, a list for each row; null if there are none."""
     counts = masks.sum(0)
     offsets = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
@@ -140,8 +147,8 @@ def _names_at(masks: Mask, names: Sequence[str]) -> pa.ListArray:
 # --- placeholders --------------------------------------------------------------------------------------------
 
 
-def _are(column: pa.Array, placeholder: bytes) -> Mask:
-    """Which values are a placeholder, as its type has it: a text, bytes, an array of one, a map of one to itself."""
+def _equals_placeholder(column: pa.Array, placeholder: bytes) -> Mask:
+    """Which values are the placeholder: as text or bytes, in an array of one element, or in a map from it to itself."""
     text, kind = placeholder.decode(errors="replace"), column.type
     if pa.types.is_string(kind):
         return _equal(column, [text, f'{{"{text}":"{text}"}}'])
@@ -169,7 +176,7 @@ def _equal(column: pa.Array, values: list[Any]) -> Mask:
 
 
 def _single(column: pa.Array, found: Mask) -> Mask:
-    """Of which lists or maps the only element was found."""
+    """Which lists or maps have one element, and this is among those that were `found`."""
     offsets = np.asarray(column.offsets)
     one: Mask = (np.diff(offsets) == 1) & np.asarray(column.is_valid())
     one[one] = found[offsets[:-1][one]]
@@ -177,7 +184,7 @@ def _single(column: pa.Array, found: Mask) -> Mask:
 
 
 def _equal_lists(column: pa.ListArray, numbers: npt.NDArray[np.int8]) -> Mask:
-    """Which lists have just these numbers, which may be of days."""
+    """Which lists have exactly these elements. Numbers may stand for days."""
     values = pa.array(numbers, pa.int32()).cast(column.type.value_type).to_pylist()
     offsets = np.asarray(column.offsets)
     same: Mask = (np.diff(offsets) == len(values)) & np.asarray(column.is_valid())

@@ -1,12 +1,13 @@
-"""Changes without the row before an update: 'changelog.mode' = 'upsert'.
+"""The changelog mode of change data: 'changelog.mode' = 'upsert' leaves out the rows before updates.
 
     all       u  -U(before), +U(after)     d  -D(before)
-    upsert    u  +U(after)                 d  -D(what there is of the row before: its key is enough)
+    upsert    u  +U(after)                 d  -D(before, of which only the key is needed)
 
-So a table is kept current by its key, as Flink does behind a source in upsert mode. An update that changes the key must
-delete the old one. Debezium writes such an update as a deletion and a creation. Canal and Maxwell write one message,
-from which the row before it is known: it comes out as -D where its key is another one. The key is the table's
-(`Format.for_rows`), else the one that the message names, else none.
+Such changes keep a table current by its key, as Flink does with a source in upsert mode.
+
+An update that changes the key must delete the row with the old key. Debezium writes such an update as a deletion and a
+creation. Canal and Maxwell write one message, but it tells the row before the update. That row comes out as -D if its
+key differs. The key is that of the table (`Format.for_rows`) or, if it is not known, the one that the message names.
 """
 
 from __future__ import annotations
@@ -33,31 +34,31 @@ MODE_OPTION = Option(
     type="enum",
     default="all",
     allowed=("all", UPSERT),
-    doc="Ours. Whether an update gives the row before it too, or with `upsert` the new row alone, and a deletion what "
-    "there is of the old row: then messages need no more of it than the primary key. For reading only.",
+    doc="Ours. With `all`, an update gives the row before it and the row after it. With `upsert`, it gives only the "
+    "row after it, and of the row before a change a message needs only the primary key. For reading only.",
 )
-OR_UPSERT_HINT = ". Or set 'changelog.mode' to 'upsert', which needs no more of the row before than the primary key"
-"""What else to do about a message without the row before a change."""
+OR_UPSERT_HINT = ". Or set 'changelog.mode' to 'upsert', which needs only the primary key of the row before the change"
+"""What else to do if a message lacks the row before a change."""
 NO_KEY_HINT = (
-    ". With 'changelog.mode' = 'upsert' a deletion needs no more than the primary key: in 'before', or in the key of "
-    "the record, where a table with 'key.format' reads it (KeyValueFormat)"
+    ". With 'changelog.mode' = 'upsert' a deletion needs only the primary key: in 'before', or in the key of the "
+    "record, which a table with 'key.format' reads (KeyValueFormat)"
 )
-"""What to do about a deletion that does not say of which row."""
+"""What to do if a deletion does not say which row it deletes."""
 
 
 class RowKey(NamedTuple):
-    """The key of a table's rows: its columns in the value, and whether the key of a record has all of them."""
+    """The key of a table's rows: the names of its columns, and whether the record's key has all of them."""
 
     columns: tuple[str, ...]
     in_record: bool
 
 
 class ChangeDataFormat(Format):
-    """A format of change data that may leave out the rows before updates."""
+    """The base class of the formats of change data, in JSON and Avro: changelog mode and unchanged columns."""
 
     changelog_mode = ChangelogMode.ALL
     row_key: RowKey | None = None
-    """The key of the table's rows, where it is known."""
+    """The key of the table's rows; None if it is not known."""
 
     def __init__(self, options: Any = None) -> None:
         super().__init__(options)
@@ -69,7 +70,7 @@ class ChangeDataFormat(Format):
 
     @property
     def reads_presence(self) -> bool:
-        """Whether it is known which columns the row after an update has."""
+        """Whether the reader tells which columns the row after an update has."""
         return False
 
     @property
@@ -100,7 +101,10 @@ class ChangeDataFormat(Format):
 
 
 def without_before_rows(envelope: Envelope) -> Envelope:
-    """The envelope without whole rows before updates; those that the row after is read for (`over`) stay."""
+    """The envelope without the whole rows before updates.
+
+    A row before an update that is laid over the row after it (`over`) stays: `UpsertReader` compares its key.
+    """
     rows = {
         operation: tuple(row for row in rows if row.kind != KINDS[UPDATE_BEFORE] or row.over is not None)
         for operation, rows in envelope.rows.items()
@@ -109,9 +113,9 @@ def without_before_rows(envelope: Envelope) -> Envelope:
 
 
 class UpsertReader:
-    """Takes the rows before updates out of what a reader gives, or makes deletions of those with another key.
+    """Removes the rows before updates from the rows of a reader; those with another key become deletions.
 
-    Without a `key` the last column that the reader gives has the names of its columns, and is left out.
+    Without a `key`, the last column of the reader has the names of the key's columns, and is rechanged.
     """
 
     def __init__(self, reader: BatchReader, columns: Sequence[str], key: RowKey | None) -> None:
@@ -119,7 +123,7 @@ class UpsertReader:
         self._places = {name: place for place, name in enumerate(columns)}
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """The rows of the batch."""
+        """One list of rows per message, without rows before updates."""
         batch = self._reader.read(messages)
         rows = batch.rows.values
         columns = [rows.field(place) for place in range(rows.type.num_fields)]
@@ -127,13 +131,13 @@ class UpsertReader:
         before = np.flatnonzero(kinds == UPDATE_BEFORE)
         if self._key is None:
             names = columns.pop()
-            moved = self._moved_by_names(columns, names, before)
+            changed = self._changed_named_key(columns, names, before)
         else:
-            moved = self._moved(columns, before, self._key.columns)
+            changed = self._changed_key(columns, before, self._key.columns)
         kept = np.ones(len(kinds), np.bool_)
-        kept[before[~moved]] = False
+        kept[before[~changed]] = False
         kinds = kinds.copy()
-        kinds[before[moved]] = DELETE
+        kinds[before[changed]] = DELETE
         kind = pa.struct(list(rows.type)[: len(columns)])
         values = pa.Array.from_buffers(kind, len(rows), [None], children=columns).filter(pa.array(kept))
         offsets = np.concatenate(([0], np.cumsum(kept)))[np.asarray(batch.rows.offsets)].astype(np.int32)
@@ -142,29 +146,29 @@ class UpsertReader:
         lists = pa.Array.from_buffers(items, len(batch.rows), buffers, children=[values])
         return replace(batch, rows=lists, row_kinds=pa.array(KINDS).take(pa.array(kinds[kept])))
 
-    def _moved_by_names(self, columns: list[pa.Array], names: pa.ListArray, before: Ints) -> Mask:
+    def _changed_named_key(self, columns: list[pa.Array], names: pa.ListArray, before: Ints) -> Mask:
         """Whether each update changes the key that its message names."""
         groups: dict[tuple[str, ...], list[int]] = {}
         for place, key in enumerate(names.take(pa.array(before)).to_pylist()):
             groups.setdefault(tuple(name for name in key or () if name), []).append(place)
-        moved = np.zeros(len(before), np.bool_)
+        changed = np.zeros(len(before), np.bool_)
         for key, places in groups.items():
-            moved[places] = self._moved(columns, before[places], key)
-        return moved
+            changed[places] = self._changed_key(columns, before[places], key)
+        return changed
 
-    def _moved(self, columns: list[pa.Array], before: Ints, key: Sequence[str]) -> Mask:
-        """Whether the row behind each of these rows has another key."""
-        moved = np.zeros(len(before), np.bool_)
+    def _changed_key(self, columns: list[pa.Array], before: Ints, key: Sequence[str]) -> Mask:
+        """Whether the row after each of these rows has another key."""
+        changed = np.zeros(len(before), np.bool_)
         for name in key:
             if name in self._places:
                 column = columns[self._places[name]]
                 old, new = column.take(pa.array(before)), column.take(pa.array(before + 1))
-                moved |= ~_same(old, new)
-        return moved
+                changed |= ~_same(old, new)
+        return changed
 
 
 def _same(old: pa.Array, new: pa.Array) -> Mask:
-    """Which values are equal, or both null."""
-    if pa.types.is_nested(old.type):  # Arrow compares these one by one only
+    """Whether values are equal, or both null, pair by pair."""
+    if pa.types.is_nested(old.type):  # Arrow compares nested values only one by one
         return np.array([a.equals(b) for a, b in zip(old, new, strict=True)], np.bool_)
     return np.asarray(pc.or_(pc.fill_null(pc.equal(old, new), False), pc.and_(old.is_null(), new.is_null())))

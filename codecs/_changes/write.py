@@ -1,6 +1,6 @@
-"""Rows with kinds as change messages: the text of the row, by json's writer, in the frame of its kind.
+"""Writes rows with kinds as change messages: the row as JSON, between the two texts of its kind's frame.
 
-An update is written as the deletion of the row before it and the insertion of the one after it.
+An update is written as a deletion of the row before it and an insertion of the row after it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ _DELETES = (KINDS[UPDATE_BEFORE], KINDS[DELETE])
 
 
 class ChangeWriter:
-    """Writes rows of one type, in the frames of inserts and deletes. Raises `SchemaError` as `JsonWriter` does."""
+    """Writes rows of one type in the frames of insertions and deletions.
+
+    Raises `SchemaError` for a type that JSON can't hold, as `JsonWriter` does.
+    """
 
     def __init__(self, row: FlinkType, settings: WriteSettings, frames: tuple[Frame, Frame]) -> None:
         self._writer, self._frames = JsonWriter(row, settings), frames
 
     def write(self, rows: pa.StructArray, row_kinds: pa.StringArray | None) -> EncodedBatch:
-        """Messages, null for a null or failed row. Without kinds all rows are inserts."""
+        """The message of each row, null for a null row or an error. Without kinds, all rows are insertions."""
         texts, errors = self._writer.texts(rows)
         inserts, deletes = self._frames
         if row_kinds is None:
@@ -47,15 +50,15 @@ class ChangeWriter:
 
 
 def native_frames(text: Column, row_kind: Column | None, frames: tuple[Frame, Frame]) -> Column:
-    """The texts of rows (binary Columns) in their frames, as a Spark expression; a null stays null."""
+    """A Spark expression that puts a row's JSON, a binary Column, into the frame of its kind. Null stays null."""
     from pyspark.sql import functions as F
 
     inserts, deletes = frames
     if row_kind is None:
         opening, closing = (F.lit(part.encode()) for part in inserts)
     else:
-        wrong = F.concat(F.coalesce(row_kind, F.lit("NULL")), F.lit(" is no row kind; use '+I', '-U', '+U' or '-D'"))
-        # the text stands in the expression once: with a copy of it for each kind, Spark takes much longer
+        wrong = F.concat(F.coalesce(row_kind, F.lit("NULL")), F.lit(" is not a row kind; use '+I', '-U', '+U' or '-D'"))
+        # the expression has the text once: with a copy for each kind, Spark takes much longer
         opening, closing = (
             F.when(row_kind.isin(*_INSERTS), F.lit(insert.encode()))
             .when(row_kind.isin(*_DELETES), F.lit(delete.encode()))

@@ -1,4 +1,4 @@
-"""Schemas of Kafka Connect, as far as they say what a value means.
+"""Schemas of Kafka Connect: the type of a value, and what it means.
 
     {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "version": 1, "field": "at", "optional": true}
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _DATE, _TIME, _TIMESTAMP = (f"org.apache.kafka.connect.data.{name}" for name in ("Date", "Time", "Timestamp"))
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
-# Avro's own types without a name of Connect's, and the name that means the same.
+# Avro's logical types, with the Connect name that means the same. It counts if the schema has no Connect name.
 _OF_LOGICAL = {
     "date": _DATE,
     "time-millis": _TIME,
@@ -43,15 +43,15 @@ _OF_AVRO = {
     "array": "array",
     "map": "map",
 }
-_OF_JSON = {"float": "float32", "double": "float64"}  # what JsonConverter calls otherwise
-_DEEPEST = 50  # levels of a schema that are looked at
+_OF_JSON = {"float": "float32", "double": "float64"}  # JsonConverter's names of these types
+_DEEPEST = 50  # levels of a schema that are read
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectSchema:
-    """A type of Connect: `type` is its primitive (`int32`, `struct`), `name` what it means, or "" where nothing more.
+    """A schema of Connect: `type` is its primitive type (`int32`, `struct`), `name` its logical type, "" for none.
 
-    `fields` are those of a struct; `items` are of an array, and the values of a map.
+    `fields` are those of a struct. `items` is the schema of an array's elements, or of a map's values.
     """
 
     type: str
@@ -65,35 +65,37 @@ class ConnectSchema:
 
 
 def image_schema_from_json(block: Any, *, flat: bool = False) -> ConnectSchema | None:
-    """The rows of an envelope, by the block `schema` of a message; None where it is no schema of one.
+    """The schema of the row images, from the block `schema` of a JSON message; None if the block has none.
 
-    If messages are `flat`, the block is the row's own.
+    If messages are `flat`, the block is the schema of the row itself.
     """
-    said = _of_json(block, 0)
-    if said is None or flat:
-        return said if said is not None and said.type == "struct" else None
-    return _image(said)
+    schema = _of_json(block, 0)
+    if schema is None:
+        return None
+    return _struct_or_none(schema) if flat else _image(schema)
 
 
 def image_schema_from_avro(schema: Schema, *, flat: bool = False) -> ConnectSchema | None:
-    """The rows of an envelope, by a writer's schema; None where it is no schema of one.
+    """The schema of the row images, from a writer's Avro schema; None if the schema has none.
 
-    If messages are `flat`, the schema is the row's own.
+    If messages are `flat`, the writer's schema is that of the row itself.
     """
-    said = ConnectSchema("union") if schema.is_recursive else _of_avro(schema)
-    if flat:
-        return said if said.type == "struct" else None
-    return _image(said)
+    found = ConnectSchema("union") if schema.is_recursive else _of_avro(schema)
+    return _struct_or_none(found) if flat else _image(found)
 
 
 def is_mongodb_schema(schema: Schema) -> bool:
-    """Whether a writer's schema is that of MongoDB's changes, by the name of its `source`."""
+    """Whether a writer's schema belongs to MongoDB's changes, by the name of its field `source`."""
     of_source = [field.schema.optional or field.schema for field in schema.fields if field.name == "source"]
-    return any(one.type == "record" and one.full_name == "io.debezium.connector.mongo.Source" for one in of_source)
+    return any(s.type == "record" and s.full_name == "io.debezium.connector.mongo.Source" for s in of_source)
+
+
+def _struct_or_none(schema: ConnectSchema) -> ConnectSchema | None:
+    return schema if schema.type == "struct" else None
 
 
 def _image(envelope: ConnectSchema) -> ConnectSchema | None:
-    """What the images are: both have one schema, but either may be missing, or of another kind."""
+    """The schema of `after` or `before`. Both have the same schema, but one may be missing, or not be a struct."""
     images = [envelope.fields[name] for name in ("after", "before") if name in envelope.fields]
     return next((image for image in images if image.type == "struct"), None)
 
@@ -104,10 +106,10 @@ def _of_json(block: Any, depth: int) -> ConnectSchema | None:
     name, parameters, fields = block.get("name"), block.get("parameters"), block.get("fields")
     primitive: str = block["type"]
     inner = {}
-    for one in fields if isinstance(fields, list) else ():
-        found = _of_json(one, depth + 1)
-        if found is not None and isinstance(one.get("field"), str):
-            inner[one["field"]] = found
+    for member in fields if isinstance(fields, list) else ():
+        found = _of_json(member, depth + 1)
+        if found is not None and isinstance(member.get("field"), str):
+            inner[member["field"]] = found
     return ConnectSchema(
         _OF_JSON.get(primitive, primitive),
         name if isinstance(name, str) else "",
@@ -119,13 +121,12 @@ def _of_json(block: Any, depth: int) -> ConnectSchema | None:
 
 def _of_avro(schema: Schema) -> ConnectSchema:
     if schema.type == "union":
-        one = schema.optional
-        return ConnectSchema("union") if one is None else _of_avro(one)
+        return ConnectSchema("union") if schema.optional is None else _of_avro(schema.optional)
     name, parameters = schema.properties.get("connect.name", ""), schema.properties.get("connect.parameters", {})
     parameters = {str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, dict) else {}
     logical = schema.logical
     if schema.type == "record":
-        # every struct has a name, mostly that of its table
+        # every record has a name, mostly that of its table
         name = schema.full_name if schema.full_name.startswith(("io.debezium.data.", "io.debezium.time.")) else ""
     elif not name and logical is not None:
         name = DECIMAL if logical.name == "decimal" else _OF_LOGICAL.get(logical.name, "")

@@ -19,20 +19,23 @@ from kvformat.codecs._changes.conversions import Conversion, EachValue
 from kvformat.codecs._columnar import Mask
 from kvformat.codecs._debezium.decimals import decimal_array, decimal_digits, offsets_of
 from kvformat.codecs._debezium.parse_texts import parse_instant
+from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import arrow_type, nullable
 
 _INT64_MAX = 2**63 - 1
-_USUAL_LENGTH, _T, _Z = len("2025-03-03T09:30:00Z"), ord("T"), ord("Z")
+_SHORTEST_INSTANT, _T, _Z = len("2025-03-03T09:30:00Z"), ord("T"), ord("Z")
 _NANOS_OF_A_DAY = 86_400 * 10**9
 EARLIEST_DAY = -2_440_588
-"""The first day of any database: 4714-11-24 BC, where PostgreSQL and Oracle begin. A smaller number is not a day."""
+"""The first day of any database, in days since 1970: 4714-11-24 BC in PostgreSQL and Oracle. A smaller number is not
+a day."""
 
 
 @dataclass(frozen=True)
 class ScaledCount(Conversion):
-    """Counts of a unit as DATE, TIME, TIMESTAMP or an interval: `times` / `divisor` of what Arrow counts, cut down.
+    """Integers that count a unit of time, as DATE, TIME, TIMESTAMP or an interval.
 
-    `special` are counts with what they stand for.
+    One of them is `times` / `divisor` of Arrow's unit for the type; fractions are cut off. `special` has pairs of a
+    count, such as the one for infinity, and the value in Arrow's unit that it stands for.
     """
 
     times: int = 1
@@ -64,7 +67,7 @@ class ScaledCount(Conversion):
 
 @dataclass(frozen=True)
 class IntegerToBoolean(Conversion):
-    """0 and 1 as BOOLEAN."""
+    """The integers 0 and 1 as BOOLEAN."""
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         counts = numbers_of(wire)
@@ -74,7 +77,7 @@ class IntegerToBoolean(Conversion):
 
 @dataclass(frozen=True)
 class UnscaledDecimal(Conversion):
-    """Two's complement, big-endian, as DECIMAL; `scale` is where the point stands."""
+    """Unscaled numbers, in big-endian two's complement, as DECIMAL. `scale` digits are after the point."""
 
     scale: int = 0
 
@@ -84,7 +87,7 @@ class UnscaledDecimal(Conversion):
 
 @dataclass(frozen=True)
 class VariableScaleDecimal(Conversion):
-    """Rows of `scale` and unscaled `value` as DECIMAL."""
+    """Rows of a `scale` and an unscaled `value` as DECIMAL."""
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         scale, value = wire.flatten()
@@ -93,19 +96,18 @@ class VariableScaleDecimal(Conversion):
 
 @dataclass(frozen=True)
 class DecimalToText(Conversion):
-    """A decimal, as `inner` reads it, as its digits."""
+    """The digits of decimals as text. The wire has unscaled numbers, or rows of a `scale` and an unscaled `value`."""
 
-    inner: Conversion | None = None
+    scale: int = 0
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        if isinstance(self.inner, VariableScaleDecimal):
+        if pa.types.is_struct(wire.type):
             pairs = [
                 None if row is None or row["value"] is None else (row["value"], row["scale"])
                 for row in wire.to_pylist()
             ]
         else:
-            scale = self.inner.scale if isinstance(self.inner, UnscaledDecimal) else 0
-            pairs = [None if data is None else (data, scale) for data in wire.to_pylist()]
+            pairs = [None if data is None else (data, self.scale) for data in wire.to_pylist()]
         found = [None if pair is None else decimal_digits(*pair) for pair in pairs]
         bad = np.fromiter(
             (text is None and pair is not None for text, pair in zip(found, pairs, strict=True)), np.bool_, len(found)
@@ -115,24 +117,24 @@ class DecimalToText(Conversion):
 
 @dataclass(frozen=True)
 class ZonedText(Conversion):
-    """Texts of ISO 8601 with an offset as instants, digits below a microsecond cut off."""
+    """Texts of ISO 8601 with an offset as instants. Digits after the microseconds are cut off."""
 
-    is_range = False
+    error_code = ErrorCode.WRONG_TYPE
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         target = arrow_type(nullable(self.type))
-        if _are_usual(wire.drop_null() if wire.null_count else wire):
+        if _are_common_instants(wire.drop_null() if wire.null_count else wire):
             try:
                 instants = wire.cast(pa.timestamp("us", "UTC"))
                 return instants.cast(pa.int64()).cast(target), None
-            except pa.ArrowInvalid:  # a 30th of February, an hour 25
+            except pa.ArrowInvalid:  # such as a 30th of February or an hour 25
                 pass
-        return EachValue(self.type, self.said, parse_instant).values(wire)
+        return EachValue(self.type, self.source, parse_instant).values(wire)
 
 
 @dataclass(frozen=True)
 class SplitSet(Conversion):
-    """Texts with commas between as ARRAY<STRING>; the empty text is no word."""
+    """Texts with words between commas as ARRAY<STRING>. The empty text has no words."""
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         lists = [None if text is None else text.split(",") if text else [] for text in wire.to_pylist()]
@@ -145,11 +147,11 @@ class SplitSet(Conversion):
 # --- texts -------------------------------------------------------------------------------------------------
 
 
-def _are_usual(texts: pa.StringArray) -> bool:
-    """Whether all are as `2025-03-03T09:30:00.123456Z`, as far as Arrow does not refuse others, or looks at them."""
+def _are_common_instants(texts: pa.StringArray) -> bool:
+    """Whether all texts look like `2025-03-03T09:30:00.123456Z`, as far as Arrow's parser would not notice."""
     if not len(texts):
         return True
     offsets, data = offsets_of(texts), np.frombuffer(texts.buffers()[2] or b"", np.uint8)
-    if (np.diff(offsets) < _USUAL_LENGTH).any():
+    if (np.diff(offsets) < _SHORTEST_INSTANT).any():
         return False
     return bool((data[offsets[:-1] + 10] == _T).all() and (data[offsets[1:] - 1] == _Z).all())

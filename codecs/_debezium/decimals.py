@@ -1,4 +1,4 @@
-"""Decimals on Debezium's wire: unscaled numbers in two's complement, and texts.
+"""Decimals as Debezium writes them: unscaled numbers in two's complement with a scale, and texts.
 
 Source: Connect's `Decimal`, Debezium's `VariableScaleDecimal`.
 """
@@ -17,22 +17,26 @@ from kvformat.codecs._columnar import Ints, Mask, validity
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _MOST_BYTES, _MOST_SCALE = 64, 150
-"""Of a decimal that is looked at: more than any DECIMAL holds."""
+"""The bytes and the scale of a decimal that is read at all; no DECIMAL has as many."""
 WIDE = Context(prec=400)
+"""Exact for every decimal within these bounds."""
 _POWERS = 10 ** np.arange(19)
 _INT64_MAX = 2**63 - 1
 
 
 def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.Array, Mask]:
-    """Unscaled numbers with their scales as DECIMAL: those of at most eight bytes at once, the others one by one."""
+    """Convert unscaled numbers with their scales to DECIMAL; also returns which of them can't be converted.
+
+    Numbers of at most eight bytes are converted together, the others one by one.
+    """
     precision, scale = t.precision or 0, t.scale or 0
     count = len(data)
-    there: Mask = np.asarray(data.is_valid())
+    present: Mask = np.asarray(data.is_valid())
     offsets = offsets_of(data) if count else np.zeros(1, np.int64)
-    lengths = np.where(there, np.diff(offsets), 0)
+    lengths = np.where(present, np.diff(offsets), 0)
     finer = scale - scales
-    short = there & (lengths > 0) & (lengths <= 8) & (finer >= 0) & (finer <= 18)
-    # the eight bytes before each end, and what is not of the value pushed out: its sign comes down
+    short = present & (lengths > 0) & (lengths <= 8) & (finer >= 0) & (finer <= 18)
+    # read the eight bytes before each end, then shift out those of other values, which extends the sign
     octets = bytes(8) + (data.buffers()[2] or b"") if count else bytes(8)
     before = np.ndarray((len(octets) - 7,), ">i8", octets, strides=(1,))
     unused = np.where(short, 64 - 8 * lengths, 0)
@@ -45,8 +49,8 @@ def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.
     words = np.empty((count, 2), np.int64)
     words[:, 0], words[:, 1] = values, values >> 63
     kind = arrow_type(nullable(t))
-    slow = np.flatnonzero(there & ~fits)
-    valid = there.copy()
+    slow = np.flatnonzero(present & ~fits)
+    valid = present.copy()
     valid[slow] = False
     array = pa.Array.from_buffers(kind, count, [validity(valid), pa.py_buffer(words)])
     bad = np.zeros(count, np.bool_)
@@ -63,14 +67,14 @@ def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.
 
 
 def unscaled_number(data: bytes, scale: int) -> Decimal | None:
-    """The number of unscaled bytes; None for no bytes, and where there are too many."""
+    """The number of unscaled bytes with `scale` digits after the point; None if there are no bytes, or too many."""
     if not data or len(data) > _MOST_BYTES or abs(scale) > _MOST_SCALE:
         return None
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, WIDE)
 
 
 def decimal_digits(data: bytes, scale: int) -> str | None:
-    """The digits of the number of unscaled bytes, without an exponent; None where there are too many."""
+    """The number of unscaled bytes as text, without an exponent; None if there are no bytes, or too many."""
     found = unscaled_number(data, scale)
     return None if found is None else f"{found:f}"
 
@@ -104,6 +108,6 @@ def decimal_parser(precision: int, scale: int) -> Callable[[Any], Decimal]:
 
 
 def offsets_of(values: pa.Array) -> Ints:
-    """Where texts or bytes begin, and the end of the last one."""
+    """The start offset of each text or binary value, and the end offset of the last one."""
     found: Ints = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
     return found

@@ -1,16 +1,16 @@
-"""Messages in JSON that carry their schema, read by Debezium's types: each message by its own schema.
+"""Reads JSON messages that carry their schema by Debezium's types: each message by its own schema.
 
     {"schema": {...}, "payload": {"before": ..., "after": ..., "op": "u"}}
 
-    message -> its schema -> a plan: per column a wire type and a change (types.py)
-    messages with equal wire types -> one kernel reader -> the changes of their plans, column by column -> rows
+    message -> its schema -> a plan: a wire type and a conversion for each column (value_readings.py)
+    messages with equal wire types -> one kernel reader -> the conversions of their plans, column by column -> rows
 
-A message's rows and error depend on nothing but its bytes. A batch is read speculatively with the wire types that most
-messages of the batch before had. Messages whose schema asks for other wire types are then read again by their own.
+The rows and the error of a message depend only on its bytes. A batch is read speculatively with the wire types that
+most messages of the previous batch had. Messages whose schema needs other wire types are then read again.
 
-The work is bounded for any number of schemas. Schemas with equal wire types share a reader, so a thousand scales of a
-DECIMAL cost one. A column is changed once for each of its readings, not for each schema. At most `_READERS` readers
-are alive.
+The work is bounded for any number of schemas. Schemas with equal wire types share a reader, so that a thousand scales
+of a DECIMAL need one. A column is converted once for each of its readings, not for each schema. At most `_READERS`
+readers exist at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.row_plan import convert_columns, join_parts, replace_columns, take_messages
 from kvformat.codecs._columnar import Ints, Mask
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json, parse_json
-from kvformat.codecs._debezium.value_readings import ConnectorModes, ValueReading, absent, value_reading
+from kvformat.codecs._debezium.value_readings import ConnectorModes, ValueReading, absent_reading, value_reading
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel.messages import JsonBatch
@@ -43,11 +43,11 @@ from kvformat.registry.contract.join_batches import joined_rows
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _SCHEMAS = 64
-"""Schemas whose plans are kept from one batch to the next; a topic has a few."""
+"""The number of schemas whose plans are kept between batches. A topic has a few."""
 _READERS = 16
-"""Kernel readers that are kept, also within a batch: one for each combination of wire types."""
+"""The number of kernel readers that are kept, also within a batch: one for each combination of wire types."""
 _PARTS = 64
-"""Groups of a batch whose rows are joined at once, so that the memory of many small ones is soon free."""
+"""The number of groups of a batch after which their rows are joined, which frees the memory of many small arrays."""
 _NUMBER = "kvformat.schema-number"
 
 
@@ -56,9 +56,9 @@ NO_SCHEMA = 0
 
 
 class _Plan(NamedTuple):
-    """How the rows of one schema are read: for each column the number of its reading.
+    """How the rows of a schema are read: the number of a reading for each column.
 
-    With a `refusal`, a message that has rows is this error.
+    If there is a `refusal`, messages with rows have this error.
     """
 
     readings: Ints
@@ -66,7 +66,7 @@ class _Plan(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Rows of wire values, and for each message that has rows the number of its schema in `schemas`, -1 for none."""
+    """Rows of wire values. `numbers` has for each message with rows its schema's index in `schemas`, -1 for none."""
 
     batch: DecodedBatch
     has_rows: Mask
@@ -87,7 +87,7 @@ class GuardedReader:
 
 
 class EmbeddedSchemaReader:
-    """Reads change messages in JSON, wrapped with their schemas, by Debezium's types. Serves one thread at a time."""
+    """Reads JSON change messages that carry their schema, by Debezium's types. Serves one thread at a time."""
 
     def __init__(
         self,
@@ -102,8 +102,8 @@ class EmbeddedSchemaReader:
         self._places = {field.name: place for place, field in enumerate(row.fields)}
         self._finder = _SchemaFinder(settings)
         self._readers: OrderedDict[FlinkType, _WireReader] = OrderedDict()
-        self._usual: FlinkType | None = None
-        self._forget()
+        self._usual_wire: FlinkType | None = None
+        self._reset_plans()
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
@@ -111,34 +111,34 @@ class EmbeddedSchemaReader:
             return self._read(messages)
         finally:
             if len(self._numbers) > _SCHEMAS:
-                self._forget()
+                self._reset_plans()
 
     def _read(self, messages: pa.BinaryArray) -> DecodedBatch:
         filled = np.asarray(pc.greater(pc.binary_length(messages), 0).fill_null(False))
-        if self._usual is None:
-            first = np.flatnonzero(filled)[:1]
-            self._usual = self._wire_row(int(self._own_plans(messages, first)[0]) if len(first) else NO_SCHEMA)
-        found = self._reader(self._usual).read(messages)
+        if self._usual_wire is None:
+            first = self._plans_by_own_schema(messages, np.flatnonzero(filled)[:1])
+            self._usual_wire = self._wire_row(int(first[0]) if len(first) else NO_SCHEMA)
+        found = self._reader(self._usual_wire).read(messages)
         plans = np.full(len(messages), NO_SCHEMA)
         of_schemas = np.array([NO_SCHEMA, *map(self._plan_number, found.schemas)])
         plans[found.has_rows] = of_schemas[found.numbers[found.has_rows] + 1]
         others = np.flatnonzero(filled & ~found.has_rows)
-        plans[others] = self._own_plans(messages, others)
-        plans[~filled] = plans[filled][0] if filled.any() else NO_SCHEMA  # they are like any others
-        return self._by_wires(messages, found.batch, plans)
+        plans[others] = self._plans_by_own_schema(messages, others)
+        plans[~filled] = plans[filled][0] if filled.any() else NO_SCHEMA  # null and empty messages go with any plan
+        return self._read_by_wire_types(messages, found.batch, plans)
 
-    def _own_plans(self, messages: pa.BinaryArray, places: Ints) -> Ints:
-        """The plan of each message at these places, by the schema in it."""
+    def _plans_by_own_schema(self, messages: pa.BinaryArray, places: Ints) -> Ints:
+        """The number of the plan of each message with these numbers, found by the schema in it."""
         if not len(places):
             return np.zeros(0, np.int64)
         numbers, schemas = self._finder.find(messages.take(pa.array(places)))
         return np.array([NO_SCHEMA, *map(self._plan_number, schemas)])[numbers + 1]
 
-    def _by_wires(self, messages: pa.BinaryArray, speculative: DecodedBatch, plans: Ints) -> DecodedBatch:
-        """Keep the messages whose wire types the speculative reader had, and read the others by their own."""
+    def _read_by_wire_types(self, messages: pa.BinaryArray, speculative: DecodedBatch, plans: Ints) -> DecodedBatch:
+        """The table's rows: keep messages that were read with the right wire types, and read the others again."""
         used, of_used = _distinct(plans)
         rows = [self._wire_row(plan) for plan in used.tolist()]
-        if all(row == self._usual for row in rows):
+        if all(row == self._usual_wire for row in rows):
             return self._converted(speculative, plans)
         numbers = {row: number for number, row in enumerate(dict.fromkeys(rows))}
         groups = np.array([numbers[row] for row in rows], np.int64)[of_used]
@@ -148,7 +148,7 @@ class EmbeddedSchemaReader:
         parts: list[DecodedBatch] = []
         for row, number in numbers.items():
             at = order[ends[number] - counts[number] : ends[number]]
-            if row != self._usual:
+            if row != self._usual_wire:
                 some = self._reader(row).read(messages.take(pa.array(at))).batch
             else:
                 some = speculative if len(at) == len(messages) else take_messages(speculative, at)
@@ -156,11 +156,11 @@ class EmbeddedSchemaReader:
             parts.append(self._converted(some, plans[at]))
             if len(parts) == _PARTS:
                 parts = [joined_rows(parts)]
-        self._usual = list(numbers)[int(np.argmax(counts))]
+        self._usual_wire = list(numbers)[int(np.argmax(counts))]
         return parts[0] if len(numbers) == 1 else join_parts([(np.concatenate(places), joined_rows(parts))])
 
     def _converted(self, batch: DecodedBatch, plans: Ints) -> DecodedBatch:
-        """The rows of the wire as those of the table, given the number of each message's plan."""
+        """Convert wire rows to table rows. `plans` has the number of each message's plan."""
         lengths = np.asarray(batch.rows.value_lengths().fill_null(0))
         used, of_used = _distinct(plans)
         errors, firsts = RowErrors(), np.asarray(batch.rows.offsets)[:-1]
@@ -179,35 +179,35 @@ class EmbeddedSchemaReader:
 
     # --- plans -------------------------------------------------------------------------------------------
 
-    def _forget(self) -> None:
-        """Begin with no plan but that of messages without a schema."""
+    def _reset_plans(self) -> None:
+        """Forget all plans except that of messages without a schema."""
         self._columns = [_ColumnReadings(field, self._modes) for field in self._row.fields]
         self._plans: list[_Plan] = []
         self._wire_rows: list[FlinkType | None] = []
         self._numbers: dict[bytes, int] = {}
-        self._of_readings: dict[tuple[bytes, str], int] = {}
+        self._plan_numbers: dict[tuple[bytes, str], int] = {}
         self._absent = np.array([column.absent() for column in self._columns], np.int64)
-        assert self._kept(self._planned(None)) == NO_SCHEMA
+        assert self._keep(self._make_plan(None)) == NO_SCHEMA
 
     def _plan_number(self, schema: bytes) -> int:
-        """The number of the plan for a schema's text; schemas that mean the same for the table have one."""
+        """The number of the plan for a schema's text. Schemas with the same meaning for the table share a plan."""
         number = self._numbers.get(schema)
         if number is None:
-            number = self._numbers[schema] = self._kept(
-                self._planned(image_schema_from_json(parse_json(schema), flat=self._flat))
+            number = self._numbers[schema] = self._keep(
+                self._make_plan(image_schema_from_json(parse_json(schema), flat=self._flat))
             )
         return number
 
-    def _kept(self, plan: _Plan) -> int:
+    def _keep(self, plan: _Plan) -> int:
         key = plan.readings.tobytes(), plan.refusal
-        number = self._of_readings.setdefault(key, len(self._plans))
+        number = self._plan_numbers.setdefault(key, len(self._plans))
         if number == len(self._plans):
             self._plans.append(plan)
             self._wire_rows.append(None)
         return number
 
-    def _planned(self, image: ConnectSchema | None) -> _Plan:
-        """The plan for the images of a schema, None where it has none; takes time for the columns that it has."""
+    def _make_plan(self, image: ConnectSchema | None) -> _Plan:
+        """A plan for the images of a schema, None if it has none. The cost depends on the schema's columns."""
         try:
             if image is None:
                 return _Plan(np.array([column.number(None) for column in self._columns], np.int64))
@@ -217,11 +217,11 @@ class EmbeddedSchemaReader:
                 readings[place] = self._columns[place].number(image.fields[name])
             return _Plan(readings)
         except SchemaError as unset:
-            refusal = f"'schema': is missing, or none of rows before and after a change; {unset}"
+            refusal = f"'schema': is missing, or does not describe the rows before and after a change; {unset}"
             return _Plan(np.array([column.refusing() for column in self._columns], np.int64), refusal)
 
     def _wire_row(self, number: int) -> FlinkType:
-        """The type that the rows of a plan are read as."""
+        """The wire type of the rows of a plan."""
         row = self._wire_rows[number]
         if row is None:
             wires = zip(self._row.fields, self._columns, self._plans[number].readings.tolist(), strict=True)
@@ -230,7 +230,7 @@ class EmbeddedSchemaReader:
         return row
 
     def _reader(self, row: FlinkType) -> _WireReader:
-        """The reader of wire types; that which was not used for longest goes first."""
+        """A reader of this wire type. The least recently used reader is dropped if there are too many."""
         reader = self._readers.pop(row, None)
         if reader is None:
             while len(self._readers) >= _READERS:
@@ -241,55 +241,59 @@ class EmbeddedSchemaReader:
 
 
 def _distinct(numbers: Ints) -> tuple[Ints, Ints]:
-    """The different numbers, and for each number its place among these. Mostly all are the same."""
+    """The distinct numbers, and for each number its index among them. Fast if all are equal, which is common."""
     if len(numbers) and (numbers == numbers[0]).all():
         return numbers[:1], np.zeros(len(numbers), np.int64)
     return np.unique(numbers, return_inverse=True)
 
 
 class _ColumnReadings:
-    """The different ways in which schemas have a column read so far, by number."""
+    """The different readings that schemas have given to a column so far, by number."""
 
     def __init__(self, field: FlinkField, modes: ConnectorModes) -> None:
         self._field, self._modes = field, modes
         self.readings: list[ValueReading] = []
         self._numbers: dict[str, int] = {}
-        self._said: dict[str, int] = {}
+        self._schemas: dict[str, int] = {}
 
-    def number(self, said: ConnectSchema | None) -> int:
-        """The number of the reading for what a schema says. Raises `SchemaError` as `value_reading` does."""
-        key = repr(said)
-        if key not in self._said:
-            self._said[key] = self._kept(value_reading(self._field.type, said, self._modes, "json", self._field.name))
-        return self._said[key]
+    def number(self, schema: ConnectSchema | None) -> int:
+        """The number of the reading for a Connect schema. Raises `SchemaError` as `value_reading` does."""
+        key = repr(schema)
+        if key not in self._schemas:
+            self._schemas[key] = self._keep(
+                value_reading(self._field.type, schema, self._modes, "json", self._field.name)
+            )
+        return self._schemas[key]
 
     def absent(self) -> int:
-        """The number of the reading for a schema that does not have the column."""
-        return self._kept(absent(self._field.type, "json"))
+        """The number of the reading for a schema without the column."""
+        return self._keep(absent_reading(self._field.type, "json"))
 
     def refusing(self) -> int:
-        """The number of the reading that takes any value for none."""
-        return self._kept(ValueReading(TEXT, RefusedValues(self._field.type, "")))
+        """The number of the reading that refuses every value."""
+        return self._keep(ValueReading(TEXT, RefusedValues(self._field.type, "")))
 
-    def _kept(self, reading: ValueReading) -> int:
+    def _keep(self, reading: ValueReading) -> int:
         number = self._numbers.setdefault(repr(reading), len(self.readings))
         if number == len(self.readings):
             self.readings.append(reading)
         return number
 
     def convert(self, wire: pa.Array, readings: Ints, of_rows: Ints, errors: RowErrors) -> pa.Array:
-        """The column's values; row i was read by the reading number `readings[of_rows[i]]`."""
+        """Convert the wire values of the column. Row i was read by the reading with number `readings[of_rows[i]]`."""
         if not len(of_rows) or (readings == readings[0]).all():
-            change = self.readings[readings[0]].change
-            return wire if change is None else change.convert(wire, self._field.name, lambda places: places, errors)
+            conversion = self.readings[readings[0]].conversion
+            if conversion is None:
+                return wire
+            return conversion.convert(wire, self._field.name, lambda rows: rows, errors)
         of_values = readings[of_rows]
         order = np.argsort(of_values, kind="stable")
         used, starts = np.unique(of_values[order], return_index=True)
         parts = []
         for number, places in zip(used.tolist(), np.split(order, starts[1:]), strict=True):
-            change, some = self.readings[number].change, wire.take(pa.array(places))
-            if change is not None:
-                some = change.convert(some, self._field.name, _rows_at(places), errors)
+            conversion, some = self.readings[number].conversion, wire.take(pa.array(places))
+            if conversion is not None:
+                some = conversion.convert(some, self._field.name, _rows_at(places), errors)
             parts.append(some)
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
@@ -297,12 +301,12 @@ class _ColumnReadings:
 
 
 def _rows_at(rows: Ints) -> Callable[[Ints], Ints]:
-    """From places among these rows to the rows; -1 stays."""
+    """A function from indices into `rows` to these row numbers. -1 stays -1."""
     return lambda places: np.where(places >= 0, rows[places], -1)
 
 
 class _WireReader:
-    """Reads messages as rows of wire values, and tells the schema of each message that has rows."""
+    """Reads messages as rows of wire values, and finds the schema of each message that has rows."""
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
         self._number = SchemaNumber("schema", beside_payload=True)
@@ -310,7 +314,7 @@ class _WireReader:
         self._reader = ChangeReader(row, envelope, settings, (*metadata, _NUMBER))
 
     def read(self, messages: pa.BinaryArray) -> _Found:
-        """The rows of a batch, and the schemas."""
+        """The wire rows of a batch, and its schemas."""
         batch = self._reader.read(messages)
         rows, firsts = batch.rows.values, np.asarray(batch.rows.offsets)[:-1]
         count = rows.type.num_fields - 1
@@ -322,7 +326,7 @@ class _WireReader:
 
 
 class _SchemaFinder:
-    """Finds the schemas in messages, whatever else is in them."""
+    """Finds the schemas in messages, whatever else they contain."""
 
     def __init__(self, settings: ChangeSettings) -> None:
         self._number = SchemaNumber("schema")
@@ -332,9 +336,9 @@ class _SchemaFinder:
         self._batch = JsonBatch(row, schema.reader(), JsonWords(), lambda _: False)
 
     def find(self, messages: pa.BinaryArray) -> tuple[Ints, list[bytes]]:
-        """The number of each message's schema among the texts of schemas, -1 for none.
+        """The index of each message's schema in a list of texts, -1 for none, and this list.
 
-        A message that is not valid JSON, or not one object, has none.
+        A message that is not valid JSON, or not one object, has no schema.
         """
         lists = self._batch.read(messages)
         one = np.asarray(lists.value_lengths().fill_null(0)) == 1

@@ -1,8 +1,8 @@
-"""Debezium's messages in Avro that are the row alone: what was done to it is in fields beside the columns.
+"""Debezium's Avro messages that are rows alone. Fields beside the columns say what was done to the row.
 
     {"id": 1, "name": "pen", "__op": "u", "__deleted": "false"}
 
-`__deleted` is a text, MongoDB's a boolean. Which schemas are no rows is known before a message is read.
+`__deleted` is a text, or a boolean from MongoDB. The writer's schema alone tells messages that are not rows.
 Sources: Debezium's page on the transform ExtractNewRecordState, its `AbstractExtractRecordStrategy` (`__deleted`), and
 `ExtractNewDocumentState` of MongoDB.
 """
@@ -28,8 +28,8 @@ _KIND_OF = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
 _TEXT, _FLAG = FlinkType("VARCHAR", length=MAX_LENGTH), FlinkType("BOOLEAN")
 
 
-def with_marks(row: FlinkType, writer: Schema | None) -> FlinkType:
-    """The row with the fields that say what was done, which may be columns of the table already."""
+def add_marks(row: FlinkType, writer: Schema | None) -> FlinkType:
+    """The row type with the fields `__op` and `__deleted`, unless they are columns of the table already."""
     flag = writer is not None and any(
         f.name == _DELETED and (f.schema.optional or f.schema).type == "boolean" for f in writer.fields
     )
@@ -38,8 +38,8 @@ def with_marks(row: FlinkType, writer: Schema | None) -> FlinkType:
     return FlinkType("ROW", fields=(*row.fields, *(mark for mark in marks if mark.name not in known)))
 
 
-def other_of(writer: Schema, row: FlinkType, others: tuple[OtherMessage, ...]) -> OtherMessage | None:
-    """What messages of a schema are, where they are no rows of the table."""
+def other_message_of(writer: Schema, row: FlinkType, others: tuple[OtherMessage, ...]) -> OtherMessage | None:
+    """The kind of the messages of a writer's schema, if they are not rows of the table; None if they are rows."""
     fields = {field.name: field for field in writer.fields}
     other = None if {_OP, _DELETED} & fields.keys() else find_by_members(others, fields)
     if other is None or {field.name for field in row.fields} & fields.keys() - set(other.required):
@@ -48,27 +48,30 @@ def other_of(writer: Schema, row: FlinkType, others: tuple[OtherMessage, ...]) -
 
 
 def refusal_of(writer: Schema, row: FlinkType, others: tuple[OtherMessage, ...]) -> str:
-    """Why messages of a schema are no rows alone, "" where they are."""
+    """The error of messages of a writer's schema that are not rows alone; "" if they are."""
     names = {field.name for field in writer.fields}
     beside = names - {field.name for field in row.fields}
     if "op" in beside and {"before", "after"} & beside and not {_OP, _DELETED} & names:
-        return f"'{_OP}': is missing, but there is 'op': for whole changes set 'flattened' to false"
-    other = other_of(writer, row, others)
+        hint = "for messages with 'before' and 'after' set 'flattened' to false"
+        return f"'{_OP}': is missing, but there is 'op': {hint}"
+    other = other_message_of(writer, row, others)
     return "" if other is None else f"'{_OP}': is missing{other.hint()}"
 
 
-def changes(
+def decode_flattened(
     values: pa.StructArray,
     errors: pa.Array | None,
     columns: int,
-    there: Mask,
+    present: Mask,
     filled: Mask,
     others: Mapping[str, OtherMessage],
     setting: str,
 ) -> DecodedBatch:
-    """Rows with their marks as changes of an upsert table; of `values` the first columns are the table's.
+    """Decode rows with marks to changes of an upsert table.
 
-    `others` are the operations of messages that are no rows, `setting` is `other-messages`.
+    `values` has the rows, of which the first `columns` fields are those of the table, and `errors` the errors so far.
+    `present` says which messages are not null, `filled` which of them are not empty. `others` are messages that are
+    not rows, by operation, and `setting` is the value of `other-messages`.
     """
     read = filled if errors is None else filled & np.asarray(errors.is_null())
     op = pc.struct_field(values, _OP).cast(pa.string())
@@ -77,22 +80,22 @@ def changes(
     kinds = np.where(which < 0, UPDATE_AFTER, np.array(list(_KIND_OF.values()))[which])
     kinds[deleted] = DELETE
     known = np.asarray(op.is_null()) | (which >= 0) | deleted
-    passed = [text for text, other in others.items() if other.is_skipped(setting)]
-    skipped = ~known & np.asarray(pc.is_in(op, pa.array(passed, pa.string())))
-    present = np.asarray(values.is_valid())
-    bad = np.flatnonzero(read & ~(present & (known | skipped)))
+    skippable = [text for text, other in others.items() if other.is_skipped(setting)]
+    skipped = ~known & np.asarray(pc.is_in(op, pa.array(skippable, pa.string())))
+    has_row = np.asarray(values.is_valid())
+    bad = np.flatnonzero(read & ~(has_row & (known | skipped)))
     if len(bad):
         texts = [None] * len(read) if errors is None else errors.to_pylist()
         for place in bad.tolist():
-            texts[place] = _fault(op[place].as_py() if present[place] else None, others)
+            texts[place] = _fault(op[place].as_py() if has_row[place] else None, others)
         errors = pa.array(texts, pa.string())
-    good = read & present & known
+    good = read & has_row & known
     offsets = np.zeros(len(good) + 1, np.int32)
     np.cumsum(good, out=offsets[1:])
     chosen = values.filter(pa.array(good))
     fields = list(values.type)[:columns]
     rows = pa.Array.from_buffers(pa.struct(fields), len(chosen), [None], children=chosen.flatten()[:columns])
-    valid = validity(there if errors is None else there & np.asarray(errors.is_null()))
+    valid = validity(present if errors is None else present & np.asarray(errors.is_null()))
     lists = pa.Array.from_buffers(
         pa.list_(pa.field("item", rows.type)), len(good), [valid, pa.py_buffer(offsets)], children=[rows]
     )
@@ -103,7 +106,7 @@ def _fault(op: str | None, others: Mapping[str, OtherMessage]) -> str:
     if op is None:
         return ErrorCode.MISSING_FIELD.marked("the message is null in place of a row")
     known = ", ".join(f'"{known}"' for known in _KIND_OF)
-    remedy = others[op].hint() if op in others else ""
+    hint = others[op].hint() if op in others else ""
     return ErrorCode.UNKNOWN_OPERATION.marked(
-        f"'{_OP}': unknown value {op!r:.40}; known are {known}, in this spelling{remedy}"
+        f"'{_OP}': unknown value {op!r:.40}; it must be one of {known}, in this spelling{hint}"
     )

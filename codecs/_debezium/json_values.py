@@ -1,10 +1,10 @@
-"""JSON values of messages without a schema: a value's own form says which of Debezium's types it has.
+"""Readers of JSON values in messages without a schema: the form of a value tells which of Debezium's types it has.
 
     DECIMAL   "AdTA" (bytes of the unscaled number), "1200.00", 1200.0, {"scale": 2, "value": "AdTA"}
     BIGINT    7, "BQE=" (bits, the lowest byte first)         BOOLEAN   true, 1
     INTERVAL  1500000 (microseconds), "P0Y0M0DT0H0M1.5S"      ARRAY     ["a", "b"], "a,b" (MySQL's SET)
 
-A value that could mean two things is an error, as is one that the column's type can't mean. Sources: Connect's
+A value with two possible meanings is an error, and so is a value that the column's type can't have. Sources: Connect's
 `JsonConverter`; Debezium's `JdbcValueConverters`, `PostgresValueConverter` and `BinlogValueConverters`.
 """
 
@@ -24,15 +24,15 @@ from kvformat.codecs._kernel.tree import Fraction, Integer
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _UNSIGNED_BYTES = 9
-"""Of the largest BIGINT UNSIGNED as two's complement."""
+"""The bytes of the largest BIGINT UNSIGNED in two's complement."""
 _WHOLE_DIGITS = 20
-"""Of a number that a BIGINT may hold, whatever its exponent."""
+"""The digits before the point of a number that may fit a BIGINT."""
 _MOST_DIGITS = 76
-"""Of an unscaled number: more than any DECIMAL holds."""
+"""The digits of an unscaled number; no DECIMAL has more."""
 
 
 def jackson_base64(text: str) -> bytes | None:
-    """The bytes of Base64 as Jackson writes it, None for any other text."""
+    """The bytes of a text of Base64 as Jackson writes it; None for any other text."""
     try:
         data = binascii.a2b_base64(text, strict_mode=True)
     except (ValueError, UnicodeEncodeError):
@@ -41,12 +41,12 @@ def jackson_base64(text: str) -> bytes | None:
 
 
 def number_of(node: Any) -> Decimal | None:
-    """The number of a JSON number, None for any other node."""
+    """The value of a JSON number; None for any other node."""
     return decimal_of(node) if type(node) is Integer or type(node) is Fraction else None
 
 
-def variable_of(node: Any) -> tuple[int, bytes] | None:
-    """Scale and unscaled bytes of a `VariableScaleDecimal`, None for any other node."""
+def variable_scale_decimal(node: Any) -> tuple[int, bytes] | None:
+    """The scale and the unscaled bytes of a `VariableScaleDecimal`; None for any other node."""
     if not isinstance(node, dict) or node.keys() != {"scale", "value"}:
         return None
     scale, value = node["scale"], node["value"]
@@ -56,8 +56,8 @@ def variable_of(node: Any) -> tuple[int, bytes] | None:
     return None if not data else (int(scale), data)
 
 
-def exactly(number: Decimal | None, precision: int, scale: int) -> Decimal:
-    """The number with that scale. Raises `ValueError` where digits would be lost."""
+def exact_decimal(number: Decimal | None, precision: int, scale: int) -> Decimal:
+    """The number as DECIMAL(precision, scale). Raises `ValueError` for None, or if digits would be lost."""
     fitted = None if number is None else fit_decimal(number, precision, scale)
     if fitted is None or fitted != number:
         raise ValueError(number)
@@ -66,9 +66,9 @@ def exactly(number: Decimal | None, precision: int, scale: int) -> Decimal:
 
 @dataclass(frozen=True)
 class WholeNumber(Forms):
-    """TINYINT to BIGINT with so many bits: numbers, and the bits of BIT(n), the lowest byte first.
+    """TINYINT to BIGINT, signed integers of `bits` bits: numbers, and the bits of BIT(n), the lowest byte first.
 
-    A text of digits that is Base64, too, may be bits or a number, and is an error.
+    A text of digits that is also Base64 could be a number or bits, and is an error.
     """
 
     bits: int
@@ -96,9 +96,10 @@ class WholeNumber(Forms):
 
 @dataclass(frozen=True)
 class FloatingPoint(Forms):
-    """FLOAT and DOUBLE: numbers, and "NaN", "Infinity", "-Infinity".
+    """FLOAT (`single`) and DOUBLE: numbers, and "NaN", "Infinity", "-Infinity".
 
-    A text of a number is read unless it is Base64, too, which may be a decimal of `precise`.
+    A text of a number is also read. If it is also Base64, it could be a decimal of mode `precise`, and is an error
+    unless `texts_are_numbers`.
     """
 
     single: bool
@@ -121,10 +122,10 @@ class FloatingPoint(Forms):
 
 @dataclass(frozen=True)
 class DecimalNumber(Forms):
-    """DECIMAL where decimals are texts or doubles: texts exactly, doubles rounded half up to the scale.
+    """DECIMAL, if the connector writes decimals as texts or doubles. Doubles are rounded half up to the scale.
 
-    With `unsigned` also a BIGINT UNSIGNED as the bytes of a number, which is not negative: so its Base64 begins with a
-    letter, and the text of a number does not.
+    With `unsigned`, also a BIGINT UNSIGNED, as the unscaled bytes of a number that is not negative. Its Base64 begins
+    with a letter, and the text of a number does not.
     """
 
     precision: int
@@ -145,16 +146,16 @@ class DecimalNumber(Forms):
                 number = _unsigned_of(node)
         elif self.unsigned and isinstance(node, dict):
             number = _variable_number(node)
-        return exactly(number, self.precision, self.scale)
+        return exact_decimal(number, self.precision, self.scale)
 
 
 def _variable_number(node: Any) -> Decimal | None:
-    pair = variable_of(node)
+    pair = variable_scale_decimal(node)
     return None if pair is None else unscaled_number(pair[1], pair[0])
 
 
 def _unsigned_of(text: str) -> Decimal | None:
-    """A number that is not negative, as two's complement without a byte too many."""
+    """The number of bytes in Base64: not negative, in the shortest two's complement; None for any other text."""
     data = jackson_base64(text)
     if not data or len(data) > _UNSIGNED_BYTES or data[0] > 127:
         return None
@@ -163,8 +164,10 @@ def _unsigned_of(text: str) -> Decimal | None:
 
 @dataclass(frozen=True)
 class UnscaledBytes(Forms):
-    """Bytes of the unscaled number of a DECIMAL, for texts of Base64, numbers (`decimal.format` = NUMERIC of the
-    converter) and decimals with a scale of their own.
+    """The unscaled bytes of a DECIMAL with this scale.
+
+    The value is a text of Base64, a number (the converter's `decimal.format` = NUMERIC), or, if the message has no
+    schema, a decimal with a scale of its own.
     """
 
     scale: int
@@ -177,7 +180,7 @@ class UnscaledBytes(Forms):
         number = number_of(node)
         if number is None and not self.has_schema:
             number = _variable_number(node)
-        exact = exactly(number, _MOST_DIGITS, max(self.scale, 0))
+        exact = exact_decimal(number, _MOST_DIGITS, max(self.scale, 0))
         unscaled, rest = divmod(int(exact.scaleb(max(self.scale, 0), WIDE)), 10 ** max(-self.scale, 0))
         if rest:
             raise ValueError(node)
@@ -186,12 +189,12 @@ class UnscaledBytes(Forms):
 
 @dataclass(frozen=True)
 class DecimalText(Forms):
-    """STRING: a decimal with a scale of its own as its digits, all else as Flink reads it."""
+    """STRING: the digits of a decimal with a scale of its own; `usual` reads any other value, by Flink's rules."""
 
     usual: Callable[[Any], Any] | None = None
 
     def __call__(self, node: Any) -> str:
-        pair = variable_of(node)
+        pair = variable_scale_decimal(node)
         if pair is None:
             assert self.usual is not None
             return str(self.usual(node))
@@ -206,7 +209,7 @@ class DecimalText(Forms):
 
 @dataclass(frozen=True)
 class TextOnly(Forms):
-    """Values that are usually a number, and here a text that `read` reads, as the number that is kept of it."""
+    """A text, of which `read` makes the value that the column stores. Numbers don't come here."""
 
     read: Callable[[str], Any]
 
@@ -218,7 +221,7 @@ class TextOnly(Forms):
 
 @dataclass(frozen=True)
 class NumbersOnly(Forms):
-    """Whole numbers: any other value is an error."""
+    """Refuses every value. Integers, which the kernel reads itself, don't come here."""
 
     def __call__(self, node: Any) -> Any:
         raise ValueError(node)
@@ -226,7 +229,7 @@ class NumbersOnly(Forms):
 
 @dataclass(frozen=True)
 class SetText(Forms):
-    """ARRAY of texts: a text with commas between, as MySQL's SET; the empty text has no words."""
+    """ARRAY of texts: MySQL's SET as a text with words between commas. The empty text has no words."""
 
     def __call__(self, node: Any) -> list[str]:
         if type(node) is not str:

@@ -1,4 +1,4 @@
-"""The options of Debezium's own types and of rows alone, which JSON and Avro share."""
+"""Options that Debezium's formats for JSON and Avro share: its own types, and messages that are rows alone."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TYPE_OPTIONS = (
         type="enum",
         default="flink",
         allowed=("flink", DEBEZIUM),
-        doc="Ours. How values are read: as Flink does, or by Debezium's own types, as the message's schema says, or "
-        "the three options below. For reading only.",
+        doc="Ours. How values are read: by Flink's rules, or by Debezium's own types, which the message's schema "
+        "tells, or the three options below. For reading only.",
     ),
     Option(
         name="decimal.handling.mode",
@@ -56,13 +56,13 @@ FLATTENED = Option(
     name="flattened",
     type="boolean",
     default=False,
-    doc="Ours. Whether messages are rows alone, by Debezium's transform ExtractNewRecordState; what was done is in "
-    "`__op` and `__deleted`. For reading only.",
+    doc="Ours. Whether messages are rows alone, as Debezium's transform ExtractNewRecordState writes them. The "
+    "operation is in `__op` and `__deleted`. For reading only.",
 )
 
 
 def modes_of(options: Mapping[str, Any]) -> ConnectorModes:
-    """The connector's settings."""
+    """The connector's settings, as the options have them."""
     return ConnectorModes(
         options.get("decimal.handling.mode"),
         options.get("time.precision.mode"),
@@ -72,14 +72,14 @@ def modes_of(options: Mapping[str, Any]) -> ConnectorModes:
 
 
 def check_types(format: Format, direction: Direction) -> None:
-    """Raise `OptionError` if the format writes Debezium's types, or has the connector's settings without them."""
+    """Raise `OptionError` if Debezium's types are to be written, or if their settings are given without them."""
     check_reading_only(format, direction, TYPE_OPTIONS[0], "no other types than Flink's")
     if format.options["types"] == DEBEZIUM:
         return
     for option in TYPE_OPTIONS[1:]:
         if format.options.get(option.name) is not None:
             raise OptionError(
-                f"option '{option.name}' of format '{format.identifier}' counts with 'types' = '{DEBEZIUM}' only",
+                f"option '{option.name}' of format '{format.identifier}' is used only with 'types' = '{DEBEZIUM}'",
                 format=format.identifier,
                 option=option.name,
             )

@@ -1,6 +1,6 @@
-"""Parsers of the texts that Debezium writes: times of ISO 8601, durations, hexadecimal digits and Base64.
+"""Parsers of the texts that Debezium writes: times and durations of ISO 8601, hexadecimal digits, Base64, and bits.
 
-Each raises `ValueError` for any other text.
+Each parser raises `ValueError` for any other value.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ _INSTANT = re.compile(rf"{_DATE}T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZO
 _CLOCK = re.compile(rf"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{{1,9}}))?)?{_ZONE}", re.ASCII)
 _DAY = re.compile(rf"{_DATE}(?:{_ZONE})?", re.ASCII)
 _CYCLE = 400
-"""Years after which days and weeks are the same again."""
+"""Years after which the calendar repeats."""
 INFINITE_MICROS = {"POSITIVE_INFINITY": 9_223_372_036_825_200_000, "NEGATIVE_INFINITY": -9_223_372_036_832_400_000}
-"""The moments that Debezium writes for Postgres's infinity in columns without a zone, as Postgres's driver does; here
-it is these in every column. They are in the years 294247 and -290308."""
+"""The instants for Postgres's infinity, in microseconds since 1970. Debezium and Postgres's driver write them in
+columns without a zone; here every column has them. They are in the years 294247 and -290308."""
 INFINITE_DAYS = {"POSITIVE_INFINITY": 106_751_991, "NEGATIVE_INFINITY": -106_751_992}
-"""The days of these moments."""
+"""The days of these instants, since 1970."""
 _INFINITE_YEARS = {292_278_994: "POSITIVE_INFINITY", 292_269_055: "NEGATIVE_INFINITY", 292_275_055: "NEGATIVE_INFINITY"}
-"""The years, whatever their sign, of the milliseconds that Postgres's driver has for infinity: as Java's `Date` and
-`Instant` say them. No database has such years. The day and the hour depend on the connector's time zone."""
+"""The years in which Postgres's driver puts infinity, with any sign, as Java's `Date` and `Instant` print them. No
+database has such years. The day and the hour depend on the connector's time zone."""
 _INFINITE_DATES = {(-5_877_611, 6, 21): "POSITIVE_INFINITY", (-5_877_611, 6, 22): "NEGATIVE_INFINITY"}
-"""The days that Debezium's `PostgresValueConverter` has for infinity."""
+"""The dates that Debezium's `PostgresValueConverter` writes for infinity."""
 _MOST_DAYS = 2**31
-"""The days, or months, that a column counts in 32 bits."""
+"""One more than the largest number of days, or months, in 32 bits."""
 INFINITE_COUNTS = {
     **dict.fromkeys((-2_147_472_692, -622_191_234, -622_191_233), INFINITE_DAYS["POSITIVE_INFINITY"]),
     **dict.fromkeys((-2_147_472_691, -625_821_272, -625_821_271), INFINITE_DAYS["NEGATIVE_INFINITY"]),
 }
-"""Days that Debezium writes for infinity: those of `_INFINITE_DATES` while streaming, and in a snapshot those of
-`_INFINITE_YEARS` by Java's `Date`, in two time zones, cut to 32 bits. All are before any day that a database has."""
+"""The day numbers that Debezium writes for infinity, with the days they stand for. While streaming, they are those of
+`_INFINITE_DATES`. In a snapshot they are those of `_INFINITE_YEARS` by Java's `Date`, in two time zones, cut to 32
+bits. All are before any day that a database has."""
 _DURATION = re.compile(
     r"P(?:([+-]?\d{1,9})Y)?(?:([+-]?\d{1,9})M)?(?:([+-]?\d{1,9})D)?"
     r"(?:T(?:([+-]?\d{1,12})H)?(?:([+-]?\d{1,12})M)?(?:([+-]?\d{1,12}(?:\.\d{1,9})?)S)?)?",
@@ -48,7 +49,7 @@ _INFINITE_TEXTS = {"infinity": "POSITIVE_INFINITY", "-infinity": "NEGATIVE_INFIN
 
 
 def parse_instant(text: str) -> int:
-    """Microseconds since 1970 of a text with an offset, or of Postgres's infinity."""
+    """Microseconds since 1970 of an instant with an offset, or of Postgres's infinity."""
     if text in _INFINITE_TEXTS:
         return INFINITE_MICROS[_INFINITE_TEXTS[text]]
     found = _INSTANT.fullmatch(text)
@@ -78,7 +79,7 @@ def parse_day(text: str) -> int:
 
 
 def parse_clock(text: str) -> int:
-    """Nanoseconds since midnight, in UTC, of a time of day with an offset."""
+    """Nanoseconds since midnight in UTC of a time of day with an offset."""
     found = _CLOCK.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -90,7 +91,7 @@ def parse_clock(text: str) -> int:
 
 
 def _offset(sign: str | None, hours: str | None, minutes: str | None, seconds: str | None) -> int:
-    """Seconds east of Greenwich; raises `ValueError` from a day on."""
+    """Seconds east of Greenwich of the matched parts of an offset, which must be less than a day."""
     offset = int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
     if offset >= 86_400:
         raise ValueError(offset)
@@ -98,7 +99,10 @@ def _offset(sign: str | None, hours: str | None, minutes: str | None, seconds: s
 
 
 def parse_duration(text: str) -> int:
-    """Microseconds of a duration of ISO 8601, each part with a sign of its own; years and months have no length."""
+    """Microseconds of a duration of ISO 8601 without years and months, which have no length.
+
+    Each part may have a sign.
+    """
     months, micros = _duration_parts(text)
     if months:
         raise ValueError(text)
@@ -106,7 +110,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_months(text: str) -> int:
-    """Months of a duration of ISO 8601 that has nothing but years and months."""
+    """Months of a duration of ISO 8601 that has only years and months."""
     months, micros = _duration_parts(text)
     if micros or not -_MOST_DAYS <= months < _MOST_DAYS:
         raise ValueError(text)
@@ -114,7 +118,7 @@ def parse_months(text: str) -> int:
 
 
 def _duration_parts(text: str) -> tuple[int, int]:
-    """Months and microseconds."""
+    """Months and microseconds of a duration of ISO 8601."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
         raise ValueError(text)
@@ -125,25 +129,25 @@ def _duration_parts(text: str) -> tuple[int, int]:
 
 
 def epoch_day(year: int, month: int, day: int) -> int:
-    """Days since 1970 of a day of any year, by the calendar of today."""
+    """Days since 1970 of a date in any year, by today's calendar."""
     cycles, of_cycle = divmod(year - 2000, _CYCLE)
     return datetime(2000 + of_cycle, month, day).toordinal() - _EPOCH.toordinal() + cycles * 146_097
 
 
 def check_micros(micros: int) -> int:
-    """Microseconds that a column of moments holds; raises `ValueError` for others."""
+    """The same number of microseconds, if it fits 64 bits."""
     if abs(micros) > _INT64_MAX:
         raise ValueError(micros)
     return micros
 
 
 def parse_hex(text: str) -> bytes:
-    """Bytes of pairs of hexadecimal digits."""
+    """Bytes of hexadecimal digits."""
     return binascii.a2b_hex(text)
 
 
 def parse_hex_or_bits(text: str) -> bytes:
-    """Bytes of pairs of hexadecimal digits, or of Base64, which BIT(n) has whatever the mode."""
+    """Bytes of hexadecimal digits, or of Base64, in which the connector writes BIT(n) in every mode."""
     try:
         return parse_hex(text)
     except ValueError:
@@ -151,18 +155,18 @@ def parse_hex_or_bits(text: str) -> bytes:
 
 
 def parse_base64(text: str) -> bytes:
-    """Bytes of base64."""
+    """Bytes of Base64."""
     return binascii.a2b_base64(text, strict_mode=True)
 
 
 def parse_base64_url_safe(text: str) -> bytes:
-    """Bytes of base64 with `-` and `_`."""
+    """Bytes of Base64 with `-` and `_`, with or without padding."""
     return binascii.a2b_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), strict_mode=True)
 
 
 @dataclass(frozen=True)
 class OrPlaceholder:
-    """What `read` reads, but for a placeholder: Postgres's connector writes it as it is, whatever the mode."""
+    """Calls `read`, except for the placeholder, which Postgres's connector writes as it is in every mode."""
 
     read: Callable[[str], bytes]
     placeholder: bytes
@@ -172,7 +176,7 @@ class OrPlaceholder:
 
 
 def bits_reader(bits: int) -> Callable[[bytes], int]:
-    """Reads bits, the lowest byte first, as a whole number with so many bits."""
+    """A function that reads bytes of bits, the lowest first, as a signed integer of `bits` bits."""
 
     def read(data: bytes) -> int:
         found = int.from_bytes(data, "little")

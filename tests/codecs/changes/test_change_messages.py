@@ -62,7 +62,7 @@ OTHERS: list[tuple[str, Any, str, bool]] = [
     (
         "debezium-json",
         {"status": "BEGIN", "id": "571:53195829", "event_count": None, "data_collections": None, "ts_ms": 5},
-        "the begin or end of a transaction",
+        "the start or end of a transaction",
         False,
     ),
     (
@@ -74,7 +74,7 @@ OTHERS: list[tuple[str, Any, str, bool]] = [
             "data_collections": [{"data_collection": "public.goods", "event_count": 2}],
             "ts_ms": 6,
         },
-        "the begin or end of a transaction",
+        "the start or end of a transaction",
         False,
     ),
     (
@@ -127,7 +127,7 @@ OTHERS: list[tuple[str, Any, str, bool]] = [
     *(  # the rest of `EventType` in Canal's EntryProtocol.proto
         ("canal-json", {**_CANAL, "type": type, "isDdl": False}, words, False)
         for type, words in [
-            *((mark, "the mark of a transaction") for mark in ("GTID", "XACOMMIT", "XAROLLBACK")),
+            *((mark, "a transaction mark") for mark in ("GTID", "XACOMMIT", "XAROLLBACK")),
             ("MHEARTBEAT", "a heartbeat"),
         ]
     ),
@@ -141,7 +141,7 @@ OTHERS: list[tuple[str, Any, str, bool]] = [
         (
             "maxwell-json",
             {"database": "shop", "table": "goods", "type": type, "ts": 5, "data": {}},
-            "the begin or end of a bootstrap",
+            "the start or end of a bootstrap",
             False,
         )
         for type in ("bootstrap-start", "bootstrap-complete")
@@ -171,7 +171,7 @@ _IDS = [f"{format} {message.get('type', message.get('op', next(iter(message))))}
 def test_what_is_no_change_of_a_row_is_an_error_or_nothing(
     format: str, message: dict[str, Any], words: str, empties: bool
 ) -> None:
-    way = "'skip-all' to go on with the rows that it had" if empties else "'skip' to pass over it"
+    way = "'skip-all' to keep the rows it had" if empties else "'skip' to skip such messages"
     told = error_of(decoded(format, message))
     assert f". The message is {words}" in told
     assert told.endswith(f"set 'other-messages' to {way}")
@@ -215,7 +215,7 @@ def test_what_nobody_knows_stays_an_error(format: str, message: Any, setting: st
 
 def test_a_row_of_maxwells_bootstrap_is_a_row_where_other_messages_are_read() -> None:
     message = {"database": "shop", "table": "goods", "type": "bootstrap-insert", "ts": 5, "data": {"id": 7}}
-    assert "has a row all the same: set 'other-messages' to 'skip'" in error_of(decoded("maxwell-json", message))
+    assert "Flink does not read: set 'other-messages' to 'skip'" in error_of(decoded("maxwell-json", message))
     assert rows_of(decoded("maxwell-json", message, **{"ignore-parse-errors": "true"})) == []
     for setting in ("skip", "skip-all"):
         found = rows_of(decoded("maxwell-json", message, **{"other-messages": setting}))
@@ -344,10 +344,10 @@ def test_a_row_alone_is_a_change(row: dict[str, Any], kind: str, wrapped: bool) 
 
 
 NO_ROW: list[tuple[Any, str]] = [
-    ({"ts_ms": 5}, "a heartbeat, no change of a row: set 'other-messages' to 'skip'"),
+    ({"ts_ms": 5}, "a heartbeat, which does not change a row: set 'other-messages' to 'skip'"),
     ({**_PEN, "__op": "t"}, "a TRUNCATE: the table has lost its rows"),
-    ({**_PEN, "__op": "x"}, 'field \'__op\': unknown value "x"; known are "c", "r", "u", "d"'),
-    ({"before": None, "after": _PEN, "op": "c"}, "there is 'op': for whole changes set 'flattened' to false"),
+    ({**_PEN, "__op": "x"}, 'field \'__op\': unknown value "x"; it must be one of "c", "r", "u", "d"'),
+    ({"before": None, "after": _PEN, "op": "c"}, "there is 'op': for messages with 'before' and 'after' set"),
     ({"schema": {}, "payload": _PEN}, "there is a payload: set 'schema-include' to true"),
     ({"id": "x"}, "field 'id': cannot read \"x\" as INT"),
     ("x", "expected a JSON object"),
@@ -363,7 +363,7 @@ def test_what_is_no_row_alone_says_so(message: Any, words: str) -> None:
 def test_a_row_alone_names_the_option() -> None:
     for row, _ in FLAT[:8]:
         told = error_of(decoded("debezium-json", row))
-        assert "set 'flattened' to true; as plain rows they are read by format json" in told
+        assert "set 'flattened' to true, or read them as plain rows by format json" in told
     assert "flattened" not in error_of(decoded("debezium-json", {"after": {"id": 1}}))
 
 
@@ -405,7 +405,7 @@ def test_rows_alone_by_debeziums_types() -> None:
     assert found == [("-D", {"id": 7, "at": at})]
     told = error_of(decoded("debezium-json", message, columns, **options))
     assert "field 'payload.at': " in told
-    assert told.endswith("schema says io.debezium.time.MicroTimestamp: set 'types' = 'debezium' to read values so")
+    assert told.endswith("schema it is io.debezium.time.MicroTimestamp: set 'types' = 'debezium' to read it")
     bare = {"id": 7, "at": 1_740_998_941_000_001}
     modes = _FLAT | {"types": "debezium", "time.precision.mode": "microseconds"}
     assert rows_of(decoded("debezium-json", bare, columns, **modes)) == [("+U", {"id": 7, "at": at})]
@@ -428,11 +428,11 @@ def test_columns_may_have_the_names_of_an_envelope(registry: Registry, types: st
     batch = decoded("debezium-json", row, columns, **_FLAT, types=types)
     assert rows_of(batch) == [("+U", row)]
     told = error_of(decoded("debezium-json", row, "id INT", **_FLAT, types=types))
-    assert "for whole changes set 'flattened' to false" in told
+    assert "for messages with 'before' and 'after' set 'flattened' to false" in told
     datum = _flat_datum(registry, 480, row)
     fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": types} | _FLAT)
     assert rows_of(fmt.decode_batch(pa.array([datum]), columns)) == [("+U", row)]
-    assert "for whole changes" in error_of(fmt.decode_batch(pa.array([datum]), "id INT"))
+    assert "for messages with" in error_of(fmt.decode_batch(pa.array([datum]), "id INT"))
 
 
 def test_tombstones_of_rows_alone_delete_by_the_key() -> None:
@@ -482,7 +482,7 @@ MONGODB: list[dict[str, Any]] = [
 def test_a_document_of_mongodb_names_the_way(message: dict[str, Any], options: dict[str, str]) -> None:
     wrapped = {"schema": None, "payload": message} if "schema-include" in options else message
     told = error_of(decoded("debezium-json", wrapped, **options))
-    assert "The message is MongoDB's: its documents are texts" in told
+    assert "The message comes from MongoDB, whose documents are texts" in told
     assert "ExtractNewDocumentState) and set 'flattened' to true" in told
     assert "Postgres" not in told
 
@@ -555,8 +555,8 @@ def test_a_row_alone_in_avro_is_a_change(registry: Registry, types: str) -> None
 
 NO_ROW_IN_AVRO: list[tuple[dict[str, Any], str]] = [
     ({**_PEN, "__op": "t"}, "a TRUNCATE: the table has lost its rows"),
-    ({**_PEN, "__op": "x"}, '\'__op\': unknown value \'x\'; known are "c", "r", "u", "d"'),
-    ({"ts_ms": 5}, "a heartbeat, no change of a row: set 'other-messages' to 'skip'"),
+    ({**_PEN, "__op": "x"}, '\'__op\': unknown value \'x\'; it must be one of "c", "r", "u", "d"'),
+    ({"ts_ms": 5}, "a heartbeat, which does not change a row: set 'other-messages' to 'skip'"),
 ]
 
 
@@ -571,7 +571,7 @@ def test_what_is_no_row_alone_in_avro_says_so(registry: Registry, types: str) ->
     batch.rows.validate(full=True)
     assert batch.rows.value_lengths().to_pylist() == [1, *[None] * (len(bad) + 2), 1]
     texts = batch.errors.to_pylist()  # type: ignore[union-attr]
-    words = [*(words for _, words in NO_ROW_IN_AVRO), "for whole changes set 'flattened' to false", "Could not find"]
+    words = [*(words for _, words in NO_ROW_IN_AVRO), "for messages with 'before' and 'after'", "Could not find"]
     assert [word in text for word, text in zip(words, texts[1:-1], strict=True)] == [True] * len(words)
     codes = batch.codes.to_pylist()  # type: ignore[union-attr]
     assert codes[1:-1] == ["UNKNOWN_OPERATION"] * 2 + ["MISSING_FIELD"] * 2 + ["UNKNOWN_SCHEMA"]
@@ -624,7 +624,7 @@ def test_a_row_alone_in_avro_names_the_option(registry: Registry) -> None:
     for types in ("flink", "debezium"):
         fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": types})
         told = error_of(fmt.decode_batch(message, _COLUMNS))
-        assert "ExtractNewRecordState), set 'flattened' to true; as plain rows they are read by format avro-c" in told
+        assert "ExtractNewRecordState), set 'flattened' to true, or read them as plain rows by format avro-c" in told
     columns = f"{_COLUMNS}, __deleted STRING"
     plain = get_format("avro-confluent", {"url": registry.url}).decode_batch(message, columns)
     assert plain.rows.to_pylist() == [[{**_PEN, "__deleted": "true"}]]

@@ -95,14 +95,14 @@ def test_a_connectors_events(registry: Registry) -> None:
     assert _rows(fmt, pa.array([], pa.binary())) == []
 
 
-_NULL_BEFORE = "'before': is missing or null, but an update needs it. A table of Postgres must be told to send it"
+_NULL_BEFORE = "'before': is missing or null, but an update needs it. Postgres sends it only after ALTER TABLE"
 FAULTS = {
     "MALFORMED": [(b"{}", "Magic number does not match"), (b"\0\0\0\0\7\1", "")],
     "UNKNOWN_SCHEMA": [(b"\0\0\0\0\t\0", "id 9")],
-    "UNKNOWN_OPERATION": [(_event("t", None, _PEN), """'op': unknown value 't'; known are "c", "r", "u", "d\"""")],
+    "UNKNOWN_OPERATION": [(_event("t", None, _PEN), "'op': unknown value 't'; it must be one of")],
     "MISSING_FIELD": [
         (_event("u", None, _PEN), _NULL_BEFORE),
-        (_event("d", None, _PEN), "but a deletion needs it. A table of Postgres"),
+        (_event("d", None, _PEN), "but a deletion needs it. Postgres sends"),
         (_event("u", _PEN, None), "'after': is missing or null, but an update needs it"),
         (_event("r"), "'after': is missing or null, but a snapshot's row needs it"),
         (_event(None, None, _PEN), "'op': is missing or null"),

@@ -255,7 +255,7 @@ def test_a_time_of_day_without_its_precision_is_an_error() -> None:
     assert none is None
     assert rows[1] == [{"a": None, "tz": clock, "r": row}]
     assert "field 'a': cannot read \"5000000\" ('time.precision.mode' is adaptive" in reason
-    assert "declare it as BIGINT, or have the schema in the messages ('schema-include')" in reason
+    assert "declare it as BIGINT, or have the connector put the schema into the messages" in reason
     for type, mode, value in (
         ("BIGINT", "adaptive", 5_000_000),
         ("TIME(6)", "microseconds", dt.time(0, 0, 5)),

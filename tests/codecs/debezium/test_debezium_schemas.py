@@ -83,7 +83,7 @@ def test_a_message_without_a_schema_is_not_read_by_that_of_another(flat: bool, o
     assert "313.00" in rows[0]
     assert "3.13" in rows[1]
     for answer in alone[2 : 2 + len(bare)]:
-        assert "'schema': is missing, or none of rows before and after a change" in str(answer.error)
+        assert "'schema': is missing, or does not describe the rows" in str(answer.error)
 
 
 def test_a_message_without_a_schema_is_read_by_the_modes() -> None:

@@ -699,7 +699,7 @@ def test_nothing_is_guessed(options: dict[str, str], type: str, words: str) -> N
 
 
 def test_options_that_do_not_go_together() -> None:
-    with pytest.raises(OptionError, match=r"'decimal\.handling\.mode' of format 'debezium-json' counts with 'types'"):
+    with pytest.raises(OptionError, match=r"'decimal\.handling\.mode' of format 'debezium-json' is used only with"):
         get_format("debezium-json", {"decimal.handling.mode": "string"}).decode_batch(pa.nulls(0, pa.binary()), "a INT")
     with pytest.raises(OptionError, match="for reading only"):
         get_format("debezium-json", {"types": "debezium"}).encode_batch(pa.array([{"a": 1}]), "a BIGINT")
@@ -725,8 +725,8 @@ def test_an_error_of_flinks_reading_names_the_option() -> None:
     assert (
         batch.errors.to_pylist()
         == [  # type: ignore[union-attr]
-            """field 'payload.after.amount': cannot read "AdTA" as DECIMAL(10, 2). The message's schema says """
-            f"{_CONNECT}Decimal: set 'types' = 'debezium' to read values so"
+            """field 'payload.after.amount': cannot read "AdTA" as DECIMAL(10, 2). By the message's schema it is """
+            f"{_CONNECT}Decimal: set 'types' = 'debezium' to read it"
         ]
         * 2
     )

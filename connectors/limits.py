@@ -193,14 +193,14 @@ LIMITS = (
         "{}",
         plain,
         "all pairs are rows",
-        ("registry.table.records._MOST_PAIRS",),
+        ("registry.table.decode_records._MOST_PAIRS",),
     ),
     Limit(
         "bytes of a key repeated for each row of its value, or the other way round",
         "{} and {} for each of the record's",
         in_bytes,
         "a few bytes must not fill the memory",
-        ("registry.table.records._MOST_REPEATED", "registry.table.records._PER_BYTE"),
+        ("registry.table.decode_records._MOST_REPEATED", "registry.table.decode_records._PER_BYTE"),
     ),
     Limit(
         "levels of brackets in a computed column",

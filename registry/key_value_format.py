@@ -51,6 +51,8 @@ from kvformat.registry.sql.table_definition import (
     create_table_text,
     with_primary_key,
 )
+from kvformat.registry.table.decode_records import DecodedRecords, decode_record_batch
+from kvformat.registry.table.encode_records import EncodedRecords, encode_records
 from kvformat.registry.table.metadata import (
     MetadataColumn,
     MetadataKeys,
@@ -59,8 +61,7 @@ from kvformat.registry.table.metadata import (
     requested_metadata,
     writable,
 )
-from kvformat.registry.table.planner import Planner, TablePlan
-from kvformat.registry.table.records import DecodedRecords, EncodedRecords
+from kvformat.registry.table.table_plan import TablePlan, plan_table
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -142,7 +143,7 @@ class KeyValueFormat:
         self._plans: dict[Direction, TablePlan | ConfigurationError] = {}
         for direction in _DIRECTIONS:
             try:
-                self._plans[direction] = Planner(table, strict, direction).plan()
+                self._plans[direction] = plan_table(table, strict, direction)
             except ConfigurationError as error:
                 self._plans[direction] = error
         refused = [plan for plan in self._plans.values() if isinstance(plan, ConfigurationError)]
@@ -163,7 +164,7 @@ class KeyValueFormat:
     @property
     def key_schema(self) -> StructType | None:
         """The columns of the key, in the order of `key.fields` and without their prefix; None without a key."""
-        schema = self._any_plan().codec.key_schema
+        schema = self._any_plan().layout.key_schema
         return None if schema is None else spark_schema(row_type(schema))
 
     @property
@@ -173,19 +174,19 @@ class KeyValueFormat:
         Under the table's names, with `key.fields-prefix`. `latest_by_key` and `normalize_changes` take them when they
         are given the table itself.
         """
-        codec = self._any_plan().codec
-        return self._table.primary_key or tuple(codec.physical.fields[i].name for i in codec.key_places)
+        layout = self._any_plan().layout
+        return self._table.primary_key or tuple(layout.physical.fields[i].name for i in layout.key_indexes)
 
     @property
     def value_schema(self) -> StructType:
         """The columns of the value, without their prefix."""
-        return spark_schema(row_type(self._any_plan().codec.value_schema))
+        return spark_schema(row_type(self._any_plan().layout.value_schema))
 
     @property
     def changelog_mode(self) -> ChangelogMode:
         """The kinds of row that `decode` gives: those of the value's format, UPSERT for an upsert table."""
-        codec = self._any_plan().codec
-        return ChangelogMode.UPSERT if codec.upsert else codec.value_format.changelog_mode
+        layout = self._any_plan().layout
+        return ChangelogMode.UPSERT if layout.upsert else layout.value_format.changelog_mode
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -265,12 +266,12 @@ class KeyValueFormat:
             raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
         plan = self._plan("decode")
         extra = (
-            *readable(self._table.name, requested_metadata(metadata), plan.codec.value_format),
-            *own_columns(plan.codec.value_format),
+            *readable(self._table.name, requested_metadata(metadata), plan.layout.value_format),
+            *own_columns(plan.layout.value_format),
         )
-        from kvformat.registry.table.decode import decode  # imports PySpark
+        from kvformat.registry.table.decode_frame import decode_frame  # imports PySpark
 
-        return decode(plan, extra, df, errors, row_index)
+        return decode_frame(plan, extra, df, errors, row_index)
 
     def encode(
         self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
@@ -286,9 +287,9 @@ class KeyValueFormat:
         which kinds `df` can hold, if less than all: an upsert table without `-U` is encoded by the faster engine.
         Raises `ConfigurationError` before a job starts; a row that can't be written fails the job.
         """
-        from kvformat.registry.table.encode import encode  # imports PySpark
+        from kvformat.registry.table.encode_frame import encode_frame  # imports PySpark
 
-        return encode(self._plan("encode"), self._written(metadata), df, changelog_mode)
+        return encode_frame(self._plan("encode"), self._written(metadata), df, changelog_mode)
 
     def written_metadata(self, metadata: MetadataKeys | None = None) -> tuple[str, ...]:
         """The metadata keys that `encode` writes: those of the table's own columns, then those of `metadata`."""
@@ -320,9 +321,9 @@ class KeyValueFormat:
         `ingestion.ignore-errors`; `ingestion.error-tolerance.max-count` is counted per micro-batch. `trigger` is as
         for Spark, `{"availableNow": True}`. Raises `ConfigurationError` before the query starts.
         """
-        from kvformat.registry.streams import maintain
+        from kvformat.registry.streams.maintain import start_maintaining
 
-        return maintain.maintain(
+        return start_maintaining(
             self,
             stream,
             target,
@@ -341,14 +342,16 @@ class KeyValueFormat:
         format. Never raises for bad data: `errors` and `parts` say what is wrong with which record.
         """
         plan = self._plan("decode")
-        columns = readable(self._table.name, requested_metadata(metadata), plan.codec.value_format)
+        columns = readable(self._table.name, requested_metadata(metadata), plan.layout.value_format)
         for column in columns:
             if column.of_value is None:
                 raise MetadataError(f"'{column.key}' is in no message: metadata of the connector needs a DataFrame")
         plain = binary_messages(values)
         if keys is None:
             keys = pa.nulls(len(plain), pa.binary())
-        return plan.codec.decode_batch(binary_messages(keys), plain, {c.name: str(c.of_value) for c in columns})
+        return decode_record_batch(
+            plan.layout, binary_messages(keys), plain, {c.name: str(c.of_value) for c in columns}
+        )
 
     def encode_batch(self, rows: pa.StructArray, *, row_kinds: pa.Array | None = None) -> EncodedRecords:
         """Encode a struct array, one record per row; see `EncodedRecords`. Never raises for bad data.
@@ -361,7 +364,7 @@ class KeyValueFormat:
             wrong = pc.invert(pc.is_in(row_kinds, pa.array([kind.value for kind in RowKind])))
             if len(row_kinds) != len(rows) or pc.any(wrong, min_count=0).as_py():
                 raise SchemaError("row_kinds needs '+I', '-U', '+U' or '-D' for every row", field="row_kind")
-        return plan.codec.encode(conform(rows, arrow_schema(nullable(plan.codec.physical))), row_kinds)
+        return encode_records(plan.layout, conform(rows, arrow_schema(nullable(plan.layout.physical))), row_kinds)
 
     # --- an object like any other --------------------------------------------------------------------------
 
@@ -392,9 +395,9 @@ class KeyValueFormat:
         elif column.kind == "metadata":
             found = [f"metadata {column.key}"]
         else:
-            codec = self._any_plan().codec
-            names = [field.name for field in codec.physical.fields]
-            parts = {"key": codec.key_places, "value": codec.value_places}
+            layout = self._any_plan().layout
+            names = [field.name for field in layout.physical.fields]
+            parts = {"key": layout.key_indexes, "value": layout.value_indexes}
             found = [part for part, places in parts.items() if column.name in [names[i] for i in places]]
         if column.name in self.primary_key:
             found.append("PRIMARY KEY")
@@ -408,8 +411,8 @@ class KeyValueFormat:
 
     def _spec(self, key: str) -> Any:
         """The declaration of a format's option, by its full key."""
-        codec = self._any_plan().codec
-        for format in (codec.key_format, codec.value_format):
+        layout = self._any_plan().layout
+        for format in (layout.key_format, layout.value_format):
             if format is not None:
                 _, mark, short = f".{key}".partition(f".{format.identifier}.")
                 if mark:

@@ -16,7 +16,7 @@ from kvformat.registry.contract.errors import OptionError, SchemaError, did_you_
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 
-def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *, has_format: bool) -> tuple[int, ...]:
+def key_columns(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *, has_format: bool) -> tuple[int, ...]:
     """The places of the key columns in the table; raises `OptionError` in Flink's words and order."""
     if fields is not None and not has_format:
         raise OptionError(
@@ -49,7 +49,7 @@ def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *
     return tuple(names[name] for name in fields or ())
 
 
-def value_places(
+def value_columns(
     physical: FlinkType, key: Sequence[int], include: str, key_prefix: str, value_prefix: str
 ) -> tuple[int, ...]:
     """The places of the value columns in the table; raises `OptionError`."""

@@ -177,7 +177,7 @@ def test_a_table_completes_its_options() -> None:
             **{f"value.wrapped.{key}": text for key, text in options.items()},
         },
     )
-    assert table._plan("encode").codec.value_format.options["payload"].options["subject"] == "orders-value"
+    assert table._plan("encode").layout.value_format.options["payload"].options["subject"] == "orders-value"
 
 
 def test_a_table_refuses_what_the_inner_format_does_not_know() -> None:

@@ -17,8 +17,8 @@ from kvformat.registry.contract import discovery
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, ReadingOnlyError, SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.sql.create_table import parse_create_table
-from kvformat.registry.table import records
-from kvformat.registry.table.records import held_back
+from kvformat.registry.table import decode_records
+from kvformat.registry.table.encode_records import hold_back
 from tests.support import interop, vectors
 from tests.support.probe import ProbeFormat
 
@@ -289,7 +289,7 @@ def test_upsert_records(include: str) -> None:
         [("-D", None, 2), ("-D", None, 3)],
         [],
         ("key", "the key is null, but an upsert table needs one"),
-        ("key", "skipped: format 'json' gives no row for this message"),
+        ("key", "skipped: format 'json' returned no row for this message"),
         ("record", "column 'id' of the PRIMARY KEY is NULL"),
     ]
 
@@ -313,8 +313,8 @@ def test_few_bytes_do_not_become_many_rows() -> None:
     many = "[" + ",".join(["{}"] * 100) + "]"
     long = json.dumps({"id": 1, "x": "y" * 10_000})
     pairs, repeated, fine = _batch(kv, (many, many), (long, "[" + ",".join(["{}"] * 1000) + "]"), ('{"id":1}', many))
-    assert pairs == ("record", "key and value hold several rows each, together more than 1000")
-    assert repeated == ("record", "its rows would take many times as much room as the record itself")
+    assert pairs == ("record", "key and value have several rows each, together more than 1000")
+    assert repeated == ("record", "its rows would take many times as much memory as the record itself")
     assert len(fine) == 100
 
 
@@ -323,19 +323,17 @@ def test_a_key_of_many_columns_is_not_repeated_without_end() -> None:
     columns = ", ".join(f"k{n} INT" for n in range(1000))
     fields = ";".join(["r", *(f"k{n}" for n in range(1000))])
     kv = KeyValueFormat(f"r ROW<{columns}>, {columns}, v STRING", {**_KAFKA, "key.fields": fields})
-    most = records.MOST_CELLS // 2002
+    most = decode_records.MOST_CELLS // 2002
     enough, too_many = ("[" + ",".join(["{}"] * count) + "]" for count in (most - 10, most + 100))
     first, refused, last = _batch(kv, ("{}", enough), ("{}", too_many), ("{}", "{}"))
-    assert refused == ("record", "its rows would take many times as much room as the record itself")
+    assert refused == ("record", "its rows would take many times as much memory as the record itself")
     assert (len(first), len(last)) == (most - 10, 1)
 
 
 def test_a_batch_does_not_repeat_keys_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = ", ".join(f"k{n} INT" for n in range(1000))
-    kv = KeyValueFormat(
-        f"{columns}, v STRING", {**_KAFKA, "key.fields": ";".join(f"k{n}" for n in range(1000))}
-    )
-    monkeypatch.setattr(records, "MOST_CELLS_OF_A_BATCH", 25_000)
+    kv = KeyValueFormat(f"{columns}, v STRING", {**_KAFKA, "key.fields": ";".join(f"k{n}" for n in range(1000))})
+    monkeypatch.setattr(decode_records, "MOST_CELLS_OF_A_BATCH", 25_000)
     value = "[" + ",".join(["{}"] * 10) + "]"
     assert [type(rows) for rows in _batch(kv, *[("{}", value)] * 4, ("{}", "{}"))] == [list, list, tuple, tuple, list]
 
@@ -388,7 +386,7 @@ def test_one_row_is_held_back_at_most(sizes: list[int]) -> None:
     for size in sizes:
         batches.append(pa.record_batch({"kind": kinds[start : start + size], "n": range(start, start + size)}))
         start += size
-    given = list(held_back(iter(batches), lambda batch: batch["kind"][-1].as_py() == "-U"))
+    given = list(hold_back(iter(batches), lambda batch: batch["kind"][-1].as_py() == "-U"))
     assert [n for batch in given for n in batch["n"].to_pylist()] == list(range(7))
     for batch, following in itertools.pairwise(given):  # no pair is torn
         assert (batch["kind"][-1].as_py(), following["kind"][0].as_py()) != ("-U", "+U")

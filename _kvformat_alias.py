@@ -34,7 +34,7 @@ NAMES = (
     "recommended_settings",
     "register_format",
     "schema_from_subject",
-    "sniff",
+    "inspect_topic",
     "split_errors",
     "write_dead_letters",
 )

@@ -35,7 +35,7 @@ from kvformat.registry import (
 
 if TYPE_CHECKING:
     from kvformat.codecs._kernel import KERNEL
-    from kvformat.connectors import KafkaTable, ddl_from_subject, infer_schema, schema_from_subject, sniff
+    from kvformat.connectors import KafkaTable, ddl_from_subject, infer_schema, inspect_topic, schema_from_subject
 
 __all__ = [
     "KERNEL",
@@ -54,13 +54,13 @@ __all__ = [
     "explode_changes",
     "get_format",
     "infer_schema",
+    "inspect_topic",
     "latest_by_key",
     "normalize_changes",
     "observe_records",
     "recommended_settings",
     "register_format",
     "schema_from_subject",
-    "sniff",
     "split_errors",
     "write_dead_letters",
 ]
@@ -73,8 +73,8 @@ _LAZY: Final = {
     "KafkaTable": "kvformat.connectors",
     "ddl_from_subject": "kvformat.connectors",
     "infer_schema": "kvformat.connectors",
+    "inspect_topic": "kvformat.connectors",
     "schema_from_subject": "kvformat.connectors",
-    "sniff": "kvformat.connectors",
 }
 """Where the names are that are imported when they are asked for. Only the JSON formats need the kernel, and connectors
 import this package, never the reverse."""

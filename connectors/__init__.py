@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvformat.connectors.infer import (
-        Guess,
+        FormatGuess,
         InferredSchema,
         Inspection,
         ddl_from_subject,
         infer_schema,
         schema_from_subject,
     )
-    from kvformat.connectors.infer.sniff import sniff
+    from kvformat.connectors.infer.inspection import inspect_topic
     from kvformat.connectors.kafka import KafkaTable
     from kvformat.connectors.progress import ProgressListener, log_progress
     from kvformat.connectors.replay import Replayed
 
 __all__ = [
-    "Guess",
+    "FormatGuess",
     "InferredSchema",
     "Inspection",
     "KafkaTable",
@@ -28,9 +28,9 @@ __all__ = [
     "Replayed",
     "ddl_from_subject",
     "infer_schema",
+    "inspect_topic",
     "log_progress",
     "schema_from_subject",
-    "sniff",
 ]
 _HOMES = {
     "KafkaTable": "kafka",

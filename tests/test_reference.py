@@ -65,7 +65,7 @@ def test_a_page_has_names_of_its_room() -> None:
 def test_the_first_page_says_what_is_imported_from_where() -> None:
     rows = [line.split("|")[1:-1] for line in PAGES["index.md"].splitlines() if line.startswith("|")]
     listed = [name for cells in rows for name in re.findall(r"`(\w+)`", cells[1])]
-    types_of_results = {"Guess", "InferredSchema", "Inspection"}
+    types_of_results = {"FormatGuess", "InferredSchema", "Inspection"}
     assert set(listed) - {"KERNEL"} >= types_of_results
     assert sorted(set(listed) - types_of_results) == sorted(kvformat.codecs.__all__)
     # Each in the row of the page that shows it.

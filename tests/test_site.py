@@ -57,8 +57,8 @@ def test_the_address_can_be_given(hooks: Any, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("address", "link"),
     [
-        ("https://example.org/kvformat", "[The source](https://example.org/kvformat/blob/HEAD/README.md)"),
-        (None, "The source (`README.md` in the repository)"),
+        ("https://example.org/kvformat", "[the source](https://example.org/kvformat/blob/HEAD/README.md)"),
+        (None, "the source (`README.md` in the repository)"),
     ],
 )
 def test_files_of_the_repository_are_linked_where_its_address_is_known(

@@ -70,10 +70,10 @@ def inspect_command(
             values, keys = _sample(topics.batches(most=most, until_end=True), most)
     else:
         values, keys = _sample(read(opened(files), framing), most)
-    from kvformat.connectors.infer import sniff
+    from kvformat.connectors.infer import inspect_topic
 
     stem = Path(files[0]).stem if files and files[0] != "-" else "topic"
-    found = sniff(
+    found = inspect_topic(
         values,
         keys if any(key is not None for key in keys) else None,
         name=name or topic or stem,

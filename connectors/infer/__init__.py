@@ -5,14 +5,14 @@ from __future__ import annotations
 from kvformat.connectors.infer.avro import ddl_from_subject, schema_from_subject
 from kvformat.connectors.infer.infer import infer_schema
 from kvformat.connectors.infer.inferred import InferredSchema
-from kvformat.connectors.infer.sniff import Guess, Inspection, sniff
+from kvformat.connectors.infer.inspection import FormatGuess, Inspection, inspect_topic
 
 __all__ = [
-    "Guess",
+    "FormatGuess",
     "InferredSchema",
     "Inspection",
     "ddl_from_subject",
     "infer_schema",
+    "inspect_topic",
     "schema_from_subject",
-    "sniff",
 ]

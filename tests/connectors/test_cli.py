@@ -621,11 +621,11 @@ def test_what_is_wrong_with_a_ddl_is_told(text: str, words: str, ddl: Callable[[
 
 
 @pytest.fixture
-def sniffed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was sniffed at; the answer is always the same."""
+def inspected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was inspected at; the answer is always the same."""
     asked = []
 
-    def sniff(values: Any, keys: Any = None, **more: Any) -> Any:
+    def inspect_topic(values: Any, keys: Any = None, **more: Any) -> Any:
         asked.append((values, keys, more))
         guess = types.SimpleNamespace(
             part="value", format="json", confidence=0.98, reason="all are objects", options={"a": "b"}
@@ -636,12 +636,12 @@ def sniffed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         )
 
     module = types.ModuleType("kvformat.connectors.infer")
-    vars(module)["sniff"] = sniff
+    vars(module)["inspect_topic"] = inspect_topic
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return asked
 
 
-def test_guesses_are_shown_with_their_reasons(sniffed: list[Any], tmp_path: Path) -> None:
+def test_guesses_are_shown_with_their_reasons(inspected: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "orders.jsonl"
     file.write_bytes(b"{}\n" * 5)
     result = run("inspect", file, "--max", "3")
@@ -652,16 +652,16 @@ def test_guesses_are_shown_with_their_reasons(sniffed: list[Any], tmp_path: Path
         "",
         "CREATE TABLE x (...)",
     ]
-    assert sniffed == [([b"{}"] * 3, None, {"name": "orders", "topic": None, "bootstrap": None, "registry": None})]
+    assert inspected == [([b"{}"] * 3, None, {"name": "orders", "topic": None, "bootstrap": None, "registry": None})]
     assert run("inspect", file, "--sql").stdout == "CREATE TABLE x (...)\n"
     found = json.loads(run("inspect", file, "--json").stdout)
     assert found["guesses"][0]["confidence"] == 0.98
     assert (found["counts"], found["ddl"]) == ({"messages": 5}, "CREATE TABLE x (...)")
 
 
-def test_keys_of_records_are_looked_at_too(sniffed: list[Any]) -> None:
+def test_keys_of_records_are_looked_at_too(inspected: list[Any]) -> None:
     run("inspect", "--framing", "records", given=b'{"key":"k","value":"v"}\n{"value":null}\n')
-    assert sniffed[0][:2] == ([b"v", None], [b"k", None])
+    assert inspected[0][:2] == ([b"v", None], [b"k", None])
 
 
 # --- doctor ----------------------------------------------------------------------------------------------------

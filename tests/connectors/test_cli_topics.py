@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.connectors.test_cli import lines, process, run, sniffed
+from tests.connectors.test_cli import inspected, lines, process, run
 
 pytestmark = pytest.mark.services
-__all__ = ["process", "sniffed"]
+__all__ = ["inspected", "process"]
 
 _ORDERS = """CREATE TABLE orders (id INT, name STRING, place INT METADATA FROM 'partition' VIRTUAL,
     `at` BIGINT METADATA FROM 'offset' VIRTUAL, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
@@ -130,12 +130,12 @@ def test_records_are_shown_as_they_arrive_until_an_interrupt(
     assert (one.wait(60), one.stderr.read()) == (0, b"")
 
 
-def test_a_sample_of_a_topic_is_sniffed_at(broker: Any, sniffed: list[Any]) -> None:
+def test_a_sample_of_a_topic_is_inspected(broker: Any, inspected: list[Any]) -> None:
     topic = broker.create("cli-inspect")
     broker.send(topic, [(b"k%d" % number, b"v%d" % number) for number in range(9)])
     result = run("inspect", "--topic", topic, "--bootstrap", broker.bootstrap, "--max", "5", "--registry", "http://r")
     assert result.exit_code == 0, result.stderr
-    values, keys, more = sniffed[0]
+    values, keys, more = inspected[0]
     assert (values, keys) == ([b"v%d" % n for n in range(5)], [b"k%d" % n for n in range(5)])
     assert more == {"name": topic, "topic": topic, "bootstrap": broker.bootstrap, "registry": {"url": "http://r"}}
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from benchmarks._records import made
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Fraction, Integer, Repeated
-from kvformat.connectors import InferredSchema, infer_schema, sniff
+from kvformat.connectors import InferredSchema, infer_schema, inspect_topic
 from kvformat.connectors.infer.sample import Documents
 from kvformat.registry import (
     ConfigurationError,
@@ -361,7 +361,7 @@ def test_debeziums_schema_names_types_and_the_key() -> None:
     assert len(read(found, values)) > len(values)
     kv = KeyValueFormat.from_ddl(found.create_table("orders", topic="t", bootstrap="b:9092"))
     assert kv.decode_batch(None, pa.array(values, pa.binary())).errors is None
-    proposed = sniff(values, keys).ddl
+    proposed = inspect_topic(values, keys).ddl
     assert proposed is not None
     assert "`created_at` TIMESTAMP(6)" in proposed
     assert "'debezium-json.types' = 'debezium'" in proposed
@@ -460,7 +460,7 @@ def test_debeziums_own_types_are_proposed_and_read_without_a_loss(registry: Regi
             registry.ids[schema_id] = json.dumps(schema)
             messages = [debezium_types.avro_event(schema_id, schema, row) for row in rows]
             found = infer_schema(messages, format="debezium-avro-confluent", options={"url": registry.url})
-            proposed = sniff(messages, registry=registry.url).ddl
+            proposed = inspect_topic(messages, registry=registry.url).ddl
             assert proposed is not None
             assert "'debezium-avro-confluent.types' = 'debezium'" in proposed
         assert found.options["types"] == "debezium"
@@ -703,7 +703,7 @@ def test_what_is_proposed_is_read_by_spark(spark: Any) -> None:
     for pool in (odd, *(list(kind.pool) for kind in made(40))):
         keys = [b"%d" % i for i in range(len(pool))]
         df = spark.createDataFrame(list(zip(keys, pool, strict=True)), "key BINARY, value BINARY")
-        found = sniff(df)
+        found = inspect_topic(df)
         assert (found.counts["keys"], found.guesses[0].format) == (len(pool), "json")
         rows = KeyValueFormat.from_ddl(found.ddl or "").decode(df).collect()
         assert sorted(row["key"].encode() for row in rows) == sorted(keys)

@@ -11,7 +11,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from kvformat.connectors import Inspection, infer_schema, sniff
+from kvformat.connectors import Inspection, infer_schema, inspect_topic
 from kvformat.registry import KeyValueFormat
 from tests.support.registry_server import Registry
 
@@ -72,7 +72,7 @@ CHANGED = [("+I", {"id": 1, "name": "a"}), ("+U", {"id": 1, "name": "b"}), ("-D"
 
 def test_updates_without_the_row_before_are_read_by_the_key() -> None:
     values = texts(*DEFAULT)
-    found = sniff(values, DEFAULT_KEYS)
+    found = inspect_topic(values, DEFAULT_KEYS)
     assert found.guesses[0].options == {"changelog.mode": "upsert"}
     assert "PRIMARY KEY (`id`) NOT ENFORCED" in (found.ddl or "")
     assert read(found, DEFAULT_KEYS, values) == CHANGED
@@ -108,7 +108,7 @@ def test_in_avro_the_key_is_that_of_the_registry(registry: Registry, key_format:
     registry.ids = {3: json.dumps(envelope), 4: json.dumps(key)}
     values = avro(3, envelope, *DEFAULT)
     keys = avro(4, key, *[{"id": 1}] * 3) if key_format == "avro" else DEFAULT_KEYS
-    found = sniff(values, keys, registry=registry.url)
+    found = inspect_topic(values, keys, registry=registry.url)
     assert found.guesses[0].options["changelog.mode"] == "upsert"
     assert read(found, keys, values) == CHANGED
 
@@ -116,7 +116,7 @@ def test_in_avro_the_key_is_that_of_the_registry(registry: Registry, key_format:
 def test_columns_that_did_not_change_are_told_from_values() -> None:
     toast = {"op": "u", "before": None, "after": {"id": 1, "name": "__debezium_unavailable_value"}}
     values = texts(DEFAULT[0], toast)
-    found = sniff(values, DEFAULT_KEYS[:2])
+    found = inspect_topic(values, DEFAULT_KEYS[:2])
     assert found.guesses[0].options == {"changelog.mode": "upsert", "unchanged.columns": "keep"}
     assert any("1 messages have __debezium_unavailable_value in place of" in note for note in found.notes)
     rows = read(found, DEFAULT_KEYS[:2], values)
@@ -127,14 +127,14 @@ def test_messages_that_are_no_changes_are_passed_over() -> None:
     others = texts({"ts_ms": 1}, {"status": "BEGIN", "id": "5", "event_count": None})
     values = [*texts(*DEFAULT), *others]
     keys = [*DEFAULT_KEYS, *texts({"serverName": "x"}), None]
-    found = sniff(values, keys)
+    found = inspect_topic(values, keys)
     # the keys of heartbeats are others, but not of the messages that the columns are of
     assert "PRIMARY KEY (`id`) NOT ENFORCED" in (found.ddl or "")
     assert "'debezium-json.other-messages' = 'skip'" in (found.ddl or "")
     assert any(note.startswith("2 messages are not changes of rows") for note in found.notes)
     assert read(found, keys, values) == CHANGED
     truncate = texts({"op": "t", "before": None, "after": None})
-    notes = sniff([*values, *truncate], [*keys, None]).notes
+    notes = inspect_topic([*values, *truncate], [*keys, None]).notes
     assert any(note.startswith("1 of 6 records are errors to the proposed table") for note in notes)
 
 
@@ -161,7 +161,7 @@ def marked(row: Mapping[str, Any], op: str) -> dict[str, Any]:
 
 def test_rows_that_are_marked_where_they_are_deleted() -> None:
     values, keys = texts(marked(ROW, "c"), marked(ROW, "d")), texts(KEY, KEY)
-    found = sniff([*values, None], [*keys, *texts(KEY)])
+    found = inspect_topic([*values, None], [*keys, *texts(KEY)])
     assert found.guesses[0].format == "debezium-json"
     assert "ExtractNewRecordState" in found.guesses[0].reason
     ddl = found.ddl or ""
@@ -176,7 +176,7 @@ def test_rows_with_a_schema_have_debeziums_types() -> None:
     fields = {**COLUMNS, "__op": "string", "__deleted": "string"}
     rows = [{key: text for key, text in marked(ROW, op).items() if key != "__table"} for op in "cd"]
     values, keys = wrapped("a.b.t.Value", fields, *rows, names=MICROS), wrapped("a.b.t.Key", {"id": "int32"}, KEY, KEY)
-    found = sniff(values, keys)
+    found = inspect_topic(values, keys)
     assert "`at` TIMESTAMP(6)" in (found.ddl or "")
     assert found.guesses[0].options == {"flattened": "true", "schema-include": "true", "types": "debezium"}
     assert read(found, keys, values) == [("+I", ROW), ("-D", ROW)]
@@ -193,7 +193,7 @@ def test_rows_with_a_schema_have_debeziums_types() -> None:
 )
 def test_without_marks_the_schema_says_whose_rows_they_are(name: str, types: Mapping[str, str], told: bool) -> None:
     values, keys = wrapped(name, COLUMNS, ROW, names=types), wrapped("a.b.t.Key", {"id": "int32"}, KEY)
-    found = sniff([*values, None], [*keys, *keys])
+    found = inspect_topic([*values, None], [*keys, *keys])
     assert found.guesses[0].format == ("debezium-json" if told else "json")
     if told:
         assert "named NAME.Value or with types io.debezium.*" in found.guesses[0].reason
@@ -205,7 +205,7 @@ def test_without_marks_the_schema_says_whose_rows_they_are(name: str, types: Map
 
 def test_rows_without_marks_and_schema_are_told_by_deletes_that_are_the_text_null() -> None:
     values, keys = [*texts(ROW, {**ROW, "id": 2}), b"null"], texts(KEY, {"id": 2}, KEY)
-    found = sniff(values, keys)
+    found = inspect_topic(values, keys)
     assert [guess.format for guess in found.guesses] == ["debezium-json", "json"]
     assert "the text null, as Kafka Connect's JsonConverter without schemas writes" in found.guesses[0].reason
     assert found.guesses[0].confidence == 1
@@ -215,24 +215,24 @@ def test_rows_without_marks_and_schema_are_told_by_deletes_that_are_the_text_nul
     assert "'value.debezium-json.flattened' = 'true'" in ddl
     assert "PRIMARY KEY (`id`) NOT ENFORCED" in ddl
     assert "'value.fields-include'" not in ddl  # the key's columns are the value's
-    assert read(sniff(values, keys), keys[:2], values[:2])[1] == ("+U", {**ROW, "id": 2})
+    assert read(inspect_topic(values, keys), keys[:2], values[:2])[1] == ("+U", {**ROW, "id": 2})
 
 
 def test_tombstones_of_connect_with_a_schema_are_told() -> None:
     values = wrapped("a.b.t.Value", COLUMNS, ROW, None)
-    found = sniff(values, wrapped("a.b.t.Key", {"id": "int32"}, KEY, KEY))
+    found = inspect_topic(values, wrapped("a.b.t.Key", {"id": "int32"}, KEY, KEY))
     assert [(guess.part, guess.format) for guess in found.guesses] == [("value", "debezium-json"), ("key", "json")]
     assert found.counts["nulls as JSON"] == 1
 
 
 def test_a_text_null_among_texts_is_a_text() -> None:
-    found = sniff([b"null", b"hello", b"null"], [b"null", None, None])
+    found = inspect_topic([b"null", b"hello", b"null"], [b"null", None, None])
     assert [(guess.part, guess.format) for guess in found.guesses] == [("value", "raw"), ("key", "raw")]
     assert "nulls as JSON" not in found.counts
 
 
 def test_ordinary_upsert_topics_are_not_taken_for_debeziums() -> None:
-    found = sniff([*texts(ROW, ROW), None], texts(KEY, KEY, KEY))
+    found = inspect_topic([*texts(ROW, ROW), None], texts(KEY, KEY, KEY))
     assert found.guesses[0].format == "json"
     assert "'value.format' = 'json'" in (found.ddl or "")
     assert "'connector' = 'upsert-kafka'" in (found.ddl or "")
@@ -244,7 +244,7 @@ def test_ordinary_upsert_topics_are_not_taken_for_debeziums() -> None:
 @pytest.mark.parametrize("keys", [[None, None], [b"1", b"1"], texts({"other": 1}, {"other": 1})])
 def test_without_a_key_of_columns_rows_alone_stay_rows(keys: Messages) -> None:
     values = texts(marked(ROW, "c"), marked(ROW, "d"))
-    found = sniff(values, keys)
+    found = inspect_topic(values, keys)
     assert found.guesses[0].format == "json"
     assert "'__deleted'" not in (found.ddl or "")
     assert any(note.startswith("nothing says which row an update or delete is of") for note in found.notes)
@@ -255,7 +255,7 @@ def test_a_type_that_the_key_does_not_have_is_the_keys() -> None:
     """Without schemas both read what is on the wire; with one a date in the key is a number of days."""
     fields, names = {"d": "int32", "x": "string"}, {"d": "io.debezium.time.Date"}
     values, keys = wrapped("a.b.t.Value", fields, {"d": 19_000, "x": "a"}, names=names), texts({"d": 19_000})
-    found = sniff([*values, None], [*keys, *keys])
+    found = inspect_topic([*values, None], [*keys, *keys])
     assert "`d` INT" in (found.ddl or "")
     row = {"d": 19_000, "x": "a"}
     assert read(found, [*keys, *keys], [*values, None]) == [("+U", row), ("-D", {**row, "x": None})]
@@ -272,7 +272,7 @@ def test_rows_alone_in_avro(registry: Registry, deleted: bool) -> None:
     rows = [{**ROW, "__deleted": "false"}, {**ROW, "__deleted": "true"}] if deleted else [ROW]
     values, keys = avro(3, value, *rows), avro(4, key, *[KEY] * 2)
     values = values if deleted else [*values, None]
-    found = sniff(values, keys, registry=registry.url)
+    found = inspect_topic(values, keys, registry=registry.url)
     assert [guess.format for guess in found.guesses] == ["debezium-avro-confluent", "avro-confluent"]
     assert found.guesses[0].options["flattened"] == "true"
     assert f"'connector' = '{'kafka' if deleted else 'upsert-kafka'}'" in (found.ddl or "")
@@ -291,7 +291,8 @@ def test_moments_of_which_some_are_infinite_are_moments() -> None:
     found = infer_schema(values, format="debezium-json", keys=keys, options={"flattened": "true"})
     assert found.ddl == "`id` INT, `z` TIMESTAMP_LTZ(6)"
     assert dict(found.options)["types"] == "debezium"
-    assert [row["z"] for _, row in read(sniff(values, keys), keys, values)] == [1_709_208_000_000_000, FAR, None]
+    rows = read(inspect_topic(values, keys), keys, values)
+    assert [row["z"] for _, row in rows] == [1_709_208_000_000_000, FAR, None]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +312,7 @@ def test_moments_without_a_schema(moments: tuple[str, ...], wanted: str, own: bo
     found = infer_schema(values, format="debezium-json", keys=keys)
     assert found.ddl.replace("`", "") == f"id INT, z {wanted}, b BOOLEAN"
     assert ("types" in found.options) == own
-    rows = read(sniff(values, keys), keys, values)
+    rows = read(inspect_topic(values, keys), keys, values)
     assert [row["b"] for _, row in rows] == [True] * len(moments)
     assert (FAR in [row["z"] for _, row in rows]) == (own and "infinity" in moments)
 
@@ -324,7 +325,7 @@ def test_moments_in_avro(registry: Registry, moment: str) -> None:
     envelope = {"type": "record", "name": "Envelope", "fields": [*images, {"name": "op", "type": "string"}]}
     registry.ids = {3: json.dumps(envelope)}
     values = avro(3, envelope, {"op": "c", "before": None, "after": {"z": moment}})
-    found = sniff(values, registry=registry.url)
+    found = inspect_topic(values, registry=registry.url)
     assert "`z` TIMESTAMP_LTZ(6)" in (found.ddl or "")
     assert read(found, [None], values) == [("+I", {"z": FAR if moment == "infinity" else 1_709_208_000_000_000})]
 
@@ -336,7 +337,7 @@ def test_canals_bytes_are_bytes() -> None:
     found = infer_schema(texts(message), format="canal-json")
     assert found.ddl == "`id` INT, `b` BYTES, `v` BYTES, `t` STRING, `x` STRING"
     assert dict(found.options) == {"bytes.encoding": "ISO-8859-1"}
-    assert read(sniff(texts(message)), [None], texts(message))[0][1] == {**row, "id": 1, "b": b"\x00\xff"}
+    assert read(inspect_topic(texts(message)), [None], texts(message))[0][1] == {**row, "id": 1, "b": b"\x00\xff"}
     numbers = {**message, "mysqlType": None, "sqlType": {"id": 4, "b": 2004, "v": -3, "t": 2005, "x": 12}}
     assert infer_schema(texts(numbers), format="canal-json").ddl == found.ddl
     given = infer_schema(texts(message), format="canal-json", options={"bytes.encoding": "base64"})
@@ -350,5 +351,5 @@ def test_a_set_is_read_by_debeziums_types(registry: Registry) -> None:
     envelope = {"type": "record", "name": "Envelope", "fields": [*images, {"name": "op", "type": "string"}]}
     registry.ids = {3: json.dumps(envelope)}
     values = avro(3, envelope, {"op": "c", "before": None, "after": {"s": "red,blue"}})
-    found = sniff(values, registry=registry.url)
+    found = inspect_topic(values, registry=registry.url)
     assert read(found, [None], values) == [("+I", {"s": ["red", "blue"]})]

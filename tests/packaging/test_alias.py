@@ -37,11 +37,12 @@ def test_a_public_name_is_the_one_of_its_room() -> None:
 @pytest.mark.parametrize("module", ["kvformat", "kvformat.codecs", "codecs"])
 def test_tables_and_formats_are_imported_from_the_same_module(installed, module: str) -> None:
     script = f"""
-from {module} import KERNEL, KafkaTable, get_format, infer_schema, sniff
-print(KafkaTable.__module__, get_format.__module__, infer_schema.__name__, sniff.__name__, KERNEL)
+from {module} import KERNEL, KafkaTable, get_format, infer_schema, inspect_topic
+print(KafkaTable.__module__, get_format.__module__, infer_schema.__name__, inspect_topic.__name__, KERNEL)
 """
     told = installed.python("-c", script).split()
-    assert told[:4] == ["kvformat.connectors.kafka", "kvformat.registry.contract.discovery", "infer_schema", "sniff"]
+    assert told[:2] == ["kvformat.connectors.kafka", "kvformat.registry.contract.discovery"]
+    assert told[2:4] == ["infer_schema", "inspect_topic"]
 
 
 def test_formats_do_not_load_connectors(installed) -> None:

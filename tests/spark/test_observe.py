@@ -80,7 +80,7 @@ def test_a_listener_gets_the_counts_of_each_batch(spark: Any, tmp_path: Path) ->
     """The listener is that of the docs. It is removed after the last event: Spark Connect waits for a thread that waits
     for it, if one comes meanwhile.
     """
-    page = (Path(__file__).parent.parent.parent / "docs" / "key-value.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent.parent / "docs" / "bad-records.md").read_text(encoding="utf-8")
     snippet = next(s for s in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Counts" in s)
     scope: dict[str, Any] = {}
     exec(snippet.partition("# spark.streams")[0], scope)

@@ -1,4 +1,4 @@
-"""`sniff`: what a topic holds, from some of its records."""
+"""`inspect_topic`: what a topic holds, from some of its records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DOUBLE_BYTES = (0x3F, 0x40, 0xBF, 0xC0)
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class FormatGuess:
     """What some of the keys or values are.
 
     part: 'key' or 'value'. format: the format that reads them, or what they are where none does (`readable`).
@@ -65,7 +65,7 @@ class Inspection:
     there are any of `nulls as JSON` (tombstones as Kafka Connect's JsonConverter writes some).
     """
 
-    guesses: tuple[Guess, ...]
+    guesses: tuple[FormatGuess, ...]
     ddl: str | None
     notes: tuple[str, ...]
     counts: Mapping[str, int]
@@ -96,7 +96,7 @@ class _Group:
         return found
 
 
-def sniff(
+def inspect_topic(
     values: Any,
     keys: Any = None,
     *,
@@ -153,13 +153,13 @@ def _counts(sample: MessageSample) -> dict[str, int]:
     return counts
 
 
-def _guesses(part: Part, groups: Sequence[_Group]) -> Iterator[Guess]:
+def _guesses(part: Part, groups: Sequence[_Group]) -> Iterator[FormatGuess]:
     there = sum(len(group.places) for group in groups)
     for group in groups:
         shape = group.shape
         confidence = round(shape.sure * len(group.places) / there, 3)
         options = shown_options(shape.format, group.options) if shape.readable else {}
-        yield Guess(part, shape.format, confidence, group.reason, options, shape.readable)
+        yield FormatGuess(part, shape.format, confidence, group.reason, options, shape.readable)
 
 
 def _schema(part: Part, groups: list[_Group], sample: MessageSample, notes: Notes) -> InferredSchema | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks._records import made
-from kvformat.connectors import Inspection, KafkaTable, sniff
+from kvformat.connectors import Inspection, KafkaTable, inspect_topic
 from kvformat.registry import ConfigurationError, KeyValueFormat, available_formats
 from tests.support import interop, recordings
 from tests.support.registry_server import Registry
@@ -81,7 +81,7 @@ WRAPPED = {"schema": {"type": "struct", "fields": []}, "payload": CHANGE}
     ],
 )
 def test_what_formats_read_is_told_and_read(messages: Messages, format: str, reason: str) -> None:
-    found = sniff(messages)
+    found = inspect_topic(messages)
     assert (found.guesses[0].part, found.guesses[0].format, found.guesses[0].readable) == ("value", format, True)
     assert reason in found.guesses[0].reason
     assert 0 < found.guesses[0].confidence <= 1
@@ -103,7 +103,7 @@ def test_what_formats_read_is_told_and_read(messages: Messages, format: str, rea
     ],
 )  # fmt: skip
 def test_what_no_format_reads_is_told_with_what_to_do(message: bytes, format: str, remedy: str) -> None:
-    found = sniff([message, None, b"", message])
+    found = inspect_topic([message, None, b"", message])
     (guess,) = found.guesses
     assert (guess.format, guess.readable, guess.confidence) == (format, False, pytest.approx(1, abs=0.1))
     assert format not in available_formats()
@@ -114,22 +114,23 @@ def test_what_no_format_reads_is_told_with_what_to_do(message: bytes, format: st
 
 
 def test_encodings_other_than_plain_utf_8_are_told() -> None:
-    (mark, *_) = sniff(['{"a":1}'.encode("utf-8-sig"), "a".encode("utf-8-sig")]).notes
+    (mark, *_) = inspect_topic(['{"a":1}'.encode("utf-8-sig"), "a".encode("utf-8-sig")]).notes
     assert mark == "value: some begin with UTF-8's byte order mark: JSON is read without it, text with it"
     for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
-        assert sniff(['{"a":1}'.encode(encoding)]).notes[0].startswith("value: some are JSON in UTF-16 or UTF-32")
-    assert not any("UTF" in note for note in sniff([b'{"a":1}', b"a"]).notes)
+        note = inspect_topic(['{"a":1}'.encode(encoding)]).notes[0]
+        assert note.startswith("value: some are JSON in UTF-16 or UTF-32")
+    assert not any("UTF" in note for note in inspect_topic([b'{"a":1}', b"a"]).notes)
 
 
 def test_a_topic_without_records_has_no_guess() -> None:
-    assert sniff([]) == Inspection((), None, (), {"messages": 0, "nulls": 0, "empty": 0})
-    assert sniff([None], [None]).counts == {"messages": 1, "nulls": 1, "empty": 0, "keys": 0, "null keys": 1}
-    assert sniff([None, b" "]).guesses == ()
+    assert inspect_topic([]) == Inspection((), None, (), {"messages": 0, "nulls": 0, "empty": 0})
+    assert inspect_topic([None], [None]).counts == {"messages": 1, "nulls": 1, "empty": 0, "keys": 0, "null keys": 1}
+    assert inspect_topic([None, b" "]).guesses == ()
 
 
 def test_mixed_topics_have_a_guess_for_each_kind() -> None:
     messages = [*texts(ROW) * 6, *texts(CHANGE) * 3, b"{"]
-    found = sniff(messages)
+    found = inspect_topic(messages)
     assert [(g.format, g.confidence) for g in found.guesses] == [
         ("json", 0.6),
         ("debezium-json", 0.3),
@@ -147,7 +148,7 @@ def test_mixed_topics_have_a_guess_for_each_kind() -> None:
 
 def test_the_key_of_rows_is_part_of_the_table() -> None:
     keys, values = texts({"id": 1}, {"id": 2}), texts({"id": 1, "v": "a"}, {"id": 2, "v": "b"})
-    found = sniff(values, keys, name="orders", topic="shop.orders", bootstrap="b:9092")
+    found = inspect_topic(values, keys, name="orders", topic="shop.orders", bootstrap="b:9092")
     assert [(g.part, g.format) for g in found.guesses] == [("value", "json"), ("key", "json")]
     assert found.guesses[1].reason == "2 of 2 keys are JSON objects"
     assert found.ddl == (
@@ -163,13 +164,13 @@ def test_the_key_of_rows_is_part_of_the_table() -> None:
 def test_tombstones_make_an_upsert_table() -> None:
     keys: Messages = [b"a", b"b", b"a"]
     values: Messages = [*texts({"v": 1}, {"v": 2}), None]
-    found = sniff(values, keys)
+    found = inspect_topic(values, keys)
     assert found.counts["nulls"] == 1
     assert found.ddl is not None
     assert "'connector' = 'upsert-kafka'" in found.ddl
     assert "PRIMARY KEY (`key`) NOT ENFORCED" in found.ddl
     assert read(found, keys, values)[-1] == {"key": "a", "v": None}
-    without = sniff(values, [b"a", None, b"a"])
+    without = inspect_topic(values, [b"a", None, b"a"])
     assert without.ddl is not None
     assert "'connector' = 'kafka'" in without.ddl
 
@@ -177,13 +178,13 @@ def test_tombstones_make_an_upsert_table() -> None:
 def test_keys_of_any_kind() -> None:
     values = texts(ROW, {**ROW, "id": 2})
     numbers: Messages = [struct.pack(">q", n) for n in (5, 6)]
-    assert read(sniff(values, numbers), numbers, values)[0] == {"key": 5, **ROW}
+    assert read(inspect_topic(values, numbers), numbers, values)[0] == {"key": 5, **ROW}
     several: Messages = [b"a,1,x", b"b,2,y"]
-    assert read(sniff(values, several), several, values)[0] == {"f0": "a", "f1": 1, "f2": "x", **ROW}
+    assert read(inspect_topic(values, several), several, values)[0] == {"f0": "a", "f1": 1, "f2": "x", **ROW}
     named = texts({"key": "x", "k": 1}, {"key": "x", "k": 2})
-    assert read(sniff(named, numbers), numbers, named)[0] == {"key_key": 5, "key": "x", "k": 1}
+    assert read(inspect_topic(named, numbers), numbers, named)[0] == {"key_key": 5, "key": "x", "k": 1}
     packed: Messages = [gzip.compress(b"a")] * 2
-    found = sniff(values, packed)
+    found = inspect_topic(values, packed)
     assert "key" not in (found.ddl or "")
     assert any(note.startswith("no table is proposed for the key") for note in found.notes)
 
@@ -191,7 +192,7 @@ def test_keys_of_any_kind() -> None:
 def test_debezium_topics() -> None:
     for topic, key in (("orders", "order_id"), ("accounts", "account_id")):
         keys, values = values_of(topic)
-        found = sniff(values, keys, topic=topic, bootstrap="b:9092")
+        found = inspect_topic(values, keys, topic=topic, bootstrap="b:9092")
         assert found.guesses[0].format == "debezium-json"
         assert found.counts["nulls"] > 0
         assert found.ddl is not None
@@ -201,7 +202,7 @@ def test_debezium_topics() -> None:
 
 
 def test_connects_schema_is_no_column() -> None:
-    found = sniff(texts({"schema": {"type": "struct"}, "payload": ROW}))
+    found = inspect_topic(texts({"schema": {"type": "struct"}, "payload": ROW}))
     assert "schema" not in (found.ddl or "")
     assert "value: Connect's schema in each message is left out" in found.notes
 
@@ -221,22 +222,22 @@ def test_a_registry_says_what_ids_stand_for(registry: Registry) -> None:
     registry.ids = {7: json.dumps(AVRO), 8: "syntax", 9: "{}"}
     registry.types = {8: "PROTOBUF", 9: "JSON"}
     avro: Messages = [confluent(7, {"id": n, "v": "x" * n}) for n in range(6)]
-    found = sniff(avro, registry=registry.url)
+    found = inspect_topic(avro, registry=registry.url)
     assert found.guesses[0].format == "avro-confluent"
     assert found.guesses[0].confidence == 1.0
     assert found.guesses[0].options == {"url": registry.url}
     assert read(found, None, avro)[2] == {"id": 2, "v": "xx"}
 
     others: Messages = [b"\0\0\0\0\x08\x02\x0a\x01a"] * 2
-    (guess,) = sniff(others, registry=registry.url).guesses
+    (guess,) = inspect_topic(others, registry=registry.url).guesses
     assert (guess.format, guess.readable) == ("protobuf", False)
     assert "the registry says PROTOBUF" in guess.reason
-    (guess,) = sniff([b"\0\0\0\0\x09\x02\x0a\x01ab"] * 2, registry=registry.url).guesses
+    (guess,) = inspect_topic([b"\0\0\0\0\x09\x02\x0a\x01ab"] * 2, registry=registry.url).guesses
     assert guess.format == "json-schema"
-    (guess,) = sniff([b"\0\0\0\0\x63\x02\x0a\x01ab"], registry=registry.url).guesses
+    (guess,) = inspect_topic([b"\0\0\0\0\x63\x02\x0a\x01ab"], registry=registry.url).guesses
     assert (guess.readable, "does not know their ids" in guess.reason) == (False, True)
 
-    mixed = sniff([*avro, *others], registry=registry.url)
+    mixed = inspect_topic([*avro, *others], registry=registry.url)
     assert [guess.format for guess in mixed.guesses] == ["avro-confluent", "protobuf"]
     assert any(note.startswith("2 of 8 records are errors") for note in mixed.notes)
 
@@ -250,18 +251,18 @@ def test_debeziums_envelope_in_avro_is_told(registry: Registry) -> None:
     datum = {"before": None, "after": {"id": 5}, "op": "c"}
     fastavro.schemaless_writer(out, fastavro.parse_schema(envelope), datum)
     messages: Messages = [b"\0\0\0\0\x03" + out.getvalue()]
-    found = sniff(messages, registry=registry.url)
+    found = inspect_topic(messages, registry=registry.url)
     assert found.guesses[0].format == "debezium-avro-confluent"
     assert read(found, None, messages) == [{"id": 5}]
 
 
 def test_without_a_registry_ids_stay_ids() -> None:
     avro: Messages = [confluent(7, {"id": n, "v": "x" * n}) for n in range(6)]
-    found = sniff(avro)
+    found = inspect_topic(avro)
     assert (found.guesses[0].format, found.guesses[0].confidence, found.ddl) == ("avro-confluent", 0.9, None)
     assert found.guesses[0].reason.endswith("(7); no registry was asked what they stand for")
     assert any("give a schema registry" in note for note in found.notes)
-    down = sniff(avro, registry={"url": "http://127.0.0.1:1", "registry-retries": 0})
+    down = inspect_topic(avro, registry={"url": "http://127.0.0.1:1", "registry-retries": 0})
     assert down.ddl is None
     assert any("gave no usable answer" in note for note in down.notes)
 
@@ -269,14 +270,14 @@ def test_without_a_registry_ids_stay_ids() -> None:
 def test_keys_and_values_of_a_registry(registry: Registry) -> None:
     registry.ids = {7: json.dumps(AVRO)}
     records: Messages = [confluent(7, {"id": n, "v": "x"}) for n in range(3)]
-    found = sniff(records, records, registry=registry.url)
+    found = inspect_topic(records, records, registry=registry.url)
     assert read(found, records, records)[1] == {"key_id": 1, "key_v": "x", "id": 1, "v": "x"}
 
 
 def test_a_key_that_is_no_record_is_left_out(registry: Registry) -> None:
     registry.ids = {7: json.dumps(AVRO), 8: '"string"'}
     records: Messages = [confluent(7, {"id": n, "v": "x"}) for n in range(3)]
-    found = sniff(records, [b"\0\0\0\0\x08\x04ab"] * 3, registry=registry.url)
+    found = inspect_topic(records, [b"\0\0\0\0\x08\x04ab"] * 3, registry=registry.url)
     assert any("the Avro schema is string, but only a record" in note for note in found.notes)
     assert read(found, None, records)[1] == {"id": 1, "v": "x"}
 
@@ -285,13 +286,13 @@ def test_secrets_of_a_registry_are_masked(registry: Registry) -> None:
     registry.ids, registry.credentials = {7: json.dumps(AVRO)}, "alice:sesame"
     avro: Messages = [confluent(7, {"id": n, "v": "x"}) for n in range(6)]
     user = {"basic-auth.credentials-source": "USER_INFO", "basic-auth.user-info": "alice:sesame"}
-    found = sniff(avro, avro, registry={"url": registry.url, **user})
+    found = inspect_topic(avro, avro, registry={"url": registry.url, **user})
     assert found.ddl is not None
     assert not any("errors to the proposed table" in note for note in found.notes)
     assert "'value.avro-confluent.basic-auth.user-info' = '******'" in found.ddl
-    by_url = sniff(avro, registry=registry.url.replace("//", "//alice:sesame@"))
+    by_url = inspect_topic(avro, registry=registry.url.replace("//", "//alice:sesame@"))
     assert by_url.ddl is not None
-    wrong = sniff(avro, registry=registry.url.replace("//", "//alice:sesame2@"))
+    wrong = inspect_topic(avro, registry=registry.url.replace("//", "//alice:sesame2@"))
     assert "sesame" not in f"{found}{by_url}{wrong}"
 
 
@@ -318,14 +319,14 @@ def test_hostile_records_raise_nothing() -> None:
             rng.choice([None, b"", *(changed(rng.choice(seeds)) for _ in range(4))]) for _ in range(rng.randrange(6))
         ]
         keys = [rng.choice([None, changed(rng.choice(seeds))]) for _ in some]
-        found = sniff(some, rng.choice([keys, None]))
+        found = inspect_topic(some, rng.choice([keys, None]))
         if found.ddl is not None:
             KeyValueFormat.from_ddl(found.ddl)
 
 
 def test_records_of_real_shape() -> None:
     for kind in made(200):
-        found = sniff(list(kind.pool), name=kind.name, topic=kind.name, bootstrap="b:9092")
+        found = inspect_topic(list(kind.pool), name=kind.name, topic=kind.name, bootstrap="b:9092")
         assert [(guess.format, guess.confidence) for guess in found.guesses] == [("json", 1.0)]
         assert len(read(found, None, list(kind.pool))) == len(kind.pool)
 
@@ -339,18 +340,18 @@ def test_flinks_own_records_are_told(format: str) -> None:
         options = interop.table(case).options
         values = interop.binary(case, "value").to_pylist()
         if options.get("value.format", options.get("format")) == format and len([v for v in values if v]) > 2:
-            found = sniff(values)
+            found = inspect_topic(values)
             told[found.guesses[0].format if "bad" not in name else format] += 1
     assert not told or told[format] == max(told.values()), told
 
 
 def test_what_is_no_source_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="there are 1 keys for 2 messages"):
-        sniff([b"a", b"b"], [b"k"])
+        inspect_topic([b"a", b"b"], [b"k"])
     with pytest.raises(ConfigurationError, match="iterable of messages"):
-        sniff(7)
+        inspect_topic(7)
     with pytest.raises(ConfigurationError, match="no option 'user'"):
-        sniff([b"a"], registry={"url": "http://x", "user": "y"})
+        inspect_topic([b"a"], registry={"url": "http://x", "user": "y"})
 
 
 @pytest.mark.spark
@@ -361,7 +362,7 @@ def test_a_topic_of_which_nothing_is_known_becomes_a_table(spark: Any, broker: A
     broker.send(topic, zip(keys, values, strict=True))
     options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     records = spark.read.format("kafka").options(**options).load()
-    found = sniff(records, name="accounts", topic=topic, bootstrap=broker.bootstrap)
+    found = inspect_topic(records, name="accounts", topic=topic, bootstrap=broker.bootstrap)
     assert (found.guesses[0].format, found.notes) == (
         "debezium-json",
         ("value: balance: texts that are numbers: DECIMAL with enough digits reads them, too",),

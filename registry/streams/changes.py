@@ -167,13 +167,13 @@ def latest_by_key(
     names = [name for name in df.columns if name not in (ROW_KIND, ROW_INDEX)]
     row = F.struct(*map(exact_column, names), row_kind(df).alias(ROW_KIND))
     groups = [key.alias(f"_kvformat_key{n}") for n, key in enumerate(key_columns(df, keys))]
-    order = F.struct(*order_columns(df, order_by), row_kind(df).isin(ADDED_KINDS).alias("added"))
+    order = F.struct(*order_columns(df, order_by), row_kind(df).isin(*ADDED_KINDS).alias("added"))
     last = F.max_by(row, order).alias(_ROW)
     if UNCHANGED in names:
         rows = latest_with_unchanged(df.groupBy(*groups), last, names, row_kind(df), order)
     else:
         rows = df.groupBy(*groups).agg(last).select(f"{_ROW}.*")
-    added = F.col(ROW_KIND).isin(ADDED_KINDS)
+    added = F.col(ROW_KIND).isin(*ADDED_KINDS)
     if deletes:
         return rows.withColumn(ROW_KIND, F.when(added, "+U").otherwise("-D"))
     return rows.where(added).drop(ROW_KIND)
@@ -213,7 +213,7 @@ def normalize_changes(
     check_errors_split(df)
     check_session(df)
     kind = row_kind(df)
-    order = [*order_columns(df, order_by), kind.isin(ADDED_KINDS)]
+    order = [*order_columns(df, order_by), kind.isin(*ADDED_KINDS)]
     if columns is None:
         ordering = column_list(KAFKA_ORDER if order_by is None else order_by)
         left_out = {name for name in ordering if isinstance(name, str)} | {ROW_KIND, ROW_INDEX, UNCHANGED}

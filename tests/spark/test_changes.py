@@ -243,7 +243,7 @@ def test_what_cannot_be_folded(spark: Any) -> None:
     with pytest.raises(ConfigurationError, match="call it in foreachBatch"):
         latest_by_key(spark.readStream.format("rate").load(), "value", "timestamp")
     for kind, shown in (("'X'", "'X'"), ("CAST(NULL AS STRING)", "NULL")):
-        with pytest.raises(Exception, match=f"row_kind is .*, not {shown}"):
+        with pytest.raises(Exception, match=f"row_kind must be .*, not {shown}"):
             latest_by_key(changes.withColumn("row_kind", F.expr(kind)), "id").collect()
 
 

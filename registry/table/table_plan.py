@@ -1,6 +1,6 @@
 """Check a table for one direction, in the order and with the messages of Flink's factories, and plan its records.
 
-    formats, with their own options -> missing, malformed, unknown options -> the connector's checks -> key and value
+    formats, their options -> missing, malformed, unknown options -> the connector's checks -> columns of key and value
 
 Rules: `KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`, `FactoryUtil`.
 """
@@ -56,7 +56,7 @@ def plan_table(table: TableDefinition, strict: bool, direction: Direction) -> Ta
 
 
 class _TablePlanner:
-    """The state of planning: the options that are known so far, and the table."""
+    """Plans one direction of a table. `known` are the names of supported options; each format adds its own."""
 
     def __init__(self, table: TableDefinition, strict: bool, direction: Direction) -> None:
         self.table, self.strict, self.direction = table, strict, direction
@@ -74,6 +74,7 @@ class _TablePlanner:
         self.physical = table.physical()
 
     def plan(self) -> TablePlan:
+        """Run the checks in Flink's order; raises the first error."""
         reading = self.direction == "decode"
         if not reading:
             checks.check_topic(self.values, required=self.strict)
@@ -87,7 +88,7 @@ class _TablePlanner:
         layout = self._layout(key_format, value_format)
         self._check_row_key(layout)
         if self.table.partition_keys and not reading:
-            raise ConfigurationError(f"table '{self.table.name}' is PARTITIONED BY, which Kafka tables can't write")
+            raise ConfigurationError(f"table '{self.table.name}' is PARTITIONED BY: it can't be written to Kafka")
         topics = self.values["topic"]
         if reading:
             metadata = readable(self.table.name, self.table.metadata(), value_format)
@@ -124,13 +125,13 @@ class _TablePlanner:
         return found
 
     def _format(self, option: str, part: Part) -> Format:
-        """The format that an option names, with its own options, which begin with its name."""
+        """Return the format that an option names, with its own options, which begin with the format's name."""
         purpose = "scan" if self.direction == "decode" else "sink"
         if option not in self.given:
             raise OptionError(f"Could not find required {purpose} format '{option}'.", option=option)
         identifier = self.given[option]
-        if masked(option, identifier) != identifier:  # a quote is missing: other options are a part of it
-            raise OptionError(f"option '{option}': there is no format of such a name", option=option)
+        if masked(option, identifier) != identifier:  # a quote is missing, so the name contains other options
+            raise OptionError(f"option '{option}': there is no format of this name", option=option)
         try:
             cls = format_class(identifier)
         except ConfigurationError as error:
@@ -155,7 +156,7 @@ class _TablePlanner:
     # --- connector -----------------------------------------------------------------------------------------
 
     def _check_options(self) -> None:
-        """Missing, malformed and unknown options, in this order."""
+        """Check for missing, malformed and unknown options, in this order."""
         if self.strict and "properties.bootstrap.servers" not in self.given:
             raise OptionError(
                 "One or more required options are missing.\n\nMissing required options are:\n\n"
@@ -163,7 +164,7 @@ class _TablePlanner:
                 option="properties.bootstrap.servers",
             )
         for key in self.values:
-            self.values[key]
+            self.values[key]  # raises if the value is malformed
         checks.check_unknown(self.connector, self.given, self.known)
         checks.check_alignment(self.connector, self.values)
         checks.check_tolerance(self.values)
@@ -218,7 +219,7 @@ class _TablePlanner:
             )
 
     def _check_runtime(self, reading: bool) -> None:
-        """What Flink finds when it makes the source or sink itself."""
+        """Check what Flink checks when it creates the source or sink."""
         checks.check_parallelism("scan.parallelism" if reading else "sink.parallelism", self.values)
         if not self.strict:
             return
@@ -255,7 +256,7 @@ class _TablePlanner:
         )
 
     def _check_schema(self, part: Part, format: Format | None, schema: pa.Schema | None) -> None:
-        """Types that a format can't serve fail here, for an empty batch."""
+        """Run an empty batch, which fails for types that the format does not support."""
         if format is None or schema is None:
             return
         try:

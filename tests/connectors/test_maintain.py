@@ -181,5 +181,5 @@ def test_what_can_not_be_maintained_is_told_before_the_query(spark: Any, broker:
     table = upsert(broker.bootstrap, broker.create("maintained-nowhere"))
     with pytest.raises(ConfigurationError, match="there is no topic 'maintained-lost'"):
         table.maintain(spark, tmp_path / "t", checkpoint_location="c", dead_letters="maintained-lost")
-    with pytest.raises(ConfigurationError, match="can't go to the topic that is read, 'maintained'"):
+    with pytest.raises(ConfigurationError, match="cannot go to the topic that is read, 'maintained'"):
         kv.maintain(stream, tmp_path / "t", checkpoint_location="c", dead_letters="maintained")

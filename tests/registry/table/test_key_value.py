@@ -189,23 +189,26 @@ def test_the_texts_name_something_in_nearly_all_refusals() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({**_UPSERT, "key.fields": "id"}, "'key.fields' is no option of 'upsert-kafka': the key is the PRIMARY KEY"),
-        ({**_UPSERT, "scan.startup.mode": "latest-offset"}, "'scan.startup.mode' is no option .* the earliest offset"),
-        ({**_UPSERT, "scan.startup.timestamp-millis": "1"}, "'scan.startup.timestamp-millis' .* the earliest offset"),
-        ({**_UPSERT, "format": "json"}, "'format' is no option of .* by 'value.format'"),
+        (
+            {**_UPSERT, "key.fields": "id"},
+            "'upsert-kafka' does not have the option 'key.fields': the key is the table's PRIMARY KEY",
+        ),
+        ({**_UPSERT, "scan.startup.mode": "latest-offset"}, "option 'scan.startup.mode': .* the earliest offset"),
+        ({**_UPSERT, "scan.startup.timestamp-millis": "1"}, "'scan.startup.timestamp-millis': .* the earliest offset"),
+        ({**_UPSERT, "format": "json"}, "does not have the option 'format': .* with 'value.format'"),
         (
             {**_UPSERT, "sink.partitioner": "fixed"},
-            "'sink.partitioner' is no option of .* records of a key stay together",
+            "does not have the option 'sink.partitioner': .* keeps the records of a key together",
         ),
     ],
 )
-def test_options_that_an_upsert_table_has_otherwise(options: dict[str, str], message: str) -> None:
+def test_unsupported_options_of_an_upsert_table_say_what_to_do(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=f"(?s)Unsupported options found.*{message}"):
         KeyValueFormat("id INT, v STRING", options, primary_key=["id"])
 
 
 def test_key_fields_with_commas_between() -> None:
-    with pytest.raises(OptionError, match=r"field 'id, v' in the table.* Write ';' between columns: 'id;v'"):
+    with pytest.raises(OptionError, match=r"field 'id, v' in the table.* Separate columns by ';': 'id;v'"):
         KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id, v"})
     with pytest.raises(OptionError, match="Did you mean 'id'"):
         KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id,"})
@@ -213,11 +216,11 @@ def test_key_fields_with_commas_between() -> None:
 
 @pytest.mark.parametrize("ddl", [None, b"CREATE TABLE", 1, Path("orders.sql")])
 def test_a_ddl_is_a_text(ddl: Any) -> None:
-    with pytest.raises(SchemaError, match=f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}"):
+    with pytest.raises(SchemaError, match=f"from_ddl takes Flink SQL as a string, not {type(ddl).__name__}"):
         KeyValueFormat.from_ddl(ddl)
 
 
-# --- keys and values put together ---------------------------------------------------------------------------
+# --- rows from keys and values ---------------------------------------------------------------------------
 
 
 def _batch(kv: KeyValueFormat, *records: tuple[str | None, str | None]) -> list[Any]:
@@ -404,7 +407,7 @@ def test_rows_that_cannot_be_written_say_why() -> None:
     ):
         with pytest.raises(SchemaError, match=message):
             kv.encode_batch(pa.array([], wrong))
-    with pytest.raises(SchemaError, match="row_kinds needs"):
+    with pytest.raises(SchemaError, match="row_kinds must have"):
         kv.encode_batch(rows, row_kinds=pa.array(["+I", "X"]))
 
 
@@ -470,7 +473,7 @@ def test_connector_options_are_optional_and_checked_when_given() -> None:
         ({"topic": "a", "topic-pattern": "a"}, "shouldn't be set together"),
         ({"sink.parallelism": "many"}, "'sink.parallelism': expected a whole number"),
         ({"tpoic": "a"}, "Did you mean 'topic'"),
-        ({"topic": None}, "option 'topic' is a text, not NoneType"),
+        ({"topic": None}, "option 'topic' must be a string, not NoneType"),
         ({"value.json.ignore-parse-errors": "true"}, "value.json.ignore-parse-errors"),
         ({"ingestion.error-tolerance.max-count": "-2"}, "max-count"),
         ({"scan.watermark.alignment.group": "g"}, "'scan.watermark.alignment.max-drift' must be set"),
@@ -496,9 +499,9 @@ def test_connector_options_are_optional_and_checked_when_given() -> None:
         ({"sink.partitioner": "org.acme.Own"}, "encode", "org.acme.Own"),
         ({"sink.delivery-guarantee": "exactly-once"}, "encode", "transactional-id-prefix"),
         ({"sink.semantic": "EXACTLY_ONCE"}, "encode", "transactional-id-prefix.*'sink.semantic' = 'EXACTLY_ONCE'"),
-        ({"sink.semantic": "maybe"}, "encode", "'sink.semantic' may be exactly-once, at-least-once, none, not 'maybe'"),
-        ({"scan.parallelism": "0"}, "decode", "'scan.parallelism' is at least 1"),
-        ({"sink.parallelism": "-1"}, "encode", "'sink.parallelism' is at least 1"),
+        ({"sink.semantic": "maybe"}, "encode", "'sink.semantic' must be one of exactly-once, .*, none, not 'maybe'"),
+        ({"scan.parallelism": "0"}, "decode", "'scan.parallelism' must be at least 1"),
+        ({"sink.parallelism": "-1"}, "encode", "'sink.parallelism' must be at least 1"),
     ],
 )  # fmt: skip
 def test_what_concerns_one_direction_is_raised_there(options: dict[str, str], direction: str, message: str) -> None:

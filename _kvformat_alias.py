@@ -11,35 +11,6 @@ not even ``__future__``.
 import codecs
 import sys
 
-NAMES = (
-    "KERNEL",
-    "ChangelogMode",
-    "DecodedBatch",
-    "EncodedBatch",
-    "ErrorCode",
-    "Format",
-    "KafkaTable",
-    "KeyValueFormat",
-    "Option",
-    "RowKind",
-    "available_formats",
-    "current_table",
-    "ddl_from_subject",
-    "explode_changes",
-    "get_format",
-    "infer_schema",
-    "latest_by_key",
-    "normalize_changes",
-    "observe_records",
-    "recommended_settings",
-    "register_format",
-    "schema_from_subject",
-    "inspect_topic",
-    "split_errors",
-    "write_dead_letters",
-)
-"""The names of ``kvformat.codecs.__all__``, repeated here so that start-up needn't import it."""
-
 _HOME = "kvformat.codecs"
 _MARK = "_kvformat_alias"
 
@@ -51,19 +22,19 @@ def install() -> None:
         return
 
     def __getattr__(name: str) -> object:
-        # Once the package is imported its own list counts: a program may have put another version on sys.path.
-        if name in getattr(sys.modules.get(_HOME), "__all__", NAMES):
-            # __import__ of a dotted name returns its root; sys.modules has the module itself.
+        if not name.startswith("_"):  # such as __wrapped__, which tools look up
             try:
                 __import__(_HOME)
             except ModuleNotFoundError as cause:
                 if cause.name not in ("kvformat", _HOME):
                     raise
-                # The package is gone, and only what starts it is left: then codecs has no such name.
-                raise AttributeError(
-                    f"module 'codecs' has no attribute {name!r}: kvformat is no longer installed", name=name, obj=codecs
-                ) from cause
-            return getattr(sys.modules[_HOME], name)
+                # kvformat was uninstalled while this process runs.
+            else:
+                # __import__ of a dotted name returns its root; sys.modules has the module itself. While the module is
+                # being imported it has no list yet.
+                home = sys.modules[_HOME]
+                if name in getattr(home, "__all__", ()):
+                    return getattr(home, name)
         if earlier is not None:
             return earlier(name)
         raise AttributeError(f"module 'codecs' has no attribute {name!r}", name=name, obj=codecs)

@@ -18,12 +18,18 @@ import kvformat.registry
 
 
 def test_the_names_are_the_public_ones() -> None:
-    assert list(_kvformat_alias.NAMES) == kvformat.codecs.__all__ == kvformat.__all__
-    assert len(_kvformat_alias.NAMES) >= 25
-    for name in _kvformat_alias.NAMES:
+    assert kvformat.codecs.__all__ == kvformat.__all__
+    assert 12 <= len(kvformat.__all__) <= 20
+    for name in kvformat.__all__:
         assert getattr(codecs, name) is getattr(kvformat.codecs, name) is getattr(kvformat, name)
         assert name in dir(kvformat.codecs)
         assert name in dir(kvformat)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    source = Path(kvformat.codecs.__file__).read_text(encoding="utf-8")
+    typed = re.findall(r"^    from (\S+) import (\w+) as \2$", source, re.MULTILINE)
+    assert {name: module for module, name in typed} == kvformat.codecs._MODULES
 
 
 def test_a_public_name_is_the_one_of_its_room() -> None:
@@ -70,7 +76,7 @@ def test_everything_can_be_imported_at_once(installed) -> None:
 
 
 def test_no_name_of_the_standard_library_is_touched() -> None:
-    ours = set(_kvformat_alias.NAMES)
+    ours = set(kvformat.codecs.__all__)
     assert not ours & set(vars(codecs))
     assert not ours & set(codecs.__all__)
 

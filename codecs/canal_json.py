@@ -15,24 +15,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-import pyarrow as pa
-
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads, RowOf
-from kvformat.codecs._changes.filters import FilteredFormat, filter_options
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES
-from kvformat.codecs._changes.metadata import TEXT, TEXTS, Epoch, Plain, map_of
-from kvformat.codecs._changes.others import Other
-from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._changes.conversions import EachValue
+from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope, Frame, RowImage
+from kvformat.codecs._changes.format import CHANGE_OPTIONS
+from kvformat.codecs._changes.metadata import TEXT, TEXTS, Epoch, PlainMember, map_of
+from kvformat.codecs._changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
+from kvformat.codecs._changes.other_messages import OtherMessage
+from kvformat.codecs._changes.reading_only import check_reading_only
+from kvformat.codecs._changes.row_plan import PlannedReader, RowPlan
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
-from kvformat.codecs._debezium.convert import ByOne
-from kvformat.codecs._debezium.rows import RowPlan
-from kvformat.registry.contract.errors import ReadingOnlyError
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
-_WRITES = (Frame('{"data":[', '],"type":"INSERT"}'), Frame('{"data":[', '],"type":"DELETE"}'))
-LATIN, _BINARIES = "ISO-8859-1", ("BINARY", "VARBINARY")
+LATIN = "ISO-8859-1"
 BYTES_ENCODING = Option(
     name="bytes.encoding",
     type="enum",
@@ -42,17 +37,17 @@ BYTES_ENCODING = Option(
     "byte, as Canal writes BLOB, BINARY and VARBINARY. Bytes in arrays and rows stay base64. For reading only.",
 )
 _OTHERS = {
-    **dict.fromkeys(("ALTER", "RENAME", "CINDEX", "DINDEX", "QUERY"), Other("a statement (isDdl)")),
-    "TRUNCATE": Other("a TRUNCATE", empties=True),
-    "ERASE": Other("a DROP", empties=True),
-    **dict.fromkeys(("GTID", "XACOMMIT", "XAROLLBACK"), Other("the mark of a transaction")),
-    "MHEARTBEAT": Other("a heartbeat"),
-    "TIDB_WATERMARK": Other("a watermark of TiCDC"),
+    **dict.fromkeys(("ALTER", "RENAME", "CINDEX", "DINDEX", "QUERY"), OtherMessage("a statement (isDdl)")),
+    "TRUNCATE": OtherMessage("a TRUNCATE", empties_table=True),
+    "ERASE": OtherMessage("a DROP", empties_table=True),
+    **dict.fromkeys(("GTID", "XACOMMIT", "XAROLLBACK"), OtherMessage("the mark of a transaction")),
+    "MHEARTBEAT": OtherMessage("a heartbeat"),
+    "TIDB_WATERMARK": OtherMessage("a watermark of TiCDC"),
 }
 """Canal's `EventType`, and what TiCDC adds."""
 
 
-class CanalJsonFormat(FilteredFormat):
+class CanalJsonFormat(MySqlChangeFormat):
     """The `canal-json` format."""
 
     identifier: ClassVar[str] = "canal-json"
@@ -66,60 +61,44 @@ class CanalJsonFormat(FilteredFormat):
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
         rows={
-            "INSERT": (RowOf("+I", "data"),),
-            "UPDATE": (RowOf("-U", "data", over="old"), RowOf("+U", "data")),
-            "DELETE": (RowOf("-D", "data"),),
+            "INSERT": (RowImage("+I", "data"),),
+            "UPDATE": (RowImage("-U", "data", over="old"), RowImage("+U", "data")),
+            "DELETE": (RowImage("-D", "data"),),
             "CREATE": (),
         },
         before="old",
         after="data",
-        writes=_WRITES,
-        writes_without_nulls=_WRITES,
+        frames=(Frame('{"data":[', '],"type":"INSERT"}'), Frame('{"data":[', '],"type":"DELETE"}')),
         metadata={
-            "database": Plain("database"),
-            "table": Plain("table"),
-            "sql-type": Plain("sqlType", map_of(FlinkType("INT"))),
-            "pk-names": Plain("pkNames", TEXTS),
+            "database": PlainMember("database"),
+            "table": PlainMember("table"),
+            "sql-type": PlainMember("sqlType", map_of(FlinkType("INT"))),
+            "pk-names": PlainMember("pkNames", TEXTS),
             "ingestion-timestamp": Epoch("ts"),
             "event-timestamp": Epoch("es"),
         },
-        many=True,
-        others=_OTHERS,
-        key_names="pk-names",
+        rows_in_arrays=True,
+        other_by_operation=_OTHERS,
+        key_metadata="pk-names",
     )
     metadata_types = envelope.metadata_types
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
-        if direction == "encode" and self.options[BYTES_ENCODING.name] == LATIN:
-            name = BYTES_ENCODING.name
-            raise ReadingOnlyError(
-                f"format '{self.identifier}' writes BYTES as base64: '{name}' = '{LATIN}' is for reading only",
-                format=self.identifier,
-                option=name,
-            )
+        check_reading_only(self, direction, BYTES_ENCODING, "BYTES as base64")
 
-    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
+    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> BatchReader:
         if self.options[BYTES_ENCODING.name] == LATIN:
-            return _LatinReader(row, self.envelope, settings, metadata)
+            return PlannedReader(_latin_plan(self.value_types(row)), self.envelope, settings, metadata)
         return super().reader(row, settings, metadata)
 
 
-class _LatinReader:
-    """Reads changes; columns of bytes are texts on the wire, a character for each byte."""
-
-    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
-        changes = [_latin(field.type) for field in row.fields]
-        texts = (FlinkField(f.name, f.type if c is None else TEXT) for f, c in zip(row.fields, changes, strict=True))
-        self._plan = RowPlan(row, replace(row, fields=tuple(texts)), changes)
-        self._reader = ChangeReader(self._plan.wire, envelope, settings, metadata)
-        self._lenient = settings.values.lenient
-
-    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
-        return self._plan.applied(self._reader.read(messages), lenient=self._lenient)
-
-
-def _latin(t: FlinkType) -> ByOne | None:
-    """Bytes of a text, for a column of bytes."""
-    return ByOne(t, f"text in {LATIN}", lambda text: text.encode(LATIN)) if t.root in _BINARIES else None
+def _latin_plan(row: FlinkType) -> RowPlan:
+    """Read each column of bytes as a text, and take a byte for each of its characters."""
+    conversions = {
+        field.name: EachValue(field.type, f"text in {LATIN}", lambda text: text.encode(LATIN))
+        for field in row.fields
+        if field.type.root in ("BINARY", "VARBINARY")
+    }
+    wire = tuple(FlinkField(field.name, TEXT) if field.name in conversions else field for field in row.fields)
+    return RowPlan(row, replace(row, fields=wire), [conversions.get(field.name) for field in row.fields])

@@ -27,25 +27,25 @@ from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro.table import read_values
 from kvformat.codecs._avro.types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
-from kvformat.codecs._changes.others import ERROR, OTHER_MESSAGES, unmarked
+from kvformat.codecs._changes.other_messages import ERROR, OTHER_MESSAGES, find_by_members
+from kvformat.codecs._changes.reading_only import check_reading_only
+from kvformat.codecs._changes.row_plan import RowPlan, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
-from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY, UpsertFormat
+from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
 from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
-from kvformat.codecs._debezium import flattened
-from kvformat.codecs._debezium.connect import Connect, image_of_avro, is_of_mongodb
+from kvformat.codecs._debezium import flattened_avro
+from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
+from kvformat.codecs._debezium.hints import MONGODB_HINT, NO_BEFORE_HINT
 from kvformat.codecs._debezium.options import (
     AVRO_TYPE_OPTIONS,
     DEBEZIUM,
     FLATTENED,
-    check_flattened,
     check_types,
     modes_of,
 )
-from kvformat.codecs._debezium.read import OF_MONGODB
-from kvformat.codecs._debezium.rows import RowPlan, joined
-from kvformat.codecs._debezium.types import Modes, is_mistaken
-from kvformat.codecs.debezium_json import NO_BEFORE, OTHERS, UNMARKED
+from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
+from kvformat.codecs._debezium.value_readings import ConnectorModes, flink_misreads, plan_row
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -69,7 +69,7 @@ _IMAGES = ("before", "after")
 _NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
 
 
-class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
+class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     """The `debezium-avro-confluent` format."""
 
     identifier: ClassVar[str] = "debezium-avro-confluent"
@@ -92,8 +92,10 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
-        check_types(self.identifier, self.options, direction)
-        check_flattened(self.identifier, self.options, direction, "avro-confluent")
+        check_types(self, direction)
+        check_reading_only(
+            self, direction, FLATTENED, "whole changes", ". Rows alone are written by format avro-confluent"
+        )
         if self.options["schema"] is not None and (self.options["types"] == DEBEZIUM or self.options[FLATTENED.name]):
             option = "types' = 'debezium" if self.options["types"] == DEBEZIUM else "flattened' = 'true"
             raise OptionError(
@@ -131,7 +133,7 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
             batch = self._decoded(messages, self.table(schema), there, filled, look)
         if batch.errors is not None and not flat:
             batch = self._told_of_mongodb(batch, messages, filled)
-        return batch if self.unchanged is None else self.unchanged.applied(batch, [field.name for field in row.fields])
+        return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
 
     def _skipped(self, messages: pa.BinaryArray, row: FlinkType, filled: _Mask) -> _Mask:
         """The messages that are passed over by their schemas, which have no operation."""
@@ -139,9 +141,9 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
         setting, skipped = self.options[OTHER_MESSAGES.name], []
         for schema_id, writer in writers.items():
             if self.options[FLATTENED.name]:
-                other = flattened.other_of(writer, row, UNMARKED)
+                other = flattened_avro.other_of(writer, row, OTHER_BY_MEMBERS)
             else:
-                other = unmarked(UNMARKED, {field.name: field for field in writer.fields})
+                other = find_by_members(OTHER_BY_MEMBERS, {field.name: field for field in writer.fields})
             if other is not None and other.is_skipped(setting):
                 skipped.append(schema_id)
         return np.isin(ids, skipped)
@@ -188,8 +190,8 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
                 batch = self._flat(some, reading, len(row.fields), there[at], filled[at], look)
             else:
                 batch = self._decoded(some, reading.table, there[at], filled[at], look)
-            parts.append((at, batch if reading.plan is None else reading.plan.applied(batch)))
-        return parts[0][1] if len(parts) == 1 else joined(parts)
+            parts.append((at, batch if reading.plan is None else reading.plan.apply(batch)))
+        return parts[0][1] if len(parts) == 1 else join_parts(parts)
 
     def _flat(
         self,
@@ -208,18 +210,18 @@ class DebeziumAvroConfluentFormat(UpsertFormat, RegistryFormat):
             nothing = pa.nulls(len(messages), pa.string()) if errors is None else errors
             errors = pc.if_else(pa.array(filled), pc.coalesce(nothing, refused), nothing)
         setting = self.options[OTHER_MESSAGES.name]
-        return flattened.changes(rows, errors, columns, there, filled, OTHERS, setting)
+        return flattened_avro.changes(rows, errors, columns, there, filled, OTHER_BY_OPERATION, setting)
 
     def _told_of_mongodb(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
         """The batch whose errors say what to do about documents of MongoDB."""
         assert batch.errors is not None
         ids, writers = self.writers(messages, filled)
-        mongodb = [schema_id for schema_id, writer in writers.items() if is_of_mongodb(writer)]
+        mongodb = [schema_id for schema_id, writer in writers.items() if is_mongodb_schema(writer)]
         if not mongodb:
             return batch
         texts: list[str | None] = batch.errors.to_pylist()
         for place in np.flatnonzero(np.isin(ids, mongodb) & np.asarray(batch.errors.is_valid())).tolist():
-            texts[place] = str(texts[place]).removesuffix(NO_BEFORE).removesuffix(NO_KEY) + OF_MONGODB
+            texts[place] = str(texts[place]).removesuffix(NO_BEFORE_HINT).removesuffix(NO_KEY_HINT) + MONGODB_HINT
         return replace(batch, errors=pa.array(texts, pa.string()))
 
     def encode_arrow(
@@ -252,7 +254,7 @@ class _Changes:
         upsert: bool,
         bare_deletes: bool,
     ) -> None:
-        self._rows, self._remedy = (_UPSERT_ROWS, NO_KEY) if upsert else (_ROWS, NO_BEFORE)
+        self._rows, self._remedy = (_UPSERT_ROWS, NO_KEY_HINT) if upsert else (_ROWS, NO_BEFORE_HINT)
         self._bare_deletes = bare_deletes
         self._there, self._filled, self._errors = there, filled, errors
         before, after, op = envelopes.flatten()
@@ -295,7 +297,7 @@ class _Changes:
             has = np.logical_and.reduce([self._has[image] for image, _ in rows])
             complete |= (self._which == which) & (has | (op == "d" and self._bare_deletes))
         if self._others != ERROR:
-            skipped = [op for op, other in OTHERS.items() if other.is_skipped(self._others)]
+            skipped = [op for op, other in OTHER_BY_OPERATION.items() if other.is_skipped(self._others)]
             complete |= np.asarray(pc.is_in(self._op, pa.array(skipped)))
         bad = np.flatnonzero(read & ~complete)
         if not len(bad):
@@ -321,7 +323,7 @@ class _Changes:
         if op not in _ROWS:
             return ErrorCode.UNKNOWN_OPERATION.marked(
                 f"'op': unknown value {op!r:.40}; known are {known}, in this spelling"
-                f"{OTHERS[op].remedy() if op in OTHERS else ''}"
+                f"{OTHER_BY_OPERATION[op].hint() if op in OTHER_BY_OPERATION else ''}"
             )
         image = next(image for image, _ in self._rows[op] if not self._has[image][row])
         remedy = self._remedy if image == "before" else ""
@@ -357,17 +359,17 @@ class _Reading(NamedTuple):
 
 
 @cached_by_identity
-def _reading(row: FlinkType, writer: Schema | None, modes: Modes | None, flat: bool) -> _Reading:
+def _reading(row: FlinkType, writer: Schema | None, modes: ConnectorModes | None, flat: bool) -> _Reading:
     plan, wire, refusal = None, row, ""
     if modes is not None:
-        image = None if writer is None else image_of_avro(writer, flat=flat)
-        plan = RowPlan.of(row, image or Connect("struct"), modes, "avro")
+        image = None if writer is None else image_schema_from_avro(writer, flat=flat)
+        plan = plan_row(row, image or ConnectSchema("struct"), modes, "avro")
         wire = plan.wire
     if not flat:
         wire = _envelope(wire)
     else:
-        wire = flattened.with_marks(wire, writer)
-        refusal = "" if writer is None else flattened.refusal_of(writer, row, UNMARKED)
+        wire = flattened_avro.with_marks(wire, writer)
+        refusal = "" if writer is None else flattened_avro.refusal_of(writer, row, OTHER_BY_MEMBERS)
     schema = parse_schema(schema_text(wire, legacy=True, optional=True))
     return _Reading(plan, ConfluentTable(wire, schema), refusal, f"{plan} {wire.summary()} {refusal}")
 
@@ -375,10 +377,10 @@ def _reading(row: FlinkType, writer: Schema | None, modes: Modes | None, flat: b
 @cached_by_identity
 def _warn_of_types(row: FlinkType, writer: Schema, flat: bool) -> None:
     """Tell once for each schema of the columns whose values Flink mistakes."""
-    image = image_of_avro(writer, flat=flat)
+    image = image_schema_from_avro(writer, flat=flat)
     for column in row.fields:
         said = None if image is None else image.fields.get(column.name)
-        if said is not None and is_mistaken(column.type, said):
+        if said is not None and flink_misreads(column.type, said):
             warnings.warn(
                 f"format '{DebeziumAvroConfluentFormat.identifier}': column '{column.name}' is "
                 f"{column.type.summary()}, and {said} by the schema of its messages: as in Flink, its values are taken "

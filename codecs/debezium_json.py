@@ -12,82 +12,68 @@ Rules: Flink's "Debezium Format" page, its `DebeziumJsonDeserializationSchema` a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads, RowOf
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
-from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, Plain, map_of
-from kvformat.codecs._changes.others import Other
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope, Frame, RowImage
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, JsonChangeFormat
+from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, PlainMember, map_of
 from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._changes.reading_only import check_reading_only
+from kvformat.codecs._changes.row_plan import PlannedReader, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
-from kvformat.codecs._changes.upsert import OR_UPSERT
+from kvformat.codecs._debezium.embedded_schema import EmbeddedSchemaReader, GuardedReader
+from kvformat.codecs._debezium.hints import NO_BEFORE_HINT, HintingReader
 from kvformat.codecs._debezium.options import (
     DEBEZIUM,
     FLATTENED,
     TYPE_OPTIONS,
-    check_flattened,
     check_types,
     modes_of,
 )
-from kvformat.codecs._debezium.read import HintingReader, TypedReader
+from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
+from kvformat.codecs._debezium.value_readings import plan_row
 from kvformat.codecs._json.nulls import is_null
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.errors import ReadingOnlyError
-from kvformat.registry.contract.format import Format
+from kvformat.registry.contract.errors import ReadingOnlyError, SchemaError
+from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.types import FlinkType
 
-NO_BEFORE = (
-    ". A table of Postgres must be told to send it: ALTER TABLE ... REPLICA IDENTITY FULL; "
-    "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)" + OR_UPSERT
-)
-"""What to do about a message without the row before a change."""
-OTHERS = {"t": Other("a TRUNCATE", empties=True), "m": Other("a logical decoding message, or a watermark of TiCDC")}
-"""Messages that are no change of a row, by `op`."""
-_CHANGED = ("ddl", "databaseName")
-_LOSING = re.compile(r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:DROP\s+(?:TABLE|DATABASE|SCHEMA)|TRUNCATE)\b", re.I | re.S)
-"""A statement after which tables have lost their rows."""
-UNMARKED = (
-    Other("a heartbeat", needs=("ts_ms",), only=frozenset({"ts_ms", "ts_us", "ts_ns"})),
-    Other("the begin or end of a transaction", needs=("event_count", "status", "id")),
-    Other("a DROP or TRUNCATE", empties=True, needs=_CHANGED, words=_LOSING),
-    Other("a schema change", needs=_CHANGED),
-)
-"""The same, of messages without one: those of Debezium's topics for heartbeats, transactions and schema changes."""
 _FLAT = Envelope(
     operation="__op",
     rows={
-        "c": (RowOf("+I", ""),),
-        "r": (RowOf("+I", ""),),
-        "u": (RowOf("+U", ""),),
-        "d": (RowOf("-D", ""),),
+        "c": (RowImage("+I", ""),),
+        "r": (RowImage("+I", ""),),
+        "u": (RowImage("+U", ""),),
+        "d": (RowImage("-D", ""),),
     },
     before="__deleted",
     after="",
-    writes=(Frame("", ""), Frame("", "")),
-    writes_without_nulls=(Frame("", ""), Frame("", "")),
     metadata={
-        "schema": Plain("schema", outside=True),
+        "schema": PlainMember("schema", beside_payload=True),
         "ingestion-timestamp": Epoch("__ts_ms"),
         "source.timestamp": Epoch("__source_ts_ms"),
-        "source.database": Plain("__db"),
-        "source.schema": Plain("__schema"),
-        "source.table": Plain("__table"),
-        "source.properties": Plain("__source", map_of(TEXT)),
+        "source.database": PlainMember("__db"),
+        "source.schema": PlainMember("__schema"),
+        "source.table": PlainMember("__table"),
+        "source.properties": PlainMember("__source", map_of(TEXT)),
     },
-    array=True,
+    array_of_one=True,
     wrappable=True,
-    others=OTHERS,
-    unmarked=UNMARKED,
-    flat=True,
+    other_by_operation=OTHER_BY_OPERATION,
+    other_by_members=OTHER_BY_MEMBERS,
+    flattened=True,
 )
 """Messages that are the row alone, with what `add.fields` puts beside the columns."""
 
 
-class DebeziumJsonFormat(ChangeFormat):
+class DebeziumJsonFormat(JsonChangeFormat):
     """The `debezium-json` format."""
 
     identifier: ClassVar[str] = "debezium-json"
@@ -106,30 +92,30 @@ class DebeziumJsonFormat(ChangeFormat):
     envelope: ClassVar[Envelope] = Envelope(
         operation="op",
         rows={
-            "c": (RowOf("+I", "after"),),
-            "r": (RowOf("+I", "after"),),
-            "u": (RowOf("-U", "before"), RowOf("+U", "after")),
-            "d": (RowOf("-D", "before"),),
+            "c": (RowImage("+I", "after"),),
+            "r": (RowImage("+I", "after"),),
+            "u": (RowImage("-U", "before"), RowImage("+U", "after")),
+            "d": (RowImage("-D", "before"),),
         },
         before="before",
         after="after",
-        writes=(Frame('{"before":null,"after":', ',"op":"c"}'), Frame('{"before":', ',"after":null,"op":"d"}')),
-        writes_without_nulls=(Frame('{"after":', ',"op":"c"}'), Frame('{"before":', ',"op":"d"}')),
+        frames=(Frame('{"before":null,"after":', ',"op":"c"}'), Frame('{"before":', ',"after":null,"op":"d"}')),
+        frames_without_nulls=(Frame('{"after":', ',"op":"c"}'), Frame('{"before":', ',"op":"d"}')),
         metadata={
-            "schema": Plain("schema", outside=True),
+            "schema": PlainMember("schema", beside_payload=True),
             "ingestion-timestamp": Epoch("ts_ms"),
             "source.timestamp": EpochText("source", key="ts_ms"),
-            "source.database": Plain("source", key="db"),
-            "source.schema": Plain("source", key="schema"),
-            "source.table": Plain("source", key="table"),
-            "source.properties": Plain("source", map_of(TEXT)),
+            "source.database": PlainMember("source", key="db"),
+            "source.schema": PlainMember("source", key="schema"),
+            "source.table": PlainMember("source", key="table"),
+            "source.properties": PlainMember("source", map_of(TEXT)),
         },
-        remedy=NO_BEFORE,
-        array=True,
+        no_before_hint=NO_BEFORE_HINT,
+        array_of_one=True,
         wrappable=True,
-        others=OTHERS,
-        unmarked=UNMARKED,
-        alone=(
+        other_by_operation=OTHER_BY_OPERATION,
+        other_by_members=OTHER_BY_MEMBERS,
+        no_operation_hint=(
             ". If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true; as plain "
             "rows they are read by format json"
         ),
@@ -145,8 +131,6 @@ class DebeziumJsonFormat(ChangeFormat):
             self.time_digits = 6  # a CREATE TABLE declares three at most, as in Flink, and databases have six
 
     def for_key(self, key: Format) -> Format:
-        from kvformat.codecs._debezium.keys import ConnectKeyFormat
-
         typed = self.options["types"] == DEBEZIUM or self.options["schema-include"]
         return ConnectKeyFormat.beside(key, self) if typed and key.identifier == "json" else key
 
@@ -154,28 +138,84 @@ class DebeziumJsonFormat(ChangeFormat):
         return self.nulls_delete and is_null(message, wrapped=self.options["schema-include"])
 
     @property
-    def presences(self) -> bool:
-        return not self.options[FLATTENED.name] and super().presences
+    def reads_presence(self) -> bool:
+        return not self.options[FLATTENED.name] and super().reads_presence
 
-    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
+    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> BatchReader:
         envelope = self.envelope
         if self.options[FLATTENED.name]:  # its rows are those after a change already
             envelope, settings = _FLAT, replace(settings, upsert=False, bare_deletes=False)
-        typed = self.options["types"] == DEBEZIUM
-        found: Reads
-        if typed:
-            found = TypedReader(row, envelope, settings, metadata, modes_of(self.options))
-        else:
+        typed, modes = self.options["types"] == DEBEZIUM, modes_of(self.options)
+        found: BatchReader
+        if not typed:
             found = ChangeReader(row, envelope, settings, metadata)
+        elif settings.wrapped:
+            found = GuardedReader(lambda: EmbeddedSchemaReader(row, envelope, settings, metadata, modes))
+        else:
+            found = PlannedReader(plan_row(row, None, modes, "json"), envelope, settings, metadata)
         return HintingReader(found, envelope, settings, typed=typed)
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
-        check_types(self.identifier, self.options, direction)
-        check_flattened(self.identifier, self.options, direction, "json")
+        check_types(self, direction)
+        check_reading_only(self, direction, FLATTENED, "whole changes", ". Rows alone are written by format json")
         if direction == "encode" and self.options["schema-include"]:
             raise ReadingOnlyError(
                 "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",
                 format=self.identifier,
                 option="schema-include",
             )
+
+
+# --- keys of records -----------------------------------------------------------------------------------
+
+_TAKEN = ("types", "decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
+"""Options of the value's format that count for its keys."""
+_WRAPPED = r"^\s*\{\s*\"schema\"\s*:\s*(?:\{|null).*\"payload\"\s*:"
+
+
+class ConnectKeyFormat(DebeziumJsonFormat):
+    """Format `json` for the keys of Debezium's records; for reading."""
+
+    identifier: ClassVar[str] = "json"
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(options)
+        self.changelog_mode = ChangelogMode.INSERT_ONLY
+
+    @classmethod
+    def beside(cls, key: Format, value: DebeziumJsonFormat) -> ConnectKeyFormat:
+        """The format for keys that were declared as json, beside values of a format."""
+        given = {name: value.options[name] for name in _TAKEN if value.options[name] is not None}
+        own = ("ignore-parse-errors", "timestamp-format.standard")
+        return cls({**given, **{name: key.options[name] for name in own}, "flattened": True})
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        wrapped = np.zeros(len(messages), np.bool_)
+        if not {"schema", "payload"} <= set(schema.names):
+            found = pc.match_substring_regex(messages, f"(?s){_WRAPPED}")
+            wrapped = np.asarray(pc.fill_null(found, False))
+        parts = []
+        for is_wrapped in (False, True):
+            at = np.flatnonzero(wrapped == is_wrapped)
+            if len(at) or (is_wrapped and not len(messages)):
+                parts.append((at, self._part(messages.take(pa.array(at)), schema, wrapped=is_wrapped)))
+        batch = parts[0][1] if len(parts) == 1 else join_parts(parts)
+        return replace(batch, row_kinds=None)
+
+    def _part(self, messages: pa.BinaryArray, schema: pa.Schema, *, wrapped: bool) -> DecodedBatch:
+        """Keys that are all with, or all without a schema."""
+        options = {**self._given, "schema-include": wrapped}
+        try:
+            return DebeziumJsonFormat(options).decode_arrow(messages, schema)
+        except SchemaError:
+            if wrapped or not len(messages):
+                raise
+            return DebeziumJsonFormat({**options, "schema-include": True}).decode_arrow(messages, schema)
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        raise self.no("encode")

@@ -15,25 +15,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.filters import FilteredFormat, filter_options
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, MYSQL_TYPES
-from kvformat.codecs._changes.metadata import TEXTS, Epoch, Plain
-from kvformat.codecs._changes.others import Other
+from kvformat.codecs._changes.envelope import Envelope, Frame, RowImage
+from kvformat.codecs._changes.format import CHANGE_OPTIONS
+from kvformat.codecs._changes.metadata import TEXTS, Epoch, PlainMember
+from kvformat.codecs._changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
+from kvformat.codecs._changes.other_messages import OtherMessage
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
 from kvformat.registry.contract.options import Option
 
 _OTHERS = {
-    **dict.fromkeys(("bootstrap-start", "bootstrap-complete"), Other("the begin or end of a bootstrap")),
-    **dict.fromkeys(("table-create", "table-alter"), Other("a statement on a table")),
-    **dict.fromkeys(("database-create", "database-alter"), Other("a statement on a database")),
-    "table-drop": Other("a DROP TABLE", empties=True),
-    "database-drop": Other("a DROP DATABASE", empties=True),
+    **dict.fromkeys(("bootstrap-start", "bootstrap-complete"), OtherMessage("the begin or end of a bootstrap")),
+    **dict.fromkeys(("table-create", "table-alter"), OtherMessage("a statement on a table")),
+    **dict.fromkeys(("database-create", "database-alter"), OtherMessage("a statement on a database")),
+    "table-drop": OtherMessage("a DROP TABLE", empties_table=True),
+    "database-drop": OtherMessage("a DROP DATABASE", empties_table=True),
 }
-_WRITES = (Frame('{"data":', ',"type":"insert"}'), Frame('{"data":', ',"type":"delete"}'))
 
 
-class MaxwellJsonFormat(FilteredFormat):
+class MaxwellJsonFormat(MySqlChangeFormat):
     """The `maxwell-json` format."""
 
     identifier: ClassVar[str] = "maxwell-json"
@@ -47,23 +46,22 @@ class MaxwellJsonFormat(FilteredFormat):
     envelope: ClassVar[Envelope] = Envelope(
         operation="type",
         rows={
-            "insert": (RowOf("+I", "data"),),
-            "update": (RowOf("-U", "data", over="old"), RowOf("+U", "data")),
-            "delete": (RowOf("-D", "data"),),
+            "insert": (RowImage("+I", "data"),),
+            "update": (RowImage("-U", "data", over="old"), RowImage("+U", "data")),
+            "delete": (RowImage("-D", "data"),),
         },
         before="old",
         after="data",
-        writes=_WRITES,
-        writes_without_nulls=_WRITES,
+        frames=(Frame('{"data":', ',"type":"insert"}'), Frame('{"data":', ',"type":"delete"}')),
         metadata={
-            "database": Plain("database"),
-            "table": Plain("table"),
-            "primary-key-columns": Plain("primary_key_columns", TEXTS),
+            "database": PlainMember("database"),
+            "table": PlainMember("table"),
+            "primary-key-columns": PlainMember("primary_key_columns", TEXTS),
             "ingestion-timestamp": Epoch("ts", micros=1_000_000),
         },
-        others=_OTHERS,
-        more_rows={"bootstrap-insert": (RowOf("+I", "data"),)},
-        unnamed=True,  # a statement on a database is of no table
-        key_names="primary-key-columns",
+        other_by_operation=_OTHERS,
+        extra_rows={"bootstrap-insert": (RowImage("+I", "data"),)},
+        filters_pass_missing=True,  # a statement on a database is of no table
+        key_metadata="primary-key-columns",
     )
     metadata_types = envelope.metadata_types

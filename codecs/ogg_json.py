@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kvformat.codecs._changes.envelope import Envelope, Frame, RowOf
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, ChangeFormat
-from kvformat.codecs._changes.metadata import TEXTS, OggTime, Plain
-from kvformat.codecs._changes.others import Other
+from kvformat.codecs._changes.envelope import Envelope, Frame, RowImage
+from kvformat.codecs._changes.format import CHANGE_OPTIONS, JsonChangeFormat
+from kvformat.codecs._changes.metadata import TEXTS, OggTime, PlainMember
+from kvformat.codecs._changes.other_messages import OtherMessage
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
-from kvformat.codecs._changes.upsert import OR_UPSERT
+from kvformat.codecs._changes.upsert import OR_UPSERT_HINT
 from kvformat.registry.contract.options import Option
 
 
-class OggJsonFormat(ChangeFormat):
+class OggJsonFormat(JsonChangeFormat):
     """The `ogg-json` format."""
 
     identifier: ClassVar[str] = "ogg-json"
@@ -31,28 +31,28 @@ class OggJsonFormat(ChangeFormat):
     envelope: ClassVar[Envelope] = Envelope(
         operation="op_type",
         rows={
-            "I": (RowOf("+I", "after"),),
-            "U": (RowOf("-U", "before"), RowOf("+U", "after")),
-            "D": (RowOf("-D", "before"),),
+            "I": (RowImage("+I", "after"),),
+            "U": (RowImage("-U", "before"), RowImage("+U", "after")),
+            "D": (RowImage("-D", "before"),),
         },
         before="before",
         after="after",
-        writes=(
+        frames=(
             Frame('{"before":null,"after":', ',"op_type":"I"}'),
             Frame('{"before":', ',"after":null,"op_type":"D"}'),
         ),
-        writes_without_nulls=(Frame('{"after":', ',"op_type":"I"}'), Frame('{"before":', ',"op_type":"D"}')),
+        frames_without_nulls=(Frame('{"after":', ',"op_type":"I"}'), Frame('{"before":', ',"op_type":"D"}')),
         metadata={
-            "table": Plain("table"),
-            "primary-keys": Plain("primary_keys", TEXTS),
+            "table": PlainMember("table"),
+            "primary-keys": PlainMember("primary_keys", TEXTS),
             "ingestion-timestamp": OggTime("current_ts"),
             "event-timestamp": OggTime("op_ts", strict=True),
         },
-        remedy=(
+        no_before_hint=(
             ". The log of the source must hold whole rows: for a table of Postgres ALTER TABLE ... REPLICA IDENTITY "
-            "FULL, for one of Oracle supplemental logging of all columns" + OR_UPSERT
+            "FULL, for one of Oracle supplemental logging of all columns" + OR_UPSERT_HINT
         ),
-        array=True,
-        others={"T": Other("a TRUNCATE", empties=True)},
+        array_of_one=True,
+        other_by_operation={"T": OtherMessage("a TRUNCATE", empties_table=True)},
     )
     metadata_types = envelope.metadata_types

@@ -93,7 +93,7 @@ LIMITS = (
         "{}",
         plain,
         "its reader is recursive; what is deeper counts as no schema",
-        ("codecs._debezium.connect._DEEPEST",),
+        ("codecs._debezium.connect_schema._DEEPEST",),
     ),
     Limit(
         "levels of a protobuf message",
@@ -256,14 +256,14 @@ LIMITS = (
         "{}; {} of Debezium's own schemas",
         plain,
         "a stream lives for months",
-        ("registry.contract.cache._BOUND", "codecs._debezium.wrapped._SCHEMAS"),
+        ("registry.contract.cache._BOUND", "codecs._debezium.embedded_schema._SCHEMAS"),
     ),
     Limit(
         "readers of Debezium's own schemas at one time, also within a batch",
         "{}",
         plain,
         "each has columns of its own",
-        ("codecs._debezium.wrapped._READERS",),
+        ("codecs._debezium.embedded_schema._READERS",),
     ),
     Limit(
         "registries that a process keeps clients of, and answers that each keeps",

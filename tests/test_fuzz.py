@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs._columnar import Ints
-from kvformat.codecs._debezium.wrapped import NO_SCHEMA, SchemaReader
+from kvformat.codecs._debezium.embedded_schema import NO_SCHEMA, EmbeddedSchemaReader
 from kvformat.registry import DecodedBatch, EncodedBatch, Format
 from tests.fuzz import bombs, cases, schemas, texts
 from tests.fuzz.cases import FormatCase, Message, case
@@ -140,13 +140,15 @@ def test_what_does_not_hold_is_found(format: type[Format], found: set[str]) -> N
     assert bool(found) == bool(broken)
 
 
-def _as_its_neighbours(self: SchemaReader, messages: pa.BinaryArray, found: DecodedBatch, plans: Ints) -> DecodedBatch:
+def _as_its_neighbours(
+    self: EmbeddedSchemaReader, messages: pa.BinaryArray, found: DecodedBatch, plans: Ints
+) -> DecodedBatch:
     """Planted: a message without a schema is read by that of the last message which has one."""
     known = np.maximum.accumulate(np.where(plans == NO_SCHEMA, -1, np.arange(len(plans))))
     return _by_wires(self, messages, found, np.where(known >= 0, plans[known], plans))
 
 
-def _by_the_usual(self: SchemaReader, messages: pa.BinaryArray, places: Ints) -> Ints:
+def _by_the_usual(self: EmbeddedSchemaReader, messages: pa.BinaryArray, places: Ints) -> Ints:
     """Planted: a message that gives no row is believed to have the schema of the batch before."""
     if self._usual is None:
         return _own_plans(self, messages, places)
@@ -162,7 +164,7 @@ def _found(finding: Finding) -> None:
     raise _FoundError(finding)
 
 
-_by_wires, _own_plans = SchemaReader._by_wires, SchemaReader._own_plans
+_by_wires, _own_plans = EmbeddedSchemaReader._by_wires, EmbeddedSchemaReader._own_plans
 
 
 @pytest.mark.parametrize(("method", "planted"), [("_by_wires", _as_its_neighbours), ("_own_plans", _by_the_usual)])
@@ -170,7 +172,7 @@ def test_messages_that_are_read_by_a_schema_of_others_are_found(
     monkeypatch: pytest.MonkeyPatch, method: str, planted: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr("tests.fuzz.run.names", lambda format, rng: f"{format}/schemas/{rng.randrange(10**6)}")
-    monkeypatch.setattr(SchemaReader, method, planted)
+    monkeypatch.setattr(EmbeddedSchemaReader, method, planted)
     with pytest.raises(_FoundError):
         Fuzzer(1, only=["permutation", "alone"], told=_found).run(600, ["debezium-json"], turns=TURNS)
 

@@ -1,6 +1,6 @@
 """Envelopes as data: which members a change message has, and which rows its operations give.
 
-    "UPDATE": (RowOf("-U", "data", over="old"), RowOf("+U", "data"))
+    "UPDATE": (RowImage("-U", "data", over="old"), RowImage("+U", "data"))
 
 says: an UPDATE gives the row in `data`, with what `old` has over it, as -U, and then the row in `data` as +U. Debezium
 and Ogg send whole rows before and after a change; Maxwell and Canal the row after it and, of the row before, only the
@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from kvformat.codecs._changes.metadata import Metadata
-from kvformat.codecs._changes.others import ERROR, Other
+from kvformat.codecs._changes.other_messages import ERROR, OtherMessage
 from kvformat.codecs._java.regex import JavaPattern
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.registry.contract.changelog import RowKind
@@ -27,7 +27,7 @@ INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 """Row kinds as indices into `KINDS`."""
 
 
-class RowOf(NamedTuple):
+class RowImage(NamedTuple):
     """A row that an operation gives: its kind, the member it is in, and the member with the columns that differ."""
 
     kind: str
@@ -49,33 +49,33 @@ class Envelope:
     `operation` is the member that tells what happened; `rows` has for each of its values, compared exactly, the rows
     that come of it, none for a message to pass over. `before` and `after` are the members with rows. `array` says
     whether a top-level array of one message counts as that message. `writes` are the frames of inserts and deletes,
-    `writes_without_nulls` those with `encode.ignore-null-fields`. `remedy` is what to do about a missing `before`.
-    `wrappable` messages may also come in `schema` and `payload`. `key_names` is the metadata that names the key.
+    `frames_without_nulls` those with `encode.ignore-null-fields`. `remedy` is what to do about a missing `before`.
+    `wrappable` messages may also come in `schema` and `payload`. `key_metadata` is the metadata that names the key.
     `others` are the operations of messages that are no change of a row, `unmarked` such messages without an operation,
-    and `more_rows` operations with rows that Flink does not know: they count with the option `other-messages`. `alone`
+    and `extra_rows` operations with rows that Flink does not know: they count with the option `other-messages`. `alone`
     is what to do about messages that have neither an operation nor a row before or after. In `flat` messages the row is
     the message itself: `before` is then the member that says if it was deleted, and `after` stands for no member.
     `unnamed` says whether a message without a member that a filter asks for is read, and otherwise it is an error.
     """
 
     operation: str
-    rows: Mapping[str, tuple[RowOf, ...]]
+    rows: Mapping[str, tuple[RowImage, ...]]
     before: str
     after: str
-    writes: tuple[Frame, Frame]
-    writes_without_nulls: tuple[Frame, Frame]
     metadata: Mapping[str, Metadata]
-    remedy: str = ""
-    many: bool = False
-    array: bool = False
+    frames: tuple[Frame, Frame] = (Frame("", ""), Frame("", ""))
+    frames_without_nulls: tuple[Frame, Frame] | None = None
+    no_before_hint: str = ""
+    rows_in_arrays: bool = False
+    array_of_one: bool = False
     wrappable: bool = False
-    others: Mapping[str, Other] = field(default_factory=dict)
-    unmarked: tuple[Other, ...] = ()
-    more_rows: Mapping[str, tuple[RowOf, ...]] = field(default_factory=dict)
-    alone: str = ""
-    flat: bool = False
-    unnamed: bool = False
-    key_names: str | None = None
+    other_by_operation: Mapping[str, OtherMessage] = field(default_factory=dict)
+    other_by_members: tuple[OtherMessage, ...] = ()
+    extra_rows: Mapping[str, tuple[RowImage, ...]] = field(default_factory=dict)
+    no_operation_hint: str = ""
+    flattened: bool = False
+    filters_pass_missing: bool = False
+    key_metadata: str | None = None
 
     @property
     def metadata_types(self) -> dict[str, str]:
@@ -89,20 +89,20 @@ class ChangeSettings:
 
     `wrapped` messages are `{"schema": ..., "payload": {...}}`. `filters` are pairs of a member and the pattern that its
     text must match from end to end; other messages are skipped. `others` is `other-messages`. `upsert` leaves the rows
-    before updates out; then with `bare_deletes` a deletion without any row gives one of nulls. With `presences` a
+    before updates out; then with `bare_deletes` a deletion without any row gives one of nulls. With `reads_presence` a
     column behind those of the row says which of them the row after the change has.
     """
 
     values: ReadSettings
     wrapped: bool = False
     filters: tuple[tuple[str, JavaPattern], ...] = ()
-    others: str = ERROR
+    other_messages: str = ERROR
     upsert: bool = False
     bare_deletes: bool = False
-    presences: bool = False
+    reads_presence: bool = False
 
 
-class Reads(Protocol):
+class BatchReader(Protocol):
     """Reads batches of change messages."""
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, Frame, Reads
-from kvformat.codecs._changes.others import OTHER_MESSAGES
+from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope, Frame
+from kvformat.codecs._changes.other_messages import OTHER_MESSAGES
 from kvformat.codecs._changes.read import ChangeReader, PresenceReader
-from kvformat.codecs._changes.upsert import MODE_OPTION, KeyedUpdates, UpsertFormat
+from kvformat.codecs._changes.upsert import MODE_OPTION, ChangeDataFormat, UpsertReader
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java.regex import JavaPattern
-from kvformat.codecs._json.forms import with_flags
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.errors import ReadingOnlyError
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
-from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import FlinkType, row_type
 
 if TYPE_CHECKING:
@@ -38,19 +36,7 @@ CHANGE_OPTIONS = (
 )
 
 
-MYSQL = "mysql"
-MYSQL_TYPES = Option(
-    name="types",
-    type="enum",
-    default="flink",
-    allowed=("flink", MYSQL),
-    doc="Ours. How BOOLEAN is read: as Flink does, for which all but `true` is false, or with `mysql` as TINYINT(1) is "
-    "written, 0 and 1 as numbers or texts; then all but these, true and false is an error. For reading only.",
-)
-"""Of formats in which a TINYINT(1) of MySQL is a number."""
-
-
-class ChangeFormat(UpsertFormat):
+class JsonChangeFormat(ChangeDataFormat):
     """A format of change data in JSON. Values are read by the rules of json's tree reader, as in Flink."""
 
     option_specs: ClassVar[tuple[Option, ...]] = CHANGE_OPTIONS
@@ -63,23 +49,14 @@ class ChangeFormat(UpsertFormat):
         batch = _reader(row, self, metadata).read(messages)
         if self.unchanged is None:
             return batch
-        told = _presences(row, self).read(messages) if self.envelope.many else None
-        return self.unchanged.applied(batch, [field.name for field in row.fields], told)
-
-    def validate(self, direction: Direction) -> None:
-        super().validate(direction)
-        if direction == "encode" and self.options.get(MYSQL_TYPES.name) == MYSQL:
-            raise ReadingOnlyError(
-                f"format '{self.identifier}' writes Flink's types only: 'types' = '{MYSQL}' is for reading only",
-                format=self.identifier,
-                option=MYSQL_TYPES.name,
-            )
+        told = _presences(row, self).read(messages) if self.envelope.rows_in_arrays else None
+        return self.unchanged.apply(batch, [field.name for field in row.fields], told)
 
     @property
-    def presences(self) -> bool:
-        return not self.envelope.many
+    def reads_presence(self) -> bool:
+        return not self.envelope.rows_in_arrays
 
-    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> Reads:
+    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> BatchReader:
         """What reads batches of messages; it is kept."""
         return ChangeReader(row, self.envelope, settings, metadata)
 
@@ -101,39 +78,38 @@ class ChangeFormat(UpsertFormat):
 
     def frames(self, settings: WriteSettings) -> tuple[Frame, Frame]:
         """What stands around a row that is there, and one that is gone."""
-        return self.envelope.writes_without_nulls if settings.ignore_null_fields else self.envelope.writes
+        shorter = self.envelope.frames_without_nulls if settings.ignore_null_fields else None
+        return shorter or self.envelope.frames
 
 
-def _settings(format: ChangeFormat) -> ChangeSettings:
+def _settings(format: JsonChangeFormat) -> ChangeSettings:
     return ChangeSettings(
         values=ReadSettings.of(format.options),
         wrapped=format.options.get("schema-include", False),
         filters=format.filters(),
-        others=format.options[OTHER_MESSAGES.name],
+        other_messages=format.options[OTHER_MESSAGES.name],
         upsert=format.upsert,
         bare_deletes=format.row_key is not None and format.row_key.in_record,
-        presences=format.unchanged is not None and format.unchanged.presences,
+        reads_presence=format.unchanged is not None and format.unchanged.reads_presence,
     )
 
 
 @cached_by_identity
-def _presences(row: FlinkType, format: ChangeFormat) -> PresenceReader:
-    return PresenceReader(row, format.envelope, replace(_settings(format), presences=False))
+def _presences(row: FlinkType, format: JsonChangeFormat) -> PresenceReader:
+    return PresenceReader(row, format.envelope, replace(_settings(format), reads_presence=False))
 
 
 @cached_by_identity
-def _reader(row: FlinkType, format: ChangeFormat, metadata: tuple[str, ...]) -> Reads:
-    settings, names = _settings(format), format.envelope.key_names
-    if format.options.get(MYSQL_TYPES.name) == MYSQL:
-        row = with_flags(row)
+def _reader(row: FlinkType, format: JsonChangeFormat, metadata: tuple[str, ...]) -> BatchReader:
+    settings, names = _settings(format), format.envelope.key_metadata
     if not format.upsert or names is None:
         return format.reader(row, settings, metadata)
     key = format.row_key
     reader = format.reader(row, settings, metadata if key is not None else (*metadata, names))
-    return KeyedUpdates(reader, [field.name for field in row.fields], key)
+    return UpsertReader(reader, [field.name for field in row.fields], key)
 
 
 @cached_by_identity
-def _writer(row: FlinkType, format: ChangeFormat) -> ChangeWriter:
+def _writer(row: FlinkType, format: JsonChangeFormat) -> ChangeWriter:
     settings = WriteSettings.of(format.options)
     return ChangeWriter(row, settings, format.frames(settings))

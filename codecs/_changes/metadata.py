@@ -50,7 +50,7 @@ class Metadata(abc.ABC):
     """
 
     member: str
-    outside: bool = field(default=False, kw_only=True)
+    beside_payload: bool = field(default=False, kw_only=True)
     key: str | None = field(default=None, kw_only=True)
 
     @property
@@ -64,14 +64,14 @@ class Metadata(abc.ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Plain(Metadata):
+class PlainMember(Metadata):
     """The member as it is."""
 
-    plain_type: FlinkType = TEXT
+    value_type: FlinkType = TEXT
 
     @property
     def type(self) -> FlinkType:
-        return self.plain_type
+        return self.value_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class SchemaNumber(Metadata):
 
 
 @dataclass(frozen=True, slots=True)
-class Presences(Metadata):
+class ColumnPresence(Metadata):
     """Not a column of anybody's: which columns of a row its member has, be they null."""
 
     row: FlinkType = _INT

@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowOf
-from kvformat.codecs._changes.metadata import TEXT, TEXTS, Metadata, Presences
-from kvformat.codecs._changes.others import ERROR, unmarked
-from kvformat.codecs._changes.upsert import upserts
+from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowImage
+from kvformat.codecs._changes.metadata import TEXT, TEXTS, ColumnPresence, Metadata
+from kvformat.codecs._changes.other_messages import ERROR, find_by_members
+from kvformat.codecs._changes.upsert import without_before_rows
 from kvformat.codecs._java.parse import clean
 from kvformat.codecs._java.regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
@@ -41,9 +41,9 @@ class ChangeReader:
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
         described: list[tuple[str, Metadata]] = [(key, envelope.metadata[key]) for key in metadata]
-        if settings.presences:
-            described.insert(0, ("presences", Presences(envelope.after, row=row)))
-        plan_class = FlatPlan if envelope.flat else EnvelopePlan
+        if settings.reads_presence:
+            described.insert(0, ("presence", ColumnPresence(envelope.after, row=row)))
+        plan_class = FlattenedPlan if envelope.flattened else EnvelopePlan
         columns = tuple(FlinkField(key, column.type) for key, column in described)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *columns))))
 
@@ -72,11 +72,11 @@ class PresenceReader:
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings) -> None:
         updates = {
-            operation: tuple(RowOf(found.kind, found.member) for found in rows if found.kind == "+U")
+            operation: tuple(RowImage(found.kind, found.member) for found in rows if found.kind == "+U")
             for operation, rows in envelope.rows.items()
         }
         updated, upserting = replace(envelope, rows=updates), replace(settings, upsert=True)
-        self._stored = arrow_type(Presences(envelope.after, row=row).type)
+        self._stored = arrow_type(ColumnPresence(envelope.after, row=row).type)
         self._batch = Guarded(lambda: PresencePlan(row, updated, upserting, []).batch())
 
     def read(self, messages: pa.BinaryArray) -> pa.ListArray:
@@ -106,21 +106,23 @@ class EnvelopePlan:
     batch_class: type[ChangeBatch] = ChangeBatch
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
-        envelope = upserts(envelope) if settings.upsert else envelope
+        envelope = without_before_rows(envelope) if settings.upsert else envelope
         self._envelope, self._metadata = envelope, metadata
         self._settings = settings
-        self.array, self.many, self.wrapped = envelope.array, envelope.many, settings.wrapped
-        inside = [column.member for column in metadata if not column.outside]
+        self.array, self.many, self.wrapped = envelope.array_of_one, envelope.rows_in_arrays, settings.wrapped
+        inside = [column.member for column in metadata if not column.beside_payload]
         filtered = [member for member, _ in settings.filters]
         first = [envelope.before, envelope.after, envelope.operation]
         self.members = list(dict.fromkeys([*first, *inside, *filtered]))
-        self.outer_members = list(dict.fromkeys(["payload", *(c.member for c in metadata if c.outside)]))
+        self.outer_members = list(dict.fromkeys(["payload", *(c.member for c in metadata if c.beside_payload)]))
         self.upsert, self.bare_deletes = settings.upsert, settings.upsert and settings.bare_deletes
         self.filters = [(self.members.index(member), pattern, member) for member, pattern in settings.filters]
-        self._rows = {**envelope.rows, **({} if settings.others == ERROR else envelope.more_rows)}
+        self._rows = {**envelope.rows, **({} if settings.other_messages == ERROR else envelope.extra_rows)}
         self.programs = {text: self._program(rows) for text, rows in self._rows.items()}
         self.programs |= {
-            text: _NOTHING for text, other in envelope.others.items() if other.is_skipped(settings.others)
+            text: _NOTHING
+            for text, other in envelope.other_by_operation.items()
+            if other.is_skipped(settings.other_messages)
         }
         everything = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
         # a DECIMAL anywhere in the row counts for the metadata, too
@@ -135,7 +137,7 @@ class EnvelopePlan:
         self._places: list[tuple[int, int | None]] = []
         return self.batch_class(self, self.row, self._metadata_readers(), self._schema.reader(), JsonWords())
 
-    def _program(self, rows: tuple[RowOf, ...]) -> Program:
+    def _program(self, rows: tuple[RowImage, ...]) -> Program:
         numbers = {self._envelope.before: BEFORE, self._envelope.after: AFTER}
         found = [
             (KINDS.index(row.kind), numbers[row.member], -1 if row.over is None else numbers[row.over]) for row in rows
@@ -172,7 +174,7 @@ class EnvelopePlan:
         return readers
 
     def _member(self, column: Metadata) -> tuple[int, bool]:
-        if not column.outside:
+        if not column.beside_payload:
             return self.members.index(column.member), False
         return (self.outer_members.index(column.member) if self.wrapped else -1), True
 
@@ -210,28 +212,28 @@ class EnvelopePlan:
                 ErrorCode.UNKNOWN_OPERATION,
             )
         members = message["payload"] if self.wrapped else message
-        other = unmarked(self._envelope.unmarked, members)
-        if other is not None and other.is_skipped(self._settings.others):
+        other = find_by_members(self._envelope.other_by_members, members)
+        if other is not None and other.is_skipped(self._settings.other_messages):
             return _NOTHING
-        hint = "" if other is None else other.remedy()
+        hint = "" if other is None else other.hint()
         if not self.wrapped and self._envelope.wrappable and "payload" in message:
             hint = ". The message has a payload: if its connector adds schemas, set 'schema-include' to true"
         elif other is None and members and not {self._envelope.before, self._envelope.after} & members.keys():
-            hint = self._envelope.alone
+            hint = self._envelope.no_operation_hint
         self._fail(f"is missing or null; it must be one of {known}{hint}", self._envelope.operation)
 
     def _remedy(self, operation: str) -> str:
         """What to do about a message of another operation than those of rows."""
-        if operation in self._envelope.more_rows:
+        if operation in self._envelope.extra_rows:
             return ". The message has a row all the same: set 'other-messages' to 'skip' to read it"
-        other = self._envelope.others.get(operation)
-        return "" if other is None else other.remedy()
+        other = self._envelope.other_by_operation.get(operation)
+        return "" if other is None else other.hint()
 
     def no_rows(self, member: int, index: int, operation: Any) -> BadValue:
         """The error of a member without rows, or without one at an index, that an operation needs."""
         name = self.members[member]
         rows = self._rows[self._text(operation)]
-        remedy = self._envelope.remedy if member == BEFORE else ""
+        remedy = self._envelope.no_before_hint if member == BEFORE else ""
         path = name if index < 0 else f"{name}[{index}]"
         return self._bad(f"is missing or null, but {_NEEDED_BY[rows[0].kind]} needs it{remedy}", path)
 
@@ -242,7 +244,7 @@ class EnvelopePlan:
 
     def is_wanted_without(self, member: str) -> bool:
         """Whether a message without a member that a filter asks for is read; raises its error where it is not."""
-        if self._envelope.unnamed:
+        if self._envelope.filters_pass_missing:
             return True
         raise _at(BadValue(f"is missing, but '{member}.include' asks for it", ErrorCode.MISSING_FIELD), member)
 
@@ -277,7 +279,7 @@ class PresencePlan(EnvelopePlan):
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         super().__init__(row, envelope, settings, metadata)
-        self.row = Presences(envelope.after, row=row).column(self._schema)
+        self.row = ColumnPresence(envelope.after, row=row).column(self._schema)
 
 
 _NULL_ROW = (
@@ -287,7 +289,7 @@ _NULL_ROW = (
 """What to do about a null in place of a row alone."""
 
 
-class FlatPlan(EnvelopePlan):
+class FlattenedPlan(EnvelopePlan):
     """An envelope without rows before and after the change, for the row is the message.
 
     A message without an operation is a row as it is now. `watched` are the members of what may be none: it is a row
@@ -298,14 +300,14 @@ class FlatPlan(EnvelopePlan):
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         super().__init__(row, envelope, settings, metadata)
-        names = ["op", "payload", *(other.needs[0] for other in envelope.unmarked)]
+        names = ["op", "payload", *(other.required[0] for other in envelope.other_by_members)]
         self.members = list(dict.fromkeys([*self.members, *names]))
         self.watched = [self.members.index(name) for name in names]
         self._columns = {field.name for field in row.fields}
         kinds = {rows[0].kind: self.programs[text] for text, rows in envelope.rows.items()}
         self.upserted, self.deleted = kinds["+U"], kinds["-D"]
 
-    def _program(self, rows: tuple[RowOf, ...]) -> Program:
+    def _program(self, rows: tuple[RowImage, ...]) -> Program:
         return Program([(KINDS.index(row.kind), AFTER, -1) for row in rows], [])
 
     @staticmethod
@@ -330,8 +332,8 @@ class FlatPlan(EnvelopePlan):
             self._fail("is missing, but there is 'op': for whole changes set 'flattened' to false", self.members[2])
         if not self.wrapped and {"schema", "payload"} <= others:
             self._fail("is missing, but there is a payload: set 'schema-include' to true", self.members[2])
-        other = unmarked(self._envelope.unmarked, members)
-        if other is None or (self._columns & members.keys()).difference(other.needs):
+        other = find_by_members(self._envelope.other_by_members, members)
+        if other is None or (self._columns & members.keys()).difference(other.required):
             return self.upserted
         return super().program(node, message)
 

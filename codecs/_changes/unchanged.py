@@ -50,30 +50,30 @@ UNCHANGED_OPTIONS = (UNCHANGED_OPTION, PLACEHOLDER_OPTION)
 OWN_COLUMNS: Mapping[str, str] = {UNCHANGED: "ARRAY<STRING>"}
 
 
-class Unchanged(NamedTuple):
+class UnchangedColumns(NamedTuple):
     """What to do about unchanged columns: `policy`, and the `placeholder` where there is one.
 
-    With `presences` the column behind those of the row says which columns the row after an update has. Else `applied`
-    may be told that: of a message with several rows for each that it has after an update.
+    With `reads_presence` the column after those of the row says which columns the row after an update has. Otherwise
+    `apply` may be given that: for each row after an update, in messages of several rows.
     """
 
     policy: str
     placeholder: bytes | None
-    presences: bool
+    reads_presence: bool
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], *, presences: bool) -> Unchanged | None:
+    def of(cls, options: Mapping[str, Any], *, reads_presence: bool) -> UnchangedColumns | None:
         """As the options say; None where all is data."""
         policy = options.get(UNCHANGED_OPTION.name, DATA)
-        return None if policy == DATA else cls(policy, placeholder_of(options), presences)
+        return None if policy == DATA else cls(policy, placeholder_of(options), reads_presence)
 
-    def applied(self, batch: DecodedBatch, names: Sequence[str], told: pa.ListArray | None = None) -> DecodedBatch:
+    def apply(self, batch: DecodedBatch, names: Sequence[str], told: pa.ListArray | None = None) -> DecodedBatch:
         """The batch with these columns of the row; metadata stays behind them."""
         rows = batch.rows.values
         columns = [rows.field(place) for place in range(rows.type.num_fields)]
         fields = list(rows.type)
         there = None
-        if self.presences:
+        if self.reads_presence:
             del fields[len(names)]
             there = columns.pop(len(names))
         updated = np.asarray(pc.equal(batch.row_kinds, "+U"))

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE, Envelope, Reads
-from kvformat.codecs._changes.unchanged import KEEP, OWN_COLUMNS, UNCHANGED_OPTION, Unchanged
+from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE, BatchReader, Envelope
+from kvformat.codecs._changes.reading_only import check_reading_only
+from kvformat.codecs._changes.unchanged import KEEP, OWN_COLUMNS, UNCHANGED_OPTION, UnchangedColumns
 from kvformat.codecs._columnar import Ints, Mask
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.errors import ReadingOnlyError
 from kvformat.registry.contract.format import DecodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 
@@ -36,9 +36,9 @@ MODE_OPTION = Option(
     doc="Ours. Whether an update gives the row before it too, or with `upsert` the new row alone, and a deletion what "
     "there is of the old row: then messages need no more of it than the primary key. For reading only.",
 )
-OR_UPSERT = ". Or set 'changelog.mode' to 'upsert', which needs no more of the row before than the primary key"
+OR_UPSERT_HINT = ". Or set 'changelog.mode' to 'upsert', which needs no more of the row before than the primary key"
 """What else to do about a message without the row before a change."""
-NO_KEY = (
+NO_KEY_HINT = (
     ". With 'changelog.mode' = 'upsert' a deletion needs no more than the primary key: in 'before', or in the key of "
     "the record, where a table with 'key.format' reads it (KeyValueFormat)"
 )
@@ -52,7 +52,7 @@ class RowKey(NamedTuple):
     in_record: bool
 
 
-class UpsertFormat(Format):
+class ChangeDataFormat(Format):
     """A format of change data that may leave out the rows before updates."""
 
     changelog_mode = ChangelogMode.ALL
@@ -63,12 +63,12 @@ class UpsertFormat(Format):
         super().__init__(options)
         if self.options["changelog.mode"] == UPSERT:
             self.changelog_mode = ChangelogMode.UPSERT
-        self.unchanged = Unchanged.of(self.options, presences=self.presences)
+        self.unchanged = UnchangedColumns.of(self.options, reads_presence=self.reads_presence)
         if self.unchanged is not None and self.unchanged.policy == KEEP:
             self.own_columns = OWN_COLUMNS
 
     @property
-    def presences(self) -> bool:
+    def reads_presence(self) -> bool:
         """Whether it is known which columns the row after an update has."""
         return False
 
@@ -80,14 +80,7 @@ class UpsertFormat(Format):
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         for option in (MODE_OPTION, UNCHANGED_OPTION):
-            value = self.options.get(option.name, option.default)
-            if direction == "encode" and value != option.default:
-                raise ReadingOnlyError(
-                    f"format '{self.identifier}' writes whole rows of all kinds: '{option.name}' = '{value}' is for "
-                    "reading only",
-                    format=self.identifier,
-                    option=option.name,
-                )
+            check_reading_only(self, direction, option, "whole rows of all kinds")
 
     def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
         if not self.upsert:
@@ -97,7 +90,7 @@ class UpsertFormat(Format):
         return made
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, UpsertFormat) and other.row_key == self.row_key
+        return super().__eq__(other) and isinstance(other, ChangeDataFormat) and other.row_key == self.row_key
 
     def __hash__(self) -> int:
         return hash((super().__hash__(), self.row_key))
@@ -106,22 +99,22 @@ class UpsertFormat(Format):
         return (*super().__reduce__(), {"row_key": self.row_key})
 
 
-def upserts(envelope: Envelope) -> Envelope:
+def without_before_rows(envelope: Envelope) -> Envelope:
     """The envelope without whole rows before updates; those that the row after is read for (`over`) stay."""
     rows = {
         operation: tuple(row for row in rows if row.kind != KINDS[UPDATE_BEFORE] or row.over is not None)
         for operation, rows in envelope.rows.items()
     }
-    return replace(envelope, rows=rows, remedy=NO_KEY)
+    return replace(envelope, rows=rows, no_before_hint=NO_KEY_HINT)
 
 
-class KeyedUpdates:
+class UpsertReader:
     """Takes the rows before updates out of what a reader gives, or makes deletions of those with another key.
 
     Without a `key` the last column that the reader gives has the names of its columns, and is left out.
     """
 
-    def __init__(self, reader: Reads, columns: Sequence[str], key: RowKey | None) -> None:
+    def __init__(self, reader: BatchReader, columns: Sequence[str], key: RowKey | None) -> None:
         self._reader, self._key = reader, key
         self._places = {name: place for place, name in enumerate(columns)}
 

@@ -1,7 +1,10 @@
-"""Debezium's own types: values read by what Kafka Connect says they are, not by what Flink takes them for.
+"""Debezium's own types: values are read by their Kafka Connect schema, not by the rules of Flink's formats.
 
-connect.py   a schema of Connect, from the block `schema` of a JSON message or from a writer's Avro schema
-types.py     what a value of a Connect type is on the wire, for a column of a Flink type
-convert.py   from the wire's values to the column's, in Arrow
-read.py      batches: messages of one schema together
+connect_schema.py      a Connect schema, from the block `schema` of a JSON message or from a writer's Avro schema
+value_readings.py      which wire type and which conversion read a Connect type for a column of a Flink type
+json_values.py         JSON values without a schema: the form of a value tells its type
+conversions.py         wire values to column values, in Arrow; decimals.py, parse_texts.py, structured_times.py
+embedded_schema.py     reads JSON messages that carry their schema, each by its own
+flattened_avro.py      Avro messages that are rows alone
+hints.py               what an error says to do; other_messages.py the messages that do not change a row
 """

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.unchanged import placeholder_of
-from kvformat.codecs._debezium.types import Modes
-from kvformat.registry.contract.errors import OptionError, ReadingOnlyError
+from kvformat.codecs._debezium.value_readings import ConnectorModes
+from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.options import Direction, Option
 
 DEBEZIUM = "debezium"
@@ -59,9 +61,9 @@ FLATTENED = Option(
 )
 
 
-def modes_of(options: Mapping[str, Any]) -> Modes:
+def modes_of(options: Mapping[str, Any]) -> ConnectorModes:
     """The connector's settings."""
-    return Modes(
+    return ConnectorModes(
         options.get("decimal.handling.mode"),
         options.get("time.precision.mode"),
         options["binary.handling.mode"],
@@ -69,31 +71,15 @@ def modes_of(options: Mapping[str, Any]) -> Modes:
     )
 
 
-def check_types(format: str, options: Mapping[str, Any], direction: Direction) -> None:
-    """Raise `OptionError` where the options don't go together."""
-    if options["types"] == DEBEZIUM:
-        if direction == "encode":
-            raise ReadingOnlyError(
-                f"format '{format}' writes no other types than Flink's: 'types' = '{DEBEZIUM}' is for reading only",
-                format=format,
-                option="types",
-            )
+def check_types(format: Format, direction: Direction) -> None:
+    """Raise `OptionError` if the format writes Debezium's types, or has the connector's settings without them."""
+    check_reading_only(format, direction, TYPE_OPTIONS[0], "no other types than Flink's")
+    if format.options["types"] == DEBEZIUM:
         return
     for option in TYPE_OPTIONS[1:]:
-        if options.get(option.name) is not None:
+        if format.options.get(option.name) is not None:
             raise OptionError(
-                f"option '{option.name}' of format '{format}' counts with 'types' = '{DEBEZIUM}' only",
-                format=format,
+                f"option '{option.name}' of format '{format.identifier}' counts with 'types' = '{DEBEZIUM}' only",
+                format=format.identifier,
                 option=option.name,
             )
-
-
-def check_flattened(format: str, options: Mapping[str, Any], direction: Direction, plain: str) -> None:
-    """Raise `OptionError` where rows alone are to be written: that is for the format of plain rows."""
-    if direction == "encode" and options[FLATTENED.name]:
-        raise ReadingOnlyError(
-            f"format '{format}' writes whole changes: '{FLATTENED.name}' is for reading only. Rows alone are written "
-            f"by format {plain}",
-            format=format,
-            option=FLATTENED.name,
-        )

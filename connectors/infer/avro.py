@@ -30,7 +30,7 @@ from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import PREFIX, Refused, schemas_by_id, subject_schema
 from kvformat.codecs._confluent.settings import RegistrySettings
-from kvformat.codecs._debezium.connect import image_of_avro
+from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
@@ -129,7 +129,7 @@ def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> Inferr
     else:
         typed = DebeziumColumns(fmt.identifier, options, sample.array())
         for schema in schemas:
-            typed.declare(image_of_avro(schema, flat=flat), without=MARKS if flat else ())
+            typed.declare(image_schema_from_avro(schema, flat=flat), without=MARKS if flat else ())
         more = TYPES if typed.have_own_types or typed.have_moments else {}
         found = InferredSchema(fmt.identifier, typed.columns(notes), {**options, **more})
     if flat and any(field.name in MARKS for schema in schemas for field in schema.fields):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kvformat.codecs._debezium.connect import image_of_json
+from kvformat.codecs._debezium.connect_schema import image_schema_from_json
 from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Node, Repeated
@@ -175,7 +175,7 @@ def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> Inferr
         )
     typed = DebeziumColumns("debezium-json", given, sample.array())
     for schema in schemas:
-        typed.declare(image_of_json(schema, flat=flat), without=MARKS if flat else ())
+        typed.declare(image_schema_from_json(schema, flat=flat), without=MARKS if flat else ())
     own = given.get("types", "debezium") == "debezium" and typed.said.keys() >= rows.seen.members.keys()
     if own and not plain and typed.have_own_types:
         return rows.typed(typed)

@@ -23,9 +23,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._debezium.connect import DECIMAL, Connect
-from kvformat.codecs._debezium.convert import instant_of
-from kvformat.codecs._debezium.types import has_own_type
+from kvformat.codecs._debezium.connect_schema import DECIMAL, ConnectSchema
+from kvformat.codecs._debezium.parse_texts import parse_instant
+from kvformat.codecs._debezium.value_readings import has_debezium_type
 from kvformat.connectors.infer.inferred import column_text
 from kvformat.connectors.infer.seen import MOST_DIGITS
 from kvformat.connectors.infer.types import BYTES, STRING, Notes, array_of, is_name, map_of, shown
@@ -90,9 +90,9 @@ class DebeziumColumns:
     format: str
     options: Mapping[str, Any]
     messages: pa.BinaryArray
-    said: dict[str, list[Connect]] = field(default_factory=dict)
+    said: dict[str, list[ConnectSchema]] = field(default_factory=dict)
 
-    def declare(self, image: Connect | None, *, without: Collection[str] = ()) -> None:
+    def declare(self, image: ConnectSchema | None, *, without: Collection[str] = ()) -> None:
         """Note what a schema says of the rows, but for members that are not columns."""
         for name, said in ({} if image is None else image.fields).items():
             if name in without:
@@ -104,7 +104,7 @@ class DebeziumColumns:
     @property
     def have_own_types(self) -> bool:
         """Whether a column is anything that Flink reads as something else, or is proposed as it does not read it."""
-        return any(has_own_type(said) or _has_set(said) for known in self.said.values() for said in known)
+        return any(has_debezium_type(said) or _has_set(said) for known in self.said.values() for said in known)
 
     @property
     def have_moments(self) -> bool:
@@ -130,7 +130,7 @@ class DebeziumColumns:
             notes.add(f"{' and '.join(sorted({str(one) for one in said}))}: no type but text takes all", shown(name))
         return STRING
 
-    def _is_whole(self, name: str, said: list[Connect], t: FlinkType) -> bool:
+    def _is_whole(self, name: str, said: list[ConnectSchema], t: FlinkType) -> bool:
         """Whether nothing of the values is cut off."""
         finer = {one.type for one in said if one.name in _FINER}
         if not finer or t in (BIGINT, STRING):
@@ -165,23 +165,23 @@ class DebeziumColumns:
 def is_instant(text: str) -> bool:
     """Whether TIMESTAMP_LTZ(6) keeps a text of `ZonedTimestamp` as it is."""
     try:
-        instant_of(text)
+        parse_instant(text)
     except ValueError:
         return False
     return re.match(_INSTANT, text) is not None
 
 
-def _has_set(said: Connect) -> bool:
+def _has_set(said: ConnectSchema) -> bool:
     """Whether there is a text of words with commas between, which becomes an array."""
     inner = (*said.fields.values(), *(() if said.items is None else (said.items,)))
     return said.name == _SET or any(map(_has_set, inner))
 
 
-def _is_plain(said: Connect, kind: str) -> bool:
+def _is_plain(said: ConnectSchema, kind: str) -> bool:
     return said.type == kind and said.name != DECIMAL
 
 
-def _type_of(said: Connect, inside: bool = False) -> FlinkType:
+def _type_of(said: ConnectSchema, inside: bool = False) -> FlinkType:
     """The column for what a schema says; of what is `inside` others, one that takes all values as they are."""
     if said.name == DECIMAL:
         return _decimal(said)
@@ -201,7 +201,7 @@ def _type_of(said: Connect, inside: bool = False) -> FlinkType:
     return _PRIMITIVES.get(said.type, STRING)
 
 
-def _decimal(said: Connect) -> FlinkType:
+def _decimal(said: ConnectSchema) -> FlinkType:
     """With the digits that the schema says, else as many as there can be."""
     texts = [said.parameters.get(name, "") for name in ("scale", "connect.decimal.precision")]
     scale, precision = (int(t) if t.lstrip("-").isdecimal() and len(t) < 5 else None for t in texts)

@@ -11,7 +11,7 @@ from typing import Any
 
 from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._confluent import Refused, schemas_by_id
-from kvformat.codecs._debezium.connect import image_of_avro
+from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer import shapes
@@ -358,7 +358,7 @@ def _kind_of_avro(answer: str) -> str:
         return "DEBEZIUM"
     if "__deleted" in names:
         return _ROWS_MARKED
-    said = image_of_avro(schema, flat=True)
+    said = image_schema_from_avro(schema, flat=True)
     named = said is not None and shapes.is_named_by_debezium(replace(said, name=schema.full_name))
     return _ROWS_NAMED if named or shapes.MARKS_OF_ROWS & names else "AVRO"
 

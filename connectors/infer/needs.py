@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._changes.unchanged import KEEP, PLACEHOLDER_OPTION, UNCHANGED_OPTION
-from kvformat.codecs._changes.upsert import MODE_OPTION, UPSERT, UpsertFormat
+from kvformat.codecs._changes.upsert import MODE_OPTION, UPSERT, ChangeDataFormat
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.sample import MessageSample
 from kvformat.registry.contract.changelog import ChangelogMode
@@ -29,7 +29,7 @@ _WHY = "as with PostgreSQL's default replica identity"
 
 def with_what_changes_need(found: InferredSchema, sample: MessageSample) -> InferredSchema:
     """Add the options, each with a note; what is given is left as it is."""
-    if not isinstance(get_format(found.format, found.options), UpsertFormat):
+    if not isinstance(get_format(found.format, found.options), ChangeDataFormat):
         return found
     return _with_unchanged(_with_changelog_mode(found, sample), sample)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs._changes.others import OTHER_MESSAGES
+from kvformat.codecs._changes.other_messages import OTHER_MESSAGES
 from kvformat.connectors.infer.avro import BOOTSTRAP
 from kvformat.connectors.infer.changes import is_flattened
 from kvformat.connectors.infer.inferred import InferredSchema, table_text

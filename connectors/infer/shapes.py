@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from kvformat.codecs._confluent import PREFIX
-from kvformat.codecs._debezium.connect import Connect, image_of_json
+from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Node
 from kvformat.connectors.infer.avro import CONTAINER, schema_id_of
@@ -188,7 +188,7 @@ def _shape_of_wrapped(schema: Node, payload: Node) -> str:
         return TOMBSTONE
     if _is_debezium(payload):
         return "debezium with schema"
-    is_row = bool(MARKS_OF_ROWS & payload.keys()) or is_named_by_debezium(image_of_json(schema, flat=True))
+    is_row = bool(MARKS_OF_ROWS & payload.keys()) or is_named_by_debezium(image_schema_from_json(schema, flat=True))
     return _alone(payload, " with schema") if is_row else CONNECT
 
 
@@ -196,7 +196,7 @@ def _alone(row: dict[str, Node], carrier: str = "") -> str:
     return f"rows alone{carrier}, deleted" if "__deleted" in row else f"rows alone{carrier}"
 
 
-def is_named_by_debezium(said: Connect | None) -> bool:
+def is_named_by_debezium(said: ConnectSchema | None) -> bool:
     """Whether a schema of rows is Debezium's: named NAME.Value, or with its types; its other messages are none."""
     if said is None or said.name.startswith(_OWN_MESSAGES):
         return False

@@ -460,7 +460,7 @@ def test_maxwells_tables_are_chosen_by_the_same_filters() -> None:
     dropped = {"type": "table-drop", "database": "shop", "table": "items", "sql": "DROP TABLE items"}
     assert _decoded("maxwell-json", dropped, **options) == []
     assert "a DROP TABLE" in _decoded("maxwell-json", {**dropped, "table": "orders"}, **options)
-    with pytest.raises(OptionError, match=r"'table\.include' is for reading only"):
+    with pytest.raises(OptionError, match=r"'table\.include' = '.*' is for reading only"):
         get_format("maxwell-json", {"table.include": "x"}).encode_batch(pa.array([{"id": 1}]), "id INT")
 
 
@@ -574,7 +574,7 @@ def test_what_is_written_reads_back(format: str) -> None:
 def test_a_row_that_cannot_be_written_has_an_error() -> None:
     pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))
     rows = pa.array([{"m": [{"key": None, "value": 1}]}, {"m": []}], pa.struct({"m": pairs}))
-    writer = ChangeWriter(parse_schema("m MAP<STRING, INT>"), WriteSettings(), get_format("canal-json").envelope.writes)  # type: ignore[attr-defined]
+    writer = ChangeWriter(parse_schema("m MAP<STRING, INT>"), WriteSettings(), get_format("canal-json").envelope.frames)  # type: ignore[attr-defined]
     written = writer.write(rows, None)
     assert written.messages.to_pylist() == [None, b'{"data":[{"m":{}}],"type":"INSERT"}']
     assert written.errors is not None

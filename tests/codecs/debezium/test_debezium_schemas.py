@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._debezium import wrapped
-from kvformat.codecs._debezium.types import reading_of
+from kvformat.codecs._debezium import embedded_schema
+from kvformat.codecs._debezium.value_readings import value_reading
 from kvformat.registry import Format, get_format
 from tests.support.decoding import answers, is_json
 
@@ -142,15 +142,15 @@ MANY = 1500
 def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Counts readers of the kernel, the most of them alive at once, schemas that are parsed, readings of columns."""
     counts = {"readers": 0, "alive": 0, "schemas": 0, "readings": 0}
-    init, image_of = wrapped._WireReader.__init__, wrapped.image_of_json
+    init, image_of = embedded_schema._WireReader.__init__, embedded_schema.image_schema_from_json
     gc.collect()
-    before = sum(isinstance(one, wrapped._WireReader) for one in gc.get_objects())
+    before = sum(isinstance(one, embedded_schema._WireReader) for one in gc.get_objects())
 
     def counted(self: Any, *args: Any) -> None:
         init(self, *args)
         counts["readers"] += 1
         if counts["readers"] % 50 == 0 or counts["readers"] < 3:
-            alive = sum(isinstance(one, wrapped._WireReader) for one in gc.get_objects()) - before
+            alive = sum(isinstance(one, embedded_schema._WireReader) for one in gc.get_objects()) - before
             counts["alive"] = max(counts["alive"], alive)
 
     def image(*args: Any, **kwargs: Any) -> Any:
@@ -159,11 +159,11 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
     def reading(*args: Any) -> Any:
         counts["readings"] += 1
-        return reading_of(*args)
+        return value_reading(*args)
 
-    monkeypatch.setattr(wrapped._WireReader, "__init__", counted)
-    monkeypatch.setattr(wrapped, "image_of_json", image)
-    monkeypatch.setattr(wrapped, "reading_of", reading)
+    monkeypatch.setattr(embedded_schema._WireReader, "__init__", counted)
+    monkeypatch.setattr(embedded_schema, "image_schema_from_json", image)
+    monkeypatch.setattr(embedded_schema, "value_reading", reading)
     return counts
 
 
@@ -199,7 +199,7 @@ def test_readers_are_few_however_many_combinations_there_are(made: dict[str, int
     assert batch.errors is None or not len(batch.errors.drop_null())
     assert {str(value) for row in batch.rows.flatten().to_pylist() for value in row.values()} == {"3.13"}
     assert made["readers"] == 600
-    assert 0 < made["alive"] <= wrapped._READERS + 1
+    assert 0 < made["alive"] <= embedded_schema._READERS + 1
     assert pa.total_allocated_bytes() - before < 50 * sum(map(len, messages))
     assert made["readings"] <= 2 * len(names) + len(names) * 2
 
@@ -211,10 +211,10 @@ def test_what_is_kept_from_batch_to_batch_is_bounded() -> None:
         messages = [message('{"a":"ATk="}', schema_of({"a": decimal_of(start + n)})) for n in range(100)]
         format.decode_batch(pa.array(messages), schema)
     gc.collect()
-    readers = [one for one in gc.get_objects() if isinstance(one, wrapped.SchemaReader)]
+    readers = [one for one in gc.get_objects() if isinstance(one, embedded_schema.EmbeddedSchemaReader)]
     assert readers
-    assert all(len(one._numbers) <= wrapped._SCHEMAS for one in readers)
-    assert all(len(one._readers) <= wrapped._READERS for one in readers)
+    assert all(len(one._numbers) <= embedded_schema._SCHEMAS for one in readers)
+    assert all(len(one._readers) <= embedded_schema._READERS for one in readers)
 
 
 @pytest.mark.parametrize("options", [{"schema-include": "true"}, OPTIONS])

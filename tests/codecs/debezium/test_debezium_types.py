@@ -20,7 +20,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._debezium import wrapped
+from kvformat.codecs._debezium import embedded_schema
 from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from tests.codecs.debezium.debezium_tables import DOCUMENTED
@@ -799,14 +799,14 @@ def test_a_broken_message_does_not_change_by_what_the_next_ones_are_read() -> No
     reads: list[int] = []
     schema = "v DATE"
     fmt.decode_batch(pa.array([good]), schema)
-    before = wrapped._WireReader.read
+    before = embedded_schema._WireReader.read
 
     def counted(self: Any, messages: pa.BinaryArray) -> Any:
         reads.append(len(messages))
         return before(self, messages)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wrapped._WireReader, "read", counted)
+        patch.setattr(embedded_schema._WireReader, "read", counted)
         for _ in range(3):
             batch = fmt.decode_batch(pa.array([good, b"{", good]), schema)
             assert batch.rows.value_lengths().to_pylist() == [1, None, 1]

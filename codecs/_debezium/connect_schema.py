@@ -7,6 +7,7 @@ Sources: Connect's `JsonConverter` (the block `schema`), Confluent's `AvroData` 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ _DEEPEST = 50  # levels of a schema that are looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Connect:
+class ConnectSchema:
     """A type of Connect: `type` is its primitive (`int32`, `struct`), `name` what it means, or "" where nothing more.
 
     `fields` are those of a struct; `items` are of an array, and the values of a map.
@@ -56,14 +57,14 @@ class Connect:
     type: str
     name: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    fields: Mapping[str, Connect] = field(default_factory=dict)
-    items: Connect | None = None
+    fields: Mapping[str, ConnectSchema] = field(default_factory=dict)
+    items: ConnectSchema | None = None
 
     def __str__(self) -> str:
         return self.name or self.type
 
 
-def image_of_json(block: Any, *, flat: bool = False) -> Connect | None:
+def image_schema_from_json(block: Any, *, flat: bool = False) -> ConnectSchema | None:
     """The rows of an envelope, by the block `schema` of a message; None where it is no schema of one.
 
     If messages are `flat`, the block is the row's own.
@@ -74,30 +75,30 @@ def image_of_json(block: Any, *, flat: bool = False) -> Connect | None:
     return _image(said)
 
 
-def image_of_avro(schema: Schema, *, flat: bool = False) -> Connect | None:
+def image_schema_from_avro(schema: Schema, *, flat: bool = False) -> ConnectSchema | None:
     """The rows of an envelope, by a writer's schema; None where it is no schema of one.
 
     If messages are `flat`, the schema is the row's own.
     """
-    said = Connect("union") if schema.is_recursive else _of_avro(schema)
+    said = ConnectSchema("union") if schema.is_recursive else _of_avro(schema)
     if flat:
         return said if said.type == "struct" else None
     return _image(said)
 
 
-def is_of_mongodb(schema: Schema) -> bool:
+def is_mongodb_schema(schema: Schema) -> bool:
     """Whether a writer's schema is that of MongoDB's changes, by the name of its `source`."""
     of_source = [field.schema.optional or field.schema for field in schema.fields if field.name == "source"]
     return any(one.type == "record" and one.full_name == "io.debezium.connector.mongo.Source" for one in of_source)
 
 
-def _image(envelope: Connect) -> Connect | None:
+def _image(envelope: ConnectSchema) -> ConnectSchema | None:
     """What the images are: both have one schema, but either may be missing, or of another kind."""
     images = [envelope.fields[name] for name in ("after", "before") if name in envelope.fields]
     return next((image for image in images if image.type == "struct"), None)
 
 
-def _of_json(block: Any, depth: int) -> Connect | None:
+def _of_json(block: Any, depth: int) -> ConnectSchema | None:
     if not isinstance(block, dict) or not isinstance(block.get("type"), str) or depth > _DEEPEST:
         return None
     name, parameters, fields = block.get("name"), block.get("parameters"), block.get("fields")
@@ -107,7 +108,7 @@ def _of_json(block: Any, depth: int) -> Connect | None:
         found = _of_json(one, depth + 1)
         if found is not None and isinstance(one.get("field"), str):
             inner[one["field"]] = found
-    return Connect(
+    return ConnectSchema(
         _OF_JSON.get(primitive, primitive),
         name if isinstance(name, str) else "",
         {str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, dict) else {},
@@ -116,10 +117,10 @@ def _of_json(block: Any, depth: int) -> Connect | None:
     )
 
 
-def _of_avro(schema: Schema) -> Connect:
+def _of_avro(schema: Schema) -> ConnectSchema:
     if schema.type == "union":
         one = schema.optional
-        return Connect("union") if one is None else _of_avro(one)
+        return ConnectSchema("union") if one is None else _of_avro(one)
     name, parameters = schema.properties.get("connect.name", ""), schema.properties.get("connect.parameters", {})
     parameters = {str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, dict) else {}
     logical = schema.logical
@@ -131,10 +132,18 @@ def _of_avro(schema: Schema) -> Connect:
     if name == DECIMAL and logical is not None and logical.name == "decimal":
         parameters = {**parameters, "scale": str(logical.scale)}
     inner = schema.items or schema.values
-    return Connect(
+    return ConnectSchema(
         str(schema.properties.get("connect.type", _OF_AVRO.get(schema.type, schema.type))),
         name if isinstance(name, str) else "",
         parameters,
         {f.name: _of_avro(f.schema) for f in schema.fields},
         None if inner is None else _of_avro(inner),
     )
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The text as Python objects; None if it is not valid JSON, or too deep for Python's parser."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._changes.conversions import Conversion, RowErrors
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
+from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._columnar import Ints
-from kvformat.codecs._debezium.connect import Connect
-from kvformat.codecs._debezium.convert import Change, RowFaults
-from kvformat.codecs._debezium.types import Carrier, Modes, absent, reading_of
 from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.join_batches import joined_rows, with_reasons
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import FlinkType
 
 
 @dataclass(frozen=True)
@@ -23,57 +23,59 @@ class RowPlan:
 
     row: FlinkType
     wire: FlinkType
-    changes: Sequence[Change | None]
+    changes: Sequence[Conversion | None]
 
-    @classmethod
-    def of(cls, row: FlinkType, image: Connect | None, modes: Modes, carrier: Carrier) -> RowPlan:
-        """The plan for a table. Raises `SchemaError` as `reading_of` does."""
-        readings = []
-        for column in row.fields:
-            if image is not None and column.name not in image.fields:
-                readings.append(absent(column.type, carrier))
-                continue
-            said = None if image is None else image.fields[column.name]
-            readings.append(reading_of(column.type, said, modes, carrier, column.name))
-        fields = (FlinkField(f.name, reading.wire) for f, reading in zip(row.fields, readings, strict=True))
-        return cls(row, replace(row, fields=tuple(fields)), [reading.change for reading in readings])
-
-    def applied(self, batch: DecodedBatch, *, lenient: bool = False) -> DecodedBatch:
-        """The rows of the wire as those of the table, further columns as they are. Rows with faults are errors.
+    def apply(self, batch: DecodedBatch, *, lenient: bool = False) -> DecodedBatch:
+        """The rows of the wire as those of the table, further columns as they are. Rows with errors are errors.
 
         If `lenient`, a value that the column can't hold is null instead.
         """
-        faults = RowFaults()
+        errors = RowErrors()
 
         def column(place: int, wire: pa.Array) -> pa.Array:
             change = self.changes[place]
-            return wire if change is None else change.convert(wire, self.row.fields[place].name, _same, faults)
+            return wire if change is None else change.convert(wire, self.row.fields[place].name, _same, errors)
 
-        return converted(batch, len(self.changes), column, faults, lenient=lenient)
+        return convert_columns(batch, len(self.changes), column, errors, lenient=lenient)
 
 
-def converted(
+class PlannedReader:
+    """Reads change messages as rows of the plan's wire types, and converts these to the table's."""
+
+    def __init__(self, plan: RowPlan, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
+        self._plan, self._lenient = plan, settings.values.lenient
+        self._reader = ChangeReader(plan.wire, envelope, settings, metadata)
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message.
+
+        A value that its column can't hold is an error of its message, or null with `ignore-parse-errors`.
+        """
+        return self._plan.apply(self._reader.read(messages), lenient=self._lenient)
+
+
+def convert_columns(
     batch: DecodedBatch,
     count: int,
     column: Callable[[int, pa.Array], pa.Array],
-    faults: RowFaults,
+    errors: RowErrors,
     *,
     lenient: bool = False,
 ) -> DecodedBatch:
-    """Convert the first `count` columns of a batch's rows, and make errors of rows with faults.
+    """Convert the first `count` columns of a batch's rows, and make errors of rows with errors.
 
-    `column` converts the column at a place, and adds to `faults`. If `lenient`, only the faults at the call count.
+    `column` converts the column at a place, and adds to `errors`. If `lenient`, only the errors at the call count.
     """
     rows = batch.rows.values
-    known = dict(faults.reasons)
+    known = dict(errors.reasons)
     columns = [rows.field(place) for place in range(rows.type.num_fields)]
     columns[:count] = [column(place, wire) for place, wire in enumerate(columns[:count])]
-    changed = with_columns(batch, columns)
-    reasons = known if lenient else faults.reasons
+    changed = replace_columns(batch, columns)
+    reasons = known if lenient else errors.reasons
     return with_reasons(changed, dict(sorted(reasons.items()))) if reasons else changed
 
 
-def with_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatch:
+def replace_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatch:
     """The batch with other columns in its rows, of the names of the first ones."""
     rows = batch.rows.values
     fields = [pa.field(rows.type[place].name, column.type) for place, column in enumerate(columns)]
@@ -83,15 +85,15 @@ def with_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatch:
     return replace(batch, rows=lists)
 
 
-def joined(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
+def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
     """One batch of several, given the places of the messages of each part in it."""
     places = np.concatenate([at for at, _ in parts])
     order = np.empty(len(places), np.int64)
     order[places] = np.arange(len(places))
-    return taken(joined_rows([part for _, part in parts]), order)
+    return take_messages(joined_rows([part for _, part in parts]), order)
 
 
-def taken(batch: DecodedBatch, places: Ints) -> DecodedBatch:
+def take_messages(batch: DecodedBatch, places: Ints) -> DecodedBatch:
     """The messages of a batch that are at these places."""
     chosen, buffers = pa.array(places), batch.rows.buffers()[:2]
     kinds = pa.Array.from_buffers(pa.list_(pa.string()), len(batch.rows), buffers, children=[batch.row_kinds])

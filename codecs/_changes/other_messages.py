@@ -28,42 +28,44 @@ OTHER_MESSAGES = Option(
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class OtherMessage:
     """What a message is (`a heartbeat`), and whether the table has no rows after it.
 
     Without an operation it is known by its members: it has those in `needs`, the most unusual one first, and if there
     are `only`, no others; if there are `words`, the first of them is a text that matches.
     """
 
-    what: str
-    empties: bool = False
-    needs: tuple[str, ...] = ()
-    only: frozenset[str] = frozenset()
-    words: re.Pattern[str] | None = None
+    description: str
+    empties_table: bool = False
+    required: tuple[str, ...] = ()
+    allowed: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
 
-    def is_of(self, members: Mapping[str, Any]) -> bool:
+    def matches(self, members: Mapping[str, Any]) -> bool:
         """Whether a message of these members is such a one."""
-        if any(name not in members for name in self.needs) or (self.only and not self.only >= members.keys()):
+        if any(name not in members for name in self.required) or (self.allowed and not self.allowed >= members.keys()):
             return False
-        if self.words is None:
+        if self.pattern is None:
             return True
-        text = members[self.needs[0]]
-        return isinstance(text, str) and self.words.match(text) is not None
+        text = members[self.required[0]]
+        return isinstance(text, str) and self.pattern.match(text) is not None
 
     def is_skipped(self, setting: str) -> bool:
         """Whether the message is passed over, by the option `other-messages`."""
-        return setting == _SKIP_ALL or (setting == _SKIP and not self.empties)
+        return setting == _SKIP_ALL or (setting == _SKIP and not self.empties_table)
 
-    def remedy(self) -> str:
+    def hint(self) -> str:
         """What the message is and what to do about it, for the end of an error."""
-        if self.empties:
+        if self.empties_table:
             return (
-                f". The message is {self.what}: the table has lost its rows, which no kind of row says. Load it anew, "
-                "or set 'other-messages' to 'skip-all' to go on with the rows that it had"
+                f". The message is {self.description}: the table has lost its rows, which no kind of row says. Load it "
+                "anew, or set 'other-messages' to 'skip-all' to go on with the rows that it had"
             )
-        return f". The message is {self.what}, no change of a row: set 'other-messages' to 'skip' to pass over it"
+        return (
+            f". The message is {self.description}, no change of a row: set 'other-messages' to 'skip' to pass over it"
+        )
 
 
-def unmarked(others: tuple[Other, ...], members: Mapping[str, Any]) -> Other | None:
+def find_by_members(others: tuple[OtherMessage, ...], members: Mapping[str, Any]) -> OtherMessage | None:
     """What a message of these members, without an operation, is."""
-    return next((other for other in others if other.is_of(members)), None)
+    return next((other for other in others if other.matches(members)), None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kvformat.codecs._debezium.convert import INFINITE_DAYS, INFINITE_MICROS, day_number, in_range
+from kvformat.codecs._debezium.parse_texts import INFINITE_DAYS, INFINITE_MICROS, check_micros, epoch_day
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 _DAY, _CLOCK, _OFFSET = ("year", "month", "day"), ("hour", "minute", "second", "nanos"), "offsetSeconds"
@@ -42,7 +42,7 @@ def _numbers(parts: _Parts, names: tuple[str, ...]) -> list[int]:
 def _days(parts: _Parts) -> int:
     """Days since 1970."""
     special = parts[_SPECIAL]
-    return day_number(*_numbers(parts, _DAY)) if special is None else _infinite(INFINITE_DAYS, special)
+    return epoch_day(*_numbers(parts, _DAY)) if special is None else _infinite(INFINITE_DAYS, special)
 
 
 def _infinite(values: Mapping[str, int], special: str) -> int:
@@ -69,7 +69,7 @@ def _micros(parts: _Parts) -> int:
     """Microseconds since 1970."""
     if parts[_SPECIAL] is not None:
         return _infinite(INFINITE_MICROS, parts[_SPECIAL])
-    return in_range(_days(parts) * _DAY_SECONDS * 10**6 + _nanos(parts) // 1000)
+    return check_micros(_days(parts) * _DAY_SECONDS * 10**6 + _nanos(parts) // 1000)
 
 
 def _zoned_micros(parts: _Parts) -> int:
@@ -77,7 +77,7 @@ def _zoned_micros(parts: _Parts) -> int:
     if parts[_SPECIAL] is not None:
         return _micros(parts)
     (offset,) = _numbers(parts, (_OFFSET,))
-    return in_range(_micros(parts) - offset * 10**6)
+    return check_micros(_micros(parts) - offset * 10**6)
 
 
 def _span(parts: _Parts) -> int:
@@ -89,7 +89,7 @@ def _span(parts: _Parts) -> int:
 
 
 def _span_micros(parts: _Parts) -> int:
-    return in_range(_span(parts) // 1000)
+    return check_micros(_span(parts) // 1000)
 
 
 def _span_of_day(parts: _Parts) -> int:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._avro import Schema
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER
-from kvformat.codecs._changes.others import Other, unmarked
+from kvformat.codecs._changes.other_messages import OtherMessage, find_by_members
 from kvformat.codecs._columnar import Mask, validity
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.format import DecodedBatch
@@ -38,23 +38,23 @@ def with_marks(row: FlinkType, writer: Schema | None) -> FlinkType:
     return FlinkType("ROW", fields=(*row.fields, *(mark for mark in marks if mark.name not in known)))
 
 
-def other_of(writer: Schema, row: FlinkType, others: tuple[Other, ...]) -> Other | None:
+def other_of(writer: Schema, row: FlinkType, others: tuple[OtherMessage, ...]) -> OtherMessage | None:
     """What messages of a schema are, where they are no rows of the table."""
     fields = {field.name: field for field in writer.fields}
-    other = None if {_OP, _DELETED} & fields.keys() else unmarked(others, fields)
-    if other is None or {field.name for field in row.fields} & fields.keys() - set(other.needs):
+    other = None if {_OP, _DELETED} & fields.keys() else find_by_members(others, fields)
+    if other is None or {field.name for field in row.fields} & fields.keys() - set(other.required):
         return None
     return other
 
 
-def refusal_of(writer: Schema, row: FlinkType, others: tuple[Other, ...]) -> str:
+def refusal_of(writer: Schema, row: FlinkType, others: tuple[OtherMessage, ...]) -> str:
     """Why messages of a schema are no rows alone, "" where they are."""
     names = {field.name for field in writer.fields}
     beside = names - {field.name for field in row.fields}
     if "op" in beside and {"before", "after"} & beside and not {_OP, _DELETED} & names:
         return f"'{_OP}': is missing, but there is 'op': for whole changes set 'flattened' to false"
     other = other_of(writer, row, others)
-    return "" if other is None else f"'{_OP}': is missing{other.remedy()}"
+    return "" if other is None else f"'{_OP}': is missing{other.hint()}"
 
 
 def changes(
@@ -63,7 +63,7 @@ def changes(
     columns: int,
     there: Mask,
     filled: Mask,
-    others: Mapping[str, Other],
+    others: Mapping[str, OtherMessage],
     setting: str,
 ) -> DecodedBatch:
     """Rows with their marks as changes of an upsert table; of `values` the first columns are the table's.
@@ -99,11 +99,11 @@ def changes(
     return DecodedBatch(lists, pa.array(KINDS).take(pa.array(kinds[good])), errors)
 
 
-def _fault(op: str | None, others: Mapping[str, Other]) -> str:
+def _fault(op: str | None, others: Mapping[str, OtherMessage]) -> str:
     if op is None:
         return ErrorCode.MISSING_FIELD.marked("the message is null in place of a row")
     known = ", ".join(f'"{known}"' for known in _KIND_OF)
-    remedy = others[op].remedy() if op in others else ""
+    remedy = others[op].hint() if op in others else ""
     return ErrorCode.UNKNOWN_OPERATION.marked(
         f"'{_OP}': unknown value {op!r:.40}; known are {known}, in this spelling{remedy}"
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from kvformat.codecs._debezium import convert
+from kvformat.codecs._debezium.decimals import WIDE, decimal_digits, unscaled_number
 from kvformat.codecs._java.parse import DECIMAL, bytes_of, decimal_of, fit_decimal, nearest_double, nearest_single
 from kvformat.codecs._json.forms import Forms
 from kvformat.codecs._kernel.tree import Fraction, Integer
@@ -31,7 +31,7 @@ _MOST_DIGITS = 76
 """Of an unscaled number: more than any DECIMAL holds."""
 
 
-def base64_of(text: str) -> bytes | None:
+def jackson_base64(text: str) -> bytes | None:
     """The bytes of Base64 as Jackson writes it, None for any other text."""
     try:
         data = binascii.a2b_base64(text, strict_mode=True)
@@ -52,7 +52,7 @@ def variable_of(node: Any) -> tuple[int, bytes] | None:
     scale, value = node["scale"], node["value"]
     if type(scale) is not Integer or len(scale) > 6 or type(value) is not str:
         return None
-    data = base64_of(value)
+    data = jackson_base64(value)
     return None if not data else (int(scale), data)
 
 
@@ -65,7 +65,7 @@ def exactly(number: Decimal | None, precision: int, scale: int) -> Decimal:
 
 
 @dataclass(frozen=True)
-class Whole(Forms):
+class WholeNumber(Forms):
     """TINYINT to BIGINT with so many bits: numbers, and the bits of BIT(n), the lowest byte first.
 
     A text of digits that is Base64, too, may be bits or a number, and is an error.
@@ -81,7 +81,7 @@ class Whole(Forms):
 
     @staticmethod
     def _bits_of(text: str) -> int:
-        data = base64_of(text)
+        data = jackson_base64(text)
         is_number = text.removeprefix("-").isdecimal() and text.isascii()
         if is_number == (data is not None):
             raise ValueError(text)
@@ -95,7 +95,7 @@ class Whole(Forms):
 
 
 @dataclass(frozen=True)
-class Real(Forms):
+class FloatingPoint(Forms):
     """FLOAT and DOUBLE: numbers, and "NaN", "Infinity", "-Infinity".
 
     A text of a number is read unless it is Base64, too, which may be a decimal of `precise`.
@@ -109,7 +109,7 @@ class Real(Forms):
             return _SPECIAL[node]
         text = node
         if type(node) is str:
-            if not DECIMAL.fullmatch(node) or not (self.texts_are_numbers or base64_of(node) is None):
+            if not DECIMAL.fullmatch(node) or not (self.texts_are_numbers or jackson_base64(node) is None):
                 raise ValueError(node)
         elif type(node) is not Integer and type(node) is not Fraction:
             raise ValueError(node)
@@ -120,7 +120,7 @@ class Real(Forms):
 
 
 @dataclass(frozen=True)
-class Numeral(Forms):
+class DecimalNumber(Forms):
     """DECIMAL where decimals are texts or doubles: texts exactly, doubles rounded half up to the scale.
 
     With `unsigned` also a BIGINT UNSIGNED as the bytes of a number, which is not negative: so its Base64 begins with a
@@ -150,12 +150,12 @@ class Numeral(Forms):
 
 def _variable_number(node: Any) -> Decimal | None:
     pair = variable_of(node)
-    return None if pair is None else convert.number(pair[1], pair[0])
+    return None if pair is None else unscaled_number(pair[1], pair[0])
 
 
 def _unsigned_of(text: str) -> Decimal | None:
     """A number that is not negative, as two's complement without a byte too many."""
-    data = base64_of(text)
+    data = jackson_base64(text)
     if not data or len(data) > _UNSIGNED_BYTES or data[0] > 127:
         return None
     return None if len(data) > 1 and data[0] == 0 and data[1] < 128 else Decimal(int.from_bytes(data, "big"))
@@ -178,14 +178,14 @@ class UnscaledBytes(Forms):
         if number is None and not self.has_schema:
             number = _variable_number(node)
         exact = exactly(number, _MOST_DIGITS, max(self.scale, 0))
-        unscaled, rest = divmod(int(exact.scaleb(max(self.scale, 0), convert.WIDE)), 10 ** max(-self.scale, 0))
+        unscaled, rest = divmod(int(exact.scaleb(max(self.scale, 0), WIDE)), 10 ** max(-self.scale, 0))
         if rest:
             raise ValueError(node)
         return int(unscaled).to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
 
 
 @dataclass(frozen=True)
-class Digits(Forms):
+class DecimalText(Forms):
     """STRING: a decimal with a scale of its own as its digits, all else as Flink reads it."""
 
     usual: Callable[[Any], Any] | None = None
@@ -195,17 +195,17 @@ class Digits(Forms):
         if pair is None:
             assert self.usual is not None
             return str(self.usual(node))
-        text = convert.plain(pair[1], pair[0])
+        text = decimal_digits(pair[1], pair[0])
         if text is None:
             raise ValueError(node)
         return text
 
     def after(self, usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return Digits(usual)
+        return DecimalText(usual)
 
 
 @dataclass(frozen=True)
-class ByText(Forms):
+class TextOnly(Forms):
     """Values that are usually a number, and here a text that `read` reads, as the number that is kept of it."""
 
     read: Callable[[str], Any]
@@ -225,7 +225,7 @@ class NumbersOnly(Forms):
 
 
 @dataclass(frozen=True)
-class SetWords(Forms):
+class SetText(Forms):
     """ARRAY of texts: a text with commas between, as MySQL's SET; the empty text has no words."""
 
     def __call__(self, node: Any) -> list[str]:

@@ -15,29 +15,29 @@ are alive.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
+from kvformat.codecs._changes.conversions import RefusedValues, RowErrors
+from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs._changes.metadata import TEXT, SchemaNumber
 from kvformat.codecs._changes.read import ChangeReader
+from kvformat.codecs._changes.row_plan import convert_columns, join_parts, replace_columns, take_messages
 from kvformat.codecs._columnar import Ints, Mask
-from kvformat.codecs._debezium.connect import Connect, image_of_json
-from kvformat.codecs._debezium.convert import RefusedValues, RowFaults
-from kvformat.codecs._debezium.rows import converted, joined, taken, with_columns
-from kvformat.codecs._debezium.types import Modes, ValueReading, absent, reading_of
+from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json, parse_json
+from kvformat.codecs._debezium.value_readings import ConnectorModes, ValueReading, absent, value_reading
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel.messages import JsonBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.join_batches import joined_rows
 from kvformat.registry.contract.types import FlinkField, FlinkType
@@ -74,14 +74,31 @@ class _Found(NamedTuple):
     schemas: list[bytes]
 
 
-class SchemaReader:
+class GuardedReader:
+    """Lets one thread at a time use a reader that keeps state between batches."""
+
+    def __init__(self, make: Callable[[], BatchReader]) -> None:
+        self._reader = Guarded(make)
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """One list of rows per message, as the reader gives it."""
+        with self._reader.use() as reader:
+            return reader.read(messages)
+
+
+class EmbeddedSchemaReader:
     """Reads change messages in JSON, wrapped with their schemas, by Debezium's types. Serves one thread at a time."""
 
     def __init__(
-        self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...], modes: Modes
+        self,
+        row: FlinkType,
+        envelope: Envelope,
+        settings: ChangeSettings,
+        metadata: tuple[str, ...],
+        modes: ConnectorModes,
     ) -> None:
         self._row, self._modes, self._reading = row, modes, (envelope, settings, metadata)
-        self._flat, self._lenient = envelope.flat, settings.values.lenient
+        self._flat, self._lenient = envelope.flattened, settings.values.lenient
         self._places = {field.name: place for place, field in enumerate(row.fields)}
         self._finder = _SchemaFinder(settings)
         self._readers: OrderedDict[FlinkType, _WireReader] = OrderedDict()
@@ -134,31 +151,31 @@ class SchemaReader:
             if row != self._usual:
                 some = self._reader(row).read(messages.take(pa.array(at))).batch
             else:
-                some = speculative if len(at) == len(messages) else taken(speculative, at)
+                some = speculative if len(at) == len(messages) else take_messages(speculative, at)
             places.append(at)
             parts.append(self._converted(some, plans[at]))
             if len(parts) == _PARTS:
                 parts = [joined_rows(parts)]
         self._usual = list(numbers)[int(np.argmax(counts))]
-        return parts[0] if len(numbers) == 1 else joined([(np.concatenate(places), joined_rows(parts))])
+        return parts[0] if len(numbers) == 1 else join_parts([(np.concatenate(places), joined_rows(parts))])
 
     def _converted(self, batch: DecodedBatch, plans: Ints) -> DecodedBatch:
         """The rows of the wire as those of the table, given the number of each message's plan."""
         lengths = np.asarray(batch.rows.value_lengths().fill_null(0))
         used, of_used = _distinct(plans)
-        faults, firsts = RowFaults(), np.asarray(batch.rows.offsets)[:-1]
+        errors, firsts = RowErrors(), np.asarray(batch.rows.offsets)[:-1]
         for number, plan in enumerate(used.tolist()):
             refusal = self._plans[plan].refusal
             if refusal:
                 refused = firsts[(of_used == number) & (lengths > 0)]
-                faults.add(refused, lambda _: ErrorCode.MISSING_FIELD.marked(refusal))  # noqa: B023
+                errors.add(refused, lambda _: ErrorCode.MISSING_FIELD.marked(refusal))  # noqa: B023
         readings = np.stack([self._plans[plan].readings for plan in used.tolist() or [NO_SCHEMA]])
         of_rows = np.repeat(of_used, lengths)
 
         def column(place: int, wire: pa.Array) -> pa.Array:
-            return self._columns[place].converted(wire, readings[:, place], of_rows, faults)
+            return self._columns[place].convert(wire, readings[:, place], of_rows, errors)
 
-        return converted(batch, len(self._row.fields), column, faults, lenient=self._lenient)
+        return convert_columns(batch, len(self._row.fields), column, errors, lenient=self._lenient)
 
     # --- plans -------------------------------------------------------------------------------------------
 
@@ -176,7 +193,9 @@ class SchemaReader:
         """The number of the plan for a schema's text; schemas that mean the same for the table have one."""
         number = self._numbers.get(schema)
         if number is None:
-            number = self._numbers[schema] = self._kept(self._planned(image_of_json(_parsed(schema), flat=self._flat)))
+            number = self._numbers[schema] = self._kept(
+                self._planned(image_schema_from_json(parse_json(schema), flat=self._flat))
+            )
         return number
 
     def _kept(self, plan: _Plan) -> int:
@@ -187,7 +206,7 @@ class SchemaReader:
             self._wire_rows.append(None)
         return number
 
-    def _planned(self, image: Connect | None) -> _Plan:
+    def _planned(self, image: ConnectSchema | None) -> _Plan:
         """The plan for the images of a schema, None where it has none; takes time for the columns that it has."""
         try:
             if image is None:
@@ -231,17 +250,17 @@ def _distinct(numbers: Ints) -> tuple[Ints, Ints]:
 class _ColumnReadings:
     """The different ways in which schemas have a column read so far, by number."""
 
-    def __init__(self, field: FlinkField, modes: Modes) -> None:
+    def __init__(self, field: FlinkField, modes: ConnectorModes) -> None:
         self._field, self._modes = field, modes
         self.readings: list[ValueReading] = []
         self._numbers: dict[str, int] = {}
         self._said: dict[str, int] = {}
 
-    def number(self, said: Connect | None) -> int:
-        """The number of the reading for what a schema says. Raises `SchemaError` as `reading_of` does."""
+    def number(self, said: ConnectSchema | None) -> int:
+        """The number of the reading for what a schema says. Raises `SchemaError` as `value_reading` does."""
         key = repr(said)
         if key not in self._said:
-            self._said[key] = self._kept(reading_of(self._field.type, said, self._modes, "json", self._field.name))
+            self._said[key] = self._kept(value_reading(self._field.type, said, self._modes, "json", self._field.name))
         return self._said[key]
 
     def absent(self) -> int:
@@ -258,11 +277,11 @@ class _ColumnReadings:
             self.readings.append(reading)
         return number
 
-    def converted(self, wire: pa.Array, readings: Ints, of_rows: Ints, faults: RowFaults) -> pa.Array:
+    def convert(self, wire: pa.Array, readings: Ints, of_rows: Ints, errors: RowErrors) -> pa.Array:
         """The column's values; row i was read by the reading number `readings[of_rows[i]]`."""
         if not len(of_rows) or (readings == readings[0]).all():
             change = self.readings[readings[0]].change
-            return wire if change is None else change.convert(wire, self._field.name, lambda places: places, faults)
+            return wire if change is None else change.convert(wire, self._field.name, lambda places: places, errors)
         of_values = readings[of_rows]
         order = np.argsort(of_values, kind="stable")
         used, starts = np.unique(of_values[order], return_index=True)
@@ -270,7 +289,7 @@ class _ColumnReadings:
         for number, places in zip(used.tolist(), np.split(order, starts[1:]), strict=True):
             change, some = self.readings[number].change, wire.take(pa.array(places))
             if change is not None:
-                some = change.convert(some, self._field.name, _rows_at(places), faults)
+                some = change.convert(some, self._field.name, _rows_at(places), errors)
             parts.append(some)
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
@@ -285,10 +304,8 @@ def _rows_at(rows: Ints) -> Callable[[Ints], Ints]:
 class _WireReader:
     """Reads messages as rows of wire values, and tells the schema of each message that has rows."""
 
-    def __init__(
-        self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]
-    ) -> None:
-        self._number = SchemaNumber("schema", outside=True)
+    def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
+        self._number = SchemaNumber("schema", beside_payload=True)
         envelope = replace(envelope, metadata={**envelope.metadata, _NUMBER: self._number})
         self._reader = ChangeReader(row, envelope, settings, (*metadata, _NUMBER))
 
@@ -301,7 +318,7 @@ class _WireReader:
         numbers = np.full(len(messages), -1)
         numbers[has_rows] = np.asarray(rows.field(count).fill_null(-1))[firsts[has_rows]]
         columns = [rows.field(place) for place in range(count)]
-        return _Found(with_columns(batch, columns), has_rows, numbers, self._number.texts)
+        return _Found(replace_columns(batch, columns), has_rows, numbers, self._number.texts)
 
 
 class _SchemaFinder:
@@ -324,11 +341,3 @@ class _SchemaFinder:
         numbers = np.full(len(messages), -1)
         numbers[one] = np.asarray(lists.values.field(0).fill_null(-1))[np.asarray(lists.offsets)[:-1][one]]
         return numbers, self._number.texts
-
-
-def _parsed(text: bytes) -> Any:
-    """JSON as Python objects, None where Python has none of it."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

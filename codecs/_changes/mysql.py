@@ -1,0 +1,85 @@
+"""What Canal and Maxwell share, which read MySQL's binlog: filters by database and table, and MySQL's BOOLEAN.
+
+A message names its database and its table in members of these names. `database.include` and `table.include` are
+patterns that these names must match.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings
+from kvformat.codecs._changes.format import JsonChangeFormat
+from kvformat.codecs._changes.reading_only import check_reading_only
+from kvformat.codecs._java.regex import JavaPattern, RegexError, compile_java
+from kvformat.codecs._json.forms import with_flags
+from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.types import FlinkType
+
+_FILTERED = ("database", "table")
+"""The members that a filter may match."""
+_MYSQL = "mysql"
+MYSQL_TYPES = Option(
+    name="types",
+    type="enum",
+    default="flink",
+    allowed=("flink", _MYSQL),
+    doc="Ours. How BOOLEAN is read: as Flink does, for which all but `true` is false, or with `mysql` as TINYINT(1) is "
+    "written, 0 and 1 as numbers or texts; then all but these, true and false is an error. For reading only.",
+)
+
+
+def filter_options(*, ours: bool = False) -> tuple[Option, ...]:
+    """The options `database.include` and `table.include`; `ours` says that Flink's format does not have them."""
+    origin, end = ("Ours. ", " For reading only.") if ours else ("", "")
+    return tuple(
+        Option(
+            name=f"{member}.include",
+            doc=f"{origin}A Java regular expression; messages of {member}s whose name it does not match as a whole are "
+            f"skipped.{end}",
+        )
+        for member in _FILTERED
+    )
+
+
+class MySqlChangeFormat(JsonChangeFormat):
+    """A format of changes that were read from MySQL's binlog.
+
+    With `filters_are_ours`, Flink does not have the filters, and a table that is written must not set them.
+    """
+
+    filters_are_ours: ClassVar[bool] = False
+
+    def validate(self, direction: Direction) -> None:
+        super().validate(direction)
+        check_reading_only(self, direction, MYSQL_TYPES, "Flink's types only")
+        if direction == "decode":
+            self.filters()
+        elif self.filters_are_ours:
+            for option in filter_options():
+                check_reading_only(self, direction, option, "all rows")
+
+    def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> BatchReader:
+        return super().reader(self.value_types(row), settings, metadata)
+
+    def value_types(self, row: FlinkType) -> FlinkType:
+        """The row as its values are read, with MySQL's BOOLEAN if the option `types` asks for it."""
+        return with_flags(row) if self.options[MYSQL_TYPES.name] == _MYSQL else row
+
+    def filters(self) -> tuple[tuple[str, JavaPattern], ...]:
+        given = ((member, self.options[f"{member}.include"]) for member in _FILTERED)
+        return tuple((member, self._pattern(member, text)) for member, text in given if text is not None)
+
+    def _pattern(self, member: str, text: str) -> JavaPattern:
+        option = f"{member}.include"
+        try:
+            return compile_java(text)
+        except RegexError as cause:
+            raise OptionError(
+                f"invalid value {text!r} for option '{option}' of format '{self.identifier}': {cause}. "
+                f"It must be a Java regular expression that matches the whole name of the {member}, such as 'shop_.*'",
+                format=self.identifier,
+                option=option,
+                reason=str(cause),
+            ) from None

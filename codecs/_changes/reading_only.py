@@ -1,0 +1,22 @@
+"""Options that only a reader can obey: a table that is written with one of them is refused."""
+
+from __future__ import annotations
+
+from kvformat.registry.contract.errors import ReadingOnlyError
+from kvformat.registry.contract.format import Format
+from kvformat.registry.contract.options import Direction, Option
+
+
+def check_reading_only(format: Format, direction: Direction, option: Option, writes: str, hint: str = "") -> None:
+    """Raise `ReadingOnlyError` if the format writes and the option differs from its default.
+
+    `writes` says what the format writes, `hint` what else to do.
+    """
+    value = format.options.get(option.name, option.default)
+    if direction == "encode" and value != option.default:
+        given = str(value).lower() if isinstance(value, bool) else value
+        raise ReadingOnlyError(
+            f"format '{format.identifier}' writes {writes}: '{option.name}' = '{given}' is for reading only{hint}",
+            format=format.identifier,
+            option=option.name,
+        )

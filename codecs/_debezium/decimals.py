@@ -1,0 +1,109 @@
+"""Decimals on Debezium's wire: unscaled numbers in two's complement, and texts.
+
+Source: Connect's `Decimal`, Debezium's `VariableScaleDecimal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._columnar import Ints, Mask, validity
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+
+_MOST_BYTES, _MOST_SCALE = 64, 150
+"""Of a decimal that is looked at: more than any DECIMAL holds."""
+WIDE = Context(prec=400)
+_POWERS = 10 ** np.arange(19)
+_INT64_MAX = 2**63 - 1
+
+
+def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.Array, Mask]:
+    """Unscaled numbers with their scales as DECIMAL: those of at most eight bytes at once, the others one by one."""
+    precision, scale = t.precision or 0, t.scale or 0
+    count = len(data)
+    there: Mask = np.asarray(data.is_valid())
+    offsets = offsets_of(data) if count else np.zeros(1, np.int64)
+    lengths = np.where(there, np.diff(offsets), 0)
+    finer = scale - scales
+    short = there & (lengths > 0) & (lengths <= 8) & (finer >= 0) & (finer <= 18)
+    # the eight bytes before each end, and what is not of the value pushed out: its sign comes down
+    octets = bytes(8) + (data.buffers()[2] or b"") if count else bytes(8)
+    before = np.ndarray((len(octets) - 7,), ">i8", octets, strides=(1,))
+    unused = np.where(short, 64 - 8 * lengths, 0)
+    values = before[offsets[1:]].astype(np.int64) << unused >> unused
+    places = np.where(short, finer, 0)
+    most = 10**precision - 1 if precision <= 18 else _INT64_MAX
+    limits = np.array([most // 10**place for place in range(19)], np.int64)[places]
+    fits = short & (values <= limits) & (values >= -limits)
+    values = np.where(fits, values * _POWERS[places], 0)
+    words = np.empty((count, 2), np.int64)
+    words[:, 0], words[:, 1] = values, values >> 63
+    kind = arrow_type(nullable(t))
+    slow = np.flatnonzero(there & ~fits)
+    valid = there.copy()
+    valid[slow] = False
+    array = pa.Array.from_buffers(kind, count, [validity(valid), pa.py_buffer(words)])
+    bad = np.zeros(count, np.bool_)
+    if len(slow):
+        found = [
+            _decimal(value, of, precision, scale)
+            for value, of in zip(data.take(pa.array(slow)).to_pylist(), scales[slow].tolist(), strict=True)
+        ]
+        mask = np.zeros(count, np.bool_)
+        mask[slow] = True
+        array = pc.replace_with_mask(array, pa.array(mask), pa.array(found, kind))
+        bad[slow] = [number is None for number in found]
+    return array, bad
+
+
+def unscaled_number(data: bytes, scale: int) -> Decimal | None:
+    """The number of unscaled bytes; None for no bytes, and where there are too many."""
+    if not data or len(data) > _MOST_BYTES or abs(scale) > _MOST_SCALE:
+        return None
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, WIDE)
+
+
+def decimal_digits(data: bytes, scale: int) -> str | None:
+    """The digits of the number of unscaled bytes, without an exponent; None where there are too many."""
+    found = unscaled_number(data, scale)
+    return None if found is None else f"{found:f}"
+
+
+def _decimal(data: bytes, written: int, precision: int, scale: int) -> Decimal | None:
+    """The number of unscaled bytes as DECIMAL(precision, scale); None if digits would be lost."""
+    found = unscaled_number(data, written)
+    return None if found is None else _exact(found, precision, scale)
+
+
+def _exact(number: Decimal, precision: int, scale: int) -> Decimal | None:
+    """The number with `scale` digits after the point; None if DECIMAL(precision, scale) can't hold it exactly."""
+    exact = number.quantize(Decimal((0, (1,), -scale)), context=WIDE)
+    return exact if exact == number and exact.copy_abs() < Decimal(10) ** (precision - scale) else None
+
+
+def decimal_parser(precision: int, scale: int) -> Callable[[Any], Decimal]:
+    """A function that reads a text, an integer, or a double by its shortest text, as DECIMAL(precision, scale).
+
+    It raises `ValueError` for a value that the type can't hold exactly.
+    """
+
+    def read(value: Any) -> Decimal:
+        number = Decimal(repr(value) if isinstance(value, float) else value)
+        exact = _exact(number, precision, scale) if number.is_finite() else None
+        if exact is None:
+            raise ValueError(value)
+        return exact
+
+    return read
+
+
+def offsets_of(values: pa.Array) -> Ints:
+    """Where texts or bytes begin, and the end of the last one."""
+    found: Ints = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    return found

@@ -1,0 +1,90 @@
+"""Hints that errors of Debezium's messages end with: what to set, or what to change at the source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope
+from kvformat.codecs._changes.upsert import OR_UPSERT_HINT
+from kvformat.codecs._debezium.connect_schema import image_schema_from_json, parse_json
+from kvformat.registry.contract.error_codes import parted
+from kvformat.registry.contract.format import DecodedBatch
+
+NO_BEFORE_HINT = (
+    ". A table of Postgres must be told to send it: ALTER TABLE ... REPLICA IDENTITY FULL; "
+    "with another database, check that its log holds whole rows (MySQL: binlog_row_image=FULL)" + OR_UPSERT_HINT
+)
+"""What to do about a message without the row before a change."""
+MONGODB_HINT = (
+    ". The message is MongoDB's: its documents are texts, and before a change there is mostly none. Let the connector "
+    "write rows (the transform ExtractNewDocumentState) and set 'flattened' to true, or read `op` and `after` as "
+    "columns of type STRING by format json"
+)
+_OWN_TYPE = (
+    r"^field '[^']*': cannot read .* as (?:DECIMAL|DATE|TIME|TIMESTAMP|TIMESTAMP_LTZ|BYTES|DOUBLE|BOOLEAN)(?:\(|$)"
+)
+"""An error of a type that Debezium writes in its own way."""
+_IMAGE = r"^field '(?:payload\.)?(?:before|after)': "
+"""An error of a whole row before or after a change."""
+
+
+class HintingReader:
+    """Reads change messages; an error says what to do where the message has another layout, or Debezium's own types.
+
+    `typed` messages are read by those already.
+    """
+
+    def __init__(self, reader: BatchReader, envelope: Envelope, settings: ChangeSettings, *, typed: bool) -> None:
+        self._reader, self._envelope, self._wrapped, self._typed = reader, envelope, settings.wrapped, typed
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """What the reader reads."""
+        batch = self._reader.read(messages)
+        errors, codes = (batch.errors, batch.codes) if batch.codes is not None else parted(batch.errors)
+        if errors is None:
+            return replace(batch, errors=None)
+        texts: list[str | None] = errors.to_pylist()
+        pattern = _IMAGE if self._typed else f"{_IMAGE}|{_OWN_TYPE}"
+        for place in np.flatnonzero(np.asarray(pc.match_substring_regex(errors, pattern).fill_null(False))):
+            texts[place] = self._told(str(texts[place]), messages[place].as_py())
+        return replace(batch, errors=pa.array(texts, pa.string()), codes=codes)
+
+    def _told(self, error: str, message: bytes) -> str:
+        if not re.match(_IMAGE, error):
+            return error + self._hint(error, message)
+        if _is_of_mongodb(parse_json(message), wrapped=self._wrapped):
+            return error.removesuffix(self._envelope.no_before_hint) + MONGODB_HINT
+        return error
+
+    def _hint(self, error: str, message: bytes) -> str:
+        how = "set 'types' = 'debezium' to read values so"
+        if not self._wrapped:
+            return (
+                f". If it is one of Debezium's own types, {how}, with 'decimal.handling.mode' and "
+                "'time.precision.mode' as the connector has them"
+            )
+        column = re.sub(r"^field 'payload\.(.*?)': .*", r"\1", error, flags=re.DOTALL)
+        if not self._envelope.flattened:
+            column = column.partition(".")[2]
+        image = image_schema_from_json(_schema_of(parse_json(message)), flat=self._envelope.flattened)
+        said = None if image is None else image.fields.get(column) or image.fields.get(column.split(".")[0])
+        return f". The message's schema says {said}: {how}" if said is not None else ""
+
+
+def _is_of_mongodb(message: Any, *, wrapped: bool) -> bool:
+    event = message.get("payload") if wrapped and isinstance(message, dict) else message
+    source = event.get("source") if isinstance(event, dict) else None
+    return isinstance(source, dict) and source.get("connector") == "mongodb"
+
+
+def _schema_of(message: Any) -> Any:
+    """The schema that a message carries, also in an array of one message; None if there is none."""
+    if isinstance(message, list) and len(message) == 1:
+        message = message[0]
+    return message.get("schema") if isinstance(message, dict) else None

@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tables import codes_table
 
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.codecs._json.write import JsonWriter
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, KeyValueFormat, get_format
 from kvformat.registry.contract import error_codes
-from kvformat.registry.contract.error_codes import codes_table, parted
+from kvformat.registry.contract.error_codes import parted
 from kvformat.registry.contract.types import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.table.decode_records import decode_records
 from tests.support import vectors

@@ -12,7 +12,8 @@ from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.format import UNCHANGED, Errors
 from kvformat.registry.key_value_format import KeyValueFormat
-from kvformat.registry.streams.changes import ERROR, ROW_INDEX, ROW_KIND, latest_by_key, normalize_changes
+from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND
+from kvformat.registry.streams.changes import latest_by_key, normalize_changes
 from kvformat.registry.table.metadata import MetadataKeys, requested_metadata
 
 if TYPE_CHECKING:

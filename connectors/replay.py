@@ -23,7 +23,7 @@ from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
 from kvformat.connectors.properties import client_options
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.streams.changes import observe_records, split_errors
-from kvformat.registry.streams.dead_letters import content_name, is_topic, records_of_letters, write_dead_letters
+from kvformat.registry.streams.dead_letters import content_name, is_topic, original_records, write_dead_letters
 from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _from_topic(
         letters.schema  # noqa: B018 - makes Spark Connect look for the source now
     check_stream_jar(spark)
     topics.check(kv, [topic], spark)
-    decoded = kv.decode(records_of_letters(letters), metadata=metadata, errors="capture")
+    decoded = kv.decode(original_records(letters), metadata=metadata, errors="capture")
     writer = Replay(kv, topic, to)
     query = (
         observe_records(decoded, _COUNTS)
@@ -150,7 +150,7 @@ def _from_path(
     for name in _folders(spark, path):
         folder = f"{path}/batch={name}"
         letters = spark.read.parquet(folder)
-        decoded = kv.decode(records_of_letters(letters), metadata=metadata, errors="capture").persist()
+        decoded = kv.decode(original_records(letters), metadata=metadata, errors="capture").persist()
         try:
             good, bad = split_errors(decoded)
             count, still_bad = letters.count(), bad.count()

@@ -29,8 +29,9 @@ from kvformat.registry.contract.errors import (
 )
 from kvformat.registry.contract.format import UNCHANGED
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND
 from kvformat.registry.sql.connector_options import UPSERT_KAFKA, delivery_guarantee
-from kvformat.registry.streams.changes import ERROR, ROW_INDEX, ROW_KIND, split_errors
+from kvformat.registry.streams.changes import split_errors
 from kvformat.registry.streams.dead_letters import DeadLetters
 from kvformat.registry.table.metadata import requested_metadata
 from kvformat.registry.table.producer import producer_options, producer_risks

@@ -1,12 +1,12 @@
-"""Key and value together: a Kafka table as Flink's connectors `kafka` and `upsert-kafka` see it.
+"""Key and value together: a Kafka table with Flink's connector `kafka` or `upsert-kafka`.
 
-    KeyValueFormat(schema, options)       the formats and the projection of a table; no broker is needed
-    KeyValueFormat.from_ddl("CREATE ...") a table as Flink plans it, with metadata, watermark and computed columns
+    KeyValueFormat(schema, options)       a table from columns and options; no broker is needed
+    KeyValueFormat.from_ddl("CREATE ...") a table from CREATE TABLE, with metadata, watermark and computed columns
     decode(df), encode(df)                Kafka records to rows and back, in Spark
-    decode_batch(...), encode_batch(...)  the same without Spark, for Arrow arrays
+    decode_batch(...), encode_batch(...)  without Spark, for Arrow arrays
 
-Everything that can be wrong with a table is found when the object is made, in Flink's order and words; what Flink
-checks only for reading or only for writing is raised by `decode` or `encode`.
+The constructor checks the whole table, in Flink's order and with its messages. Errors that Flink reports only for
+reading or only for writing are raised by `decode` or `encode`.
 Rules: `KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`, `FactoryUtil`.
 """
 
@@ -51,6 +51,8 @@ from kvformat.registry.sql.table_definition import (
     create_table_text,
     with_primary_key,
 )
+from kvformat.registry.table.decode_records import DecodedRecords, decode_record_batch
+from kvformat.registry.table.encode_records import EncodedRecords, encode_records
 from kvformat.registry.table.metadata import (
     MetadataColumn,
     MetadataKeys,
@@ -59,8 +61,7 @@ from kvformat.registry.table.metadata import (
     requested_metadata,
     writable,
 )
-from kvformat.registry.table.planner import Planner, TablePlan
-from kvformat.registry.table.records import DecodedRecords, EncodedRecords
+from kvformat.registry.table.table_plan import TablePlan, plan_table
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -76,13 +77,13 @@ _DIRECTIONS: tuple[Direction, Direction] = ("decode", "encode")
 
 
 class KeyValueFormat:
-    """The records of a Kafka table, key and value: immutable, comparable, picklable; `repr` without secrets.
+    """A Kafka table with key and value: immutable, comparable, picklable; its `repr` does not contain secrets.
 
-    `schema` holds the physical columns: a Spark `StructType`, a `pyarrow.Schema`, or text such as
+    `schema` has the physical columns: a Spark `StructType`, a `pyarrow.Schema`, or text such as
     `"user_region STRING, pv BIGINT"`. `options` are those of Flink's WITH clause: `key.format`, `key.fields`,
-    `key.fields-prefix`, `value.format` or `format`, `value.fields-include`, and the formats' own with their prefix
-    (`value.json.ignore-parse-errors`). `connector` is `kafka` (the default) or `upsert-kafka`; what else a
-    connector knows may be left out and is checked when given. `primary_key` is the key of an upsert table.
+    `key.fields-prefix`, `value.format` or `format`, `value.fields-include`, and the options of the formats with their
+    prefix (`value.json.ignore-parse-errors`). `connector` is `kafka` (the default) or `upsert-kafka`. Its other options
+    are optional, and checked if given. `primary_key` is the key of an upsert table.
 
     Raises `OptionError`, `SchemaError` or another `ConfigurationError`.
     """
@@ -106,28 +107,28 @@ class KeyValueFormat:
 
     @classmethod
     def from_ddl(cls, ddl: str, *, table: str | None = None) -> KeyValueFormat:
-        """A table from Flink's CREATE TABLE; `connector`, a topic and `properties.bootstrap.servers` are required.
+        """Create a table from CREATE TABLE, which needs `connector`, a topic and `properties.bootstrap.servers`.
 
-        `ddl` may hold further statements, as a file for Flink's SQL client does: they are skipped, see `statements`.
-        Where it creates several tables, `table` names one, with catalog and database before it where needed.
-        CREATE TABLE ... LIKE takes what it takes in Flink from a table that the text creates before.
+        `ddl` may contain further statements, like a file for Flink's SQL client. They are skipped, see `statements`. If
+        it creates several tables, `table` names one, with catalog and database before it if necessary. In CREATE TABLE
+        ... LIKE the base table must be created earlier in the text.
 
-        Metadata columns are read and written under the names the DDL gives them, a WATERMARK becomes
-        `withWatermark`, computed columns that Spark SQL can evaluate are evaluated.
-        Raises `SchemaError` with line and column for what can't be read, and with the tables that there are where
-        none or several fit.
+        Metadata columns are read and written under their names in the DDL, a WATERMARK becomes `withWatermark`, and
+        computed columns that Spark SQL can evaluate are evaluated.
+        Raises `SchemaError` with line and column for invalid SQL, and with the names of the tables if none or several
+        match.
         """
         if not isinstance(ddl, str):
             hint = ": read it, path.read_text(encoding='utf-8')" if isinstance(ddl, PurePath) else ""
-            raise SchemaError(f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}{hint}")
+            raise SchemaError(f"from_ddl takes Flink SQL as a string, not {type(ddl).__name__}{hint}")
         return cls._of(find_table(ddl, table), True)
 
     @staticmethod
     def statements(ddl: str) -> tuple[Statement, ...]:
-        """The statements of a text, each with its kind ('CREATE TABLE', 'SET'), the name it is about, and its line.
+        """Return the statements of a text, each with kind ('CREATE TABLE', 'SET'), name and line.
 
-        Of them `from_ddl` reads one CREATE TABLE, and those that it is LIKE; the others are skipped.
-        Raises `SchemaError` for a text that has no such parts.
+        Of these `from_ddl` parses one CREATE TABLE and the tables that it is LIKE, and skips the others.
+        Raises `SchemaError` if the text cannot be split into statements.
         """
         return statements(ddl)
 
@@ -142,7 +143,7 @@ class KeyValueFormat:
         self._plans: dict[Direction, TablePlan | ConfigurationError] = {}
         for direction in _DIRECTIONS:
             try:
-                self._plans[direction] = Planner(table, strict, direction).plan()
+                self._plans[direction] = plan_table(table, strict, direction)
             except ConfigurationError as error:
                 self._plans[direction] = error
         refused = [plan for plan in self._plans.values() if isinstance(plan, ConfigurationError)]
@@ -158,48 +159,48 @@ class KeyValueFormat:
             raise plan.with_traceback(None)
         return plan
 
-    # --- what the table is -------------------------------------------------------------------------------
+    # --- properties --------------------------------------------------------------------------------------
 
     @property
     def key_schema(self) -> StructType | None:
-        """The columns of the key, in the order of `key.fields` and without their prefix; None without a key."""
-        schema = self._any_plan().codec.key_schema
+        """The columns of the key, in the order of `key.fields`, without their prefix; None if the table has no key."""
+        schema = self._any_plan().layout.key_schema
         return None if schema is None else spark_schema(row_type(schema))
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The table's columns that make a key: the PRIMARY KEY, else `key.fields`; empty where there is neither.
+        """The names of the key columns: the PRIMARY KEY, else `key.fields`; empty if the table has neither.
 
-        Under the table's names, with `key.fields-prefix`. `latest_by_key` and `normalize_changes` take them when they
-        are given the table itself.
+        These are names in the table, with `key.fields-prefix`. `latest_by_key` and `normalize_changes` use them if they
+        get the table itself.
         """
-        codec = self._any_plan().codec
-        return self._table.primary_key or tuple(codec.physical.fields[i].name for i in codec.key_places)
+        layout = self._any_plan().layout
+        return self._table.primary_key or tuple(layout.physical.fields[i].name for i in layout.key_indexes)
 
     @property
     def value_schema(self) -> StructType:
         """The columns of the value, without their prefix."""
-        return spark_schema(row_type(self._any_plan().codec.value_schema))
+        return spark_schema(row_type(self._any_plan().layout.value_schema))
 
     @property
     def changelog_mode(self) -> ChangelogMode:
-        """The kinds of row that `decode` gives: those of the value's format, UPSERT for an upsert table."""
-        codec = self._any_plan().codec
-        return ChangelogMode.UPSERT if codec.upsert else codec.value_format.changelog_mode
+        """The kinds of rows that `decode` returns: those of the value's format, or UPSERT for an upsert table."""
+        layout = self._any_plan().layout
+        return ChangelogMode.UPSERT if layout.upsert else layout.value_format.changelog_mode
 
     @property
     def options(self) -> Mapping[str, str]:
-        """The options as given; its `repr` shows no secret, `options[name]` does."""
+        """The options as given; the `repr` hides secrets, `options[name]` does not."""
         return OptionValues(self._table.options, self._shown())
 
     @property
     def name(self) -> str:
-        """The table's name in its DDL, "table" where there is none."""
+        """The table's name in its DDL, "table" without a DDL."""
         return self._table.name
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
-        """All columns as they are declared: physical ones, metadata, computed ones."""
+        """All columns in the order of declaration: physical, metadata and computed ones."""
         return self._table.columns
 
     @property
@@ -209,27 +210,27 @@ class KeyValueFormat:
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """The columns of the PRIMARY KEY, empty where there is none."""
+        """The columns of the PRIMARY KEY; empty if there is none."""
         return self._table.primary_key or ()
 
     def connector_options(self, direction: Direction) -> Mapping[str, Any]:
-        """The connector's options for reading ("decode") or writing ("encode"), parsed, with their defaults.
+        """Return the connector's options for reading ("decode") or writing ("encode"), parsed, with their defaults.
 
-        Raises what is wrong with the table in this direction.
+        Raises the error of the table in this direction, if there is one.
         """
         return self._plan(direction).values
 
     def with_options(self, options: Mapping[str, Any]) -> KeyValueFormat:
-        """The same table with these options instead of its own; None takes an option away.
+        """Return the table with these options instead of its own; None removes an option.
 
-        What Flink's hint `/*+ OPTIONS(...) */` does for one query. Raises as the constructor does.
+        Flink's hint `/*+ OPTIONS(...) */` does this for one query. Raises like the constructor.
         """
         given = {**self._table.options, **{k: None if v is None else _text(k, v) for k, v in options.items()}}
         table = replace(self._table, options={key: value for key, value in given.items() if value is not None})
         return KeyValueFormat._of(table, self._strict)
 
     def planned(self) -> KeyValueFormat:
-        """The same table, checked as Flink plans it: connector, topic and bootstrap servers are required."""
+        """Return the table, checked like a CREATE TABLE: it needs a connector, a topic and bootstrap servers."""
         return KeyValueFormat._of(self._table, True)
 
     def _any_plan(self) -> TablePlan:
@@ -245,53 +246,55 @@ class KeyValueFormat:
         errors: Errors = "raise",
         row_index: bool = False,
     ) -> DataFrame:
-        """Kafka records as rows of the table.
+        """Decode a DataFrame of Kafka records to rows of the table.
 
-        `df` has `key` and `value`, and those of Kafka's columns that metadata asks for (`topic`, `partition`,
-        `offset`, `timestamp`, `timestampType`, `headers`). The result has the table's columns in their order, then
-        the columns of `metadata` (a list of keys, or a mapping of column name to key), then `row_kind` where the
-        mode has more than inserts, then with `row_index=True` the column of that name: the row's place in its record
-        (INT, from 0), by which `latest_by_key` and `normalize_changes` keep rows of one offset in order. A format that
-        is told to keep what updates leave as it was adds `unchanged_columns`, for the same two. Every column is
-        nullable.
+        `df` has `key` and `value`, and the Kafka columns that metadata needs (`topic`, `partition`, `offset`,
+        `timestamp`, `timestampType`, `headers`). The result has these columns, all nullable:
 
-        A null key keeps its row, with null key columns; in an upsert table it is an error. A key of several rows
-        gives each of them. A null value deletes the key in an upsert table; else it is what the value's format makes
-        of it. `errors="raise"` fails the job at a bad record, or drops it with `ingestion.ignore-errors`;
-        `errors="capture"` adds the column `error`, null for good rows (see `split_errors`).
-        Raises `ConfigurationError` before a job starts.
+        1. the table's columns in their order,
+        2. the columns of `metadata` (a list of keys, or a mapping of column name to key),
+        3. `unchanged_columns`, if the format's options ask for the columns that an update leaves unchanged,
+        4. `row_kind`, if the table can have other rows than inserts,
+        5. `row_index`, with `row_index=True`: the row's index in its record (INT, from 0), by which `latest_by_key` and
+           `normalize_changes` keep rows of the same offset in order,
+        6. `error`, with `errors="capture"`: null for good rows (see `split_errors`).
+
+        A record with a null key has a row with null key columns; in an upsert table it is an error. A key of several
+        rows combines with each row of the value. A null value deletes the key in an upsert table; in other tables the
+        value's format decides. `errors="raise"` fails the job at a bad record, or drops the record with
+        `ingestion.ignore-errors`. Raises `ConfigurationError` before a job starts.
         """
         if errors not in ("raise", "capture"):
-            raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
+            raise ConfigurationError(f"errors must be 'raise' or 'capture', not {errors!r}")
         plan = self._plan("decode")
         extra = (
-            *readable(self._table.name, requested_metadata(metadata), plan.codec.value_format),
-            *own_columns(plan.codec.value_format),
+            *readable(self._table.name, requested_metadata(metadata), plan.layout.value_format),
+            *own_columns(plan.layout.value_format),
         )
-        from kvformat.registry.table.decode import decode  # imports PySpark
+        from kvformat.registry.table.decode_frame import decode_frame  # imports PySpark
 
-        return decode(plan, extra, df, errors, row_index)
+        return decode_frame(plan, extra, df, errors, row_index)
 
     def encode(
         self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataFrame:
-        """Rows of the table as Kafka records: `key` (with a key format), `value`, and the metadata that is written.
+        """Encode rows of the table to Kafka records: `key` (with a key format), `value`, and the metadata to write.
 
-        Columns are found by name and cast where nothing is lost; those that the table does not write are left out.
-        `row_kind`, where `df` has it, is honoured: CDC formats write their envelope, an upsert table writes a null
-        value for `-D` and `-U`, except for a `-U` directly followed by a `+U` of the same key, which writes nothing.
-        Order is that of `df`: nothing is shuffled.
+        Columns are found by name and cast if nothing is lost. Columns of `df` that the table does not write are left
+        out. If `df` has `row_kind`, CDC formats write their envelope, and an upsert table writes a null value for `-D`
+        and `-U`. A `-U` directly followed by a `+U` of the same key writes nothing. The order is that of `df`: nothing
+        is shuffled.
 
-        `metadata` names further columns to be written as `topic`, `headers` or `timestamp`. `changelog_mode` says
-        which kinds `df` can hold, if less than all: an upsert table without `-U` is encoded by the faster engine.
+        `metadata` names further columns to write as `topic`, `headers` or `timestamp`. `changelog_mode` tells which
+        kinds `df` can contain, if not all: an upsert table without `-U` uses a faster engine.
         Raises `ConfigurationError` before a job starts; a row that can't be written fails the job.
         """
-        from kvformat.registry.table.encode import encode  # imports PySpark
+        from kvformat.registry.table.encode_frame import encode_frame  # imports PySpark
 
-        return encode(self._plan("encode"), self._written(metadata), df, changelog_mode)
+        return encode_frame(self._plan("encode"), self._written(metadata), df, changelog_mode)
 
     def written_metadata(self, metadata: MetadataKeys | None = None) -> tuple[str, ...]:
-        """The metadata keys that `encode` writes: those of the table's own columns, then those of `metadata`."""
+        """Return the metadata keys that `encode` writes: those of the table's own columns, then those of `metadata`."""
         return tuple(column.key for column in (*self._plan("encode").metadata, *self._written(metadata)))
 
     def _written(self, metadata: MetadataKeys | None) -> tuple[MetadataColumn, ...]:
@@ -308,21 +311,21 @@ class KeyValueFormat:
         trigger: Mapping[str, Any] | None = None,
         query_name: str | None = None,
     ) -> StreamingQuery:
-        """Start the query that keeps a table current: the last row of each key of a stream of Kafka records.
+        """Start a query that keeps a table current: the last row of each key of a stream of Kafka records.
 
-        `stream` has Kafka's columns, as Spark's source gives them. `target` is a path, where Spark's own Parquet files
-        are written (`current_table` reads them), or a function `merge(changes, batch_id)` for tables that can MERGE:
-        it gets one row per key, the table's columns and `row_kind`, '+U' for a row to be written and '-D' for a key to
-        be removed. What it does with a batch may be done again after a failure: it must come out the same.
+        `stream` has the columns of Spark's Kafka source. `target` is a path for Spark's own Parquet files, which
+        `current_table` reads, or a function `merge(changes, batch_id)` for tables that support MERGE. The function gets
+        one row per key, with the table's columns and `row_kind`: '+U' for a row to write, '-D' for a key to remove.
+        After a failure it may be called again with the same batch, and must give the same result.
 
         `dead_letters` is where bad records go before the rows of their batch: a topic, a path, or a function of them
-        and the batch's number (see `write_dead_letters`). Without it the query fails at a bad record, or drops it with
-        `ingestion.ignore-errors`; `ingestion.error-tolerance.max-count` is counted per micro-batch. `trigger` is as
-        for Spark, `{"availableNow": True}`. Raises `ConfigurationError` before the query starts.
+        and the batch id (see `write_dead_letters`). Without it the query fails at a bad record, or drops it with
+        `ingestion.ignore-errors`; `ingestion.error-tolerance.max-count` is counted per micro-batch. `trigger` has the
+        arguments of Spark's trigger, `{"availableNow": True}`. Raises `ConfigurationError` before the query starts.
         """
-        from kvformat.registry.streams import maintain
+        from kvformat.registry.streams.maintain import start_maintaining
 
-        return maintain.maintain(
+        return start_maintaining(
             self,
             stream,
             target,
@@ -332,38 +335,43 @@ class KeyValueFormat:
             query_name=query_name,
         )
 
-    # --- Arrow, no Spark ---------------------------------------------------------------------------------
+    # --- Arrow, without Spark ----------------------------------------------------------------------------
 
     def decode_batch(self, keys: pa.Array | None, values: pa.Array, *, metadata: Sequence[str] = ()) -> DecodedRecords:
-        """Decode binary Arrow arrays of one record per element; `rows` holds the physical columns, then metadata.
+        """Decode binary Arrow arrays, one record per element; `rows` has the physical columns, then metadata.
 
-        `metadata` names keys of the value's format (`value.source.table`). `keys` is not looked at without a key
-        format. Never raises for bad data: `errors` and `parts` say what is wrong with which record.
+        `metadata` names keys of the value's format (`value.source.table`). Without a key format `keys` is ignored.
+        Never raises for bad data: `errors` and `parts` give the error of each bad record, and its part.
         """
         plan = self._plan("decode")
-        columns = readable(self._table.name, requested_metadata(metadata), plan.codec.value_format)
+        columns = readable(self._table.name, requested_metadata(metadata), plan.layout.value_format)
         for column in columns:
             if column.of_value is None:
-                raise MetadataError(f"'{column.key}' is in no message: metadata of the connector needs a DataFrame")
+                raise MetadataError(
+                    f"'{column.key}' is not part of the message: only decode(df) has the connector's metadata"
+                )
         plain = binary_messages(values)
         if keys is None:
             keys = pa.nulls(len(plain), pa.binary())
-        return plan.codec.decode_batch(binary_messages(keys), plain, {c.name: str(c.of_value) for c in columns})
+        return decode_record_batch(
+            plan.layout, binary_messages(keys), plain, {c.name: str(c.of_value) for c in columns}
+        )
 
     def encode_batch(self, rows: pa.StructArray, *, row_kinds: pa.Array | None = None) -> EncodedRecords:
         """Encode a struct array, one record per row; see `EncodedRecords`. Never raises for bad data.
 
-        Columns are found by name and cast where nothing is lost. Kinds are as in `encode`.
+        Columns are found by name and cast if nothing is lost. `row_kinds` has the kind of each row, like the column
+        `row_kind` in `encode`; None means that all rows are inserts.
         """
         plan = self._plan("encode")
         if row_kinds is not None:
             row_kinds = row_kinds.cast(pa.string())
             wrong = pc.invert(pc.is_in(row_kinds, pa.array([kind.value for kind in RowKind])))
             if len(row_kinds) != len(rows) or pc.any(wrong, min_count=0).as_py():
-                raise SchemaError("row_kinds needs '+I', '-U', '+U' or '-D' for every row", field="row_kind")
-        return plan.codec.encode(conform(rows, arrow_schema(nullable(plan.codec.physical))), row_kinds)
+                raise SchemaError("row_kinds must have '+I', '-U', '+U' or '-D' for every row", field="row_kind")
+        return encode_records(plan.layout, conform(rows, arrow_schema(nullable(plan.layout.physical))), row_kinds)
 
-    # --- an object like any other --------------------------------------------------------------------------
+    # --- display, comparison and pickling ----------------------------------------------------------------
 
     def __repr__(self) -> str:
         shown = self._shown()
@@ -375,7 +383,7 @@ class KeyValueFormat:
         return f"KeyValueFormat({schema!r}, {shown!r}{key})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: columns, where each comes from, the options as given. Without secrets, as `repr`."""
+        """Return what a notebook shows: the columns and their origins, and the options without secrets."""
         columns = ((column.name, column.type or "", self._origin(column)) for column in self.columns)
         connector = self._table.options.get("connector", KAFKA)
         return html(
@@ -386,15 +394,15 @@ class KeyValueFormat:
         )
 
     def _origin(self, column: TableColumn) -> str:
-        """Where the values of a column are, and what else the table says of it."""
+        """Return where the values of a column come from, and its role in the table."""
         if column.kind == "computed":
             found = [f"AS {column.source}"]
         elif column.kind == "metadata":
             found = [f"metadata {column.key}"]
         else:
-            codec = self._any_plan().codec
-            names = [field.name for field in codec.physical.fields]
-            parts = {"key": codec.key_places, "value": codec.value_places}
+            layout = self._any_plan().layout
+            names = [field.name for field in layout.physical.fields]
+            parts = {"key": layout.key_indexes, "value": layout.value_indexes}
             found = [part for part, places in parts.items() if column.name in [names[i] for i in places]]
         if column.name in self.primary_key:
             found.append("PRIMARY KEY")
@@ -403,13 +411,13 @@ class KeyValueFormat:
         return ", ".join(found)
 
     def _shown(self) -> dict[str, Any]:
-        """The options as they may be shown."""
+        """Return the options without secrets."""
         return {key: masked(key, value, self._spec(key)) for key, value in self._table.options.items()}
 
     def _spec(self, key: str) -> Any:
-        """The declaration of a format's option, by its full key."""
-        codec = self._any_plan().codec
-        for format in (codec.key_format, codec.value_format):
+        """Return the declaration of a format's option by its full key; None if no format has it."""
+        layout = self._any_plan().layout
+        for format in (layout.key_format, layout.value_format):
             if format is not None:
                 _, mark, short = f".{key}".partition(f".{format.identifier}.")
                 if mark:
@@ -427,9 +435,9 @@ class KeyValueFormat:
 
 
 def _text(option: str, value: Any) -> str:
-    """Options are texts, as in a WITH clause; a Python bool or number is taken as its text."""
+    """Return the value of an option as text, as in a WITH clause; accepts a bool or a number, too."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise OptionError(f"the value of option '{option}' is a text, not {type(value).__name__}", option=option)
+    raise OptionError(f"the value of option '{option}' must be a string, not {type(value).__name__}", option=option)

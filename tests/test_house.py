@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from limits import LIMITS, limits_table
 
 from kvformat.codecs._avro import parse
 from kvformat.connectors.cli import inspect
 from kvformat.connectors.infer.sample import SAMPLE
-from kvformat.connectors.limits import LIMITS, limits_table
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("codecs", "registry", "connectors")
@@ -40,7 +40,7 @@ def test_a_public_class_name_means_one_thing() -> None:
 
 
 def test_a_bound_says_its_unit_and_its_reason() -> None:
-    """In the table of `connectors/limits.py`, or in words beside it."""
+    """In the table of `scripts/limits.py`, or in words beside it."""
     told = {constant for limit in LIMITS for constant in limit.constants}
     bounds, silent = 0, []
     for name, tree, lines in _modules():

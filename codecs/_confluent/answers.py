@@ -85,6 +85,7 @@ def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, s
     if len(waiting) < 2:
         return answers | {schema_id: _asked(settings, schema_id) for schema_id in waiting}
     deadline, unknown = time.monotonic() + settings.timeout, 0
+    _registry(settings)  # one client for all threads: creating one takes longer than a question
     with ThreadPoolExecutor(min(_AT_ONCE, len(waiting)), "kvformat-schema-ids") as threads:
         for at in range(0, len(waiting), _AT_ONCE):
             if unknown >= _MOST_UNKNOWN:

@@ -137,9 +137,3 @@ class _Spread:
 def rejoined(errors: pa.StringArray | None, codes: pa.StringArray) -> pa.StringArray | None:
     """Texts that begin with their codes again, as a format has them that hands on another one's result."""
     return None if errors is None else pc.binary_join_element_wise("[", codes, "] ", errors, "")
-
-
-def codes_table() -> str:
-    """The codes as a table for the docs."""
-    lines = [f"| `{code}` | {code.doc} |" for code in ErrorCode]
-    return "\n".join(["| code | when |", "| --- | --- |", *lines])

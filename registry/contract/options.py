@@ -205,19 +205,6 @@ def _as_text(value: Any) -> str:
     return text
 
 
-def options_table(specs: Sequence[Option]) -> str:
-    """The Markdown table of a format's options, for the docs."""
-    lines = ["| option | type | default | allowed | meaning |", "| --- | --- | --- | --- | --- |"]
-    for spec in specs:
-        default = (
-            "required" if spec.required else "(none)" if spec.default is None else f"`{shown_value(spec.default)}`"
-        )
-        allowed = ", ".join(f"`{value}`" for value in spec.allowed or ())
-        also = f" Also as {', '.join(f'`{key}`' for key in spec.fallback)}." if spec.fallback else ""
-        lines.append(f"| `{spec.key}` | {spec.type} | {default} | {allowed} | {spec.doc}{also} |")
-    return "\n".join(lines)
-
-
 def shown_value(value: Any) -> str:
     """A parsed value as people write it."""
     if isinstance(value, dt.timedelta):

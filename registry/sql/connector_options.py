@@ -1,4 +1,4 @@
-"""The options of the connectors `kafka` and `upsert-kafka`: declarations, values, and which of them are secret.
+"""The options of the connectors `kafka` and `upsert-kafka`: their declarations and values, and which are secret.
 
 `registry/table/connector_checks.py` checks how the options fit together. `properties.*` goes to the Kafka client
 unchecked. Rules: Flink's "Kafka" and "Upsert Kafka" pages, `KafkaConnectorOptions`, `KafkaConnectorOptionsUtil`,
@@ -18,31 +18,34 @@ from kvformat.registry.contract.options import Option, without_userinfo
 KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
 _MASK = "******"
 _PROPERTIES = "properties."
-# Words of option names whose values are secrets: those of Flink's GlobalConfiguration, and Kafka's own.
+# Words in the names of options with secret values: those of Flink's GlobalConfiguration, and Kafka's own.
 _SECRET = re.compile(
     r"password|passwd|secret|token|credential|jaas|api-?key|basic-auth|user-info|auth-params|keystore\.key|\.key\.pem|"
     r"truststore\.certificates|service-key|account\.key|http-headers"
 )
-_ASSIGNED = re.compile(r"(?<![\w.-])[\w.-]++(?=\s*+=)")  # names in a value, as in JAAS: password="..."
+_ASSIGNED = re.compile(r"(?<![\w.-])[\w.-]++(?=\s*+=)")  # names inside a value, as in JAAS: password="..."
 _OFFSETS = re.compile(r"partition:\+?0*(\d{1,10}),offset:([+-]?)0*(\d{1,19})")
 _GUARANTEES = ("exactly-once", "at-least-once", "none")
 _MODES = ("group-offsets", "timestamp", "specific-offsets")
 
 _SHARED = (
     Option(name="connector", doc="`kafka` or `upsert-kafka`"),
-    Option(name="topic", type="list", doc="topics, with `;` between; to be written one"),
-    Option(name="topic-pattern", doc="regular expression (Java's) of the topics, instead of `topic`"),
-    Option(name="properties.bootstrap.servers", doc="brokers; needed in a DDL"),
-    Option(name="key.format", doc="format of the key; insert-only"),
+    Option(name="topic", type="list", doc="topics, separated by `;`; a table to write to needs exactly one"),
+    Option(name="topic-pattern", doc="regular expression (Java's) for the topics, instead of `topic`"),
+    Option(name="properties.bootstrap.servers", doc="brokers; required in a DDL"),
+    Option(name="key.format", doc="format of the key; it must be insert-only"),
     Option(name="value.format", doc="format of the value"),
-    Option(name="key.fields-prefix", doc="prefix of the key columns that the key itself does not have"),
-    Option(name="value.fields-prefix", doc="the same for the value columns (Ververica)"),
+    Option(name="key.fields-prefix", doc="prefix of the key columns in the table, which the key itself does not have"),
+    Option(
+        name="value.fields-prefix",
+        doc="prefix of the value columns in the table, which the value itself does not have (Ververica)",
+    ),
     Option(
         name="value.fields-include",
         type="enum",
         default="ALL",
         allowed=("ALL", "EXCEPT_KEY"),
-        doc="whether the value holds the key columns too",
+        doc="whether the value contains the key columns, too",
     ),
     Option(
         name="ingestion.ignore-errors",
@@ -54,107 +57,105 @@ _SHARED = (
         name="ingestion.error-tolerance.max-count",
         type="int",
         default=-1,
-        doc="so many bad records of a batch are dropped, one more fails it; -1 is no limit (Ververica)",
+        doc="number of bad records of a batch that are dropped, one more fails it; -1 is no limit (Ververica)",
     ),
     Option(
         name="scan.bounded.mode",
         type="enum",
         default="unbounded",
         allowed=("unbounded", "latest-offset", *_MODES),
-        doc="where a batch ends; a stream knows `latest-offset`, by the trigger `availableNow`",
+        doc="where a batch ends; a stream supports `latest-offset`, with the trigger `availableNow`",
     ),
     Option(
         name="scan.bounded.specific-offsets",
-        doc="`partition:0,offset:42;partition:1,offset:300`: up to, and not with, these offsets",
+        doc="`partition:0,offset:42;partition:1,offset:300`: end before these offsets",
     ),
     Option(
         name="scan.bounded.timestamp-millis",
         type="long",
-        doc="milliseconds since 1970: up to the first record as new as this",
+        doc="milliseconds since 1970: end before the first record with this time or a later one",
     ),
     Option(
         name="scan.topic-partition-discovery.interval",
         type="duration",
-        doc="Spark looks for partitions before each micro-batch; `0` gives a warning",
+        doc="no effect: Spark looks for partitions before each micro-batch; `0` gives a warning",
     ),
-    Option(name="scan.parallelism", type="int", doc="so many tasks at most; a partition is never split"),
-    Option(
-        name="scan.watermark.alignment.group", doc="without effect, with a warning: Spark has one watermark for a query"
-    ),
+    Option(name="scan.parallelism", type="int", doc="largest number of tasks; a partition is never split"),
+    Option(name="scan.watermark.alignment.group", doc="no effect, with a warning: Spark has one watermark for a query"),
     Option(
         name="scan.watermark.alignment.max-drift",
         type="duration",
-        doc="without effect, with a warning: Spark has one watermark for a query",
+        doc="no effect, with a warning: Spark has one watermark for a query",
     ),
     Option(
         name="scan.watermark.alignment.update-interval",
         type="duration",
-        doc="without effect, with a warning: Spark has one watermark for a query",
+        doc="no effect, with a warning: Spark has one watermark for a query",
     ),
     Option(
         name="scan.watermark.emit.strategy",
         type="enum",
         allowed=("on-event", "on-periodic"),
-        doc="without effect, with a warning: Spark has one watermark for a query",
+        doc="no effect, with a warning: Spark has one watermark for a query",
     ),
     Option(
         name="scan.watermark.emit.on-event.gap",
         type="int",
-        doc="without effect, with a warning: Spark has one watermark for a query",
+        doc="no effect, with a warning: Spark has one watermark for a query",
     ),
     Option(
         name="scan.watermark.idle-timeout",
         type="duration",
-        doc="without effect, with a warning: Spark has one watermark for a query",
+        doc="no effect, with a warning: Spark has one watermark for a query",
     ),
     Option(
         name="sink.parallelism",
         type="int",
-        doc="so many tasks write, the records of a key by one of them; without a key at most so many",
+        doc="number of tasks that write, each key in one of them; without a key the largest number",
     ),
     Option(
         name="sink.delivery-guarantee",
         type="enum",
         default="at-least-once",
         allowed=_GUARANTEES,
-        doc="`at-least-once`, which serves `none` too; `exactly-once` is refused: Spark's sink has no transactions",
+        doc="`at-least-once` and `none` are the same; `exactly-once` is refused: Spark's sink has no transactions",
     ),
-    Option(name="sink.transactional-id-prefix", doc="of no effect, as there are no transactions; a warning says so"),
+    Option(name="sink.transactional-id-prefix", doc="no effect, with a warning: there are no transactions"),
     Option(
         name="sink.transaction-naming-strategy",
         type="enum",
         allowed=("INCREMENTING", "POOLING"),
-        doc="of no effect, as there are no transactions; a warning says so",
+        doc="no effect, with a warning: there are no transactions",
     ),
-    Option(name="property-version", doc="without effect: options have had one meaning so far"),
+    Option(name="property-version", doc="no effect: the options have had one meaning so far"),
 )
 KAFKA_OPTIONS = (
     *_SHARED,
-    Option(name="format", doc="format of the value; wins over `value.format`"),
-    Option(name="key.fields", type="list", doc="the key's columns, with `;` between"),
+    Option(name="format", doc="format of the value; has precedence over `value.format`"),
+    Option(name="key.fields", type="list", doc="the key's columns, separated by `;`"),
     Option(
         name="properties.group.id",
-        doc="the group whose committed offsets count; Spark joins no group and commits nothing",
+        doc="the group whose committed offsets are used; Spark does not join it and commits nothing",
     ),
     Option(
         name="scan.startup.mode",
         type="enum",
         default="group-offsets",
         allowed=("earliest-offset", "latest-offset", *_MODES),
-        doc="where to begin; a checkpoint of Spark counts before it",
+        doc="where to begin; a Spark checkpoint has precedence",
     ),
     Option(
         name="scan.startup.specific-offsets",
-        doc="`partition:0,offset:42;partition:1,offset:300`: the first offsets that are read",
+        doc="`partition:0,offset:42;partition:1,offset:300`: begin at these offsets",
     ),
     Option(
         name="scan.startup.timestamp-millis",
         type="long",
-        doc="milliseconds since 1970: from the first record as new as this",
+        doc="milliseconds since 1970: begin at the first record with this time or a later one",
     ),
     Option(
         name="scan.header-filter",
-        doc="the records that are read: `depart:toy|depart:book&!env:test`, from left to right (Ververica)",
+        doc="read only matching records: `depart:toy|depart:book&!env:test`, evaluated left to right (Ververica)",
     ),
     Option(
         name="scan.check.duplicated.group.id",
@@ -165,7 +166,7 @@ KAFKA_OPTIONS = (
     Option(
         name="sink.partitioner",
         default="default",
-        doc="`default` (by the key), `fixed` (each task to one partition) or `round-robin` (as Kafka's client likes)",
+        doc="`default` (by the key), `fixed` (one partition per task) or `round-robin` (Kafka's client chooses)",
     ),
     Option(name="sink.semantic", doc="old name of `sink.delivery-guarantee`"),
 )
@@ -175,22 +176,22 @@ UPSERT_KAFKA_OPTIONS = (
         name="sink.buffer-flush.max-rows",
         type="int",
         default=0,
-        doc="of so many records in a row of a task only the last of each key is written",
+        doc="size of a task's buffer in records; of each key in it only the last record is written",
     ),
     Option(
         name="sink.buffer-flush.interval",
         type="duration",
-        doc="needed beside `max-rows`; records wait no longer than for the end of their micro-batch",
+        doc="required with `max-rows`; records wait at most until the end of their micro-batch",
     ),
 )
 
 
 def options_of(connector: str) -> tuple[Option, ...]:
-    """The declared options of a connector; raises `OptionError` for one that is unknown."""
+    """Return the declared options of a connector; raises `OptionError` for an unknown connector."""
     if connector not in (KAFKA, UPSERT_KAFKA):
         known, shown = (KAFKA, UPSERT_KAFKA), masked("connector", connector)
         raise OptionError(
-            f"option 'connector': there is no connector {shown!r}.{did_you_mean(connector, known)} "
+            f"option 'connector': unknown connector {shown!r}.{did_you_mean(connector, known)} "
             f"Supported connectors: {', '.join(known)}",
             option="connector",
         )
@@ -198,17 +199,17 @@ def options_of(connector: str) -> tuple[Option, ...]:
 
 
 def is_client_property(key: str) -> bool:
-    """Whether an option goes to the Kafka client as it is."""
+    """Return whether an option is passed to the Kafka client."""
     return key.startswith(_PROPERTIES)
 
 
 def is_secret(name: str) -> bool:
-    """Whether an option of this name holds a secret."""
+    """Return whether the value of an option with this name is a secret."""
     return _SECRET.search(name.lower()) is not None
 
 
 def masked(key: str, value: Any, spec: Option | None = None) -> Any:
-    """The value of an option as it may be shown."""
+    """Return the value of an option for display: `******` for a secret, and URLs without credentials."""
     if is_secret(key) or (spec is not None and spec.sensitive):
         return _MASK
     if not isinstance(value, str):
@@ -217,13 +218,13 @@ def masked(key: str, value: Any, spec: Option | None = None) -> Any:
 
 
 def shown_option(key: str) -> str:
-    """The name of an option as a broken text may show it: where a quote is missing, a value stands where names do."""
+    """Return the name of an option for a syntax error, unless it may be a value that a missing quote made a name."""
     known = any(spec.name == key for spec in (*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS))
     return f"option '{key}'" if known else "an option"
 
 
 def parse_option(connector: str, key: str, given: Mapping[str, str]) -> Any:
-    """The value of one option, or its default; raises `OptionError` for a malformed one."""
+    """Return the value of one option, or its default; raises `OptionError` for an invalid value."""
     spec = next(spec for spec in options_of(connector) if spec.name == key)
     if key not in given:
         return spec.default
@@ -238,7 +239,10 @@ def parse_option(connector: str, key: str, given: Mapping[str, str]) -> Any:
 
 
 def parse_offsets(key: str, text: str) -> dict[int, int]:
-    """`partition:0,offset:42;partition:1,offset:300` by partition; of equal partitions the last counts."""
+    """Parse `partition:0,offset:42;partition:1,offset:300` into the offset of each partition.
+
+    Of equal partitions the last counts. Raises `OptionError`.
+    """
     entries = [_OFFSETS.fullmatch(entry) for entry in text.rstrip(";").split(";")]
     found = {int(entry[1]): int(entry[2] + entry[3]) for entry in entries if entry}
     if not all(entries) or any(not 0 <= p < 2**31 or not -(2**63) <= o < 2**63 for p, o in found.items()):
@@ -251,9 +255,12 @@ def parse_offsets(key: str, text: str) -> dict[int, int]:
 
 
 def delivery_guarantee(values: Mapping[str, Any]) -> tuple[str, str]:
-    """What is promised, and the option that says so. The option's old name is read as a name of Java's enum."""
+    """Return the option that sets the delivery guarantee, and the guarantee. The option has an old name, too.
+
+    Raises `OptionError` for an unknown guarantee.
+    """
     key = "sink.delivery-guarantee" if values.get("sink.semantic") is None else "sink.semantic"
     guarantee = values[key].lower().replace("_", "-")
     if guarantee not in _GUARANTEES:
-        raise OptionError(f"option '{key}' may be {', '.join(_GUARANTEES)}, not {values[key]!r}", option=key)
+        raise OptionError(f"option '{key}' must be one of {', '.join(_GUARANTEES)}, not {values[key]!r}", option=key)
     return key, guarantee

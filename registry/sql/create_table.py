@@ -1,4 +1,4 @@
-"""Flink's CREATE TABLE, read as it is pasted: columns, metadata, primary key, watermark, options.
+"""Parse Flink's CREATE TABLE: columns, metadata, primary key, watermark, options.
 
     CREATE TABLE orders (
       id BIGINT,                                                    -- a physical column
@@ -8,8 +8,8 @@
       PRIMARY KEY (id) NOT ENFORCED
     ) COMMENT 'orders' WITH ('connector' = 'kafka', ...)
 
-Errors name line and column. Expressions stay text: those of computed columns are turned into Spark SQL as far as
-spelling goes (types in CAST, strings, comments), a watermark into a column and a delay.
+Errors have line and column, and never quote the options. The expressions of computed columns become Spark SQL, a
+watermark becomes a column and a delay.
 Rules: Flink's "CREATE Statements" page and its `Parser.jj`.
 """
 
@@ -27,19 +27,19 @@ from kvformat.registry.sql.ddl import lookalike
 from kvformat.registry.sql.expressions import ExpressionReader
 from kvformat.registry.sql.reserved_words import RESERVED_WORDS
 from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, Watermark, with_primary_key
-from kvformat.registry.sql.table_like import FEATURES, STRATEGIES, Strategy, merged
+from kvformat.registry.sql.table_like import FEATURES, STRATEGIES, Strategy, merge_with_base
 
 _OPERATOR = (
     r"<>|!=|<=|>=|\|\||\d+[eE][+-]?\d+|\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[<>(),:;=.+\-*/%\[\]{}?]"
 )
-# Where options may begin in a text that is perhaps broken: at WITH, at a name in quotes before `=`, or where a double
-# quote follows `=`, as in JAAS.
+# Where options may begin in a text with syntax errors: at WITH, at a quoted name before `=`, or where a double quote
+# follows `=`, as in JAAS.
 _OPTIONS = re.compile(
     r"\bWITH\b(?!\s++(?:LOCAL|TIME)\b)|(?:'|(?<![\w.-]))(?P<name>[\w.-]++)'?+(?=\s*+=)|=\s*+\\?\"", re.IGNORECASE
 )
-_BEHIND_COLUMNS = ("COMMENT", "PARTITIONED", "WITH", "LIKE", "AS")
-_BARE_NAMES = ("connector", "format", "topic")
-_MOST_MILLIS = 2**63 - 1  # of a Java long
+_AFTER_COLUMNS = ("COMMENT", "PARTITIONED", "WITH", "LIKE", "AS")
+_OPTIONS_WITHOUT_DOT = ("connector", "format", "topic")
+_MOST_MILLIS = 2**63 - 1  # milliseconds: a Java long
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 
 
@@ -49,86 +49,91 @@ def parse_create_table(
     end: int | None = None,
     base: Callable[[tuple[str, ...]], TableDefinition] | None = None,
 ) -> TableDefinition:
-    """The table of one CREATE TABLE statement, which may be a part of a text.
+    """Parse one CREATE TABLE statement, the whole text or the part from `start` to `end`.
 
-    `base` gives the table that LIKE names, or raises `LookupError` with what is wrong.
-    Raises `SchemaError` with line and column.
+    `base` returns the table that LIKE names, or raises `LookupError` with the reason. Raises `SchemaError` with line
+    and column.
     """
-    return _Statement(text, start, end).table(base)
+    return _CreateTableReader(text, start, end).table(base)
 
 
-class _Statement(ExpressionReader):
-    what = "CREATE TABLE"
+class _CreateTableReader(ExpressionReader):
+    """Parses one CREATE TABLE statement."""
+
+    subject = "CREATE TABLE"
     token = re.compile(f"{_OPERATOR}|{ExpressionReader.token.pattern}")
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
-        self._options_at = _options_place(text, start, len(text) if end is None else end)
+        self._options_offset = _options_begin(text, start, len(text) if end is None else end)
         self._lines = [match.end() for match in re.finditer("\n", text)]
         super().__init__(text, start, end)
         self._columns: dict[str, TableColumn] = {}
-        self._computed: dict[str, int] = {}  # by name, where the expression begins
-        self._metadata: dict[str, str] = {}  # by metadata key, the column
-        self._key: dict[str, int] | None = None
-        self._watermark: tuple[Watermark, int] | None = None
+        self._computed: dict[str, int] = {}  # by name, the index of the first token of the expression
+        self._metadata: dict[str, str] = {}  # by metadata key, the name of the column
+        self._key: dict[str, int] | None = None  # by column, the offset of its name in the PRIMARY KEY
+        self._watermark: tuple[Watermark, int] | None = None  # and the offset of its column
 
-    def where(self, place: int) -> str:
-        """Line and column, both from 1."""
-        line = bisect.bisect(self._lines, place)
-        return f"line {line + 1}, column {place - (self._lines[line - 1] if line else 0) + 1}"
+    def position(self, offset: int) -> str:
+        """Return line and column of an offset, both from 1."""
+        line = bisect.bisect(self._lines, offset)
+        return f"line {line + 1}, column {offset - (self._lines[line - 1] if line else 0) + 1}"
 
-    def near(self, place: int) -> str:
-        """The text around a place, but nothing of the options: there are passwords among them."""
-        if place >= self._options_at:
+    def context(self, offset: int) -> str:
+        """Return the text around an offset, without the options, because they may contain passwords."""
+        if offset >= self._options_offset:
             return ""
-        before, behind = self.text[max(self.start, place - 30) : place], min(place + 30, self.end, self._options_at)
-        return f": {f'{before} ⟨here⟩ {self.text[place:behind]}'.strip()}"
+        end = min(offset + 30, self.end, self._options_offset)
+        return f": {f'{self.text[max(self.start, offset - 30) : offset]} ⟨here⟩ {self.text[offset:end]}'.strip()}"
 
     def shown(self) -> str:
-        """The next token, if it is none of the options."""
-        return "something else" if self.peek() and self.place() >= self._options_at else super().shown()
+        """Return the next token for an error, unless it is in the options."""
+        return "something else" if self.peek() and self.offset() >= self._options_offset else super().shown()
 
-    def unreadable(self, place: int) -> str:
-        """Why there is no token, without what is there."""
-        if place < self._options_at or self.text[place] in "'`":
-            return super().unreadable(place)
-        hidden = "unexpected character (not shown, as it may be one of a secret); is a quote missing before it?"
-        return lookalike(self.text[place]) or hidden
+    def unreadable(self, offset: int) -> str:
+        """Return why no token begins at an offset; in the options without the character."""
+        if offset < self._options_offset or self.text[offset] in "'`":
+            return super().unreadable(offset)
+        hidden = "unexpected character (hidden, it may be part of a secret); is a quote missing before it?"
+        return lookalike(self.text[offset]) or hidden
 
     def name(self) -> str:
-        """A name; what Flink reserves must stand in backticks."""
+        """Parse a name; a word that Flink reserves needs backticks."""
         if self.word() in RESERVED_WORDS:
-            raise self.error(f"{self.shown()} is a reserved word: as a name it needs backticks")
+            raise self.error(f"{self.shown()} is a reserved word: to use it as a name, put it in backticks")
         return super().name()
 
     def table(self, find: Callable[[tuple[str, ...]], TableDefinition] | None) -> TableDefinition:
-        self.need("CREATE")
+        """Parse the statement; `find` returns the table that LIKE names."""
+        self.expect("CREATE")
         self.skip("OR", "REPLACE")
         self.skip("TEMPORARY")
-        self.need("TABLE")
+        self.expect("TABLE")
         self.skip("IF", "NOT", "EXISTS")
         name = self._path()
-        place = self.place()
-        if self.word() not in _BEHIND_COLUMNS:
-            self.need("(")
+        offset = self.offset()
+        if self.word() not in _AFTER_COLUMNS:
+            self.expect("(")
             while True:
                 self._element()
                 if not self.skip(","):
                     break
-            self.need(")")
+            self.expect(")")
         if self.skip("COMMENT"):
             self.quoted_text("a comment")
         partition_keys = self._names() if self.skip("PARTITIONED", "BY") else ()
         options = self._options() if self.skip("WITH") else {}
         if self.word() == "AS":
-            raise self.error("CREATE TABLE ... AS takes its columns from a query; write the columns out")
-        like, base, strategies = self.place(), None, {}
+            raise self.error(
+                "CREATE TABLE ... AS takes its columns from a query, which is not supported; list the columns"
+            )
+        like, base, strategies = self.offset(), None, {}
         if self.skip("LIKE"):
             base, strategies = self._base(find), self._strategies()
         elif not self._columns:
-            raise self.error("the table has no columns", place)
+            raise self.error("the table has no columns", offset)
         self.skip(";")
         if self.peek():
-            raise self.error(f"expected the end, found {self.shown()} (one statement at a time)")
+            raise self.error(f"expected the end of the statement, found {self.shown()}")
         self._read_expressions(() if base is None else base.columns)
         table = TableDefinition(
             ".".join(name),
@@ -140,108 +145,108 @@ class _Statement(ExpressionReader):
         )
         if base is not None:
             try:
-                table = merged(base, table, strategies)
+                table = merge_with_base(base, table, strategies)
             except ValueError as cause:
                 raise self.error(f"LIKE: {cause}", like) from None
         return self._checked(table, partition_keys)
 
     def _path(self) -> tuple[str, ...]:
-        """A name, with those of catalog and database before it."""
+        """Parse a name, perhaps with catalog and database before it."""
         name = [self.name()]
         while self.skip("."):
             name.append(self.name())
         return tuple(name)
 
     def _base(self, find: Callable[[tuple[str, ...]], TableDefinition] | None) -> TableDefinition:
-        """The table that LIKE names."""
-        place = self.place()
+        """Parse the name after LIKE and return its table."""
+        offset = self.offset()
         name = self._path()
         if find is None:
-            raise self.error("LIKE needs the CREATE TABLE of its base in the same text, before it", place)
+            raise self.error("LIKE needs the CREATE TABLE of its base table earlier in the same text", offset)
         try:
             return find(name)
         except LookupError as cause:
-            raise self.error(f"LIKE: {cause.args[0]}", place) from None
+            raise self.error(f"LIKE: {cause.args[0]}", offset) from None
 
     def _strategies(self) -> dict[str, Strategy]:
-        """`(EXCLUDING ALL INCLUDING GENERATED)`, by feature."""
+        """Parse `(EXCLUDING ALL INCLUDING GENERATED)` into a strategy per feature."""
         found: dict[str, Strategy] = {}
         if self.skip("("):
             while True:
-                strategy = next((one for one in STRATEGIES if self.skip(one)), None)
+                strategy = next((word for word in STRATEGIES if self.skip(word)), None)
                 if strategy is None:
                     raise self.error(f"expected one of {', '.join(STRATEGIES)}, found {self.shown()}")
                 feature = self.word()
                 if feature not in FEATURES:
                     raise self.error(f"expected one of {', '.join(FEATURES)}, found {self.shown()}")
                 if feature in found:
-                    raise self.error(f"{feature} is there twice")
-                self.at += 1
+                    raise self.error(f"{feature} is given twice")
+                self.index += 1
                 found[feature] = strategy
                 if self.skip(")"):
                     break
         return found
 
     def _plain_type(self, depth: int) -> FlinkType:
-        """A type; TIME has milliseconds at most, as Flink plans it whatever the DDL says."""
+        """Parse a type. TIME has at most milliseconds, because Flink plans it so whatever the DDL says."""
         found = super()._plain_type(depth)
         return replace(found, precision=min(found.precision or 0, 3)) if found.root == "TIME" else found
 
     def _checked(self, table: TableDefinition, partition_keys: tuple[tuple[str, int], ...]) -> TableDefinition:
-        """The table with its key and watermark, whose columns must exist."""
+        """Return the table with its primary key; raises `SchemaError` if the key or the watermark names no column."""
         kinds = {column.name: column.kind for column in table.columns}
-        for name, place in (self._key or {}).items():
+        for name, offset in (self._key or {}).items():
             if kinds.get(name) != "physical":
                 what = "does not exist" if name not in kinds else "is not a physical column"
-                raise self.error(f"column '{name}' of the PRIMARY KEY {what}", place)
-        for name, place in partition_keys:
+                raise self.error(f"column '{name}' of the PRIMARY KEY {what}", offset)
+        for name, offset in partition_keys:
             if name not in kinds:
-                raise self.error(f"column '{name}' of PARTITIONED BY does not exist", place)
+                raise self.error(f"column '{name}' of PARTITIONED BY does not exist", offset)
         if self._watermark is not None:
             self._check_watermark(table, *self._watermark)
         return with_primary_key(table, table.primary_key)
 
-    def _check_watermark(self, table: TableDefinition, watermark: Watermark, place: int) -> None:
+    def _check_watermark(self, table: TableDefinition, watermark: Watermark, offset: int) -> None:
         column = next((column for column in table.columns if column.name == watermark.column), None)
         if column is None:
-            raise self.error(f"column '{watermark.column}' of the WATERMARK does not exist", place)
+            raise self.error(f"column '{watermark.column}' of the WATERMARK does not exist", offset)
         if column.type is not None and column.type.root not in ("TIMESTAMP", "TIMESTAMP_LTZ"):
             raise self.error(
                 f"column '{column.name}' of the WATERMARK is {column.type}, but must be TIMESTAMP or TIMESTAMP_LTZ",
-                place,
+                offset,
             )
 
     # --- between the parentheses ---------------------------------------------------------------------------
 
     def _element(self) -> None:
         if self.word() == "CONSTRAINT" and self.word(2) == "PRIMARY":
-            self.at += 2
+            self.index += 2
         if self.word() == "PRIMARY" and self.word(1) == "KEY" and self.peek(2) == "(":
-            place = self.place()
-            self.at += 2
-            self._set_key(self._names(), place)
+            offset = self.offset()
+            self.index += 2
+            self._set_key(self._names(), offset)
         elif self.word() == "WATERMARK" and self.word(1) == "FOR":
             self._read_watermark()
         else:
             self._read_column()
 
     def _names(self) -> tuple[tuple[str, int], ...]:
-        """Names in parentheses, each with its place."""
-        self.need("(")
+        """Parse names in parentheses, each with its offset."""
+        self.expect("(")
         found = []
         while True:
-            place = self.place()
-            found.append((self.name(), place))
+            offset = self.offset()
+            found.append((self.name(), offset))
             if not self.skip(","):
                 break
-        self.need(")")
+        self.expect(")")
         return tuple(found)
 
-    def _set_key(self, names: tuple[tuple[str, int], ...], place: int) -> None:
+    def _set_key(self, names: tuple[tuple[str, int], ...], offset: int) -> None:
         if self._key is not None:
-            raise self.error("there is a PRIMARY KEY already", place)
+            raise self.error("the table has a PRIMARY KEY already", offset)
         if not self.skip("NOT", "ENFORCED"):
-            raise self.error("Flink doesn't own the data, so that a PRIMARY KEY must be NOT ENFORCED")
+            raise self.error("a PRIMARY KEY must be NOT ENFORCED, because Flink does not own the data")
         if self.word() == "ON" and self.word(1) == "CONFLICT":
             raise self.error("ON CONFLICT is a clause of INSERT INTO, not of a PRIMARY KEY: move it after the query")
         self._key = {}
@@ -251,15 +256,15 @@ class _Statement(ExpressionReader):
             self._key[name] = at
 
     def _read_column(self) -> None:
-        place = self.place()
+        offset = self.offset()
         name = self.name()
         if name in self._columns:
-            raise self.error(f"column {name!r} is there twice", place)
+            raise self.error(f"there are two columns named {name!r}", offset)
         if self.skip("AS"):
-            column, start = TableColumn(name, "computed"), self.at
+            column, start = TableColumn(name, "computed"), self.index
             self._computed[name] = start
             self.skip_expression()
-            if self.at == start:
+            if self.index == start:
                 raise self.error(f"expected the expression of column {name!r}")
         else:
             column = TableColumn(name, "physical", self.type(0))
@@ -267,29 +272,30 @@ class _Statement(ExpressionReader):
                 key = self.quoted_text("a metadata key") if self.skip("FROM") else name
                 before = self._metadata.setdefault(key, name)
                 if before != name:
-                    raise self.error(f"columns '{before}' and '{name}' are both from the metadata key '{key}'", place)
+                    raise self.error(f"columns '{before}' and '{name}' have the same metadata key '{key}'", offset)
                 column = TableColumn(name, "metadata", column.type, key, virtual=self.skip("VIRTUAL"))
             elif self.word() in ("CONSTRAINT", "PRIMARY"):
                 if self.skip("CONSTRAINT"):
                     self.name()
-                at = self.place()
-                self.need("PRIMARY", "KEY")
-                self._set_key(((name, place),), at)
+                at = self.offset()
+                self.expect("PRIMARY", "KEY")
+                self._set_key(((name, offset),), at)
         if self.skip("COMMENT"):
             self.quoted_text("a comment")
         self._columns[name] = column
 
     def quoted_text(self, what: str) -> str:
+        """Parse a string in single quotes; an error says that `what` is expected."""
         token = self.peek()
         if not token.startswith("'"):
             raise self.error(f"expected {what} in single quotes, found {self.shown()}")
-        self.at += 1
+        self.index += 1
         return token[1:-1].replace("''", "'")
 
     def _options(self) -> dict[str, str]:
-        """`('key' = 'value', ...)`; of equal keys the last counts, as in Flink."""
+        """Parse `('key' = 'value', ...)`; of equal keys the last counts, as in Flink."""
         found = {}
-        self.need("(")
+        self.expect("(")
         while True:
             key = self.quoted_text("an option")
             if not self.skip("="):
@@ -304,46 +310,46 @@ class _Statement(ExpressionReader):
     # --- expressions -----------------------------------------------------------------------------------------
 
     def _read_expressions(self, base: tuple[TableColumn, ...]) -> None:
-        """The computed columns, once the columns that they may name are known: also the base's physical ones."""
+        """Parse the expressions of computed columns, which may use later columns, and physical ones of `base`."""
         known = [*(column for column in base if column.kind == "physical"), *self._columns.values()]
         row = {column.name: column.type for column in known if column.type is not None}
-        behind = self.at
+        after = self.index
         for name, at in self._computed.items():
-            self.at = at
+            self.index = at
             found = self.expression(row)
             self._columns[name] = TableColumn(
                 name, "computed", source=found.source, expression=found.spark, refused=found.refused
             )
-        self.at = behind
+        self.index = after
 
     def _read_watermark(self) -> None:
-        start = self.place()
+        start = self.offset()
         if self._watermark is not None:
-            raise self.error("there is a WATERMARK already", start)
-        self.at += 2
-        place = self.place()
+            raise self.error("the table has a WATERMARK already", start)
+        self.index += 2
+        offset = self.offset()
         name = self.name()
         if self.peek() == ".":
-            raise self.error(f"a WATERMARK is for a column, not for a field of '{name}'", place)
-        self.need("AS")
-        at, delay = self.place(), 0
+            raise self.error(f"a WATERMARK needs a column, not a field of '{name}'", offset)
+        self.expect("AS")
+        at, delay = self.offset(), 0
         in_brackets = self.skip("(")
         if self.word() == "SOURCE_WATERMARK":
-            raise self.error("SOURCE_WATERMARK() has no counterpart in Spark; write a delay")
+            raise self.error("Spark does not have SOURCE_WATERMARK(); write a delay")
         if self.name() != name:
             raise self.error(f"the WATERMARK of '{name}' must be {name}, or {name} - INTERVAL '...' unit", at)
         if self.skip("-"):
-            self.need("INTERVAL")
+            self.expect("INTERVAL")
             delay = self._milliseconds()
         if in_brackets:
-            self.need(")")
+            self.expect(")")
         if self.peek() not in (",", ")"):
             raise self.error(f"the WATERMARK of '{name}' must be {name}, or {name} - INTERVAL '...' unit", at)
-        self._watermark = Watermark(name, delay), place
+        self._watermark = Watermark(name, delay), offset
 
     def _milliseconds(self) -> int:
-        """`'5' SECOND`, `'1:30' MINUTE TO SECOND`, in milliseconds."""
-        place, text, units = self.place(), self.quoted_text("the length of an interval"), list(_MILLIS)
+        """Parse `'5' SECOND` or `'1:30' MINUTE TO SECOND` and return the milliseconds."""
+        offset, text, units = self.offset(), self.quoted_text("the length of an interval"), list(_MILLIS)
         first = last = self._unit(units)
         if self.skip("TO"):
             last = self._unit(units[units.index(first) + 1 :])
@@ -351,10 +357,10 @@ class _Statement(ExpressionReader):
         numbers = re.split(r"[ :]", text.strip())
         what = first if first == last else f"{first} TO {last}"
         if len(numbers) != len(units) or not all(re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) for number in numbers):
-            raise self.error(f"'{text:.60}' is no interval of {what}", place)
+            raise self.error(f"'{text:.60}' is not an interval of {what}", offset)
         found = sum(Decimal(number) * _MILLIS[unit] for number, unit in zip(numbers, units, strict=True))
         if found > _MOST_MILLIS:
-            raise self.error(f"'{text:.60}' {what} is longer than an interval may be, {_MOST_MILLIS} ms", place)
+            raise self.error(f"'{text:.60}' {what} is longer than the longest interval, {_MOST_MILLIS} ms", offset)
         return int(found)
 
     def _unit(self, allowed: list[str]) -> str:
@@ -362,16 +368,16 @@ class _Statement(ExpressionReader):
         unit = word[:-1] if word.endswith("S") else word
         if unit not in allowed:
             raise self.error(f"expected one of {', '.join(allowed)}, found {self.shown()}")
-        self.at += 1
+        self.index += 1
         self.numbers(2)
         return unit
 
 
-def _options_place(text: str, start: int, end: int) -> int:
-    """Where the options begin, which no error may quote; the end where there are none."""
+def _options_begin(text: str, start: int, end: int) -> int:
+    """Return the offset where the options begin, which errors must not quote; `end` if there are none."""
     for match in _OPTIONS.finditer(text, start, end):
         name = match["name"]
-        of_option = name is not None and ("." in name or is_secret(name) or name.lower() in _BARE_NAMES)
-        if name is None or (of_option and "'" in match[0]):
+        is_option = name is not None and ("." in name or is_secret(name) or name.lower() in _OPTIONS_WITHOUT_DOT)
+        if name is None or (is_option and "'" in match[0]):
             return match.start()
     return end

@@ -1,4 +1,4 @@
-"""A table as CREATE TABLE declares it: columns, options, primary key, watermark; and its text as a statement."""
+"""The definition of a table: columns, options, primary key and watermark, and its text as a CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ColumnKind = Literal["physical", "metadata", "computed"]
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table. `type` is None for a computed one; `key` is the metadata key.
+    """A column of a table. `type` is None for a computed column; `key` is the metadata key.
 
-    A computed column has its expression as written (`source`) and as Spark SQL (`expression`); `refused` says why
-    Spark can't evaluate it, where that is known without Spark.
+    A computed column has its expression in Flink SQL (`source`) and in Spark SQL (`expression`). `refused` is the
+    reason why Spark cannot evaluate it, if that is known without Spark.
     """
 
     name: str
@@ -27,12 +27,12 @@ class TableColumn:
     virtual: bool = False
     source: str = ""
     expression: str = ""
-    refused: str = field(default="", compare=False)  # it names a place in the text
+    refused: str = field(default="", compare=False)  # it contains a position in the text
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """An event-time column and how many milliseconds late its rows may be."""
+    """An event-time column, and how many milliseconds late its rows may arrive."""
 
     column: str
     delay_ms: int
@@ -40,7 +40,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What a CREATE TABLE says; `options` are as written, without the quotes."""
+    """The content of a CREATE TABLE; `options` are as written, without quotes."""
 
     name: str
     columns: tuple[TableColumn, ...]
@@ -50,17 +50,17 @@ class TableDefinition:
     partition_keys: tuple[str, ...] = ()
 
     def physical(self) -> FlinkType:
-        """The physical columns as a ROW."""
+        """Return the physical columns as a ROW."""
         fields = (FlinkField(c.name, c.type) for c in self.columns if c.kind == "physical" and c.type is not None)
         return FlinkType("ROW", nullable=False, fields=tuple(fields))
 
     def metadata(self) -> tuple[TableColumn, ...]:
-        """The metadata columns."""
+        """Return the metadata columns."""
         return tuple(column for column in self.columns if column.kind == "metadata")
 
 
 def with_primary_key(table: TableDefinition, names: tuple[str, ...] | None) -> TableDefinition:
-    """The table with this primary key, whose columns become NOT NULL."""
+    """Return the table with this primary key, whose columns become NOT NULL."""
     keys = frozenset(names or ())
     columns = tuple(
         replace(column, type=replace(column.type, nullable=False))
@@ -72,7 +72,7 @@ def with_primary_key(table: TableDefinition, names: tuple[str, ...] | None) -> T
 
 
 def create_table_text(table: TableDefinition, options: Mapping[str, str]) -> str:
-    """The table as a statement again, with these options: on one line, without comments."""
+    """Return a CREATE TABLE statement for the table with these options, on one line and without comments."""
     parts = []
     for column in table.columns:
         text = quoted(column.name)

@@ -22,8 +22,9 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, SchemaError
+from kvformat.registry.spark.decoded_columns import exact_column
+from kvformat.registry.streams.change_columns import ADDED_KINDS
 
-_ADDED = ("+I", "+U")
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _BUCKETS = 1024  # a part of the state's layout: it can't be changed
@@ -72,7 +73,7 @@ def normalized(
     order_types = [field.dataType for field in df.select(*order).schema]
     cells = [cell for by in zip(order, order_types, strict=True) for cell in _sort_cells(*by)]
     key = [(f"k{n}", *by) for n, by in enumerate(zip(keys, key_types, strict=True))]
-    row = [(field.name, F.col(f"`{field.name}`"), field.dataType) for field in table]
+    row = [(field.name, exact_column(field.name), field.dataType) for field in table]
     texts = df.select(
         F.pmod(F.xxhash64(_text(key)), F.lit(_BUCKETS)).alias("bucket"),
         _text(key).alias("key"),
@@ -115,9 +116,9 @@ class _Normalizer(StatefulProcessor):
         before: str | None = known[0] if known else None
         last, changes = before, list[Row]()
         for row, following in itertools.zip_longest(ordered, ordered[1:]):
-            if row["row_kind"] == "-U" and following is not None and following["row_kind"] in _ADDED:
+            if row["row_kind"] == "-U" and following is not None and following["row_kind"] in ADDED_KINDS:
                 continue  # the first half of an update; alone it deletes, for then the other half has another key
-            text = row["row"] if row["row_kind"] in _ADDED else None
+            text = row["row"] if row["row_kind"] in ADDED_KINDS else None
             if self._kept is not None and text is not None and last is not None and row["unchanged"]:
                 text = _with_old(text, last, row["unchanged"], self._kept)
             changes += self._step(last, text)

@@ -1,11 +1,11 @@
-"""Dead letters: bad records kept elsewhere, with their bytes, where they were, and why they are bad.
+"""Dead letters: bad records kept elsewhere, with their bytes, their position in Kafka, and the reason.
 
     split_errors(kv.decode(records, errors="capture")) -> good, bad
-    write_dead_letters(bad, "orders-dead", ...)   to a topic: key and value as they came, the rest in headers
-    write_dead_letters(bad, "./dead")             to a path: Parquet, a folder for each batch
+    write_dead_letters(bad, "orders-dead", ...)   to a topic: key and value unchanged, everything else in headers
+    write_dead_letters(bad, "./dead")             to a path: Parquet, one folder per batch
 
-Both may be done again after a failure: a folder is written again as it was, and of a topic's repeats the headers tell
-the topic, partition and offset that the record had. The idea of the headers is that of Kafka Connect's dead letters.
+Both may be repeated after a failure. A folder is overwritten with the same rows. In a topic the headers of a repeated
+letter name the topic, partition and offset of its record. The headers are modelled on Kafka Connect's dead letters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias
 
 from kvformat.registry.contract.errors import ConfigurationError, listed
-from kvformat.registry.streams.changes import quoted
+from kvformat.registry.spark.decoded_columns import exact_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,82 +27,84 @@ if TYPE_CHECKING:
     DeadLetterTarget: TypeAlias = str | PathLike[str] | Callable[[DataFrame, int], None]
 
 HEADER = "__kvformat.errors."
-"""What the names of our headers begin with."""
+"""The prefix of the names of our headers."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # as Kafka's Topic.validate
-_TOLD = ("topic", "partition", "offset", "timestamp", "part", "code", "reason")
-#: what makes a bad record itself, whatever is said about it
-_ITSELF = ("topic", "partition", "offset", "key", "value", "message")
+_HEADER_COLUMNS = ("topic", "partition", "offset", "timestamp", "part", "code", "reason")
+_RECORD_COLUMNS = ("topic", "partition", "offset", "key", "value", "message")
+"""The columns that identify a bad record; the others describe its error."""
 
 
 def is_topic(to: object) -> bool:
-    """Whether a text names a topic: it has Kafka's letters only and is not `.` or `..`; any other is a path."""
+    """Return whether `to` is a valid topic name, of Kafka's characters, and not `.` or `..`. Other texts are paths."""
     return isinstance(to, str) and _TOPIC.fullmatch(to) is not None and to not in (".", "..")
 
 
 def write_dead_letters(
     bad: DataFrame, to: DeadLetterTarget, *, options: Mapping[str, str] | None = None, batch_id: int | None = None
 ) -> None:
-    """Write bad records, as `split_errors` gives them, to a topic or a path.
+    """Write bad records, from `split_errors`, to a topic or a path.
 
-    A text of letters, digits, `.`, `_` and `-` is a topic, any other a path ("./dead", "s3://bucket/dead"), and so is a
-    `Path`. A topic needs `options`, those of Spark's Kafka sink (`kafka.bootstrap.servers`; see
-    `KafkaTable.sink_options`). In `foreachBatch` hand on `batch_id`: what is written to a path again after a failure
-    then takes the place of the first try. A function is called with the records and `batch_id`, -1 for none.
+    A text of letters, digits, `.`, `_` and `-` is a topic. Any other text is a path ("./dead", "s3://bucket/dead"), and
+    so is a `Path`. A topic needs `options`, the options of Spark's Kafka sink (`kafka.bootstrap.servers`; see
+    `KafkaTable.sink_options`). In `foreachBatch` pass `batch_id`: when a batch is repeated after a failure, its folder
+    then replaces the one of the first attempt. A function is called with the records and `batch_id`, -1 for None.
 
-    In a topic key and value are as they were, and so are the headers; behind these there are `__kvformat.errors.topic`,
-    `.partition`, `.offset`, `.timestamp` (milliseconds), `.part`, `.code` and `.reason`, as text, as far as the records
-    have the columns. Raises `ConfigurationError` for a target that can't be written.
+    In a topic key, value and headers are unchanged. These headers are added after them, as text, if `bad` has the
+    columns: `__kvformat.errors.topic`, `.partition`, `.offset`, `.timestamp` (milliseconds), `.part`, `.code` and
+    `.reason`. Raises `ConfigurationError` for a target that cannot be written to.
     """
     DeadLetters.of(to, {} if options is None else options).write(bad, batch_id)
 
 
 @dataclass(frozen=True, repr=False)
 class DeadLetters:
-    """Where dead letters go: checked before a job, pickled to `foreachBatch`."""
+    """A target of dead letters: checked before a job, pickled to `foreachBatch`.
+
+    `options` are those of Spark's Kafka sink, and may contain secrets.
+    """
 
     to: DeadLetterTarget
-    #: those of Spark's Kafka sink; there are secrets among them
     options: Mapping[str, str]
 
     @classmethod
     def of(cls, to: DeadLetterTarget, options: Mapping[str, str]) -> DeadLetters:
-        """Raises `ConfigurationError` for what is no target, and for a topic without brokers."""
+        """Check a target. Raises `ConfigurationError` if it is invalid, or if it is a topic without brokers."""
         if isinstance(to, PathLike):
             to = os.path.join(".", os.fspath(to))
         if not callable(to) and (not isinstance(to, str) or not to.strip()):
             raise ConfigurationError(
-                "dead letters go to a topic, a path, or a function of the records and the batch's number, not to "
-                f"{to!r}"
+                "the target of dead letters must be a topic, a path, or a function of the records and the batch id, "
+                f"not {to!r}"
             )
         if is_topic(to) and "kafka.bootstrap.servers" not in options:
             raise ConfigurationError(
-                f"dead letters to the topic '{to}' need brokers: 'properties.bootstrap.servers' of the table, or the "
+                f"dead letters to the topic '{to}' need brokers: set the table's 'properties.bootstrap.servers' or the "
                 f"option 'kafka.bootstrap.servers'. For a folder of that name write './{to}'"
             )
         return cls(to, {name: text for name, text in options.items() if name != "topic"})
 
     @property
     def topic(self) -> str | None:
-        """The topic that they go to, if they do."""
+        """The topic to write to; None for a path or a function."""
         return self.to if isinstance(self.to, str) and is_topic(self.to) else None
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The same as none or one."""
+        """The topic to write to, as a tuple; empty for a path or a function."""
         return () if self.topic is None else (self.topic,)
 
     def write(self, bad: DataFrame, batch_id: int | None) -> None:
-        """Write those of one batch; `bad` is read several times."""
+        """Write the bad records of one batch; reads `bad` several times."""
         if callable(self.to):
             self.to(bad, -1 if batch_id is None else batch_id)
         elif self.topic is not None:
             _as_records(bad).write.format("kafka").options(**self.options, topic=self.topic).save()
         else:
-            _to_path(bad, str(self.to), batch_id)
+            _write_folder(bad, str(self.to), batch_id)
 
 
 def _as_records(bad: DataFrame) -> DataFrame:
-    """Bad records as Spark's Kafka sink takes them."""
+    """Return the dead letters with the columns that Spark's Kafka sink writes: `key`, `value`, `headers`."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
@@ -110,70 +112,71 @@ def _as_records(bad: DataFrame) -> DataFrame:
     value = next((name for name in ("value", "message") if name in names), None)
     if value is None:
         raise ConfigurationError(
-            f"dead letters have the column 'value' or 'message', as split_errors gives them, not {listed(names)}"
+            f"dead letters need the column 'value' or 'message', as split_errors returns them, not {listed(names)}"
         )
     header = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
-    told = []
-    for name in _TOLD:
+    added = []
+    for name in _HEADER_COLUMNS:
         if name in names:
-            text = F.unix_millis(quoted(name)) if name == "timestamp" else quoted(name)
-            told.append(F.struct(F.lit(HEADER + name), text.cast("string").cast("binary")).cast(header))
-    headers = F.filter(F.array(*told), lambda one: one["value"].isNotNull())
+            text = F.unix_millis(exact_column(name)) if name == "timestamp" else exact_column(name)
+            added.append(F.struct(F.lit(HEADER + name), text.cast("string").cast("binary")).cast(header))
+    headers = F.filter(F.array(*added), lambda header: header["value"].isNotNull())
     if "headers" in names:
-        theirs = quoted("headers").cast(T.ArrayType(header))
-        headers = F.concat(F.coalesce(theirs, F.array().cast(T.ArrayType(header))), headers)
-    key = quoted("key") if "key" in names else F.lit(None)
-    columns = [key.cast("binary").alias("key"), quoted(value).cast("binary").alias("value")]
+        given = exact_column("headers").cast(T.ArrayType(header))
+        headers = F.concat(F.coalesce(given, F.array().cast(T.ArrayType(header))), headers)
+    key = exact_column("key") if "key" in names else F.lit(None)
+    columns = [key.cast("binary").alias("key"), exact_column(value).cast("binary").alias("value")]
     return bad.select(*columns, headers.cast(T.ArrayType(header)).alias("headers"))
 
 
-def records_of_letters(letters: DataFrame) -> DataFrame:
-    """The records that dead letters were, with Kafka's columns, as `KeyValueFormat.decode` takes them.
+def original_records(letters: DataFrame) -> DataFrame:
+    """Return the original records of dead letters, with Kafka's columns, as `KeyValueFormat.decode` takes them.
 
-    `letters` are the records of a topic of dead letters, with `headers`, or the rows of a path. Where a letter of a
-    topic has none of our headers, it is its own record.
+    `letters` are the records of a dead-letter topic, with `headers`, or the rows of a dead-letter path. A letter in a
+    topic without our headers is returned as a record of that topic.
     """
     from pyspark.sql import functions as F
 
     names = letters.columns
-    if "timestampType" not in names:  # not as Spark's Kafka source gives them: rows of a path
+    if "timestampType" not in names:  # rows of a path: Spark's Kafka source always has this column
         return letters.drop("part", "reason", "code", "batch")
 
-    def said(name: str) -> Column:
+    def header_value(name: str) -> Column:
         ours = F.filter("headers", lambda header: header["key"] == HEADER + name)
         return F.get(ours, F.size(ours) - 1)["value"].cast("string")
 
-    theirs = F.filter("headers", lambda header: ~header["key"].startswith(HEADER))
-    time = F.timestamp_millis(said("timestamp").cast("long"))
+    others = F.filter("headers", lambda header: ~header["key"].startswith(HEADER))
+    time = F.timestamp_millis(header_value("timestamp").cast("long"))
     return letters.select(
         "key",
         "value",
-        F.coalesce(said("topic"), "topic").alias("topic"),
-        F.coalesce(said("partition").cast("int"), "partition").alias("partition"),
-        F.coalesce(said("offset").cast("long"), "offset").alias("offset"),
+        F.coalesce(header_value("topic"), "topic").alias("topic"),
+        F.coalesce(header_value("partition").cast("int"), "partition").alias("partition"),
+        F.coalesce(header_value("offset").cast("long"), "offset").alias("offset"),
         F.coalesce(time, "timestamp").alias("timestamp"),
-        F.when(F.size(theirs) > 0, theirs).alias("headers"),
+        F.when(F.size(others) > 0, others).alias("headers"),
     )
 
 
 def content_name(bad: DataFrame) -> str:
-    """A name made of how many letters there are and of what is in them: the same letters again have the same name."""
-    count, mark = _content(bad)
-    return f"{count}-{mark}"
+    """Return a name built from the number of letters and their content: equal letters have equal names."""
+    count, content_hash = _content(bad)
+    return f"{count}-{content_hash}"
 
 
 def _content(bad: DataFrame) -> tuple[int, str]:
+    """Return the number of letters and a hash of their content that does not depend on their order."""
     from pyspark.sql import functions as F
 
-    count, mark = F.count(F.lit(1)), F.hex(F.bit_xor(F.xxhash64(*(quoted(n) for n in _ITSELF if n in bad.columns))))
-    found = bad.agg(count, mark).collect()[0]
+    row_hash = F.xxhash64(*(exact_column(name) for name in _RECORD_COLUMNS if name in bad.columns))
+    found = bad.agg(F.count(F.lit(1)), F.hex(F.bit_xor(row_hash))).collect()[0]
     return found[0], found[1]
 
 
-def _to_path(bad: DataFrame, path: str, batch_id: int | None) -> None:
-    """A folder named by the batch and by what is in it: the same batch again has the same name, no other one has."""
-    count, mark = _content(bad)
+def _write_folder(bad: DataFrame, path: str, batch_id: int | None) -> None:
+    """Write a folder named after the batch and its content: a repeated batch overwrites its own folder only."""
+    count, content_hash = _content(bad)
     if count == 0:
         return
-    name = f"{batch_id:09}-{mark}" if batch_id is not None else f"once-{uuid.uuid4().hex}"
+    name = f"{batch_id:09}-{content_hash}" if batch_id is not None else f"once-{uuid.uuid4().hex}"
     bad.write.mode("overwrite").parquet(f"{path.rstrip('/')}/batch={name}")

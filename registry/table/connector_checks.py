@@ -20,15 +20,15 @@ from kvformat.registry.sql.connector_options import (
 )
 
 _RESET = "properties.auto.offset.reset"
-_LIKE_A_NAME = re.compile(r"[A-Z]?[a-z]+(?:[._-][a-z]+)*")
-_NEAR = 0.85  # of 1: so alike are a name and its misspelling
-_MOST_UNKNOWN = 20  # so many are listed
-# What tables of `kafka` have and those of `upsert-kafka` don't, and why.
+_NAME_PATTERN = re.compile(r"[A-Z]?[a-z]+(?:[._-][a-z]+)*")
+_SIMILARITY = 0.85  # from 0 to 1, of a name and its misspelling
+_MOST_UNKNOWN = 20  # options that an error lists
+# Options of `kafka` that `upsert-kafka` does not have, with what to do instead.
 _NOT_OF_UPSERT = {
-    "format": "name the value's format by 'value.format'",
-    "key.fields": "the key is the PRIMARY KEY of the table, leave the option out",
-    "scan.startup.": "an upsert table is always read from the earliest offset, leave the option out",
-    "sink.partitioner": "Kafka's own partitioner is used, so that the records of a key stay together",
+    "format": "set the value's format with 'value.format'",
+    "key.fields": "the key is the table's PRIMARY KEY, remove the option",
+    "scan.startup.": "an upsert table is always read from the earliest offset, remove the option",
+    "sink.partitioner": "Kafka's own partitioner is used, which keeps the records of a key together",
     "sink.semantic": "use 'sink.delivery-guarantee'",
 }
 _ALIGNMENT = (
@@ -39,7 +39,7 @@ _ALIGNMENT = (
 
 
 def check_topic(values: Mapping[str, Any], *, required: bool) -> None:
-    """One of `topic` and `topic-pattern`."""
+    """Check that at most one of `topic` and `topic-pattern` is set; with `required` exactly one."""
     if values["topic"] is not None and values["topic-pattern"] is not None:
         raise OptionError("Option 'topic' and 'topic-pattern' shouldn't be set together.", option="topic-pattern")
     if required and values["topic"] is None and values["topic-pattern"] is None:
@@ -47,12 +47,12 @@ def check_topic(values: Mapping[str, Any], *, required: bool) -> None:
 
 
 def check_offsets(values: Mapping[str, Any], side: str) -> None:
-    """The companions of `scan.startup.mode` or `scan.bounded.mode`; `side` is 'startup' or 'bounded'."""
+    """Check the offsets or the time that a scan mode needs; `side` is 'startup' or 'bounded'."""
     mode = values[f"scan.{side}.mode"]
-    companion = {"timestamp": "timestamp-millis", "specific-offsets": "specific-offsets"}.get(mode)
-    if companion is None:
+    needed_option = {"timestamp": "timestamp-millis", "specific-offsets": "specific-offsets"}.get(mode)
+    if needed_option is None:
         return
-    key = f"scan.{side}.{companion}"
+    key = f"scan.{side}.{needed_option}"
     if values[key] is None:
         raise OptionError(f"'{key}' is required in '{mode}' {side} mode but missing.", option=key)
     if mode == "specific-offsets":
@@ -62,7 +62,7 @@ def check_offsets(values: Mapping[str, Any], side: str) -> None:
 
 
 def check_group(values: Mapping[str, Any], given: Mapping[str, str]) -> None:
-    """Committed offsets belong to a consumer group, and where there are none, `auto.offset.reset` counts."""
+    """Check that a scan from committed offsets has a consumer group and a valid `auto.offset.reset`."""
     for side in ("startup", "bounded"):
         if values.get(f"scan.{side}.mode") == "group-offsets" and "properties.group.id" not in given:
             raise OptionError(
@@ -80,13 +80,13 @@ def check_group(values: Mapping[str, Any], given: Mapping[str, str]) -> None:
 
 
 def check_parallelism(key: str, values: Mapping[str, Any]) -> None:
-    """How many tasks Flink would run; at least one."""
+    """Check that the number of tasks is at least 1."""
     if values[key] is not None and values[key] < 1:
-        raise OptionError(f"Invalid configured parallelism {values[key]}: '{key}' is at least 1", option=key)
+        raise OptionError(f"Invalid configured parallelism {values[key]}: '{key}' must be at least 1", option=key)
 
 
 def check_alignment(connector: str, values: Mapping[str, Any]) -> None:
-    """Watermarks are aligned in a group, as far as a drift says."""
+    """Check that watermark alignment has both a group and a maximum drift, or nothing at all."""
     needed = _ALIGNMENT[:2]
     missing = [key for key in needed if values[key] is None]
     if missing and any(values[key] is not None for key in _ALIGNMENT):
@@ -98,7 +98,7 @@ def check_alignment(connector: str, values: Mapping[str, Any]) -> None:
 
 
 def check_partitioner(values: Mapping[str, Any]) -> None:
-    """A partitioner by name; classes of Flink can't run here."""
+    """Check the name of the partitioner; Flink's Java classes cannot run here."""
     name = values["sink.partitioner"]
     if name == "":
         raise OptionError("Option 'sink.partitioner' should be a non-empty string.", option="sink.partitioner")
@@ -111,13 +111,13 @@ def check_partitioner(values: Mapping[str, Any]) -> None:
     if name not in ("default", "fixed", "round-robin"):
         raise OptionError(
             f"Could not find and instantiate partitioner class '{name}': 'sink.partitioner' may be 'default', 'fixed' "
-            "or 'round-robin', because Java classes made for Flink can't run here",
+            "or 'round-robin', because Java classes for Flink cannot run here",
             option="sink.partitioner",
         )
 
 
 def check_guarantee(values: Mapping[str, Any]) -> None:
-    """Transactions need names."""
+    """Check that exactly-once has a prefix for the names of transactions."""
     key, guarantee = delivery_guarantee(values)
     if guarantee == "exactly-once" and values["sink.transactional-id-prefix"] is None:
         raise OptionError(
@@ -128,7 +128,7 @@ def check_guarantee(values: Mapping[str, Any]) -> None:
 
 
 def check_flush(values: Mapping[str, Any]) -> None:
-    """Both limits of the sink's buffer, or none."""
+    """Check that both limits of the sink's buffer are set, or none."""
     interval = values["sink.buffer-flush.interval"]
     rows = values["sink.buffer-flush.max-rows"] > 0
     if rows != (interval is not None and interval.total_seconds() > 0):
@@ -140,16 +140,16 @@ def check_flush(values: Mapping[str, Any]) -> None:
 
 
 def check_tolerance(values: Mapping[str, Any]) -> None:
-    """A number of bad records, or -1."""
+    """Check that the number of tolerated errors is at least -1."""
     if values["ingestion.error-tolerance.max-count"] < -1:
         raise OptionError(
-            "'ingestion.error-tolerance.max-count' is a number of records, or -1 for no limit",
+            "'ingestion.error-tolerance.max-count' must be a number of records, or -1 for no limit",
             option="ingestion.error-tolerance.max-count",
         )
 
 
 def check_unknown(connector: str, given: Mapping[str, str], known: set[str]) -> None:
-    """Refuse options that neither the connector nor the formats know, in Flink's words."""
+    """Check that the connector or a format knows every option; the message is Flink's."""
     unknown = sorted(key for key in given if key not in known and not is_client_property(key))
     if unknown:
         supported = sorted(known)
@@ -166,22 +166,26 @@ def check_unknown(connector: str, given: Mapping[str, str], known: set[str]) -> 
 
 
 def _shown_name(key: str, known: Iterable[str]) -> str:
-    """The name of an option that nobody knows: a slip of the pen, or a value that a missing quote put there."""
-    near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
-    return key if near or _LIKE_A_NAME.fullmatch(key) else "(a name like no option has; is a quote missing?)"
+    """Return the name of an unknown option, unless it may be a value that a missing quote made a name."""
+    near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_SIMILARITY)
+    return (
+        key
+        if near or _NAME_PATTERN.fullmatch(key)
+        else "(hidden, as it does not look like an option; is a quote missing?)"
+    )
 
 
 def _hint(connector: str, key: str, supported: list[str]) -> str:
-    """What to do about an option that is not supported, or "" where nobody knows."""
+    """Return what to do about an unsupported option, "" if nothing is known."""
     if connector == UPSERT_KAFKA:
         for begin, why in _NOT_OF_UPSERT.items():
             if key == begin or (begin.endswith(".") and key.startswith(begin)):
-                return f" '{key}' is no option of '{connector}': {why}."
+                return f" '{connector}' does not have the option '{key}': {why}."
     return did_you_mean(key, supported)
 
 
 def check_case(given: Mapping[str, str]) -> None:
-    """Flink keeps options without regard to letter case."""
+    """Check that no two options differ in letter case only: Flink ignores the case."""
     seen: dict[str, str] = {}
     for key in given:
         if key.lower() in seen:

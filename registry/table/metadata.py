@@ -1,4 +1,4 @@
-"""Metadata of Kafka records as columns: which keys there are, which can be written, what they may be declared as.
+"""Metadata of Kafka records as columns: the keys to read and to write, and the types of their columns.
 
 Keys that begin with `value.` belong to the value's format (`value.source.table`).
 Rules: Flink's "Kafka" page, `KafkaDynamicSource.ReadableMetadata`, `KafkaDynamicSink.WritableMetadata`,
@@ -34,7 +34,7 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
 _TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
 _INSTANTS = ("TIMESTAMP", "TIMESTAMP_LTZ")
-_CASTS = {  # wanted root -> roots that can be cast to it, besides itself
+_CASTS = {  # target root -> other roots that can be cast to it
     "BOOLEAN": (*_TEXTS, *_INTEGERS),
     **dict.fromkeys(_NUMBERS, (*_NUMBERS, *_TEXTS, "BOOLEAN")),
     **dict.fromkeys(_BYTES, (*_BYTES, *_TEXTS)),
@@ -46,7 +46,7 @@ _CASTS = {  # wanted root -> roots that can be cast to it, besides itself
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumn:
-    """A column for a metadata key: what the key's type is, and what the column is declared as."""
+    """A column for a metadata key: `given` is the key's type, `declared` the column's."""
 
     name: str
     key: str
@@ -55,27 +55,33 @@ class MetadataColumn:
 
     @property
     def of_value(self) -> str | None:
-        """The key as the value's format knows it, None for a key of the connector."""
+        """The key without the prefix `value.`; None for a key of the connector."""
         return self.key.removeprefix(VALUE_PREFIX) if self.key.startswith(VALUE_PREFIX) else None
 
 
 def readable(table: str, columns: Sequence[TableColumn], value_format: Format) -> tuple[MetadataColumn, ...]:
-    """The columns with their types; raises `MetadataError` or `SchemaError` in Flink's words."""
+    """Return the metadata columns to read, with their types.
+
+    Raises `MetadataError` for an unknown key and `SchemaError` for a type that does not fit, with Flink's messages.
+    """
     known = {f"{VALUE_PREFIX}{key}": text for key, text in value_format.metadata_types.items()} | dict(READABLE)
-    return tuple(_resolved(table, column, known, "reading") for column in columns)
+    return tuple(_resolve(table, column, known, "reading") for column in columns)
 
 
 def own_columns(value_format: Format) -> tuple[MetadataColumn, ...]:
-    """The columns that the value's format adds to its rows."""
+    """Return the columns that the value's format adds to its rows."""
     types = {name: parse_type(text) for name, text in value_format.own_columns.items()}
     return tuple(MetadataColumn(name, f"{VALUE_PREFIX}{name}", t, t) for name, t in types.items())
 
 
 def writable(table: str, columns: Sequence[TableColumn], topics: Sequence[str] | None) -> tuple[MetadataColumn, ...]:
-    """The columns that are written as metadata, without the virtual ones; raises as `readable` does."""
+    """Return the metadata columns to write, without the virtual ones.
+
+    `topics` are the table's; with a single topic the key `topic` is not writable. Raises as `readable` does.
+    """
     keys = _WRITABLE if topics is not None and len(topics) == 1 else ("topic", *_WRITABLE)
     known = {key: READABLE[key] for key in keys}
-    found = tuple(_resolved(table, column, known, "writing") for column in columns if not column.virtual)
+    found = tuple(_resolve(table, column, known, "writing") for column in columns if not column.virtual)
     if {"headers", "header-list"} <= {column.key for column in found}:
         raise MetadataError(
             "The writable metadata is ambiguous. Please use either metadata key 'headers' or 'header-list'.",
@@ -84,7 +90,7 @@ def writable(table: str, columns: Sequence[TableColumn], topics: Sequence[str] |
     return found
 
 
-def _resolved(table: str, column: TableColumn, known: Mapping[str, str], purpose: str) -> MetadataColumn:
+def _resolve(table: str, column: TableColumn, known: Mapping[str, str], purpose: str) -> MetadataColumn:
     if column.key not in known:
         raise MetadataError(
             f"Invalid metadata key '{column.key}' in column '{column.name}' of table '{table}'."
@@ -106,7 +112,7 @@ def _resolved(table: str, column: TableColumn, known: Mapping[str, str], purpose
 
 
 def castable(given: FlinkType, wanted: FlinkType) -> bool:
-    """Whether Flink can cast one type to another."""
+    """Return whether Flink can cast one type to another."""
     if wanted.root in _TEXTS:
         return True
     if given.fields or wanted.fields:
@@ -116,10 +122,10 @@ def castable(given: FlinkType, wanted: FlinkType) -> bool:
 
 
 def requested_metadata(metadata: MetadataKeys | None) -> list[TableColumn]:
-    """The metadata that a caller asks for: keys, or column names with their keys."""
+    """Return the metadata that a caller asks for, as columns of a table; raises `MetadataError` for a string."""
     if metadata is None:
         return []
     if isinstance(metadata, str):
-        raise MetadataError(f"metadata must be a list of keys or a mapping of column to key, not {metadata!r}")
+        raise MetadataError(f"metadata must be a list of keys, or a mapping of column name to key, not {metadata!r}")
     pairs = metadata.items() if isinstance(metadata, Mapping) else [(key, key) for key in metadata]
     return [TableColumn(name, "metadata", None, key) for name, key in pairs]

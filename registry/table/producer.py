@@ -1,45 +1,45 @@
-"""What the producer within Spark's Kafka sink gets of a table's `properties.*`, and what it puts at risk."""
+"""The settings of the producer in Spark's Kafka sink, from a table's `properties.*`, and the risks of some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 _PREFIX = "properties."
-#: Spark sets these itself, and refuses a job that names them.
-_SPARKS_OWN = ("key.serializer", "value.serializer")
-#: Spark begins no transaction, and a producer with such a name refuses every record that is in none.
+_SERIALIZERS = ("key.serializer", "value.serializer")
+"""Spark sets these itself, and rejects a job that contains them."""
 _TRANSACTIONS = "transactional.id"
-#: A producer has no consumer group. Kafka's client would only warn that it does not know the setting.
+"""Spark begins no transactions, and a producer with this setting rejects every record outside of one."""
 _GROUP = "group.id"
-_MOST_IN_FLIGHT = 5  # requests on their way at once, of which a broker knows the order (Kafka's documentation)
+"""A producer has no consumer group. Kafka's client would log a warning about an unknown setting."""
+_MOST_IN_FLIGHT = 5  # unanswered requests whose order a broker keeps (Kafka's documentation)
 
 
 def producer_options(given: Mapping[str, str]) -> dict[str, str]:
-    """`properties.x` as `kafka.x`, without what Spark sets itself, without transactions and without the group."""
-    left_out = (*_SPARKS_OWN, _TRANSACTIONS, _GROUP)
+    """Return `properties.x` as `kafka.x`, without serializers, transactions and the consumer group."""
+    left_out = (*_SERIALIZERS, _TRANSACTIONS, _GROUP)
     return {f"kafka.{name}": text for name, text in _properties(given).items() if name not in left_out}
 
 
 def producer_risks(given: Mapping[str, str]) -> Iterator[str]:
-    """What these properties do to the delivery or the order of records, each in words that name the property."""
+    """Yield a sentence for each property that endangers the delivery or the order of records."""
     properties = {name: text.strip().lower() for name, text in _properties(given).items()}
     acks = properties.get("acks", "all")
     retries = properties.get("retries", "")
     in_flight = properties.get("max.in.flight.requests.per.connection", str(_MOST_IN_FLIGHT))
     if _TRANSACTIONS in properties:
-        yield f"'properties.{_TRANSACTIONS}' is left out: Spark's Kafka sink has no transactions"
+        yield f"'properties.{_TRANSACTIONS}' is ignored: Spark's Kafka sink has no transactions"
     if acks not in ("all", "-1"):
         yield (
-            f"'properties.acks' = '{acks}': a record counts as written before all replicas have it, and is lost with "
-            "the broker that has it. At least once needs 'all', the default"
+            f"'properties.acks' = '{acks}': a record counts as written before all replicas have it, and is lost if the "
+            "broker that has it fails. At-least-once delivery needs 'all', the default"
         )
-    # As Kafka's client decides: a setting that does not go with idempotence turns off what is on by default.
+    # Kafka's client turns idempotence off by itself if another setting does not allow it.
     many = in_flight.isdigit() and int(in_flight) > _MOST_IN_FLIGHT
     idempotent = properties.get("enable.idempotence", str(acks in ("all", "-1") and not many).lower()) == "true"
     if not idempotent and retries != "0" and in_flight != "1":
         yield (
-            "the properties leave 'enable.idempotence' off: where a request is tried again, records of a key may "
-            "change their order. Leave out 'properties.enable.idempotence', 'properties.acks' and "
+            "the properties turn 'enable.idempotence' off: when a request is retried, records of a key may change "
+            "their order. Remove 'properties.enable.idempotence', 'properties.acks' and "
             f"'properties.max.in.flight.requests.per.connection' (at most {_MOST_IN_FLIGHT}), or set the last to 1"
         )
 

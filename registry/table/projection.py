@@ -1,4 +1,4 @@
-"""Which columns of a table are in the key, which in the value, and what they are called there.
+"""Select the columns of a table that are in the key and in the value, and their names there.
 
     key    the columns of `key.fields`, in that order, without `key.fields-prefix`
     value  all physical columns, or all but the key's, in the table's order, without `value.fields-prefix`
@@ -16,8 +16,12 @@ from kvformat.registry.contract.errors import OptionError, SchemaError, did_you_
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 
-def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *, has_format: bool) -> tuple[int, ...]:
-    """The places of the key columns in the table; raises `OptionError` in Flink's words and order."""
+def key_columns(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *, has_format: bool) -> tuple[int, ...]:
+    """Return the indexes of the key columns in the table, in the order of `key.fields`.
+
+    `fields` is `key.fields`, None if it is not set; `has_format` is whether the table has a key format. Raises
+    `OptionError`, in Flink's order and with its messages.
+    """
     if fields is not None and not has_format:
         raise OptionError(
             "The option 'key.fields' can only be declared if a key format is defined using 'key.format'.",
@@ -33,7 +37,7 @@ def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *
         if name not in names:
             parts = [part.strip() for part in name.split(",")]
             several = len(parts) > 1 and all(part in names for part in parts)
-            hint = f" Write ';' between columns: '{';'.join(parts)}'." if several else did_you_mean(name, names)
+            hint = f" Separate columns by ';': '{';'.join(parts)}'." if several else did_you_mean(name, names)
             raise OptionError(
                 f"Could not find the field '{name}' in the table schema for usage in the key format. A key field must "
                 f"be a regular, physical column.{hint} The following columns can be selected in the 'key.fields' "
@@ -49,10 +53,13 @@ def key_places(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *
     return tuple(names[name] for name in fields or ())
 
 
-def value_places(
+def value_columns(
     physical: FlinkType, key: Sequence[int], include: str, key_prefix: str, value_prefix: str
 ) -> tuple[int, ...]:
-    """The places of the value columns in the table; raises `OptionError`."""
+    """Return the indexes of the value columns in the table, without those of the key if `include` is EXCEPT_KEY.
+
+    `include` is `value.fields-include`. Raises `OptionError`.
+    """
     if include == "ALL" and key_prefix:
         raise OptionError(
             "A key prefix is not allowed when option 'value.fields-include' is set to 'ALL'. Set it to 'EXCEPT_KEY' "
@@ -60,33 +67,34 @@ def value_places(
             option="key.fields-prefix",
         )
     left_out = frozenset() if include == "ALL" else frozenset(key)
-    places = tuple(i for i in range(len(physical.fields)) if i not in left_out)
+    indexes = tuple(i for i in range(len(physical.fields)) if i not in left_out)
     if not value_prefix:
-        return places
+        return indexes
     if key_prefix and (key_prefix.startswith(value_prefix) or value_prefix.startswith(key_prefix)):
         raise OptionError(
             f"'value.fields-prefix' = '{value_prefix}' and 'key.fields-prefix' = '{key_prefix}': neither may be a "
             "prefix of the other",
             option="value.fields-prefix",
         )
-    for i in places:
+    for i in indexes:
         if not physical.fields[i].name.startswith(value_prefix):
             raise OptionError(
                 f"All value columns must be prefixed with '{value_prefix}' when option 'value.fields-prefix' is set "
                 f"but field '{physical.fields[i].name}' is not prefixed.",
                 option="value.fields-prefix",
             )
-    return places
+    return indexes
 
 
-def projected(physical: FlinkType, places: Sequence[int], prefix: str) -> FlinkType:
-    """The ROW of these columns without their prefix.
+def projected(physical: FlinkType, indexes: Sequence[int], prefix: str) -> FlinkType:
+    """Return the columns at these indexes as a ROW, without their prefix.
 
-    A column that is selected twice gets another name the second time, as Flink gives it: `id`, `id_$0`.
+    A column that is selected twice gets another name the second time, like in Flink: `id`, `id_$0`. Raises
+    `SchemaError` for a name that is empty without its prefix.
     """
     fields: list[FlinkField] = []
     seen: set[str] = set()
-    for i in places:
+    for i in indexes:
         full = name = physical.fields[i].name
         while name in seen:
             name += f"_${len(fields) - len(seen)}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from kvformat.registry.contract.errors import ContractError
 from kvformat.registry.testing.contract import BrokenRules, FormatContract, Report, SparkContract, check_format
 from kvformat.registry.testing.declaration import Declaration, Sample
-from kvformat.registry.testing.rules import RULES, Rule, rules_table
+from kvformat.registry.testing.rules import RULES, Rule
 
 __all__ = [
     "RULES",
@@ -26,5 +26,4 @@ __all__ = [
     "Sample",
     "SparkContract",
     "check_format",
-    "rules_table",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 if TYPE_CHECKING:
     from kvformat.registry.testing.subject import Subject
@@ -94,13 +94,3 @@ def _sentence(rule: Rule, subject: Subject, text: str) -> str:
         f"format '{subject.identifier}' breaks the rule {rule.name}: {rule.sentence} {text}. "
         f"The rule is explained in {rule.page}"
     )
-
-
-def rules_table() -> str:
-    """The rules as a table for the docs; the name of a rule leads to the page that explains more."""
-    lines = ["| rule | of | what it says |", "| --- | --- | --- |"]
-    for rule in sorted(RULES.values(), key=lambda rule: get_args(Part).index(rule.part)):
-        page = rule.page.removeprefix("docs/")
-        name = f"`{rule.name}`" if page == _PAGE else f"[`{rule.name}`]({page})"
-        lines.append(f"| {name} | {rule.part} | {rule.sentence} |")
-    return "\n".join(lines)

@@ -9,13 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tables import codes_table
 
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.codecs._json.write import JsonWriter
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, KeyValueFormat, get_format
 from kvformat.registry.contract import error_codes
-from kvformat.registry.contract.error_codes import codes_table, parted
+from kvformat.registry.contract.error_codes import parted
 from kvformat.registry.contract.types import resolve_schema, result_arrow_type, row_type
+from kvformat.registry.table.decode_records import decode_records
 from tests.support import vectors
 from tests.support.registry_server import Registry, RegistryServer
 
@@ -197,10 +199,10 @@ def test_a_bad_record_has_a_code(
     options: dict[str, str], key: bytes | None, value: bytes | None, part: str | None, code: str | None
 ) -> None:
     primary_key = ["k"] if "connector" in options else []
-    codec = KeyValueFormat("k INT, v INT", options, primary_key=primary_key)._plan("decode").codec
-    keys = pa.array([b'{"k":9}', key], pa.binary()) if codec.key_format is not None else None
+    layout = KeyValueFormat("k INT, v INT", options, primary_key=primary_key)._plan("decode").layout
+    keys = pa.array([b'{"k":9}', key], pa.binary()) if layout.key_format is not None else None
     values = pa.array([b'{"k":9,"v":9}', value], pa.binary())
-    rows = codec.decode(keys, values, skips_are_faults=True, fault_rows=True)
+    rows = decode_records(layout, keys, values, capture=True)
     found = [None if texts is None else texts.to_pylist() for texts in (rows.parts, rows.codes)]
     assert found == [None if part is None else [None, part], None if code is None else [None, code]]
 

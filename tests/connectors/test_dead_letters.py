@@ -119,7 +119,7 @@ def test_bad_records_are_not_written_in_silence(spark: Any, broker: Any, tmp_pat
         table.write_stream(captured, checkpoint_location=str(tmp_path))
     with pytest.raises(ConfigurationError, match="can't go to the topic that is written, 'letters-refused'"):
         table.write_stream(captured, checkpoint_location=str(tmp_path), dead_letters="letters-refused")
-    with pytest.raises(ConfigurationError, match="split_errors takes what"):
+    with pytest.raises(ConfigurationError, match="split_errors takes the result of"):
         table.write_stream(table.read_stream(spark), checkpoint_location=str(tmp_path), dead_letters="./dead")
     with pytest.raises(ConfigurationError, match="there is no topic 'letters-nowhere'"):
         table.write_stream(captured, checkpoint_location=str(tmp_path), dead_letters="letters-nowhere")

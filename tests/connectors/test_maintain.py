@@ -40,7 +40,7 @@ class Maintained:
 
 def test_a_table_follows_its_topic(spark: Any, broker: Any, tmp_path: Path) -> None:
     table, kept = upsert(broker.bootstrap, broker.create("maintained", 2)), Maintained(spark, tmp_path)
-    with pytest.raises(ConfigurationError, match="has no table that maintain keeps"):
+    with pytest.raises(ConfigurationError, match="has no table written by maintain"):
         current_table(spark, kept.path)
     broker.send("maintained", [change(1, 1), change(2, 2), change(1, 3), change(3, None)])
     kept.update(table)
@@ -163,7 +163,7 @@ def test_a_table_of_another_query_is_not_overwritten(spark: Any, broker: Any, tm
         broker.send("maintained-twice", [change(n, n)])
         kept.update(table)
     kept.checkpoint += "-new"
-    with pytest.raises(Exception, match="has the table of batch 1, and this is batch 0"):
+    with pytest.raises(Exception, match="has the table of batch 1, but this is batch 0"):
         kept.update(table)
     assert rows(spark, kept.path) == [(0, 0), (1, 1)]
 
@@ -174,12 +174,12 @@ def test_what_can_not_be_maintained_is_told_before_the_query(spark: Any, broker:
     with pytest.raises(ConfigurationError, match="takes a stream of Kafka records"):
         kv.maintain(batch, tmp_path / "t", checkpoint_location=str(tmp_path / "c"))
     stream = spark.readStream.schema(batch.schema).parquet(str(tmp_path))
-    with pytest.raises(ConfigurationError, match="has no key to keep the last row of"):
+    with pytest.raises(ConfigurationError, match="has no key: give it a PRIMARY KEY"):
         KeyValueFormat("id INT", {"format": "json"}).maintain(stream, tmp_path / "t", checkpoint_location="c")
     with pytest.raises(ConfigurationError, match="'offset'"):
         kv.maintain(stream.drop("offset"), tmp_path / "t", checkpoint_location="c")
     table = upsert(broker.bootstrap, broker.create("maintained-nowhere"))
     with pytest.raises(ConfigurationError, match="there is no topic 'maintained-lost'"):
         table.maintain(spark, tmp_path / "t", checkpoint_location="c", dead_letters="maintained-lost")
-    with pytest.raises(ConfigurationError, match="can't go to the topic that is read, 'maintained'"):
+    with pytest.raises(ConfigurationError, match="cannot go to the topic that is read, 'maintained'"):
         kv.maintain(stream, tmp_path / "t", checkpoint_location="c", dead_letters="maintained")

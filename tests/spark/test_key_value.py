@@ -192,7 +192,7 @@ def test_written_metadata(spark: Any) -> None:
         "v STRING, tp STRING, h MAP<STRING, BINARY>, ts TIMESTAMP",
     ).coalesce(1)
     metadata = {"tp": "topic", "h": "headers", "ts": "timestamp"}
-    with pytest.warns(KafkaSinkWarning, match="metadata 'timestamp', a column that Spark's Kafka sink") as warned:
+    with pytest.warns(KafkaSinkWarning, match="'timestamp', but Spark's Kafka sink ignores this column") as warned:
         records = kv.encode(rows, metadata=metadata)
     assert [Path(warning.filename) for warning in warned] == [Path(__file__)]
     first, second = _dicts(records)
@@ -219,7 +219,7 @@ def test_topics_that_no_row_chooses(spark: Any) -> None:
     rows = spark.createDataFrame([("x", "a")], "v STRING, tp STRING")
     for options, told in (({"topic": "a;b"}, "topics a, b"), ({"topic-pattern": "[ab]"}, r"topics of '\[ab\]'")):
         kv = KeyValueFormat("v STRING", {"format": "json", **options})
-        with pytest.warns(KafkaSinkWarning, match=f"table 'table' has .*{told}, but no metadata column says which"):
+        with pytest.warns(KafkaSinkWarning, match=f"table 'table' has .*{told}, but no metadata column with the topic"):
             kv.encode(rows)
         kv.encode(rows, metadata={"tp": "topic"})  # warnings are errors here
     KeyValueFormat("v STRING", {"format": "json", "topic": "a"}).encode(rows)
@@ -410,7 +410,7 @@ def test_columns_are_found_by_name_and_cast_without_loss(spark: Any) -> None:
         (rows.withColumn("v", F.lit(1.5)), r"column 'v' is DOUBLE, which does not fit DECIMAL\(12, 2\)"),
         (rows.withColumn("id", F.lit("1")), "column 'id' is STRING, which does not fit BIGINT"),
         (rows.withColumn("r", F.lit(1)), "column 'r' is INT, which does not fit ROW"),
-        (rows.select("*", F.lit(1).alias("v")), "column 'v' is there more than once"),
+        (rows.select("*", F.lit(1).alias("v")), "the DataFrame has column 'v' more than once"),
     ):
         with pytest.raises(SchemaError, match=message):
             kv.encode(wrong)
@@ -428,14 +428,14 @@ def test_null_keys_and_unknown_kinds(spark: Any) -> None:
         kv.encode(rows.withColumn("row_kind", F.lit(1)))
     for kind in ("X", None):
         strange = rows.withColumn("id", F.lit(1)).withColumn("row_kind", F.lit(kind).cast("string"))
-        with pytest.raises(Exception, match="column 'row_kind' may be"):
+        with pytest.raises(Exception, match="column 'row_kind' must be"):
             kv.encode(strange).collect()
     updates = rows.withColumn("id", F.lit(1)).withColumn("row_kind", F.lit("-U"))
-    with pytest.raises(Exception, match=r"'row_kind' is -U, but may be \+I, \+U, -D; for others call encode"):
+    with pytest.raises(Exception, match=r"'row_kind' is -U, but must be one of \+I, \+U, -D; to allow all call encode"):
         kv.encode(updates, changelog_mode=ChangelogMode.UPSERT).collect()
     inserts_only = KeyValueFormat("id INT, v STRING", _KAFKA)
     assert _dicts(inserts_only.encode(rows.withColumn("row_kind", F.lit("+I"))))[0]["key"] == b'{"id":null}'
-    with pytest.raises(Exception, match=r"is -D, but may be \+I; format 'json' writes inserts only"):
+    with pytest.raises(Exception, match=r"is -D, but must be one of \+I; format 'json' writes inserts only"):
         inserts_only.encode(rows.withColumn("row_kind", F.lit("-D"))).collect()
 
 

@@ -22,7 +22,7 @@ import fastavro
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from kvformat.registry import Format, get_format
+from kvformat.registry import DecodedBatch, Format, get_format
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.sql.ddl import parse_type
 from tests.support.decoding import checked
@@ -156,9 +156,7 @@ def error_codes(case: Case) -> list[str]:
     if "factory_error" in case or case["direction"] != "decode":
         return []
     with _served(case) as (options, _):
-        array = pa.array([message_bytes(message["in"]) for message in case["messages"]], pa.binary())
-        format = get_format(case["format"], options)
-        batch = format.decode_batch(array, columns(case), metadata=tuple(case.get("metadata", ())))
+        batch = _batch(case, get_format(case["format"], options))
     assert (batch.errors is None) == (batch.codes is None)
     if batch.errors is None or batch.codes is None:
         return []
@@ -167,13 +165,25 @@ def error_codes(case: Case) -> list[str]:
     return codes
 
 
+_batches: dict[str, DecodedBatch] = {}
+"""The decoded messages of each case, by its id: several tests look at them."""
+
+
+def _batch(case: Case, format: Format) -> DecodedBatch:
+    """Decode the messages of a case, once in a process."""
+    found = _batches.get(case["id"])
+    if found is None:
+        array = pa.array([message_bytes(message["in"]) for message in case["messages"]], pa.binary())
+        found = format.decode_batch(array, columns(case), metadata=tuple(case.get("metadata", ())))
+        if format.identifier.endswith("json"):
+            checked(found, array)
+        _batches[case["id"]] = found
+    return found
+
+
 def _decoded(case: Case, format: Format) -> Iterator[tuple[int, str | None]]:
-    metadata = tuple(case.get("metadata", ()))
-    messages = [message_bytes(message["in"]) for message in case["messages"]]
-    array = pa.array(messages, pa.binary())
-    batch = format.decode_batch(array, columns(case), metadata=metadata)
-    if format.identifier.endswith("json"):
-        checked(batch, array)
+    metadata, messages = tuple(case.get("metadata", ())), case["messages"]
+    batch = _batch(case, format)
     errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(messages)
     assert len(batch.rows) == len(errors) == len(messages)
     kinds = batch.row_kinds.to_pylist() if batch.row_kinds is not None else ["+I"] * len(batch.rows.values)

@@ -18,6 +18,7 @@ import pytest
 
 from kvformat.registry import ChangelogMode, DecodedBatch, KeyValueFormat, get_format
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError
+from kvformat.registry.table.decode_records import decode_records
 from tests.support.registry_server import Registry, RegistryServer
 
 _COLUMNS = "id INT, name STRING"
@@ -246,7 +247,7 @@ def test_neighbours_keep_their_rows(format: str) -> None:
 def test_what_is_passed_over_is_still_seen(format: str, message: Any, words: str, empties: bool) -> None:
     kv = KeyValueFormat(_COLUMNS, {"format": format, f"{format}.other-messages": "skip-all"})
     values = pa.array([json.dumps(message).encode()])
-    found = kv._plan("decode").codec.decode(None, values, skips_are_faults=True, fault_rows=True)
+    found = decode_records(kv._plan("decode").layout, None, values, capture=True)
     assert found.codes is not None
     assert found.codes.to_pylist() == ["SKIPPED"]
 
@@ -442,16 +443,16 @@ def test_tombstones_of_rows_alone_delete_by_the_key() -> None:
         "value.format": "debezium-json",
         "value.debezium-json.flattened": "true",
     }
-    codec = KeyValueFormat(_COLUMNS, options, primary_key=["id"])._plan("decode").codec
+    layout = KeyValueFormat(_COLUMNS, options, primary_key=["id"])._plan("decode").layout
     values = [{**_PEN, "__op": "c"}, None, {**_PEN, "__deleted": "true"}, {**_PEN, "__op": "?"}, {**_PEN, "id": 8}]
     messages = [None if value is None else json.dumps(value).encode() for value in values]
     keys = [b'{"id":7}'] * 4 + [b'{"id":8}']
-    found = codec.decode(pa.array(keys), pa.array(messages), skips_are_faults=True, fault_rows=True)
+    found = decode_records(layout, pa.array(keys), pa.array(messages), capture=True)
     kinds: Any = found.kinds
     assert kinds.to_pylist() == ["+U", "-D", "-D", None, "+U"]
     assert found.columns[0].to_pylist() == [7, 7, 7, None, 8]
     assert found.columns[1].to_pylist() == ["pen", None, "pen", None, "pen"]
-    found = codec.decode(pa.array(keys[:2]), pa.array([messages[0], messages[2]]))
+    found = decode_records(layout, pa.array(keys[:2]), pa.array([messages[0], messages[2]]))
     kinds = found.kinds
     assert kinds.to_pylist() == ["+U", "-D"]
     whole = {key: text for key, text in options.items() if "flattened" not in key}
@@ -612,9 +613,11 @@ def test_rows_alone_in_avro_are_changes_of_an_upsert_table(registry: Registry) -
         "value.debezium-avro-confluent.url": registry.url,
         "value.debezium-avro-confluent.flattened": "true",
     }
-    codec = KeyValueFormat(_COLUMNS, options, primary_key=["id"])._plan("decode").codec
+    layout = KeyValueFormat(_COLUMNS, options, primary_key=["id"])._plan("decode").layout
     deleted = _flat_datum(registry, 500, {**_PEN, "__deleted": "true"})
-    found = codec.decode(pa.array([b'{"id":7}'] * 3), pa.array([_flat_datum(registry, 501, _PEN), None, deleted]))
+    found = decode_records(
+        layout, pa.array([b'{"id":7}'] * 3), pa.array([_flat_datum(registry, 501, _PEN), None, deleted])
+    )
     assert found.kinds.to_pylist() == ["+U", "-D", "-D"]  # type: ignore[union-attr]
     assert found.columns[1].to_pylist() == ["pen", None, "pen"]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import KeyValueFormat, get_format
-from kvformat.registry.table.records import DecodedRecords
+from kvformat.registry.table.decode_records import DecodedRecords, decode_records
 
 _COLUMNS = "id INT, name STRING"
 _PEN = b'{"id":7,"name":"pen"}'
@@ -33,9 +33,7 @@ def wrapped(payload: Any, block: Any = _BLOCK) -> bytes:
 
 def upserts(value: str, **options: str) -> KeyValueFormat:
     given = {"connector": "upsert-kafka", "key.format": "json", "value.format": value}
-    return KeyValueFormat(
-        _COLUMNS, given | {f"value.{value}.{k}": v for k, v in options.items()}, primary_key=["id"]
-    )
+    return KeyValueFormat(_COLUMNS, given | {f"value.{value}.{k}": v for k, v in options.items()}, primary_key=["id"])
 
 
 def by_key(**options: str) -> KeyValueFormat:
@@ -81,10 +79,8 @@ _DELETED = [("+U", 7, "pen"), ("-D", 7, None)]
 )
 def test_null_deletes_the_row_of_its_key(kv: KeyValueFormat, null: bytes | None) -> None:
     assert changes(kv, _PEN, null) == _DELETED
-    codec = pickle.loads(pickle.dumps(kv._plan("decode").codec))
-    found = codec.decode(
-        pa.array([b'{"id":7}'] * 2), pa.array([null, _PEN]), skips_are_faults=True, fault_rows=True
-    )
+    layout = pickle.loads(pickle.dumps(kv._plan("decode").layout))
+    found = decode_records(layout, pa.array([b'{"id":7}'] * 2), pa.array([null, _PEN]), capture=True)
     assert found.reasons is None
     assert found.kinds.to_pylist() == ["-D", "+U"]
 
@@ -205,5 +201,5 @@ def test_keys_with_and_without_schemas_and_bad_ones_stay_apart() -> None:
 
 
 def test_keys_of_other_tables_are_read_as_json() -> None:
-    assert repr(upserts("json")._plan("decode").codec.key_format) == "JsonFormat()"
-    assert repr(upserts("debezium-json", flattened="true")._plan("decode").codec.key_format) == "JsonFormat()"
+    assert repr(upserts("json")._plan("decode").layout.key_format) == "JsonFormat()"
+    assert repr(upserts("debezium-json", flattened="true")._plan("decode").layout.key_format) == "JsonFormat()"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tables import options_table
 
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.debezium_json import DebeziumJsonFormat
@@ -15,7 +16,6 @@ from kvformat.codecs.json import JsonFormat
 from kvformat.registry import Format, KeyValueFormat, Option, OptionError, UnknownFormatError, register_format
 from kvformat.registry.contract import discovery
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
-from kvformat.registry.contract.options import options_table
 
 PASSWORD = "hunter2"
 SECRET = {
@@ -177,7 +177,7 @@ def test_a_table_completes_its_options() -> None:
             **{f"value.wrapped.{key}": text for key, text in options.items()},
         },
     )
-    assert table._plan("encode").codec.value_format.options["payload"].options["subject"] == "orders-value"
+    assert table._plan("encode").layout.value_format.options["payload"].options["subject"] == "orders-value"
 
 
 def test_a_table_refuses_what_the_inner_format_does_not_know() -> None:

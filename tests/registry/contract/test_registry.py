@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tables import options_table
 
 from kvformat import registry
 from kvformat.codecs.json import JsonFormat
@@ -26,7 +27,7 @@ from kvformat.registry.contract.errors import (
     SchemaError,
     UnknownFormatError,
 )
-from kvformat.registry.contract.options import Option, options_table, split_list
+from kvformat.registry.contract.options import Option, split_list
 from tests.support.probe import ProbeFormat
 
 

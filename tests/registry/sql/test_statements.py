@@ -87,11 +87,11 @@ def test_a_table_is_chosen_by_its_name(name: str, columns: list[str]) -> None:
         ("SET x = 'a;\nb", None, "the quote is not closed, at line 1, column 9"),
         ("SET x; `a", None, "the quote is not closed, at line 1, column 8"),
         ("SET x;\n /* a", None, "the comment is not closed, at line 2, column 2"),
-        ("SET x;\n hunter2 y", None, "no statement begins as the one at line 2, column 2 does"),
-        ("SET x; 'hunter2'", None, "no statement begins as the one at line 1, column 8 does"),
+        ("SET x;\n hunter2 y", None, "no statement begins like the text at line 2, column 2"),
+        ("SET x; 'hunter2'", None, "no statement begins like the text at line 1, column 8"),
         ("SET x;\nCREATE TABLE t (\n a INTT)", None, "unknown type 'INTT'.* at line 3, column 4"),
         ("CREATE TABLE t (a INT) WITH ('k' = 'v') AS SELECT 1", None, "AS takes its columns from a query"),
-        ("CREATE TABLE t", None, "expected '\\(', found 'the end'"),
+        ("CREATE TABLE t", None, "expected '\\(', found the end of the text"),
         ("CREATE TABLE t WITH ('k' = 'v')", None, "the table has no columns"),
     ],
 )
@@ -147,13 +147,13 @@ def test_like_of_like_and_of_another_database() -> None:
     assert (kv.value_schema.names, kv.options["topic"], kv.options["connector"]) == (["id", "n"], "two", "kafka")
     assert eval(repr(kv), {"KeyValueFormat": KeyValueFormat}) == kv
     for base, message in (("nope", "only the tables .*first_one, two"), ("three", "only the tables")):
-        with pytest.raises(SchemaError, match=f"LIKE: there is no such table before it, {message}"):
+        with pytest.raises(SchemaError, match=f"LIKE: the table does not exist before it, {message}"):
             find_table(f"{text}; CREATE TABLE three LIKE {base}", "three")
     with pytest.raises(SchemaError, match="LIKE: the text creates no table before it: put the CREATE TABLE"):
         find_table(f"CREATE TABLE t (id INT) {_WITH} LIKE u")
     chain = "".join(f"; CREATE TABLE t{i} LIKE t{i - 1}" for i in range(1, 60))
     assert find_table(f"CREATE TABLE t0 (a INT){chain}", "t50").columns[0].name == "a"
-    with pytest.raises(SchemaError, match="more than 50 tables are each LIKE the one before"):
+    with pytest.raises(SchemaError, match="more than 50 tables are LIKE one another in a chain"):
         find_table(f"CREATE TABLE t0 (a INT){chain}", "t59")
 
 

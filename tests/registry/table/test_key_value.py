@@ -17,8 +17,8 @@ from kvformat.registry.contract import discovery
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, ReadingOnlyError, SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.sql.create_table import parse_create_table
-from kvformat.registry.table import records
-from kvformat.registry.table.records import held_back
+from kvformat.registry.table import decode_records
+from kvformat.registry.table.encode_records import hold_back
 from tests.support import interop, vectors
 from tests.support.probe import ProbeFormat
 
@@ -189,23 +189,26 @@ def test_the_texts_name_something_in_nearly_all_refusals() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({**_UPSERT, "key.fields": "id"}, "'key.fields' is no option of 'upsert-kafka': the key is the PRIMARY KEY"),
-        ({**_UPSERT, "scan.startup.mode": "latest-offset"}, "'scan.startup.mode' is no option .* the earliest offset"),
-        ({**_UPSERT, "scan.startup.timestamp-millis": "1"}, "'scan.startup.timestamp-millis' .* the earliest offset"),
-        ({**_UPSERT, "format": "json"}, "'format' is no option of .* by 'value.format'"),
+        (
+            {**_UPSERT, "key.fields": "id"},
+            "'upsert-kafka' does not have the option 'key.fields': the key is the table's PRIMARY KEY",
+        ),
+        ({**_UPSERT, "scan.startup.mode": "latest-offset"}, "option 'scan.startup.mode': .* the earliest offset"),
+        ({**_UPSERT, "scan.startup.timestamp-millis": "1"}, "'scan.startup.timestamp-millis': .* the earliest offset"),
+        ({**_UPSERT, "format": "json"}, "does not have the option 'format': .* with 'value.format'"),
         (
             {**_UPSERT, "sink.partitioner": "fixed"},
-            "'sink.partitioner' is no option of .* records of a key stay together",
+            "does not have the option 'sink.partitioner': .* keeps the records of a key together",
         ),
     ],
 )
-def test_options_that_an_upsert_table_has_otherwise(options: dict[str, str], message: str) -> None:
+def test_unsupported_options_of_an_upsert_table_say_what_to_do(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=f"(?s)Unsupported options found.*{message}"):
         KeyValueFormat("id INT, v STRING", options, primary_key=["id"])
 
 
 def test_key_fields_with_commas_between() -> None:
-    with pytest.raises(OptionError, match=r"field 'id, v' in the table.* Write ';' between columns: 'id;v'"):
+    with pytest.raises(OptionError, match=r"field 'id, v' in the table.* Separate columns by ';': 'id;v'"):
         KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id, v"})
     with pytest.raises(OptionError, match="Did you mean 'id'"):
         KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id,"})
@@ -213,11 +216,11 @@ def test_key_fields_with_commas_between() -> None:
 
 @pytest.mark.parametrize("ddl", [None, b"CREATE TABLE", 1, Path("orders.sql")])
 def test_a_ddl_is_a_text(ddl: Any) -> None:
-    with pytest.raises(SchemaError, match=f"from_ddl takes Flink SQL as a text, not {type(ddl).__name__}"):
+    with pytest.raises(SchemaError, match=f"from_ddl takes Flink SQL as a string, not {type(ddl).__name__}"):
         KeyValueFormat.from_ddl(ddl)
 
 
-# --- keys and values put together ---------------------------------------------------------------------------
+# --- rows from keys and values ---------------------------------------------------------------------------
 
 
 def _batch(kv: KeyValueFormat, *records: tuple[str | None, str | None]) -> list[Any]:
@@ -289,7 +292,7 @@ def test_upsert_records(include: str) -> None:
         [("-D", None, 2), ("-D", None, 3)],
         [],
         ("key", "the key is null, but an upsert table needs one"),
-        ("key", "skipped: format 'json' gives no row for this message"),
+        ("key", "skipped: format 'json' returned no row for this message"),
         ("record", "column 'id' of the PRIMARY KEY is NULL"),
     ]
 
@@ -313,8 +316,8 @@ def test_few_bytes_do_not_become_many_rows() -> None:
     many = "[" + ",".join(["{}"] * 100) + "]"
     long = json.dumps({"id": 1, "x": "y" * 10_000})
     pairs, repeated, fine = _batch(kv, (many, many), (long, "[" + ",".join(["{}"] * 1000) + "]"), ('{"id":1}', many))
-    assert pairs == ("record", "key and value hold several rows each, together more than 1000")
-    assert repeated == ("record", "its rows would take many times as much room as the record itself")
+    assert pairs == ("record", "key and value have several rows each, together more than 1000")
+    assert repeated == ("record", "its rows would take many times as much memory as the record itself")
     assert len(fine) == 100
 
 
@@ -323,19 +326,17 @@ def test_a_key_of_many_columns_is_not_repeated_without_end() -> None:
     columns = ", ".join(f"k{n} INT" for n in range(1000))
     fields = ";".join(["r", *(f"k{n}" for n in range(1000))])
     kv = KeyValueFormat(f"r ROW<{columns}>, {columns}, v STRING", {**_KAFKA, "key.fields": fields})
-    most = records.MOST_CELLS // 2002
+    most = decode_records.MOST_CELLS // 2002
     enough, too_many = ("[" + ",".join(["{}"] * count) + "]" for count in (most - 10, most + 100))
     first, refused, last = _batch(kv, ("{}", enough), ("{}", too_many), ("{}", "{}"))
-    assert refused == ("record", "its rows would take many times as much room as the record itself")
+    assert refused == ("record", "its rows would take many times as much memory as the record itself")
     assert (len(first), len(last)) == (most - 10, 1)
 
 
 def test_a_batch_does_not_repeat_keys_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = ", ".join(f"k{n} INT" for n in range(1000))
-    kv = KeyValueFormat(
-        f"{columns}, v STRING", {**_KAFKA, "key.fields": ";".join(f"k{n}" for n in range(1000))}
-    )
-    monkeypatch.setattr(records, "MOST_CELLS_OF_A_BATCH", 25_000)
+    kv = KeyValueFormat(f"{columns}, v STRING", {**_KAFKA, "key.fields": ";".join(f"k{n}" for n in range(1000))})
+    monkeypatch.setattr(decode_records, "MOST_CELLS_OF_A_BATCH", 25_000)
     value = "[" + ",".join(["{}"] * 10) + "]"
     assert [type(rows) for rows in _batch(kv, *[("{}", value)] * 4, ("{}", "{}"))] == [list, list, tuple, tuple, list]
 
@@ -388,7 +389,7 @@ def test_one_row_is_held_back_at_most(sizes: list[int]) -> None:
     for size in sizes:
         batches.append(pa.record_batch({"kind": kinds[start : start + size], "n": range(start, start + size)}))
         start += size
-    given = list(held_back(iter(batches), lambda batch: batch["kind"][-1].as_py() == "-U"))
+    given = list(hold_back(iter(batches), lambda batch: batch["kind"][-1].as_py() == "-U"))
     assert [n for batch in given for n in batch["n"].to_pylist()] == list(range(7))
     for batch, following in itertools.pairwise(given):  # no pair is torn
         assert (batch["kind"][-1].as_py(), following["kind"][0].as_py()) != ("-U", "+U")
@@ -406,7 +407,7 @@ def test_rows_that_cannot_be_written_say_why() -> None:
     ):
         with pytest.raises(SchemaError, match=message):
             kv.encode_batch(pa.array([], wrong))
-    with pytest.raises(SchemaError, match="row_kinds needs"):
+    with pytest.raises(SchemaError, match="row_kinds must have"):
         kv.encode_batch(rows, row_kinds=pa.array(["+I", "X"]))
 
 
@@ -472,7 +473,7 @@ def test_connector_options_are_optional_and_checked_when_given() -> None:
         ({"topic": "a", "topic-pattern": "a"}, "shouldn't be set together"),
         ({"sink.parallelism": "many"}, "'sink.parallelism': expected a whole number"),
         ({"tpoic": "a"}, "Did you mean 'topic'"),
-        ({"topic": None}, "option 'topic' is a text, not NoneType"),
+        ({"topic": None}, "option 'topic' must be a string, not NoneType"),
         ({"value.json.ignore-parse-errors": "true"}, "value.json.ignore-parse-errors"),
         ({"ingestion.error-tolerance.max-count": "-2"}, "max-count"),
         ({"scan.watermark.alignment.group": "g"}, "'scan.watermark.alignment.max-drift' must be set"),
@@ -498,9 +499,9 @@ def test_connector_options_are_optional_and_checked_when_given() -> None:
         ({"sink.partitioner": "org.acme.Own"}, "encode", "org.acme.Own"),
         ({"sink.delivery-guarantee": "exactly-once"}, "encode", "transactional-id-prefix"),
         ({"sink.semantic": "EXACTLY_ONCE"}, "encode", "transactional-id-prefix.*'sink.semantic' = 'EXACTLY_ONCE'"),
-        ({"sink.semantic": "maybe"}, "encode", "'sink.semantic' may be exactly-once, at-least-once, none, not 'maybe'"),
-        ({"scan.parallelism": "0"}, "decode", "'scan.parallelism' is at least 1"),
-        ({"sink.parallelism": "-1"}, "encode", "'sink.parallelism' is at least 1"),
+        ({"sink.semantic": "maybe"}, "encode", "'sink.semantic' must be one of exactly-once, .*, none, not 'maybe'"),
+        ({"scan.parallelism": "0"}, "decode", "'scan.parallelism' must be at least 1"),
+        ({"sink.parallelism": "-1"}, "encode", "'sink.parallelism' must be at least 1"),
     ],
 )  # fmt: skip
 def test_what_concerns_one_direction_is_raised_there(options: dict[str, str], direction: str, message: str) -> None:

@@ -83,9 +83,7 @@ class ErrorWithRows(Good):
     def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         batch = super().read(messages, schema)
         errors = [False] * len(messages) if batch.errors is None else batch.errors.is_valid().to_pylist()
-        return rebuilt(
-            batch, [[None] if bad else row for bad, row in zip(errors, batch.rows.to_pylist(), strict=True)]
-        )
+        return rebuilt(batch, [[None] if bad else row for bad, row in zip(errors, batch.rows.to_pylist(), strict=True)])
 
 
 class ForgetsTheOffset(Good):

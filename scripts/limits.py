@@ -1,7 +1,7 @@
-"""Every bound on what comes from outside, in one table: how much, of what, why, and the constant that holds it.
+"""The limits on input from outside: what is limited, to how much, why, and by which constant.
 
-The constants stay where they are used, in the kernel compiled. `limits_table` reads them, so the table in the
-documentation has their numbers, and none twice.
+The constants stay in the modules that use them. `limits_table` reads them for the documentation, so each number is
+written once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ _GB_OF_OFFSETS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A bound. `constants` are paths below `kvformat`; `most` has a `{}` for each of them, which `unit` writes."""
+    """A limit, as a row of the table.
+
+    what: the thing that is limited. most: the limit in words, with a `{}` for each constant. unit: formats a number.
+    why: the reason for the limit. constants: paths of the constants below `kvformat`.
+    """
 
     what: str
     most: str
@@ -25,18 +29,18 @@ class Limit:
     constants: tuple[str, ...]
 
     def values(self) -> list[float]:
-        """The numbers, as the code has them now."""
+        """Return the current values of the constants."""
         paths = (constant.rsplit(".", 1) for constant in self.constants)
         return [getattr(importlib.import_module(f"kvformat.{module}"), name) for module, name in paths]
 
 
 def plain(number: float) -> str:
-    """A count."""
+    """Format a count."""
     return f"{number:,}"
 
 
 def in_bytes(number: float) -> str:
-    """Bytes, in the largest unit that divides them."""
+    """Format a number of bytes in the largest unit that divides it."""
     if number == _GB_OF_OFFSETS:
         return "2 GB"
     for unit in ("bytes", "KiB", "MiB"):
@@ -47,7 +51,7 @@ def in_bytes(number: float) -> str:
 
 
 def in_seconds(number: float) -> str:
-    """Seconds, or milliseconds."""
+    """Format a number of seconds; less than one second is in milliseconds."""
     return f"{number:g} s" if number >= 1 else f"{number * 1000:g} ms"
 
 
@@ -193,14 +197,14 @@ LIMITS = (
         "{}",
         plain,
         "all pairs are rows",
-        ("registry.table.records._MOST_PAIRS",),
+        ("registry.table.decode_records._MOST_PAIRS",),
     ),
     Limit(
         "bytes of a key repeated for each row of its value, or the other way round",
         "{} and {} for each of the record's",
         in_bytes,
         "a few bytes must not fill the memory",
-        ("registry.table.records._MOST_REPEATED", "registry.table.records._PER_BYTE"),
+        ("registry.table.decode_records._MOST_REPEATED", "registry.table.decode_records._PER_BYTE"),
     ),
     Limit(
         "levels of brackets in a computed column",
@@ -283,7 +287,7 @@ LIMITS = (
 
 
 def limits_table() -> str:
-    """The bounds as a table in Markdown."""
+    """Return the limits as a table in Markdown."""
     lines = ["| what | at most | why | where |", "| --- | --- | --- | --- |"]
     for limit in LIMITS:
         most = limit.most.format(*map(limit.unit, limit.values()))

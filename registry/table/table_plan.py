@@ -1,6 +1,6 @@
-"""The checks of a table for one direction, in the order and the words of Flink's factories, and what comes of them.
+"""Check a table for one direction, in the order and with the messages of Flink's factories, and plan its records.
 
-    formats, with their own options -> missing, malformed, unknown options -> the connector's checks -> key and value
+    formats, their options -> missing, malformed, unknown options -> the connector's checks -> columns of key and value
 
 Rules: `KafkaDynamicTableFactory`, `UpsertKafkaDynamicTableFactory`, `FactoryUtil`.
 """
@@ -23,29 +23,40 @@ from kvformat.registry.sql.connector_options import KAFKA, UPSERT_KAFKA, masked,
 from kvformat.registry.sql.table_definition import TableDefinition
 from kvformat.registry.table import connector_checks as checks
 from kvformat.registry.table.metadata import MetadataColumn, readable, writable
-from kvformat.registry.table.projection import key_places, projected, value_places
-from kvformat.registry.table.records import RecordCodec
+from kvformat.registry.table.projection import key_columns, projected, value_columns
+from kvformat.registry.table.record_layout import RecordLayout
 
 _NO_COLUMNS = pa.schema([])
 
 
 @dataclass(frozen=True)
 class TablePlan:
-    """One direction of a table, fully checked."""
+    """One direction of a table, fully checked. `values` are the connector's options, parsed.
+
+    `topics` is None for a table with a `topic_pattern`, and for one without either. `ignore_errors` drops bad records,
+    at most `most_errors` of a batch; -1 is no limit.
+    """
 
     table: TableDefinition
-    codec: RecordCodec
+    layout: RecordLayout
     metadata: tuple[MetadataColumn, ...]
     topics: tuple[str, ...] | None
     topic_pattern: str | None
     ignore_errors: bool
     most_errors: int
-    #: the connector's options, parsed
     values: Mapping[str, Any]
 
 
-class Planner:
-    """The checks of a table for one direction, in the order of Flink's factories."""
+def plan_table(table: TableDefinition, strict: bool, direction: Direction) -> TablePlan:
+    """Return the plan, or raise the first error that Flink's factories would raise.
+
+    `strict` requires a connector, a topic and brokers, as Flink does for a CREATE TABLE.
+    """
+    return _TablePlanner(table, strict, direction).plan()
+
+
+class _TablePlanner:
+    """Plans one direction of a table. `known` are the names of supported options; each format adds its own."""
 
     def __init__(self, table: TableDefinition, strict: bool, direction: Direction) -> None:
         self.table, self.strict, self.direction = table, strict, direction
@@ -59,11 +70,11 @@ class Planner:
         self.connector = self.given.get("connector", KAFKA)
         self.known = {spec.name for spec in options_of(self.connector)}
         self.upsert = self.connector == UPSERT_KAFKA
-        self.values = _Values(self.connector, self.given)
+        self.values = _ParsedOptions(self.connector, self.given)
         self.physical = table.physical()
 
     def plan(self) -> TablePlan:
-        """Return the plan, or raise the first error that Flink's factories would raise."""
+        """Run the checks in Flink's order; raises the first error."""
         reading = self.direction == "decode"
         if not reading:
             checks.check_topic(self.values, required=self.strict)
@@ -74,21 +85,21 @@ class Planner:
         self._check_connector(reading, key_format, value_format)
         if reading and key_format is not None:
             key_format = value_format.for_key(key_format)
-        codec = self._codec(key_format, value_format)
-        self._check_row_key(codec)
+        layout = self._layout(key_format, value_format)
+        self._check_row_key(layout)
         if self.table.partition_keys and not reading:
-            raise ConfigurationError(f"table '{self.table.name}' is PARTITIONED BY, which Kafka tables can't write")
+            raise ConfigurationError(f"table '{self.table.name}' is PARTITIONED BY: it can't be written to Kafka")
         topics = self.values["topic"]
         if reading:
             metadata = readable(self.table.name, self.table.metadata(), value_format)
         else:
             metadata = writable(self.table.name, self.table.metadata(), topics)
         self._check_runtime(reading)
-        self._check_schema("key", key_format, codec.key_schema)
-        self._check_schema("value", value_format, codec.value_schema)
+        self._check_schema("key", key_format, layout.key_schema)
+        self._check_schema("value", value_format, layout.value_schema)
         return TablePlan(
             self.table,
-            codec,
+            layout,
             metadata,
             topics,
             self.values["topic-pattern"],
@@ -114,13 +125,13 @@ class Planner:
         return found
 
     def _format(self, option: str, part: Part) -> Format:
-        """The format that an option names, with its own options, which begin with its name."""
+        """Return the format that an option names, with its own options, which begin with the format's name."""
         purpose = "scan" if self.direction == "decode" else "sink"
         if option not in self.given:
             raise OptionError(f"Could not find required {purpose} format '{option}'.", option=option)
         identifier = self.given[option]
-        if masked(option, identifier) != identifier:  # a quote is missing: other options are a part of it
-            raise OptionError(f"option '{option}': there is no format of such a name", option=option)
+        if masked(option, identifier) != identifier:  # a quote is missing, so the name contains other options
+            raise OptionError(f"option '{option}': there is no format of this name", option=option)
         try:
             cls = format_class(identifier)
         except ConfigurationError as error:
@@ -145,7 +156,7 @@ class Planner:
     # --- connector -----------------------------------------------------------------------------------------
 
     def _check_options(self) -> None:
-        """Missing, malformed and unknown options, in this order."""
+        """Check for missing, malformed and unknown options, in this order."""
         if self.strict and "properties.bootstrap.servers" not in self.given:
             raise OptionError(
                 "One or more required options are missing.\n\nMissing required options are:\n\n"
@@ -153,7 +164,7 @@ class Planner:
                 option="properties.bootstrap.servers",
             )
         for key in self.values:
-            self.values[key]
+            self.values[key]  # raises if the value is malformed
         checks.check_unknown(self.connector, self.given, self.known)
         checks.check_alignment(self.connector, self.values)
         checks.check_tolerance(self.values)
@@ -189,13 +200,13 @@ class Planner:
                 format=value_format.identifier,
             )
 
-    def _check_row_key(self, codec: RecordCodec) -> None:
-        if codec.by_key and not codec.row_key:
+    def _check_row_key(self, layout: RecordLayout) -> None:
+        if layout.by_key and not layout.row_key:
             raise ConfigurationError(
                 f"Table '{self.table.name}' produces a changelog stream that contains UPDATE_AFTER but no "
                 "UPDATE_BEFORE. This requires defining a primary key constraint on the table. Declare one, or "
                 "'key.fields'",
-                format=codec.value_format.identifier,
+                format=layout.value_format.identifier,
             )
 
     def _check_insert_only(self, part: str, format: Format | None) -> None:
@@ -208,7 +219,7 @@ class Planner:
             )
 
     def _check_runtime(self, reading: bool) -> None:
-        """What Flink finds when it makes the source or sink itself."""
+        """Check what Flink checks when it creates the source or sink."""
         checks.check_parallelism("scan.parallelism" if reading else "sink.parallelism", self.values)
         if not self.strict:
             return
@@ -222,17 +233,17 @@ class Planner:
 
     # --- schemas -------------------------------------------------------------------------------------------
 
-    def _codec(self, key_format: Format | None, value_format: Format) -> RecordCodec:
+    def _layout(self, key_format: Format | None, value_format: Format) -> RecordLayout:
         fields = (self.table.primary_key or ()) if self.upsert else self.values["key.fields"]
         key_prefix = self.values["key.fields-prefix"] or ""
         value_prefix = self.values["value.fields-prefix"] or ""
-        key = key_places(self.physical, fields, key_prefix, has_format=key_format is not None)
-        value = value_places(self.physical, key, self.values["value.fields-include"], key_prefix, value_prefix)
+        key = key_columns(self.physical, fields, key_prefix, has_format=key_format is not None)
+        value = value_columns(self.physical, key, self.values["value.fields-include"], key_prefix, value_prefix)
         names = [field.name for field in self.physical.fields]
         row_key = tuple(names.index(name) for name in self.table.primary_key or ()) or key
         of_value = projected(self.physical, value, value_prefix)
         in_value = [name.name for place, name in zip(value, of_value.fields, strict=True) if place in row_key]
-        return RecordCodec(
+        return RecordLayout(
             self.physical,
             key_format,
             value_format.for_rows(in_value, in_record=key_format is not None and set(row_key) <= set(key)),
@@ -245,7 +256,7 @@ class Planner:
         )
 
     def _check_schema(self, part: Part, format: Format | None, schema: pa.Schema | None) -> None:
-        """Types that a format can't serve fail here, for an empty batch."""
+        """Run an empty batch, which fails for types that the format does not support."""
         if format is None or schema is None:
             return
         try:
@@ -257,8 +268,8 @@ class Planner:
             raise retold(error, f"{part} format '{format.identifier}': ") from error
 
 
-class _Values(Mapping[str, Any]):
-    """The connector's options, each parsed when it is looked at."""
+class _ParsedOptions(Mapping[str, Any]):
+    """The connector's options, each parsed when it is read, because Flink reports errors in the order it reads them."""
 
     def __init__(self, connector: str, given: Mapping[str, str]) -> None:
         self._connector, self._given = connector, given

@@ -1,0 +1,337 @@
+"""Rows of a table to Kafka records, in Spark.
+
+    columns by name, cast where nothing is lost -> key and value by each format's own engine    most tables
+                                                -> mapInArrow: encode_records                   upsert tables with -U
+
+Only an upsert table that may have `-U` rows needs to compare neighbouring rows. Its rows go through Python batch by
+batch. A `-U` at the end of a batch is held back for the next one, so that pairs are found across the batches of a task.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.registry.contract.changelog import ChangelogMode, RowKind
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import (
+    EncodeError,
+    KafkaSinkWarning,
+    MissingExtraError,
+    SchemaError,
+    did_you_mean,
+    listed,
+)
+from kvformat.registry.contract.normalize_input import conform
+from kvformat.registry.contract.types import (
+    FlinkField,
+    FlinkType,
+    arrow_schema,
+    arrow_type,
+    nullable,
+    row_of_spark,
+    spark_type,
+)
+from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, check_errors_split, exact_column
+from kvformat.registry.spark.settings import check_time
+from kvformat.registry.spark.workers import check_workers
+from kvformat.registry.table.encode_records import encode_records, hold_back
+from kvformat.registry.table.record_layout import RecordLayout
+
+try:
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+except ImportError as cause:
+    raise MissingExtraError("DataFrames need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from kvformat.registry.contract.format import Format
+    from kvformat.registry.table.metadata import MetadataColumn
+    from kvformat.registry.table.table_plan import TablePlan
+
+_CASTABLE_ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+_HEADERS = T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())]))
+
+
+def encode_frame(
+    plan: TablePlan, extra: Sequence[MetadataColumn], df: DataFrame, changelog_mode: ChangelogMode | None
+) -> DataFrame:
+    """Encode a DataFrame of rows; `KeyValueFormat.encode` describes it.
+
+    `extra` is the metadata that the caller asks to write. Raises `ConfigurationError` or `SchemaError` if `df` does not
+    fit.
+    """
+    check_workers()
+    layout = plan.layout
+    check_time(layout.physical.fields, df.sparkSession)
+    if ERROR not in [column.name for column in plan.table.columns]:
+        check_errors_split(df)
+    columns = _physical_columns(plan, df)
+    metadata = [_metadata_column(plan, column, df) for column in (*plan.metadata, *extra)]
+    _warn_about_sink(plan, [column.key for column in (*plan.metadata, *extra)])
+    kinds = _possible_kinds(plan, df, changelog_mode)
+    if not layout.upsert or kinds is None or not kinds.contains(RowKind.UPDATE_BEFORE):
+        return df.select(*_key_column(layout, columns), _value_column(layout, columns, kinds), *metadata)
+    wire = [
+        _wire_column(column, field.type).alias(f"c{i}")
+        for i, (column, field) in enumerate(zip(columns, layout.physical.fields, strict=True))
+    ]
+    rows = df.select(*wire, F.col(ROW_KIND).alias(ROW_KIND), *metadata)
+    result = T.StructType([T.StructField("key", T.BinaryType()), T.StructField("value", T.BinaryType())])
+    for field in rows.schema.fields[len(wire) + 1 :]:
+        result.add(field.name, field.dataType)
+    return rows.mapInArrow(_UpsertEncoder(layout.for_encoding()).mapped(), result)
+
+
+def _warn_about_sink(plan: TablePlan, metadata: Sequence[str]) -> None:
+    """Warn about metadata that Spark's Kafka sink cannot write; Python shows it once for each caller of `encode`."""
+    several = plan.topic_pattern is not None or len(plan.topics or ()) > 1
+    if several and "topic" not in metadata:
+        topics = f"the topics {', '.join(plan.topics)}" if plan.topics else f"the topics of '{plan.topic_pattern}'"
+        warnings.warn(
+            f"table '{plan.table.name}' has {topics}, but no metadata column with the topic of each row, so Flink "
+            "would fail: call encode(df, metadata={'<column>': 'topic'}), or set the writer's option 'topic'",
+            KafkaSinkWarning,
+            stacklevel=4,
+        )
+    if "timestamp" in metadata:
+        warnings.warn(
+            f"table '{plan.table.name}' writes the metadata 'timestamp', but Spark's Kafka sink ignores this column: "
+            "the records get the time at which they are written. Flink writes the column's time",
+            KafkaSinkWarning,
+            stacklevel=4,
+        )
+
+
+# --- input ------------------------------------------------------------------------------------------------
+
+
+def _physical_columns(plan: TablePlan, df: DataFrame) -> list[Column]:
+    """Return the physical columns, cast to their declared types.
+
+    Raises `SchemaError` for a missing column, and for a cast that may lose something.
+    """
+    given = df.schema.fields
+    needed = plan.layout.physical.fields
+    names = [field.name for field in given]
+    missing = [field.name for field in needed if field.name not in names]
+    if missing:
+        raise SchemaError(
+            f"the DataFrame lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)} of table "
+            f"'{plan.table.name}'.{did_you_mean(missing[0], names)} It has {listed(names)}",
+            field=missing[0],
+        )
+    columns = []
+    for field in needed:
+        found = [column for column in given if column.name == field.name]
+        if len(found) > 1:
+            raise SchemaError(f"the DataFrame has column '{field.name}' more than once", field=field.name)
+        event_time = plan.table.watermark is not None and plan.table.watermark.column == field.name
+        if event_time and field.type.root == "TIMESTAMP" and isinstance(found[0].dataType, T.TimestampType):
+            columns.append(
+                exact_column(field.name).cast(T.TimestampNTZType())
+            )  # `decode` of a stream returns TIMESTAMP
+        else:
+            columns.append(_cast_column(field, found[0], key=field.name in (plan.table.primary_key or ())))
+    return columns
+
+
+def _cast_column(field: FlinkField, found: T.StructField, *, key: bool) -> Column:
+    """Return a column cast to its declared type; raises `SchemaError` if the cast could lose something."""
+    column = exact_column(field.name)
+    wanted = spark_type(nullable(field.type))
+    if isinstance(found.dataType, T.NullType):
+        if key:
+            raise SchemaError(f"column '{field.name}' of the PRIMARY KEY is always NULL", field=field.name)
+        return column.cast(wanted)
+    row = row_of_spark(T.StructType([T.StructField(field.name, found.dataType)]))
+    declared = FlinkType("ROW", nullable=False, fields=(FlinkField(field.name, nullable(field.type)),))
+    try:
+        conform(pa.array([], arrow_type(row)), arrow_schema(declared))
+    except SchemaError:
+        raise SchemaError(
+            f"column '{field.name}' is {row.fields[0].type}, which does not fit {nullable(field.type)}; cast it first",
+            field=field.name,
+        ) from None
+    return column.cast(wanted) if field.type.root in _CASTABLE_ROOTS and found.dataType != wanted else column
+
+
+def _possible_kinds(plan: TablePlan, df: DataFrame, changelog_mode: ChangelogMode | None) -> ChangelogMode | None:
+    """Return the kinds that the rows can have; None if all rows are inserts."""
+    if ROW_KIND not in df.columns or ROW_KIND in [column.name for column in plan.table.columns]:
+        return None
+    field = df.schema[ROW_KIND]
+    if not isinstance(field.dataType, T.StringType):
+        raise SchemaError(f"column '{ROW_KIND}' must be STRING, not {field.dataType.simpleString()}", field=ROW_KIND)
+    if not plan.layout.has_kinds:
+        return ChangelogMode.INSERT_ONLY
+    if changelog_mode is not None:
+        return changelog_mode
+    known = (field.metadata or {}).get(KINDS_KEY)
+    upsert = known is not None and all(ChangelogMode.UPSERT.contains(kind) for kind in known.split(","))
+    return ChangelogMode.UPSERT if upsert else ChangelogMode.ALL
+
+
+def _wire_column(column: Column, type_: FlinkType) -> Column:
+    """Return the column in a type that PySpark can send through Arrow: intervals of months become numbers."""
+    months = any(inner.root == "INTERVAL YEAR TO MONTH" for _, inner in type_.walk())
+    return column.cast(spark_type(type_, wire=True)) if months else column
+
+
+# --- key and value by the formats' own engines --------------------------------------------------------------
+
+
+def _key_column(layout: RecordLayout, columns: Sequence[Column]) -> list[Column]:
+    if layout.key_format is None:
+        return []
+    key = _encoded(layout.key_format, layout.key_schema, [columns[i] for i in layout.key_indexes], None, None)
+    if layout.upsert:
+        for i in layout.key_indexes:
+            text = f"cannot encode a row: column '{layout.physical.fields[i].name}' of the PRIMARY KEY is NULL"
+            wrong = F.raise_error(F.lit(ErrorCode.NULL_KEY.marked(text)))
+            key = F.when(columns[i].isNull(), wrong).otherwise(key)
+    return [key.alias("key")]
+
+
+def _value_column(layout: RecordLayout, columns: Sequence[Column], kinds: ChangelogMode | None) -> Column:
+    chosen = [columns[i] for i in layout.value_indexes]
+    if kinds is None:
+        return _encoded(layout.value_format, layout.value_schema, chosen, None, None).alias("value")
+    kind = F.col(ROW_KIND)
+    deleted = kind == RowKind.DELETE.value if layout.upsert else None
+    format_kind = kind if layout.has_kinds and not layout.upsert else None
+    value = _encoded(layout.value_format, layout.value_schema, chosen, format_kind, deleted)
+    allowed = [kind.value for kind in RowKind if kinds.contains(kind)]
+    if not layout.has_kinds:
+        hint = f"; format '{layout.value_format.identifier}' writes inserts only"
+    else:
+        hint = "" if kinds is ChangelogMode.ALL else "; to allow all call encode(df, changelog_mode=ChangelogMode.ALL)"
+    before = F.lit(ErrorCode.UNKNOWN_OPERATION.marked(f"column '{ROW_KIND}' is "))
+    after = F.lit(f", but must be one of {', '.join(allowed)}{hint}")
+    wrong = F.raise_error(F.concat(before, F.coalesce(kind, F.lit("NULL")), after))
+    return F.when(kind.isin(allowed), value).otherwise(wrong).alias("value")
+
+
+def _encoded(
+    format: Format, schema: pa.Schema, columns: Sequence[Column], kinds: Column | None, deleted: Column | None
+) -> Column:
+    struct = F.struct(*(column.alias(name) for column, name in zip(columns, schema.names, strict=True)))
+    if deleted is None:
+        encoded: Column = format.encode(struct, schema, row_kind=kinds)
+        return encoded
+    # A deleted row may lack columns of the value. It is encoded as a null row, which is a null message.
+    return F.when(~deleted, format.encode(F.when(~deleted, struct), schema))
+
+
+# --- metadata ----------------------------------------------------------------------------------------------
+
+
+def _metadata_column(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> Column:
+    """Return a metadata column for Spark's Kafka sink: `topic`, `headers` or `timestamp`."""
+    if column.name not in df.columns:
+        raise SchemaError(
+            f"the DataFrame lacks the column {column.name}, which is written as metadata '{column.key}'",
+            field=column.name,
+        )
+    wanted = spark_type(nullable(column.given))
+    _check_metadata(column, df.schema[column.name].dataType, wanted)
+    value = exact_column(column.name).cast(wanted)
+    if column.key == "topic":
+        return _checked_topic(plan, value).alias("topic")
+    if column.key == "timestamp":
+        return F.timestamp_millis(F.unix_millis(value)).alias("timestamp")
+    if column.key == "headers":
+        entries = F.filter(F.map_entries(value), lambda entry: entry["value"].isNotNull())
+    else:
+        entries = F.filter(value, lambda entry: entry["key"].isNotNull())
+    return entries.cast(_HEADERS).alias("headers")
+
+
+def _check_metadata(column: MetadataColumn, given: T.DataType, wanted: T.DataType) -> None:
+    """Raise `SchemaError` if Spark cannot cast the column to the type of its metadata key."""
+    fits = isinstance(given, T.NullType) or given.simpleString() == wanted.simpleString()
+    if column.key == "topic":
+        fits = fits or isinstance(given, T.AtomicType)
+    elif column.key == "timestamp":
+        fits = fits or isinstance(given, T.TimestampType | T.TimestampNTZType | T.DateType | T.StringType)
+    elif column.key == "headers" and isinstance(given, T.MapType):
+        fits = isinstance(given.keyType, T.StringType) and isinstance(
+            given.valueType, T.StringType | T.BinaryType | T.NullType
+        )
+    if fits:
+        return
+    raise SchemaError(
+        f"column '{column.name}' is written as metadata '{column.key}' and must be {wanted.simpleString().upper()}, "
+        f"not {given.simpleString().upper()}: cast it first",
+        field=column.name,
+    )
+
+
+def _checked_topic(plan: TablePlan, topic: Column) -> Column:
+    """Return the topic, with Flink's errors for a topic that the table does not have."""
+    wrong = "The topic of the sink record is not valid. "
+    checked = F.when(topic.isNull(), F.raise_error(F.lit(f"{wrong}Expected a single topic but no topic is set.")))
+    if plan.topics is not None:
+        expected = F.lit(f"{wrong}Expected topic to be in: {{{', '.join(plan.topics)}}} but was: ")
+        checked = checked.when(~topic.isin(*plan.topics), F.raise_error(F.concat(expected, topic)))
+    elif plan.topic_pattern is not None:
+        expected = F.lit(f"{wrong}Expected topic to match: {plan.topic_pattern} but was: ")
+        checked = checked.when(~topic.rlike(f"^(?:{plan.topic_pattern})$"), F.raise_error(F.concat(expected, topic)))
+    return checked.otherwise(topic)
+
+
+# --- upsert tables with -U, in Python ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _UpsertEncoder:
+    """Encodes the rows of an upsert table in a Python worker; pickled to it.
+
+    An input batch has the physical columns, the row kind, and the columns that are passed on.
+    """
+
+    layout: RecordLayout
+
+    def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
+
+        def key_value_encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in hold_back(batches, self._is_open):
+                yield self.encoded(batch)
+
+        return key_value_encode
+
+    def _is_open(self, batch: pa.RecordBatch) -> bool:
+        """Return whether the last row is a -U, whose output depends on the next row."""
+        last: str | None = batch.column(len(self.layout.physical.fields))[-1].as_py()
+        return last == RowKind.UPDATE_BEFORE.value
+
+    def encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return key and value of each row, then the columns that are passed on; raises `EncodeError`."""
+        fields = self.layout.physical.fields
+        columns = batch.columns
+        kinds = columns[len(fields)].cast(pa.string())
+        known = pc.is_in(kinds, pa.array([kind.value for kind in RowKind]))
+        if not pc.all(known, min_count=0).as_py():
+            wrong = kinds[pc.index(known, False).as_py()].as_py()
+            raise EncodeError(
+                f"column '{ROW_KIND}' must be '+I', '-U', '+U' or '-D', not {wrong!r}", code=ErrorCode.UNKNOWN_OPERATION
+            )
+        struct = pa.StructArray.from_arrays(columns[: len(fields)], names=[field.name for field in fields])
+        row = nullable(self.layout.physical)
+        encoded = encode_records(self.layout, conform(struct, arrow_schema(row)), kinds)
+        if encoded.errors is not None:
+            assert encoded.codes is not None
+            reason, code = encoded.errors.drop_null()[0].as_py(), encoded.codes.drop_null()[0].as_py()
+            raise EncodeError(f"cannot encode a row: {reason}", reason=reason, code=code)
+        result = [encoded.keys, encoded.values, *columns[len(fields) + 1 :]]
+        names = ["key", "value", *batch.schema.names[len(fields) + 1 :]]
+        written = pa.RecordBatch.from_arrays(result, names)
+        return written if encoded.kept is None else written.filter(encoded.kept)

@@ -1,0 +1,92 @@
+"""Columns of Spark's Kafka source: key and value as BINARY, and the connector's metadata."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kvformat.registry.contract.errors import SchemaError, listed
+from kvformat.registry.contract.types import spark_type
+from kvformat.registry.sql.ddl import parse_type
+from kvformat.registry.table.metadata import READABLE, MetadataColumn
+
+_HEADER_LIST = parse_type(READABLE["header-list"])
+_SOURCE_COLUMNS = {"header-list": "headers", "timestamp-type": "timestampType", "leader-epoch": None}
+"""The column of Spark's Kafka source for a metadata key, if it has another name; None if there is no such column."""
+
+
+def column_types(df: DataFrame) -> dict[str, T.DataType]:
+    """Return the type of each column by its name."""
+    return {field.name: field.dataType for field in df.schema.fields}
+
+
+def binary_column(types: dict[str, T.DataType], name: str) -> Column:
+    """Return a BINARY or STRING column as BINARY; raises `SchemaError` for any other type."""
+    found = types[name]
+    if isinstance(found, T.BinaryType):
+        return F.col(name)
+    if isinstance(found, T.StringType | T.NullType):
+        return F.col(name).cast("binary")
+    raise SchemaError(f"column '{name}' must be BINARY (or STRING), not {found.simpleString().upper()}", field=name)
+
+
+def metadata_column(column: MetadataColumn, types: dict[str, T.DataType]) -> Column:
+    """Return the value of a connector's metadata key.
+
+    `types` are the columns of the DataFrame. Raises `SchemaError` if the column that the key needs is missing.
+    """
+    source_name = _SOURCE_COLUMNS.get(column.key, column.key)
+    wire = spark_type(column.given, wire=True)
+    if source_name is None:
+        return F.lit(None).cast(wire)
+    if source_name not in types:
+        hint = "; Spark's Kafka source has it with option('includeHeaders', 'true')" if source_name == "headers" else ""
+        raise SchemaError(
+            f"metadata column '{column.name}' needs the column '{source_name}'{hint}; "
+            f"the DataFrame has {listed(types)}",
+            field=column.name,
+        )
+    source = F.col(source_name)
+    if column.key == "timestamp-type":
+        names = {0: "CreateTime", 1: "LogAppendTime"}
+        cases = F.when(source == 0, names[0]).when(source == 1, names[1])
+        return F.when(source.isNotNull(), cases.otherwise("NoTimestampType"))
+    if column.key in ("headers", "header-list"):
+        _check_headers(types[source_name], column)
+        entries = F.coalesce(source, F.array().cast(spark_type(_HEADER_LIST, wire=True)))
+        return entries if column.key == "header-list" else _last_by_key(entries).cast(wire)
+    return source.cast(wire)
+
+
+def _check_headers(found: T.DataType, column: MetadataColumn) -> None:
+    """Raise `SchemaError` if the column `headers` does not have the type that Spark's Kafka source gives it."""
+    entry = found.elementType if isinstance(found, T.ArrayType) else None
+    types = [field.dataType for field in entry.fields] if isinstance(entry, T.StructType) else []
+    fits = isinstance(entry, T.StructType) and entry.names == ["key", "value"]
+    if not fits or not isinstance(types[0], T.StringType) or not isinstance(types[1], T.BinaryType):
+        raise SchemaError(
+            f"metadata column '{column.name}' is read from the column 'headers', which must be "
+            f"ARRAY<STRUCT<key: STRING, value: BINARY>> as in Spark's Kafka source, not "
+            f"{found.simpleString().upper()}: cast it first, or drop it and read with option('includeHeaders', 'true')",
+            field=column.name,
+        )
+
+
+def _last_by_key(entries: Column) -> Column:
+    """Return headers as a map; of equal keys the last counts.
+
+    Sorts the headers by key and index, so that each has to be compared with the next one only.
+    """
+    numbered = F.transform(
+        entries, lambda header, i: F.struct(header["key"].alias("key"), i.alias("i"), header["value"])
+    )
+    ordered = F.array(F.array_sort(numbered))  # in an array of one element, so that it is computed once
+    last = F.transform(
+        ordered,
+        lambda headers: F.filter(
+            headers, lambda header, i: F.coalesce(F.get(headers, i + 1)["key"] != header["key"], F.lit(True))
+        ),
+    )
+    pairs = F.transform(F.flatten(last), lambda header: F.struct(header["key"], header["value"]))
+    return F.map_from_entries(pairs)

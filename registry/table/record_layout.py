@@ -1,0 +1,56 @@
+"""Where the columns of a table are in the key and the value of a Kafka record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.format import Format
+from kvformat.registry.contract.types import FlinkType
+
+
+@dataclass(frozen=True)
+class RecordLayout:
+    """The formats of one table's records, and the columns in each part; small, and pickled to Spark's workers.
+
+    `physical` is the ROW of all physical columns. `key_schema` and `value_schema` are the columns that the formats
+    decode and encode, without prefixes. `key_indexes` and `value_indexes` say which physical columns these are.
+    `row_key` are the columns that identify a row, of an upsert table or of a format whose changes are by key.
+    """
+
+    physical: FlinkType
+    key_format: Format | None
+    value_format: Format
+    key_schema: pa.Schema | None
+    value_schema: pa.Schema
+    key_indexes: tuple[int, ...]
+    value_indexes: tuple[int, ...]
+    upsert: bool
+    row_key: tuple[int, ...] = ()
+
+    @property
+    def by_key(self) -> bool:
+        """Whether rows are updated by key: in upsert tables, and with a value format that omits `-U` rows."""
+        return self.upsert or self.value_format.changelog_mode is ChangelogMode.UPSERT
+
+    @property
+    def deletes_by_null(self) -> bool:
+        """Whether a null value deletes the row of the record's key: in upsert tables, and if the format says so."""
+        in_record = self.key_format is not None and set(self.row_key) <= set(self.key_indexes)
+        return self.upsert or (self.by_key and self.value_format.nulls_delete and in_record)
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether rows may have a kind other than +I."""
+        return self.upsert or self.value_format.changelog_mode is not ChangelogMode.INSERT_ONLY
+
+    def for_encoding(self) -> RecordLayout:
+        """Return the layout that a Spark job sends to its executors for writing."""
+        key = self.key_format
+        return replace(
+            self,
+            key_format=None if key is None else key.for_encoding(self.key_schema),
+            value_format=self.value_format.for_encoding(self.value_schema),
+        )

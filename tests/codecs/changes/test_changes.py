@@ -510,7 +510,7 @@ def test_a_name_that_a_filter_takes_too_long_for_is_the_error_of_its_message_alo
     assert batch.codes.to_pylist() == [None, "TOO_LARGE", None, "TOO_LARGE", None]
     assert batch.rows.to_pylist() == [[{"id": 1}], None, [], None, [{"id": 1}]]
     told = batch.errors[1].as_py()
-    assert "field 'table': whether 'table.include' matches \"aaa" in told
+    assert "field 'table': matching 'table.include' with \"aaa" in told
     assert "(10000 characters) took longer than 1 s; write the pattern" in told
     assert "known after 0.5 s" in batch.errors[3].as_py()
 

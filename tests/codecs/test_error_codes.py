@@ -303,7 +303,7 @@ BAD_MESSAGES = {
     "csv": 1652,
     "debezium-avro-confluent": 1347,
     "debezium-json": 510,
-    "json": 2113,
+    "json": 2111,
     "maxwell-json": 316,
     "ogg-json": 101,
     "protobuf": 1013,

@@ -1,8 +1,6 @@
 # The C types of columns.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport (
-    Bytes, append, append_bytes, bits_of, byte, single, special, word,
-)
+from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, EQUALS, LEFT_BRACE, LEFT_BRACKET, LOWER_F, LOWER_N, LOWER_T, MINUS, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, UPPER_I, UPPER_N, append, append_bytes, bits_of, byte, single, special, word
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 

@@ -25,7 +25,32 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append, append_bytes, bits_of, byte, single, special, word
+    from kvformat.codecs._kernel.memory import (
+        BACKSLASH,
+        COMMA,
+        DIGIT_0,
+        DIGIT_1,
+        DIGIT_9,
+        EQUALS,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        LOWER_F,
+        LOWER_N,
+        LOWER_T,
+        MINUS,
+        QUOTE,
+        RIGHT_BRACE,
+        RIGHT_BRACKET,
+        UPPER_I,
+        UPPER_N,
+        append,
+        append_bytes,
+        bits_of,
+        byte,
+        single,
+        special,
+        word,
+    )
 
 EXACT_DOUBLE = 2**53
 LOW_BITS, HALF_WAY = 0x1FFFFFFF, 0x10000000
@@ -112,12 +137,12 @@ class Column:
     def other(self, r: Reader, at: int) -> int:
         """Take a value that is not of the usual form, such as null."""
         c = byte(r.data, at, r.end)
-        if c == 110:
+        if c == LOWER_N:
             end = r.literal(at, NULL_TEXT, 4)
             if end > 0:
                 self.null()
             return end
-        if not self.is_text and not self.other_forms and (c == 123 or c == 91 or self.convert is None):
+        if not self.is_text and not self.other_forms and (c in (LEFT_BRACE, LEFT_BRACKET) or self.convert is None):
             return r.bad(at, self)
         return self.odd(r, at)
 
@@ -148,7 +173,7 @@ class Column:
 
         Letters, quotes and more can't begin a number; signs, blanks, escapes and what is not ASCII may.
         """
-        if 58 <= first < 128 and first != 92 and not self.is_text and not self.other_forms:
+        if DIGIT_9 < first < 128 and first != BACKSLASH and not self.is_text and not self.other_forms:
             end = r.string(at)
             return end if end < 0 else r.bad(at, self)
         return self.odd(r, at)
@@ -229,21 +254,21 @@ class Booleans(Words):
 
     def read(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
-        if c == 116:
+        if c == LOWER_T:
             end = r.literal(at, TRUE_TEXT, 4)
-        elif c == 102:
+        elif c == LOWER_F:
             end = r.literal(at, FALSE_TEXT, 5)
-        elif c == 34 and word(r.data, at + 1) & FIVE_BYTES == QUOTED_TRUE and at + 6 <= r.end:
+        elif c == QUOTE and word(r.data, at + 1) & FIVE_BYTES == QUOTED_TRUE and at + 6 <= r.end:
             return self.word(1, at + 6)
-        elif c == 34 and word(r.data, at + 1) & SIX_BYTES == QUOTED_FALSE and at + 7 <= r.end:
+        elif c == QUOTE and word(r.data, at + 1) & SIX_BYTES == QUOTED_FALSE and at + 7 <= r.end:
             return self.word(0, at + 7)
-        elif (c == 123 or c == 91) and not self.other_forms:
+        elif c in (LEFT_BRACE, LEFT_BRACKET) and not self.other_forms:
             if r.streaming and not r.lenient and not r.careful:
                 return r.bad(at, self)
             end = r.skip(at)
         else:
             return self.other(r, at)
-        return self.word(c == 116, end) if end > 0 else end
+        return self.word(c == LOWER_T, end) if end > 0 else end
 
     def buffers(self) -> list[pa.Buffer]:
         words = np.frombuffer(memoryview(self.values), np.int64, self.length)
@@ -274,28 +299,28 @@ class Integers(Words):
     def read(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
         start = at
-        if c == 34:
+        if c == QUOTE:
             if self.other_forms:
                 return self.odd(r, at)
             start = at + 1
             c = byte(r.data, start, r.end)
-            if c != 45 and not 48 <= c <= 57:
+            if c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
                 return self.odd_text(r, at, c)
-        elif 49 <= c <= 57:
+        elif DIGIT_1 <= c <= DIGIT_9:
             # most numbers: up to 18 digits and nothing more
             size = 0
-            while 48 <= c <= 57 and start - at < 18:
-                size = size * 10 + (c - 48)
+            while DIGIT_0 <= c <= DIGIT_9 and start - at < 18:
+                size = size * 10 + (c - DIGIT_0)
                 start += 1
                 c = byte(r.data, start, r.end)
-            if (c == 44 or c == 125 or c == 93) and size <= self.most:
+            if c in (COMMA, RIGHT_BRACE, RIGHT_BRACKET) and size <= self.most:
                 return self.word(size * self.factor, start)
             start = at
-        elif c != 45 and c != 48:
+        elif c != MINUS and c != DIGIT_0:
             return self.other(r, at)
         end = r.number(start)
         if start > at:
-            if end < 0 or not r.whole or r.digit_count > 19 or byte(r.data, end, r.end) != 34:
+            if end < 0 or not r.whole or r.digit_count > 19 or byte(r.data, end, r.end) != QUOTE:
                 return self.odd(r, at)
             end += 1
         elif end < 0:
@@ -329,22 +354,22 @@ class Doubles(Words):
 
     def read(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
-        quoted = c == 34
+        quoted = c == QUOTE
         start = at
         if quoted:
             if self.other_forms:
                 return self.odd(r, at)
             start = at + 1
             c = byte(r.data, start, r.end)
-            if c == 73 or c == 78:  # Infinity, NaN
+            if c in (UPPER_I, UPPER_N):  # Infinity, NaN
                 return self.odd(r, at)
-            if c != 45 and not 48 <= c <= 57:
+            if c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
                 return self.odd_text(r, at, c)
-        elif c != 45 and not 48 <= c <= 57:
+        elif c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
             return self.other(r, at)
         end = r.number(start)
         if quoted:
-            if end < 0 or byte(r.data, end, r.end) != 34:
+            if end < 0 or byte(r.data, end, r.end) != QUOTE:
                 return self.odd(r, at)
         elif end < 0:
             return end
@@ -392,16 +417,16 @@ class Decimals(Column):
     def read(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
         start = at
-        if c == 34:
+        if c == QUOTE:
             start = at + 1
             c = byte(r.data, start, r.end)
-            if c != 45 and not 48 <= c <= 57:
+            if c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
                 return self.odd_text(r, at, c)
-        elif c != 45 and not 48 <= c <= 57:
+        elif c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
             return self.other(r, at)
         end = r.number(start)
         if start > at:
-            if end < 0 or byte(r.data, end, r.end) != 34:
+            if end < 0 or byte(r.data, end, r.end) != QUOTE:
                 return self.odd(r, at)
             end += 1
         elif end < 0:
@@ -492,24 +517,24 @@ class Texts(Slices):
 
     def read(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
-        if c == 34:
+        if c == QUOTE:
             end = special(r.data, at + 1, r.end)
-            if byte(r.data, end, r.end) == 34:
+            if byte(r.data, end, r.end) == QUOTE:
                 append(self.text, r.data, at + 1, end)
                 end += 1
             else:
                 end = r.string_into(at, self.text)
-        elif (c == 123 or c == 91) and not self.other_forms:
+        elif c in (LEFT_BRACE, LEFT_BRACKET) and not self.other_forms:
             end = r.compact(at, self.text)
             if end == ODD:
                 return self.odd(r, at)
-        elif c == 45 or 48 <= c <= 57:
+        elif c == MINUS or DIGIT_0 <= c <= DIGIT_9:
             end = r.number(at)
             if not r.streaming and (not r.whole or (r.negative and r.mantissa == 0 and r.digit_count == 1)):
                 return self.odd(r, at)
             if end > 0:
                 append(self.text, r.data, at, end)
-        elif c == 116 or c == 102:
+        elif c in (LOWER_T, LOWER_F):
             end = r.scalar(at)
             if end > 0:
                 append(self.text, r.data, at, end)
@@ -564,11 +589,11 @@ class Binaries(Texts):
     """BYTES: base64."""
 
     def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 34:
+        if byte(r.data, at, r.end) != QUOTE:
             return self.other(r, at)
         end = special(r.data, at + 1, r.end)
         size = self.text.size
-        if byte(r.data, end, r.end) != 34 or not self.decoded(r, at + 1, end):
+        if byte(r.data, end, r.end) != QUOTE or not self.decoded(r, at + 1, end):
             self.text.size = size
             return self.odd(r, at)
         return self.done(r, end + 1)
@@ -585,9 +610,9 @@ class Binaries(Texts):
                 self.text.put(bits >> 8 & 255)
                 self.text.put(bits & 255)
                 continue
-            if at != end or byte(r.data, at - 1, end) != 61:
+            if at != end or byte(r.data, at - 1, end) != EQUALS:
                 return False
-            padded = 2 if byte(r.data, at - 2, end) == 61 else 1
+            padded = 2 if byte(r.data, at - 2, end) == EQUALS else 1
             bits = 0
             for i in range(4 - padded):
                 bits = bits << 6 | SEXTETS[byte(r.data, at - 4 + i, end)]

@@ -1,7 +1,7 @@
 # The C types of containers.py.
 cimport cython
 from kvformat.codecs._kernel.columns cimport Column, Slices, Texts
-from kvformat.codecs._kernel.memory cimport Bytes, byte, matches, part, special, token
+from kvformat.codecs._kernel.memory cimport Bytes, COLON, COMMA, LEFT_BRACE, LEFT_BRACKET, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, byte, matches, part, special, token
 from kvformat.codecs._kernel.reader cimport Reader
 
 cdef Py_ssize_t BAD

@@ -25,7 +25,20 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, matches, part, special, token
+    from kvformat.codecs._kernel.memory import (
+        COLON,
+        COMMA,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        QUOTE,
+        RIGHT_BRACE,
+        RIGHT_BRACKET,
+        byte,
+        matches,
+        part,
+        special,
+        token,
+    )
 
 DOUBTFUL = 32
 """From here on it is no use to look for a name where it came last time: too often it was not there."""
@@ -85,11 +98,11 @@ class Names:
 
     def search(self, r: Reader, at: int, before: int) -> int:
         """The same for a name that is not where it came last time."""
-        if byte(r.data, at, r.end) != 34:
+        if byte(r.data, at, r.end) != QUOTE:
             self.value = r.fail(at, EXPECTED_NAME)
             return -1
         stop = special(r.data, at + 1, r.end)
-        if byte(r.data, stop, r.end) == 34 and byte(r.data, stop + 1, r.end) == 58:
+        if byte(r.data, stop, r.end) == QUOTE and byte(r.data, stop + 1, r.end) == COLON:
             self.value = token(r.data, stop + 2, r.end)
             number = self.find(r, at, stop + 2 - at)
         else:
@@ -137,7 +150,7 @@ class Lists(Slices):
         return Slices.start(self, capacity)
 
     def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 91:
+        if byte(r.data, at, r.end) != LEFT_BRACKET:
             return self.other(r, at)
         if r.depth >= MAX_DEPTH:
             return r.fail(at, TOO_DEEP)
@@ -145,16 +158,16 @@ class Lists(Slices):
         element = self.element
         first = element.length
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) != 93:
+        if byte(r.data, at, r.end) != RIGHT_BRACKET:
             while True:
                 at = self.member(r, element, at, first)
                 if at < 0:
                     return at
                 at = token(r.data, at, r.end)
-                if byte(r.data, at, r.end) != 44:
+                if byte(r.data, at, r.end) != COMMA:
                     break
                 at = token(r.data, at + 1, r.end)
-            if byte(r.data, at, r.end) != 93:
+            if byte(r.data, at, r.end) != RIGHT_BRACKET:
                 return r.fail(at, EXPECTED_COMMA)
         r.depth -= 1
         self.end()
@@ -227,7 +240,7 @@ class Maps(Lists):
         return Lists.start(self, capacity)
 
     def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 123:
+        if byte(r.data, at, r.end) != LEFT_BRACE:
             return self.other(r, at)
         if r.depth >= MAX_DEPTH:
             return r.fail(at, TOO_DEEP)
@@ -255,9 +268,9 @@ class Maps(Lists):
         hashes = r.hashes.size
         r.depth += 1
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) != 125:
+        if byte(r.data, at, r.end) != RIGHT_BRACE:
             while True:
-                if byte(r.data, at, r.end) != 34:
+                if byte(r.data, at, r.end) != QUOTE:
                     return r.fail(at, EXPECTED_NAME)
                 text = self.keys.text.size
                 at = r.string_into(at, self.keys.text)
@@ -275,10 +288,10 @@ class Maps(Lists):
                 if at < 0:
                     return at
                 at = token(r.data, at, r.end)
-                if byte(r.data, at, r.end) != 44:
+                if byte(r.data, at, r.end) != COMMA:
                     break
                 at = token(r.data, at + 1, r.end)
-            if byte(r.data, at, r.end) != 125:
+            if byte(r.data, at, r.end) != RIGHT_BRACE:
                 return r.fail(at, EXPECTED_COMMA)
         r.depth -= 1
         if not r.repeats and self.items.length - first > 1 and r.hashes.repeated(hashes):
@@ -298,8 +311,8 @@ class Maps(Lists):
         places: dict[str, int] = {}
         at = token(r.data, at + 1, r.end)
         r.depth += 1
-        while byte(r.data, at, r.end) != 125:
-            if byte(r.data, at, r.end) != 34:
+        while byte(r.data, at, r.end) != RIGHT_BRACE:
+            if byte(r.data, at, r.end) != QUOTE:
                 return r.fail(at, EXPECTED_NAME)
             end = r.string(at)
             value = end if end < 0 else r.colon(end)
@@ -311,11 +324,11 @@ class Maps(Lists):
             if at < 0:
                 return at
             at = token(r.data, at, r.end)
-            if byte(r.data, at, r.end) == 44:
+            if byte(r.data, at, r.end) == COMMA:
                 at = token(r.data, at + 1, r.end)
-                if byte(r.data, at, r.end) == 125:
+                if byte(r.data, at, r.end) == RIGHT_BRACE:
                     return r.fail(at, EXPECTED_NAME)
-            elif byte(r.data, at, r.end) != 125:
+            elif byte(r.data, at, r.end) != RIGHT_BRACE:
                 return r.fail(at, EXPECTED_COMMA)
         r.rereads += 1  # maps inside need not find out again that a name is there twice
         kept = self.keep(r, places, first)
@@ -384,7 +397,7 @@ class Rows(Column):
         return Column.start(self, capacity)
 
     def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 123:
+        if byte(r.data, at, r.end) != LEFT_BRACE:
             return self.other(r, at)
         if r.depth >= MAX_DEPTH:
             return r.fail(at, TOO_DEEP)
@@ -403,7 +416,7 @@ class Rows(Column):
         columns = self.columns
         before = names.count
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) == 125:
+        if byte(r.data, at, r.end) == RIGHT_BRACE:
             return at + 1
         while True:
             number = names.read(r, at, before)
@@ -440,9 +453,9 @@ class Rows(Column):
                 return at
             at = token(r.data, at, r.end)
             c = byte(r.data, at, r.end)
-            if c == 125:
+            if c == RIGHT_BRACE:
                 return at + 1
-            if c != 44:
+            if c != COMMA:
                 return r.fail(at, EXPECTED_COMMA)
             at = token(r.data, at + 1, r.end)
 
@@ -555,7 +568,7 @@ class Members:
         self.forget()
         before = self.names.count
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) == 125:
+        if byte(r.data, at, r.end) == RIGHT_BRACE:
             return at + 1
         while True:
             number = self.names.read(r, at, before)
@@ -570,9 +583,9 @@ class Members:
                 return at
             at = token(r.data, at, r.end)
             c = byte(r.data, at, r.end)
-            if c == 125:
+            if c == RIGHT_BRACE:
                 return at + 1
-            if c != 44:
+            if c != COMMA:
                 return r.fail(at, EXPECTED_COMMA)
             at = token(r.data, at + 1, r.end)
 

@@ -1,7 +1,7 @@
 # The C types of messages.py.
 cimport cython
 from kvformat.codecs._kernel.containers cimport Rows
-from kvformat.codecs._kernel.memory cimport Bytes, append_bytes, byte, part, token
+from kvformat.codecs._kernel.memory cimport Bytes, COMMA, LEFT_BRACE, LEFT_BRACKET, LOWER_N, RIGHT_BRACKET, append_bytes, byte, part, token
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 

@@ -32,8 +32,17 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append_bytes, byte, part, token
-
+    from kvformat.codecs._kernel.memory import (
+        COMMA,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        LOWER_N,
+        RIGHT_BRACKET,
+        append_bytes,
+        byte,
+        part,
+        token,
+    )
 
 Said: TypeAlias = "tuple[ErrorCode, str]"
 """An error in words, and its code."""
@@ -240,7 +249,7 @@ class Batch(Messages):
         """Say which value of the last message can't be read; of an object or array only that it is one. Returns 0."""
         r = self.reader
         c = byte(r.data, r.bad_at, r.end)
-        value: Any = {} if c == 123 else [] if c == 91 else self.nodes.read(r, r.bad_at)
+        value: Any = {} if c == LEFT_BRACE else [] if c == LEFT_BRACKET else self.nodes.read(r, r.bad_at)
         return self.failed(self.words.bad_value(r.steps, r.reason, r.culprit.name, value))
 
     def only_value(self, at: int, loose: bool) -> Any:
@@ -297,7 +306,7 @@ class JsonBatch(Batch):
         at = token(r.data, begin, end)
         rows = self.rows
         c = byte(r.data, at, end)
-        if c != 123 and c != 91:
+        if c != LEFT_BRACE and c != LEFT_BRACKET:
             return self.no_rows(at, loose)
         found = self.document(at, loose)
         if found == BAD:
@@ -306,7 +315,7 @@ class JsonBatch(Batch):
             if not r.lenient or r.code == TOO_LARGE or r.code == TOO_MANY_CELLS:
                 return self.fault(loose)
             # of an array the elements before the fault are kept, if it is in the array
-            if not r.streaming or c != 91 or r.code == TRAILING:
+            if not r.streaming or c != LEFT_BRACKET or r.code == TRAILING:
                 self.rows = rows
             self.root.truncate(self.rows)
         return 1
@@ -314,7 +323,7 @@ class JsonBatch(Batch):
     def document(self, at: int, loose: bool) -> int:
         """Read all of a message from its bracket on: its end, FAULT or BAD."""
         r = self.reader
-        if byte(r.data, at, r.end) == 123:
+        if byte(r.data, at, r.end) == LEFT_BRACE:
             r.cells = self.root.cells
             at = self.root.read(r, at)
             if at >= 0:
@@ -329,10 +338,10 @@ class JsonBatch(Batch):
         index = 0
         r.depth += 1
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) != 93:
+        if byte(r.data, at, r.end) != RIGHT_BRACKET:
             while True:
                 c = byte(r.data, at, r.end)
-                if c == 123:
+                if c == LEFT_BRACE:
                     at = r.make(at, self.root.cells)
                     if at >= 0:
                         at = self.root.read(r, at)
@@ -343,17 +352,17 @@ class JsonBatch(Batch):
                 else:
                     start = at
                     at = r.skip(at)
-                    if at >= 0 and c != 110 and not r.lenient:
+                    if at >= 0 and c != LOWER_N and not r.lenient:
                         at = r.bad(start, self.root)
                         r.steps.append(index)
                 if at < 0:
                     return at
                 index += 1
                 at = token(r.data, at, r.end)
-                if byte(r.data, at, r.end) != 44:
+                if byte(r.data, at, r.end) != COMMA:
                     break
                 at = token(r.data, at + 1, r.end)
-            if byte(r.data, at, r.end) != 93:
+            if byte(r.data, at, r.end) != RIGHT_BRACKET:
                 return r.fail(at, EXPECTED_COMMA)
         r.depth -= 1
         return at + 1
@@ -372,7 +381,7 @@ class JsonBatch(Batch):
         """Read a message again in which a column could not take a value: by the last places of names."""
         r = self.reader
         end = 0
-        if byte(r.data, at, r.end) == 91:  # of an object all is looked at before its values are
+        if byte(r.data, at, r.end) == LEFT_BRACKET:  # of an object all is looked at before its values are
             r.depth = 0
             end = self.behind(r.skip(at), loose)
         if end < 0:

@@ -1,6 +1,6 @@
 # The C types of reader.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport Bytes, Hashes, append, append_character, ascii_end, byte, part, same, special, token, word
+from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COLON, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, Hashes, LEFT_BRACE, LEFT_BRACKET, LOWER_E, LOWER_F, LOWER_N, LOWER_T, LOWER_U, MINUS, PLUS, POINT, QUESTION_MARK, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, UPPER_E, UPPER_I, UPPER_N, append, append_character, ascii_end, byte, part, same, special, token, word
 
 cdef Py_ssize_t FAULT
 cdef Py_ssize_t BAD

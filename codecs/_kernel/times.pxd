@@ -1,6 +1,6 @@
 # The C types of times.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport byte, word
+from kvformat.codecs._kernel.memory cimport DIGIT_0, POINT, QUOTE, UPPER_Z, byte, word
 from kvformat.codecs._kernel.columns cimport Words
 from kvformat.codecs._kernel.reader cimport Reader
 

@@ -21,7 +21,7 @@ else:
     from kvformat.codecs._kernel import shadow as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, word
+    from kvformat.codecs._kernel.memory import DIGIT_0, POINT, QUOTE, UPPER_Z, byte, word
 
 HIGHS = 0x8080808080808080
 NO_DIGITS = 0xFFFFFFFFFFFFFFFF
@@ -94,12 +94,12 @@ def micros_of_day(data: memoryview[int], at: int, stop: int, end: int) -> int:
     at += 8
     if at == stop:
         return micros
-    if byte(data, at, end) != 46 or not 2 <= stop - at <= 10:
+    if byte(data, at, end) != POINT or not 2 <= stop - at <= 10:
         return NO_TIME
     fraction = count = 0
     at += 1
     while at < stop:
-        c = byte(data, at, end) - 48
+        c = byte(data, at, end) - DIGIT_0
         if c < 0 or c > 9:
             return NO_TIME
         if count < 6:
@@ -119,7 +119,7 @@ class Dates(Words):
         super().__init__(type, kind, convert, np.int32)
 
     def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 34:
+        if byte(r.data, at, r.end) != QUOTE:
             return self.other(r, at)
         end = r.string(at)
         if end < 0:
@@ -137,7 +137,7 @@ class Times(Words):
         super().__init__(type, kind, convert, np.int64)
 
     def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 34:
+        if byte(r.data, at, r.end) != QUOTE:
             return self.other(r, at)
         end = r.string(at)
         if end < 0:
@@ -171,7 +171,7 @@ class Timestamps(Words):
         self.unit, self.width = unit, width
 
     def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 34:
+        if byte(r.data, at, r.end) != QUOTE:
             return self.other(r, at)
         end = r.string(at)
         if end < 0:
@@ -179,7 +179,7 @@ class Timestamps(Words):
         stop = end - 1
         if self.zoned:
             stop -= 1
-            if byte(r.data, stop, r.end) != 90:
+            if byte(r.data, stop, r.end) != UPPER_Z:
                 return self.odd(r, at)
         days = days_of(r.data, at + 1, r.end)
         micros = micros_of_day(r.data, at + 12, stop, r.end)

@@ -1,6 +1,6 @@
 # The C types of tree.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport byte, token
+from kvformat.codecs._kernel.memory cimport COMMA, LEFT_BRACE, LEFT_BRACKET, LOWER_F, LOWER_N, LOWER_T, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, byte, token
 from kvformat.codecs._kernel.reader cimport Reader
 
 cdef int CONTROL

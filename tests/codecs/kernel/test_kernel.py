@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from kvformat.codecs import KERNEL
 from kvformat.codecs._json.schema import JsonSchema
 from kvformat.codecs._json.settings import ReadSettings
-from kvformat.codecs._kernel import described, memory
+from kvformat.codecs._kernel import memory, message_metadata
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.memory import Bytes, Hashes
 from kvformat.codecs._kernel.reader import Reader
@@ -742,7 +742,7 @@ def test_a_column_by_itself_is_a_list(kind: str) -> None:
 
 @_by_itself
 def test_the_limit_of_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(described, "MOST_OF_A_BATCH", 1000)
+    monkeypatch.setattr(message_metadata, "MOST_OF_A_BATCH", 1000)
     two = b'{"data":[{},{}],"type":"INSERT","table":"%s"}'
     messages = [two % (b"t" * size) for size in (200, 200, 200, 50, 60, 40)]
     one = b'{"data":[{}],"type":"INSERT","table":"%s"}' % (b"t" * 2000)  # it is not repeated

@@ -33,7 +33,8 @@ find_python() {
         "Or name one: PYTHON=/path/to/python3.11 $0"
 }
 
-# search_compiler: a C compiler and the headers of $python, for the JSON kernel. find_compiler: nothing goes without.
+# search_compiler finds or installs a C compiler and the headers of $python, which the kernel needs.
+# find_compiler ends the script if there are none.
 compiler_works() { "$python" -P kernel_build.py check >/dev/null; }
 search_compiler() {
     compiler_works && return
@@ -44,7 +45,7 @@ search_compiler() {
 }
 find_compiler() {
     search_compiler && return
-    fail "The JSON kernel is compiled, but $("$python" -P kernel_build.py check)." \
+    fail "The kernel for JSON and protobuf is compiled, but $("$python" -P kernel_build.py check)." \
         "On Debian or Ubuntu: sudo apt-get install gcc libc6-dev python3-dev, then run this again." \
         "Or name one: CC=/path/to/gcc $0"
 }

@@ -120,8 +120,8 @@ class StreamingModel:
     def fails(self, message: bytes) -> bool:
         """Whether Flink has no answer to a message in UTF-8: an object or an array of objects."""
         reader = Reader()
-        reader.show(message)
-        cursor = _Cursor(Tree(keep_repeats=True).read(reader, reader.start()))
+        reader.open_message(message)
+        cursor = _Cursor(Tree(keep_repeats=True).read_node(reader, reader.first_token()))
         try:
             if cursor.token is not _Mark.ARRAY:
                 self._row(cursor)

@@ -16,7 +16,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 SIZES = {"B": 1, "i": 4, "q": 8, "Q": 8}
 MIX = 0x9E3779B97F4A7C15
@@ -158,7 +158,7 @@ class Bytes:
             self.number(value // 10)
         return self.put(DIGIT_0 + value % 10)
 
-    def taken(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """What was appended."""
         return part(self.view, 0, self.size)
 

@@ -36,8 +36,8 @@ from kvformat.codecs._kernel.codes import (
     FAULT,
     MAX_DEPTH,
     MAX_DIGITS,
+    NEEDS_PYTHON,
     NULL_TEXT,
-    ODD,
     OPEN_STRING,
     TOO_DEEP,
     TOO_MANY_CELLS,
@@ -50,7 +50,7 @@ from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CE
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import (
@@ -89,9 +89,9 @@ if not cython.compiled:
         word,
     )
 
-FAR = 100_000_000_000
+HUGE_EXPONENT = 100_000_000_000
 """More than any exponent that Java has; a number with more is written this way."""
-WORTH_KNOWING = 256
+MIN_CACHED = 256
 """Of so many bytes a value is remembered; most are not the same in the next message."""
 HIGHS = 0x8080808080808080
 ALL = 0xFFFFFFFFFFFFFFFF
@@ -105,7 +105,7 @@ _DIGITS = re.compile(rb"[0-9]*")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 
 
-def unit(found: int) -> int:
+def four_hex_digits(found: int) -> int:
     """The lowest four bytes of a word, hexadecimal digits, as a number; -1 if they are not."""
     a = HEX[found & 255]
     b = HEX[found >> 8 & 255]
@@ -136,7 +136,7 @@ class Reader:
         self.decimals, self.raw_controls = decimals, raw_controls
         self.data = memoryview(b"")
         self.begin = self.end = self.where = self.bad_at = 0
-        self.known_at = self.known_size = self.openings = 0
+        self.cached_at = self.cached_size = self.openings = 0
         self.code = self.depth = self.rereads = 0
         self.careful = False
         self.culprit: Any = None
@@ -146,7 +146,7 @@ class Reader:
         self.steps: list[Any] = []
         self.in_map = self.repeats = False
         self.cells = self.most_cells = self.usual_cells = self.free_cells = self.cells_left = 0
-        self.allow(0)
+        self.start_batch(0)
         self.mantissa = self.exponent = self.digit_count = 0
         self.negative = self.whole = False
         self.stack: memoryview[int] = grown(None, 0, MAX_DEPTH + 1, "B")
@@ -157,11 +157,11 @@ class Reader:
         """Take the bytes of other messages."""
         self.data = data
         self.begin = self.end = 0
-        self.known_at = self.known_size = 0
+        self.cached_at = self.cached_size = 0
         self.openings += 1
         return 0
 
-    def message(self, begin: int, end: int) -> int:
+    def start_message(self, begin: int, end: int) -> int:
         """Begin with a message."""
         if not 0 <= begin <= end <= len(self.data):
             raise ValueError("a message outside of the data")
@@ -176,19 +176,19 @@ class Reader:
         self.most_cells = self.free_cells + CELLS_PER_BYTE * (end - begin)
         return 0
 
-    def allow(self, cells: int) -> int:
+    def start_batch(self, cells: int) -> int:
         """Begin with a batch whose messages may have so many cells whatever their size is."""
         self.usual_cells = cells
         self.cells_left = MOST_CELLS_OF_A_BATCH
         self.free_cells = cells + MOST_CELLS
         return 0
 
-    def make(self, at: int, cells: int) -> int:
+    def count_cells(self, at: int, cells: int) -> int:
         """Note that the value at a place becomes so many cells; returns that, or FAULT where these are too many."""
         self.cells += cells
         return at if self.cells <= self.most_cells else self.fail(at, TOO_MANY_CELLS)
 
-    def settle(self) -> int:
+    def charge_cells(self) -> int:
         """End a message of more cells than usual: those that its bytes do not allow for count for the batch."""
         out = self.cells - self.usual_cells - CELLS_PER_BYTE * (self.end - self.begin)
         if out > 0:
@@ -196,12 +196,12 @@ class Reader:
             self.free_cells = self.usual_cells + min(MOST_CELLS, self.cells_left)
         return 0
 
-    def show(self, message: bytes) -> None:
+    def open_message(self, message: bytes) -> None:
         """Take the bytes of one message."""
         self.open(memoryview(message))
-        self.message(0, len(message))
+        self.start_message(0, len(message))
 
-    def start(self) -> int:
+    def first_token(self) -> int:
         """Where the message begins, behind blanks."""
         return token(self.data, self.begin, self.end)
 
@@ -211,7 +211,7 @@ class Reader:
         self.where = min(at, self.end)
         return FAULT
 
-    def bad(self, at: int, culprit: Any) -> int:
+    def reject(self, at: int, culprit: Any) -> int:
         """Note which value a column can't take."""
         self.bad_at = at
         self.culprit = culprit
@@ -223,10 +223,10 @@ class Reader:
     def literal(self, at: int, text: int, size: int) -> int:
         """`null`, `true` or `false`, given as a word of so many bytes."""
         if at + size > self.end or (word(self.data, at) ^ text) & ALL >> 64 - 8 * size:
-            return self.no_value(at)
+            return self.fail_value(at)
         return at + size
 
-    def no_value(self, at: int) -> int:
+    def fail_value(self, at: int) -> int:
         """Fail at what is no value: NaN, Infinity, or anything else."""
         c = byte(self.data, at + 1 if byte(self.data, at, self.end) == MINUS else at, self.end)
         return self.fail(at, CONSTANT if c in (UPPER_N, UPPER_I) else EXPECTED_VALUE)
@@ -247,11 +247,11 @@ class Reader:
                 return at + 1
             c = byte(self.data, at + 1, self.end)
             if c == LOWER_U:
-                if at + 6 > self.end or unit(word(self.data, at + 2)) < 0:
+                if at + 6 > self.end or four_hex_digits(word(self.data, at + 2)) < 0:
                     return self.fail(at + 1, BAD_HEX)
                 at += 6
             elif ESCAPES[c] == 0:
-                return self.no_escape(opening, at)
+                return self.fail_escape(opening, at)
             else:
                 at += 2
             at = special(self.data, at, self.end)
@@ -270,7 +270,7 @@ class Reader:
         while at < self.end:
             found = word(self.data, at)
             if found & 0xFFFF == 0x755C and at + 6 <= self.end:  # backslash, u
-                code = unit(found >> 16)
+                code = four_hex_digits(found >> 16)
                 if code < 0:
                     return self.fail(at + 1, BAD_HEX)
                 at += 6
@@ -278,7 +278,7 @@ class Reader:
                     low = -1
                     found = word(self.data, at)
                     if code < 0xDC00 and found & 0xFFFF == 0x755C and at + 6 <= self.end:
-                        low = unit(found >> 16)
+                        low = four_hex_digits(found >> 16)
                     if 0xDC00 <= low < 0xE000:
                         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
                         at += 6
@@ -299,12 +299,12 @@ class Reader:
                 return self.fail(at + 1, BAD_HEX)
             code = ESCAPES[code]
             if code == 0:
-                return self.no_escape(opening, at)
+                return self.fail_escape(opening, at)
             at += 2
             append_character(out, code)
         return self.fail(opening, OPEN_STRING)
 
-    def no_escape(self, opening: int, at: int) -> int:
+    def fail_escape(self, opening: int, at: int) -> int:
         """Fail at a backslash that begins no escape, perhaps because the message ends behind it."""
         if at + 1 < self.end:
             return self.fail(at, BAD_ESCAPE)
@@ -354,7 +354,7 @@ class Reader:
         at = self.digits(start)
         count = at - start
         if count == 0:
-            return self.no_value(begin)
+            return self.fail_value(begin)
         if count > 1 and byte(self.data, start, self.end) == DIGIT_0:
             return self.fail(start + 1, EXPECTED_COMMA)
         c = byte(self.data, at, self.end)
@@ -389,7 +389,7 @@ class Reader:
             c = byte(self.data, at, self.end)
             if c < DIGIT_0 or c > DIGIT_9:
                 break
-            if power < FAR:
+            if power < HUGE_EXPONENT:
                 power = power * 10 + (c - DIGIT_0)
             at += 1
         if at == first:
@@ -434,7 +434,7 @@ class Reader:
             return self.literal(at, TRUE_TEXT, 4)
         if c == LOWER_F:
             return self.literal(at, FALSE_TEXT, 5)
-        return self.no_value(at)
+        return self.fail_value(at)
 
     def skip(self, at: int) -> int:
         """The end of any value, all of it checked."""
@@ -487,23 +487,23 @@ class Reader:
                 if at < 0:
                     return at
 
-    def skip_known(self, at: int) -> int:
+    def skip_cached(self, at: int) -> int:
         """As `skip`, for a large value that is the same in many messages, such as a schema: equal bytes end alike."""
-        size = self.known_size
-        if size and at + size <= self.end and same(self.data, at, self.known_at, size):
+        size = self.cached_size
+        if size and at + size <= self.end and same(self.data, at, self.cached_at, size):
             return at + size
         end = self.skip(at)
         c = byte(self.data, at, self.end)
-        if end - at >= WORTH_KNOWING and c in (LEFT_BRACE, LEFT_BRACKET):
-            self.known_at = at
-            self.known_size = end - at
+        if end - at >= MIN_CACHED and c in (LEFT_BRACE, LEFT_BRACKET):
+            self.cached_at = at
+            self.cached_size = end - at
         return end
 
     def compact(self, at: int, out: Bytes) -> int:
         """Append a value as JSON without blanks, as Jackson writes its tree; returns its end.
 
-        ODD, with nothing appended, where more than the blanks would be other than in the message: a repeated name, an
-        escape, a fraction that Java writes in another way.
+        Returns NEEDS_PYTHON and appends nothing if Jackson would change more than the blanks: for a repeated name, an
+        escape, or a fraction that Java writes in another way.
         """
         end = self.skip(at)
         if end < 0:
@@ -529,7 +529,7 @@ class Reader:
             if c == QUOTE:
                 at = self.string(span)
                 if not self.is_plain(span + 1, at - 1):
-                    return ODD
+                    return NEEDS_PYTHON
                 if is_name:
                     self.hashes.push(self.data, span + 1, at - 1)
                     is_name = False
@@ -542,7 +542,7 @@ class Reader:
                 depth -= 1
                 base = self.bases[depth]
                 if self.hashes.repeated(base):
-                    return ODD
+                    return NEEDS_PYTHON
                 self.hashes.size = base
                 is_name = False
             elif c == COMMA:
@@ -551,7 +551,7 @@ class Reader:
                 at = self.number(span)
                 if not self.whole:
                     if not self.is_usual_fraction(span, at):
-                        return ODD
+                        return NEEDS_PYTHON
                 elif self.negative and self.digit_count == 1 and self.mantissa == 0:
                     span += 1  # -0
             elif c != COLON:

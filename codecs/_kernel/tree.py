@@ -19,7 +19,7 @@ from kvformat.codecs._kernel.reader import Reader
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import (
@@ -68,7 +68,7 @@ class Tree:
         self.keep_repeats = keep_repeats
         self.end = 0
 
-    def read(self, r: Reader, at: int) -> Any:
+    def read_node(self, r: Reader, at: int) -> Any:
         """The value at a place. Its end is then in `end`; there is no value where that is negative."""
         open_: list[Any] = []  # members so far, whether of an object, the name before the bracket
         name: Any = None

@@ -23,7 +23,8 @@ import msgpack
 import pyarrow as pa
 
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, SchemaError
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 __all__ = ["MsgpackFormat"]
 

@@ -35,7 +35,8 @@ from _orders import ROW, SCHEMA, SEED, chunks
 from _spark import COMPARED, cached_frame, expect_equal, into_nothing, lengths, ready_made, ready_made_lists, written
 
 from kvformat.registry import KeyValueFormat, explode_changes, get_format, recommended_settings
-from kvformat.registry.contract.types import arrow_schema, arrow_type, spark_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
+from kvformat.registry.contract.types import arrow_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -36,8 +36,8 @@ from _records import SEED, Kind, made
 from _spark import cached_frame, expect_equal, into_nothing, lengths, tables, written
 
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
-from kvformat.registry.contract.types import arrow_schema, spark_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -247,7 +247,7 @@ class Int64Column(Column):
 
 
 class Booleans(Int64Column):
-    """BOOLEAN: what is not true is false. An object or array is, too, but not where a reader may get out of step."""
+    """BOOLEAN: every value except true and "true" is false, also an object or array."""
 
     def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
         super().__init__(type, kind, convert, np.bool_)
@@ -263,8 +263,6 @@ class Booleans(Int64Column):
         elif c == QUOTE and word(r.data, at + 1) & SIX_BYTES == QUOTED_FALSE and at + 7 <= r.end:
             return self.add_value(0, at + 7)
         elif c in (LEFT_BRACE, LEFT_BRACKET) and not self.other_forms:
-            if r.streaming and not r.lenient and not r.careful:
-                return r.reject(at, self)
             end = r.skip(at)
         else:
             return self.read_uncommon(r, at)

@@ -281,14 +281,11 @@ class Batch(Messages):
 
 
 class JsonBatch(Batch):
-    """Messages that are a row, or an array of rows.
+    """Messages that are a row, or an array of rows."""
 
-    `out_of_step(message)` says whether Flink's streaming reader has no answer to a message that takes it out of step.
-    """
-
-    def __init__(self, root: Rows, reader: Reader, words: ErrorWords, out_of_step: Any) -> None:
+    def __init__(self, root: Rows, reader: Reader, words: ErrorWords) -> None:
         super().__init__(reader, words)
-        self.root, self.out_of_step = root, out_of_step
+        self.root = root
 
     def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
         """The rows of each message."""
@@ -386,16 +383,10 @@ class JsonBatch(Batch):
             end = self.check_end(r.skip(at), loose)
         if end < 0:
             return self.add_syntax_error(loose)
-        first = (r.bad_at, r.culprit, r.reason, r.steps)
         found = self.read_carefully(at, rows, loose)
         if found == BAD and (end > 0 or self.check_end(self.root.looked_at, loose) >= 0):
             return self.add_value_error()
-        if found < 0:
-            return self.add_syntax_error(loose)
-        if r.streaming and self.out_of_step(part(r.data, r.begin, r.end)):
-            r.bad_at, r.culprit, r.reason, r.steps = first
-            return self.add_value_error()
-        return 1
+        return self.add_syntax_error(loose) if found < 0 else 1
 
     def read_carefully(self, at: int, rows: int, loose: bool) -> int:
         """Read a message again, carefully."""

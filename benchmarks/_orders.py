@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.registry.contract.types import arrow_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema
 
 SCHEMA = (
     "order_id BIGINT, customer STRING, product STRING, weight DOUBLE, price DECIMAL(10, 2), ordered_at TIMESTAMP(3), "

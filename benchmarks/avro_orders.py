@@ -39,8 +39,8 @@ from _spark import cached_frame, discard_columns, expect_equal
 
 from kvformat.codecs._avro import Schema, decode, encode, parse_schema
 from kvformat.registry import Format, get_format
-from kvformat.registry.contract.types import arrow_schema, spark_schema
-from kvformat.registry.sql.ddl import parse_schema as parse_table
+from kvformat.registry.contract.ddl import parse_schema as parse_table
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -25,8 +25,9 @@ from _orders import BATCH, SEED, chunks
 from _spark import cached_frame, discard_columns, expect_equal, identity
 
 from kvformat.registry import KeyValueFormat, get_format
-from kvformat.registry.contract.types import arrow_schema, arrow_type, spark_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
+from kvformat.registry.contract.types import arrow_type
 
 SCHEMA = (
     "order_id BIGINT, customer STRING, product STRING, weight DOUBLE, price DECIMAL(10, 2), ordered_at TIMESTAMP(3), "

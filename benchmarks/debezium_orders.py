@@ -45,7 +45,8 @@ from _spark import (
 )
 
 from kvformat.registry import KeyValueFormat, explode_changes, get_format, recommended_settings
-from kvformat.registry.contract.types import arrow_schema, arrow_type, spark_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
+from kvformat.registry.contract.types import arrow_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -37,8 +37,8 @@ from _records import SEED, Kind, record_kinds
 from _spark import cached_frame, discard_columns, discard_rows, expect_equal, lengths, tables
 
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
-from kvformat.registry.contract.types import arrow_schema, spark_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -28,7 +28,8 @@ from _orders import ROW, SCHEMA, SEED, chunks
 from _spark import cached_frame, discard_columns, expect_equal, identity
 
 from kvformat.registry import get_format
-from kvformat.registry.contract.types import arrow_schema, arrow_type, spark_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
+from kvformat.registry.contract.types import arrow_type
 
 
 def messages_of(records: int) -> Iterator[pa.BinaryArray]:

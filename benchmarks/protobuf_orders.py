@@ -30,8 +30,8 @@ from avro_orders import SCHEMA, chunks, nested_orders, pieces
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from kvformat.registry import Format, get_format
-from kvformat.registry.contract.types import arrow_schema, spark_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -28,8 +28,9 @@ from kvformat.registry import (
     UnknownFormatError,
     get_format,
 )
-from kvformat.registry.contract.types import FlinkType, resolve_schema, row_type
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.contract.types import FlinkType
 from tests.codecs.debezium import test_debezium_types as debezium_types
 from tests.support import interop, recordings, vectors
 from tests.support.registry_server import Registry, RegistryServer

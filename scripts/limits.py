@@ -218,7 +218,7 @@ LIMITS = (
         "{}",
         plain,
         "the reader is recursive",
-        ("registry.sql.ddl._MAX_DEPTH",),
+        ("registry.contract.ddl._MAX_DEPTH",),
     ),
     Limit(
         "tables in a chain of `LIKE` clauses",

@@ -333,7 +333,7 @@ class _SchemaFinder:
         t = row_of({"schema": self._number.type})
         schema = JsonSchema(t, settings.values)
         row = schema.row_of_columns(t, [self._number.column(schema)])
-        self._batch = JsonBatch(row, schema.reader(), JsonWords(), lambda _: False)
+        self._batch = JsonBatch(row, schema.reader(), JsonWords())
 
     def find(self, messages: pa.BinaryArray) -> tuple[Ints, list[bytes]]:
         """The index of each message's schema in a list of texts, -1 for none, and this list.

@@ -6,7 +6,6 @@ import pyarrow as pa
 
 from kvformat.codecs._json.schema import JsonSchema
 from kvformat.codecs._json.settings import ReadSettings
-from kvformat.codecs._json.streaming import StreamingModel
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel import note
 from kvformat.codecs._kernel.messages import JsonBatch
@@ -21,8 +20,7 @@ class JsonReader:
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
         def batch() -> JsonBatch:
             schema = JsonSchema(row, settings)
-            model = StreamingModel(row, schema.rules, fail_on_missing=settings.fail_on_missing)
-            return JsonBatch(schema.row(row), schema.reader(), JsonWords(), model.fails)
+            return JsonBatch(schema.row(row), schema.reader(), JsonWords())
 
         self._batch = Guarded(batch)
 

@@ -222,7 +222,7 @@ class Words(Column):
 
 
 class Booleans(Words):
-    """BOOLEAN: what is not true is false. An object or array is, too, but not where a reader may get out of step."""
+    """BOOLEAN: every value except true and "true" is false, also an object or array."""
 
     def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
         super().__init__(type, kind, convert, np.bool_)
@@ -238,8 +238,6 @@ class Booleans(Words):
         elif c == 34 and word(r.data, at + 1) & SIX_BYTES == QUOTED_FALSE and at + 7 <= r.end:
             return self.word(0, at + 7)
         elif (c == 123 or c == 91) and not self.other_forms:
-            if r.streaming and not r.lenient and not r.careful:
-                return r.bad(at, self)
             end = r.skip(at)
         else:
             return self.other(r, at)

@@ -65,7 +65,6 @@ cdef class Batch(Messages):
 
 cdef class JsonBatch(Batch):
     cdef readonly Rows root
-    cdef readonly object out_of_step
 
     @cython.locals(at=cython.Py_ssize_t, found=cython.Py_ssize_t, rows=cython.Py_ssize_t, c=cython.int, r=Reader)
     cdef int one(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9

@@ -272,14 +272,11 @@ class Batch(Messages):
 
 
 class JsonBatch(Batch):
-    """Messages that are a row, or an array of rows.
+    """Messages that are a row, or an array of rows."""
 
-    `out_of_step(message)` says whether Flink's streaming reader has no answer to a message that takes it out of step.
-    """
-
-    def __init__(self, root: Rows, reader: Reader, words: ErrorWords, out_of_step: Any) -> None:
+    def __init__(self, root: Rows, reader: Reader, words: ErrorWords) -> None:
         super().__init__(reader, words)
-        self.root, self.out_of_step = root, out_of_step
+        self.root = root
 
     def read(self, messages: pa.BinaryArray) -> pa.ListArray:
         """The rows of each message."""
@@ -377,16 +374,10 @@ class JsonBatch(Batch):
             end = self.behind(r.skip(at), loose)
         if end < 0:
             return self.fault(loose)
-        first = (r.bad_at, r.culprit, r.reason, r.steps)
         found = self.once_more(at, rows, loose)
         if found == BAD and (end > 0 or self.behind(self.root.looked_at, loose) >= 0):
             return self.bad_value()
-        if found < 0:
-            return self.fault(loose)
-        if r.streaming and self.out_of_step(part(r.data, r.begin, r.end)):
-            r.bad_at, r.culprit, r.reason, r.steps = first
-            return self.bad_value()
-        return 1
+        return self.fault(loose) if found < 0 else 1
 
     def once_more(self, at: int, rows: int, loose: bool) -> int:
         """Read a message again, carefully."""

@@ -24,7 +24,7 @@ import pytest
 from kvformat.codecs._confluent import cache
 from kvformat.registry import Format, MissingExtraError, OptionError, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.contract import fork_safe
-from kvformat.registry.contract.types import resolve_schema
+from kvformat.registry.contract.schemas import resolve_schema
 from tests.support import services
 from tests.support.registry_server import Registry, RegistryServer
 

@@ -52,7 +52,8 @@ from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.options import Direction, Option
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 _Mask = npt.NDArray[np.bool_]
 

@@ -22,7 +22,8 @@ from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
-from kvformat.registry.contract.types import FlinkType, quoted, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType, quoted
 
 _NUMBERS = {
     "BOOLEAN": "u1",

@@ -31,7 +31,8 @@ from kvformat.connectors.infer.seen import MOST_DIGITS
 from kvformat.connectors.infer.types import BYTES, STRING, Notes, array_of, is_name, map_of, shown
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.format import DecodedBatch
-from kvformat.registry.contract.types import FlinkField, FlinkType, resolve_schema
+from kvformat.registry.contract.schemas import resolve_schema
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 TYPES = {"types": "debezium"}
 BIGINT = FlinkType("BIGINT")

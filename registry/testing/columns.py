@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.format import DecodedBatch, Engine
-from kvformat.registry.contract.types import nullable, result_arrow_type, row_type, spark_type
+from kvformat.registry.contract.schemas import result_arrow_type, row_type
+from kvformat.registry.contract.types import nullable, spark_type
 from kvformat.registry.testing.results import (
     DecodeResult,
     EncodeResult,

@@ -94,7 +94,7 @@ def check_format(
 
 def _types_of(schema: str) -> tuple[str, ...]:
     """Return the types with listed edge values that are of the same kind as a column of the schema."""
-    from kvformat.registry.sql.ddl import parse_schema, parse_type
+    from kvformat.registry.contract.ddl import parse_schema, parse_type
 
     roots = {column.type.root for column in parse_schema(schema).fields}
     return tuple(flink for flink in EDGES if parse_type(flink).root in roots)

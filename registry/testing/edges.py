@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import ConfigurationError, KvFormatError
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
-from kvformat.registry.sql.ddl import parse_type
 from kvformat.registry.testing.results import row_texts, storage
 
 _DAY_MILLIS: Final = 86_400_000

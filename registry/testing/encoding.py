@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.check_results import Checker
-from kvformat.registry.contract.types import resolve_schema
+from kvformat.registry.contract.schemas import resolve_schema
 from kvformat.registry.testing.edges import rows_of
 from kvformat.registry.testing.results import EncodeResult, decode_results, encode_results, hex_text
 from kvformat.registry.testing.rules import rule

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import Format, SchemaError, get_format
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import arrow_type
-from kvformat.registry.sql.ddl import parse_type
 from kvformat.registry.testing.edges import EDGES, NO_TIMES, rows_of, value_texts
 
 FORMATS: dict[str, tuple[str, dict[str, str]]] = {

@@ -16,7 +16,7 @@ from kvformat.codecs._json.write import JsonWriter
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, KeyValueFormat, get_format
 from kvformat.registry.contract import error_codes
 from kvformat.registry.contract.error_codes import parted
-from kvformat.registry.contract.types import resolve_schema, result_arrow_type, row_type
+from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.table.decode_records import decode_records
 from tests.support import vectors
 from tests.support.registry_server import Registry, RegistryServer

@@ -23,8 +23,8 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kvformat.registry import DecodedBatch, Format, get_format
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
-from kvformat.registry.sql.ddl import parse_type
 from tests.support.decoding import checked
 from tests.support.registry_server import Registry, RegistryServer
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.registry import OptionError, SchemaError, get_format
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
 from tests.support import vectors
 
 # The worked example of Flink's encoder: one row of ten columns, and its bytes.

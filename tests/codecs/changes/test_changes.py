@@ -16,8 +16,8 @@ from kvformat.codecs._changes.write import ChangeWriter
 from kvformat.codecs._java.regex import compile_java
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry import get_format
+from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError
-from kvformat.registry.sql.ddl import parse_schema
 from tests.codecs.kernel.json_mutation import CHANGED, PRODUCERS, Producer, mutated, row
 from tests.support.decoding import Answer, alone, answers, checked, decoded
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kvformat.registry import get_format
+from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.types import FlinkType, nullable
-from kvformat.registry.sql.ddl import parse_schema
 from tests.support import vectors
 from tests.support.decoding import decoded
 

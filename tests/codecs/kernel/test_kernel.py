@@ -30,8 +30,8 @@ from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.memory import Bytes, Hashes
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.registry import get_format
+from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
-from kvformat.registry.sql.ddl import parse_schema, parse_type
 from tests.codecs import test_vectors
 from tests.codecs.kernel import json_mutation
 from tests.support import vectors

@@ -7,8 +7,8 @@ import pytest
 
 from kvformat.codecs.json import JsonFormat
 from kvformat.registry import ConfigurationError
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import arrow_type, nullable
-from kvformat.registry.sql.ddl import parse_type
 from kvformat.registry.testing import RULES, BrokenRules, Declaration, FormatContract, Sample, check_format
 from kvformat.registry.testing.edges import known_type, rows_of
 from kvformat.registry.testing.rules import check_rule

@@ -36,7 +36,7 @@ changes = spark.createDataFrame(
     "id BIGINT, name STRING, score DOUBLE, row_kind STRING",
 )
 records = table.encode(changes)
-bad = [(msgpack.packb({"id": "x"}), None), (msgpack.packb({"id": 4}), b"no gzip")]
+bad = [(msgpack.packb({"id": "x"}), None), (msgpack.packb({"id": 4}), b"not gzip")]
 decoded = table.decode(records.unionAll(spark.createDataFrame(bad, records.schema)), errors="capture")
 rows, wrong = split_errors(decoded)
 print("RESULT", json.dumps({
@@ -116,7 +116,7 @@ def test_a_job_with_the_examples_as_key_and_value(
     assert found["rows"] == [[1, "Ada", 0.5, "+U"], [2, None, 1.5, "+U"], [3, None, None, "-D"]]
     assert len(found["wrong"]) == 2
     assert "cannot read 'x' as BIGINT" in "".join(found["wrong"])
-    assert "no gzip: " in "".join(found["wrong"])
+    assert "not gzip: " in "".join(found["wrong"])
 
 
 # --- the tutorial ------------------------------------------------------------------------------------------------

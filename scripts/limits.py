@@ -190,7 +190,7 @@ LIMITS = (
         "{}",
         plain,
         "messages of another registry must not block a stream",
-        ("codecs._confluent.answers._MOST_UNKNOWN",),
+        ("codecs._confluent.cache._MOST_UNKNOWN",),
     ),
     Limit(
         "rows of one record whose key and value both give several rows",
@@ -274,7 +274,7 @@ LIMITS = (
         "{}, {}",
         plain,
         "a stream runs for months",
-        ("codecs._confluent.answers._CLIENTS", "codecs._confluent.answers._ANSWERS"),
+        ("codecs._confluent.cache._CLIENTS", "codecs._confluent.cache._ANSWERS"),
     ),
     Limit(
         "bytes of a message that the command line reads from a pipe",

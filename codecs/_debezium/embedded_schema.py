@@ -340,7 +340,7 @@ class _SchemaFinder:
 
         A message that is not valid JSON, or not one object, has no schema.
         """
-        lists = self._batch.read(messages)
+        lists = self._batch.read_batch(messages)
         one = np.asarray(lists.value_lengths().fill_null(0)) == 1
         numbers = np.full(len(messages), -1)
         numbers[one] = np.asarray(lists.values.field(0).fill_null(-1))[np.asarray(lists.offsets)[:-1][one]]

@@ -31,6 +31,7 @@ from kvformat.registry.contract.errors import (
 )
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.settings import recommended_settings
 from kvformat.registry.streams.changes import (
@@ -63,14 +64,17 @@ __all__ = [
     "KafkaSourceWarning",
     "KeyValueFormat",
     "KvFormatError",
+    "MessageSample",
     "MetadataError",
     "MissingExtraError",
     "Option",
     "OptionError",
     "PluginError",
     "ReadingOnlyError",
+    "Recognition",
     "RowKind",
     "SchemaError",
+    "SchemaProposal",
     "SchemaRegistryError",
     "UncompiledKernelWarning",
     "UnknownFormatError",

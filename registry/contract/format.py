@@ -48,6 +48,7 @@ from kvformat.registry.contract.options import (
     shown_value,
     without_userinfo_in,
 )
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import FlinkType, resolve_schema, result_arrow_type, row_type, spark_type
 from kvformat.registry.sql.ddl import parse_type
 
@@ -195,6 +196,25 @@ class Format(abc.ABC):
         Called for values of tables whose rows are changed by their key. The default is False.
         """
         return False
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        """Find the messages of a sample that are probably of this format; see `Recognition`.
+
+        `inspect_topic` asks all formats. The default finds none.
+        """
+        return ()
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        """Propose columns for the messages of a sample, and options that they need beside those of this format.
+
+        `infer_schema` calls it. Messages that are malformed are skipped, with a note. The default raises `SchemaError`.
+        """
+        raise SchemaError(
+            f"format '{self.identifier}' does not propose columns: its messages do not describe them. Give the schema "
+            "yourself",
+            format=self.identifier,
+        )
 
     def _with_inner(self, change: Callable[[Format], Format]) -> Format:
         """The format with the formats among its options changed."""

@@ -1,11 +1,11 @@
-"""Makes ``from codecs import get_format`` work beside the standard library's ``codecs``.
+"""Makes `from codecs import get_format` work beside the standard library's `codecs`.
 
-``codecs`` is loaded before any other module, so a package of that name can never be found. This module gives
-the standard module a ``__getattr__`` (PEP 562) that is asked only for names the module lacks, and that imports
-``kvformat.codecs`` for ours. Nothing of the standard library is replaced.
+Python loads the standard `codecs` before any other module, so it never finds another package of that name. This module
+gives the standard module a `__getattr__` (PEP 562). Python calls it only for names that the module does not have. It
+imports `kvformat.codecs` and returns our names. It does not replace anything in the standard library.
 
-It runs at the start of every Python process (``kvformat.pth``), so it imports nothing that isn't loaded by then,
-not even ``__future__``.
+`kvformat.pth` runs this module at the start of every Python process. So it imports only modules that are already
+loaded, and not even `__future__`.
 """
 
 import codecs
@@ -16,13 +16,13 @@ _MARK = "_kvformat_alias"
 
 
 def install() -> None:
-    """Give the standard ``codecs`` our public names; a second call does nothing."""
+    """Add our public names to the standard `codecs`. A second call does nothing."""
     earlier = vars(codecs).get("__getattr__")
     if hasattr(earlier, _MARK):
         return
 
     def __getattr__(name: str) -> object:
-        if not name.startswith("_"):  # such as __wrapped__, which tools look up
+        if not name.startswith("_"):  # tools look up names such as __wrapped__
             try:
                 __import__(_HOME)
             except ModuleNotFoundError as cause:
@@ -30,8 +30,8 @@ def install() -> None:
                     raise
                 # kvformat was uninstalled while this process runs.
             else:
-                # __import__ of a dotted name returns its root; sys.modules has the module itself. While the module is
-                # being imported it has no list yet.
+                # __import__ of a dotted name returns its root package. sys.modules has the module itself. While it is
+                # being imported, it has no __all__ yet.
                 home = sys.modules[_HOME]
                 if name in getattr(home, "__all__", ()):
                     return getattr(home, name)

@@ -1,7 +1,7 @@
-"""What pyproject.toml can't say: the packages behind the folders, the compiled kernel, the .pth file of both wheels.
+"""Build steps that pyproject.toml can't express: the packages of the folders, the compiled kernel, the .pth file.
 
-KVFORMAT_COMPILE=1 in the environment makes it an error that the kernel can't be compiled, and uses nothing that was
-compiled before; KVFORMAT_COMPILE=0 leaves the compiling out.
+The environment variable KVFORMAT_COMPILE controls the kernel. With 1, all modules are compiled again, and a kernel that
+can't be compiled is an error. With 0, the kernel is not compiled. Without it, the kernel is compiled if possible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from setuptools.command.editable_wheel import editable_wheel
 ROOT = Path(__file__).resolve().parent
 sys.path.append(str(ROOT))
 
-import kernel_build  # noqa: E402  # builds don't run with the checkout on the path
+import kernel_build  # noqa: E402  # a build does not have the checkout on sys.path
 
 FOLDERS = {
     "kvformat": "package",
@@ -31,14 +31,14 @@ FOLDERS = {
     "kvformat.codecs": "codecs",
     "kvformat.connectors": "connectors",
 }
-"""The folder of each package. The checkout itself has no `__init__.py`: a checkout called kvformat would otherwise
-shadow the installed package in every program that runs beside it."""
+"""The folder of each package. The checkout itself has no `__init__.py`. Otherwise a checkout with the name kvformat
+would shadow the installed package in every program that runs beside it."""
 PTH = "kvformat.pth"
 START_UP = "import _kvformat_alias; _kvformat_alias.install()\n"
 
 
 def packages() -> list[str]:
-    """The names of all packages: every folder of ours with Python files, as it is imported."""
+    """Return the import names of all packages, which are the folders with Python files."""
     found = set()
     for package, top in FOLDERS.items():
         for file in (ROOT / top).rglob("*.py"):
@@ -47,7 +47,10 @@ def packages() -> list[str]:
 
 
 def editable_tree() -> Path:
-    """A folder that shows the checkout as it is imported. A plain path: type checkers follow it, start-up is quick."""
+    """Create a folder of links to the checkout with the import names, and return its path.
+
+    A plain path on `sys.path` starts quickly, and type checkers can follow it.
+    """
     tree = ROOT / "build" / "editable"
     shutil.rmtree(tree, ignore_errors=True)
     (tree / "kvformat").mkdir(parents=True)
@@ -63,13 +66,16 @@ def editable_tree() -> Path:
 
 
 def rewrite_as_pth(wheel: Path, pth: str) -> None:
-    """Leave only the metadata, the start-up module and our .pth; setuptools' import hook would cost start-up time."""
+    """Rewrite a wheel so that it has only the metadata, the start-up module and our .pth file.
+
+    Setuptools' import hook is removed, because it would cost time at each start of Python.
+    """
     with zipfile.ZipFile(wheel) as old:
         files = {name: old.read(name) for name in old.namelist() if ".dist-info/" in name}
     record = next(name for name in files if name.endswith(".dist-info/RECORD"))
     del files[record]
     files[PTH] = pth.encode()
-    # A copy, not a link: pip compiles it, also where Python is told to write no bytecode.
+    # A copy, not a link: then pip compiles it, even if Python is set to write no bytecode.
     files["_kvformat_alias.py"] = (ROOT / "_kvformat_alias.py").read_bytes()
     lines = [f"{record},,"]
     for name, data in files.items():
@@ -83,7 +89,10 @@ def rewrite_as_pth(wheel: Path, pth: str) -> None:
 
 @functools.cache
 def kernel() -> dict[str, Path]:
-    """The kernel's extension modules; none where they can't be compiled, or are not wanted."""
+    """Compile the kernel and return the path of each extension module.
+
+    Returns an empty dict if the kernel can't be compiled or is not wanted.
+    """
     choice = os.environ.get("KVFORMAT_COMPILE", "")
     if choice not in ("", "0", "1"):
         sys.exit(f"KVFORMAT_COMPILE is {choice!r}; allowed: 0, 1")
@@ -92,19 +101,19 @@ def kernel() -> dict[str, Path]:
     try:
         return kernel_build.build(afresh=choice == "1")
     except kernel_build.BuildError as error:
-        told = f"{error.output}\n{kernel_build.HINT.format(reason=error)}"
+        message = f"{error.output}\n{kernel_build.HINT.format(reason=error)}"
         if choice == "1":
-            sys.exit(told)
-        print(told, file=sys.stderr, flush=True)
+            sys.exit(message)
+        print(message, file=sys.stderr, flush=True)
         return {}
 
 
 class BuildPy(build_py):
-    """Adds the .pth and the kernel's extension modules to the wheel."""
+    """Adds the .pth file and the kernel's extension modules to the wheel."""
 
     def run(self) -> None:
         if not self.editable_mode:
-            # Modules deleted since an earlier build would be packed again.
+            # Otherwise the wheel would contain modules that were deleted after an earlier build.
             shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
         if not self.editable_mode:
@@ -113,7 +122,7 @@ class BuildPy(build_py):
                 shutil.copyfile(file, target)
 
     def extensions(self) -> dict[Path, str]:
-        """Where each extension module goes: beside its source, which Python then passes over."""
+        """Return the target path of each extension module: beside its source, which Python then ignores."""
         folder = os.path.join(self.build_lib, *kernel_build.PACKAGE.split("."))
         return {file: os.path.join(folder, name + kernel_build.SUFFIX) for name, file in kernel().items()}
 
@@ -125,7 +134,7 @@ class BuildPy(build_py):
 
 
 class BdistWheel(bdist_wheel):
-    """A wheel for this platform if the kernel is compiled, otherwise one for all."""
+    """Builds a wheel for this platform if the kernel is compiled, otherwise a wheel for all platforms."""
 
     def run(self) -> None:
         self.root_is_pure = not kernel()
@@ -134,16 +143,16 @@ class BdistWheel(bdist_wheel):
 
 
 class EditableWheel(editable_wheel):
-    """A wheel whose .pth names the tree of links, then does what the regular wheel's does."""
+    """Builds an editable wheel. Its .pth file names the tree of links and then runs the start-up module."""
 
     def run(self) -> None:
         super().run()
-        kernel()  # so that the first import needn't
+        kernel()  # so that the first import does not have to compile it
         (wheel,) = Path(self.dist_dir).glob("kvformat-*editable*.whl")
         rewrite_as_pth(wheel, f"{editable_tree()}\n{START_UP}")
 
 
-# Metadata of a build belongs with the build, not in the checkout, where importlib.metadata would find it too.
+# The metadata of a build goes to build/. In the checkout, importlib.metadata would find it too.
 (ROOT / "build").mkdir(exist_ok=True)
 
 setup(
@@ -151,7 +160,7 @@ setup(
     package_dir=FOLDERS,
     py_modules=["_kvformat_alias"],
     package_data={"": ["py.typed"], "kvformat.connectors.cli": ["template/*"]},
-    # Of use to nobody else: what is compiled against them must be compiled by the same Cython, from the same source.
+    # Nobody else can use these files: code that includes them must be compiled with the same Cython and source.
     exclude_package_data={"": ["*.pxd"]},
     cmdclass={"bdist_wheel": BdistWheel, "build_py": BuildPy, "editable_wheel": EditableWheel},
     options={"egg_info": {"egg_base": "build"}},

@@ -1,4 +1,4 @@
-"""One thread without Spark: batches, our kernels, and what one does in Python today, `orjson.loads` + `pa.array`."""
+"""Tasks on one thread without Spark: `decode_batch`, and `orjson.loads` + `pa.array` to compare with."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from _measure import Task
 
 from kvformat.registry import get_format
 
-BATCH = 5_000  # messages; of 200 bytes these are the 1 MB that a batch of Spark should have
+BATCH = 5_000  # messages; with 200 bytes each, this is the recommended 1 MB for a batch of Spark
 
 
 def batches(messages: pa.BinaryArray | Iterable[bytes]) -> list[pa.BinaryArray]:
-    """Arrays of `BATCH` messages, each with memory of its own."""
+    """Split messages into arrays of `BATCH` messages. Each array has its own memory."""
     if not isinstance(messages, pa.BinaryArray):
         messages = list(messages)
         return [pa.array(messages[i : i + BATCH], pa.binary()) for i in range(0, len(messages), BATCH)]
@@ -30,35 +30,35 @@ def decoding(
     metadata: tuple[str, ...] = (),
     with_errors: bool = False,
 ) -> Task:
-    """A task that decodes all batches; unless it says so, no message may be bad."""
+    """Return a task that decodes all batches. It fails if a message is bad, unless `with_errors` is true."""
     fmt = get_format(format, dict(options or {}))
 
     def decode() -> None:
         for batch in inputs:
             errors = fmt.decode_batch(batch, schema, metadata=metadata).errors
             if errors is not None and not with_errors:
-                raise AssertionError(f"a message that should be good has an error: {errors.drop_null()[0]}")
+                raise AssertionError(f"a message has an unexpected error: {errors.drop_null()[0]}")
 
     return decode
 
 
 class ByOrjson:
-    """Messages to a column of this type by dicts."""
+    """Converts messages to dicts with orjson, and the dicts to an array of the type `exact`."""
 
     def __init__(self, exact: pa.DataType) -> None:
         self.exact, self.loose = exact, _loose(exact)
 
     def untyped(self, messages: list[bytes]) -> pa.Array:
-        """Decimals as floats, times as text: what JSON's own types become without more work."""
+        """Convert messages without a cast: decimals become floats, and times become strings."""
         return pa.array(list(map(orjson.loads, messages)), self.loose)
 
     def typed(self, messages: list[bytes]) -> pa.Array:
-        """Cast to the types. Decimals come by way of the floats that orjson gives, so long ones are not exact."""
+        """Convert messages and cast to `exact`. Long decimals are not exact, because orjson reads them as floats."""
         return _cast(self.untyped(messages), self.exact)
 
 
 def _cast(values: pa.Array, exact: pa.DataType) -> pa.Array:
-    """Column by column: a cast of a struct would also read what stands under its nulls, and fail."""
+    """Cast column by column. A cast of a struct would also cast the values under its nulls, and fail."""
     if values.type == exact:
         return values
     mask = values.is_null() if values.null_count else None

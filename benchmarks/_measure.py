@@ -1,12 +1,12 @@
-"""What the benchmarks share: CPU seconds of a whole process tree, rounds, the stored result, the command line.
+"""Code that the benchmarks share: CPU seconds of a process tree, rounds, stored results, the command line.
 
-    benchmark              parts                       their stored form
+    benchmark              parts                       stored as
     json_orders.py   ->    decode, encode, ...   ->    `document`: per_cpu_second, ratios, records, environment
-    json_nested.py   ->    kernel, decode        ->    `grid`: the same tasks for each of several inputs
+    json_nested.py   ->    kernel, decode        ->    `grid`: the same tasks for several inputs
 
-A speed is records per CPU-second of the JVM and Python together. Threads that wait cost nothing, so results from
-machines with other numbers of cores can be compared; garbage collection, the compilers of the JVM and Python
-workers that have ended all count.
+A speed is a number of records per CPU-second of the JVM and Python together. Threads that wait do not count, so results
+can be compared between machines with different numbers of cores. Garbage collection, the JVM's compilers and Python
+workers that have ended count too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]  # its types are a package of their own
+import psutil  # type: ignore[import-untyped]  # its types are in a separate package
 import pyarrow as pa
 
 RESULTS = Path(__file__).parent / "results"
@@ -39,50 +39,53 @@ Part = Callable[[int, int], dict[str, Any]]  # (records, rounds) -> document(...
 def run(
     name: str, about: str, parts: Mapping[str, Part], facts: Mapping[str, Any], *, records: int = 2_000_000
 ) -> None:
-    """The command line of a benchmark: measures the parts asked for, and stores their documents beside the facts."""
+    """Run a benchmark from the command line: measure the chosen parts and store their documents with the facts."""
     commands = parser(about, parts, records)
     arguments = commands.parse_args()
     run_parts(name, chosen(commands, arguments, parts), parts, facts, arguments)
 
 
 def parser(about: str, parts: Iterable[str], records: int) -> argparse.ArgumentParser:
-    """What each benchmark can be asked; one with questions of its own adds them."""
-    found = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    found.add_argument("--records", type=int, default=records, help="default: %(default)s")
-    found.add_argument("--rounds", type=int, default=3)
-    found.add_argument("--only", default=",".join(parts), help="parts, with commas between")
-    found.add_argument("--no-store", action="store_true", help="print the figures, leave the stored ones alone")
-    return found
+    """Return the command line options of all benchmarks. A benchmark can add its own."""
+    commands = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands.add_argument("--records", type=int, default=records, help="default: %(default)s")
+    commands.add_argument("--rounds", type=int, default=3)
+    commands.add_argument("--only", default=",".join(parts), help="parts to measure, separated by commas")
+    commands.add_argument("--no-store", action="store_true", help="print the figures, but do not store them")
+    return commands
 
 
 def chosen(
     commands: argparse.ArgumentParser, arguments: argparse.Namespace, parts: Mapping[str, Part]
 ) -> dict[str, Part]:
-    """The parts asked for."""
-    asked = arguments.only.split(",")
-    if unknown := set(asked) - set(parts):
-        commands.error(f"unknown parts {sorted(unknown)}; there are {', '.join(parts)}")
-    return {name: part for name, part in parts.items() if name in asked}
+    """Return the parts that the option --only names. Ends the program if there is an unknown name."""
+    names = arguments.only.split(",")
+    if unknown := set(names) - set(parts):
+        commands.error(f"unknown parts {sorted(unknown)}; allowed: {', '.join(parts)}")
+    return {name: part for name, part in parts.items() if name in names}
 
 
 def run_parts(
     name: str,
-    asked: Mapping[str, Part],
+    selected: Mapping[str, Part],
     parts: Iterable[str],
     facts: Mapping[str, Any],
     arguments: argparse.Namespace,
 ) -> None:
-    """Measure, and store beside the facts; of all `parts` those that were not asked for stay as they are stored."""
+    """Measure the parts in `selected` and store their documents with the facts.
+
+    parts: the names of all parts. The stored documents of parts that are not measured stay unchanged.
+    """
     pa.set_cpu_count(1)
-    documents = {part: measured(arguments.records, arguments.rounds) for part, measured in asked.items()}
+    documents = {part: measure_part(arguments.records, arguments.rounds) for part, measure_part in selected.items()}
     if not arguments.no_store:
         print(f"\nstored in {store(name, parts, {**facts, **documents})}")
 
 
 def document(speeds: Mapping[str, Speed], pairs: Iterable[tuple[str, str]], records: int) -> dict[str, Any]:
-    """A part as it is stored, with the run it comes from, because a file may hold parts of several runs.
+    """Return the stored form of a part. It has its own environment, because a file can have parts of several runs.
 
-    `pairs` are a task of ours and a yardstick each.
+    pairs: for each ratio, a task of ours and the task it is compared with.
     """
     return {
         "per_cpu_second": {name: speed.stored() for name, speed in speeds.items()},
@@ -100,20 +103,21 @@ def grid(
     *,
     unit: str = "Records",
 ) -> dict[str, Any]:
-    """A part that measures the same tasks, the columns, for several inputs or settings: `rows` says what those are.
+    """Return the stored form of a part that measures the same tasks for several inputs or settings.
 
-    `compared` gives for a row and a column the row and the column to divide by, and what to call that. `facts` are
-    further ones of each row, such as the size of its messages.
+    rows: the word for the inputs or settings, which are the rows of the grid. The tasks are its columns.
+    compared: a function of a row and a column. It returns the row and the column to divide by and their name, or None.
+    facts: more facts about each row, such as the size of its messages.
     """
     found: dict[str, Any] = {}
     for row, tasks in speeds.items():
         ratio = {}
         for column, speed in tasks.items():
-            other = compared(row, column)
-            if other is not None:
-                by = speeds[other[0]][other[1]]
+            yardstick = compared(row, column)
+            if yardstick is not None:
+                by = speeds[yardstick[0]][yardstick[1]]
                 ratio[column] = {
-                    "of": other[2],
+                    "of": yardstick[2],
                     "best": round(speed.best / by.best, 3),
                     "median": round(speed.median / by.median, 3),
                 }
@@ -123,7 +127,7 @@ def grid(
 
 
 def grid_table(title: str, part: Mapping[str, Any]) -> str:
-    """A `grid` as text: the median speeds, and how many times as fast as the yardstick."""
+    """Format a `grid` as text, with median speeds and their ratios to the yardstick."""
     columns = list(dict.fromkeys(column for row in part["grid"].values() for column in row["per_cpu_second"]))
     lines = [f"\n{title}", f"  {'':40}" + "".join(f"{column[:26]:>28}" for column in columns)]
     for name, row in part["grid"].items():
@@ -136,17 +140,17 @@ def grid_table(title: str, part: Mapping[str, Any]) -> str:
 
 
 def tree_cpu_seconds() -> float:
-    """CPU seconds used so far by this process and all it started, also by those that have ended.
+    """Return the CPU seconds used so far by this process and all its children, also by children that have ended.
 
-    A process hands its own time and that of its children over to its parent when it is waited for, which the daemon
-    of PySpark's workers does, so the sum over the living never goes back.
+    When a parent waits for a child that has ended, it takes over the child's time. The daemon of PySpark's workers does
+    this, so the sum over the running processes never decreases.
     """
     this = psutil.Process()
     total = 0.0
     for process in [this, *this.children(recursive=True)]:
         try:
             times = process.cpu_times()
-        except psutil.NoSuchProcess:  # ended meanwhile, its time is now its parent's
+        except psutil.NoSuchProcess:  # it has ended, and its time now belongs to its parent
             continue
         total += times.user + times.system + times.children_user + times.children_system
     return total
@@ -154,7 +158,7 @@ def tree_cpu_seconds() -> float:
 
 @dataclass(frozen=True)
 class Speed:
-    """Records per CPU-second, a number per round."""
+    """Records per CPU-second, with a number for each round."""
 
     rounds: tuple[float, ...]
 
@@ -167,18 +171,21 @@ class Speed:
         return statistics.median(self.rounds)
 
     def divided(self, by: float) -> Speed:
-        """In a larger unit."""
+        """Convert to a larger unit."""
         return Speed(tuple(speed / by for speed in self.rounds))
 
     def stored(self) -> dict[str, Any]:
-        """As plain data, whole records."""
+        """Return plain data, rounded to whole records."""
         return {"best": round(self.best), "median": round(self.median), "rounds": [round(r) for r in self.rounds]}
 
 
 def measure(
     tasks: Mapping[str, Task], *, records: int, rounds: int, clock: Callable[[], float] = tree_cpu_seconds
 ) -> dict[str, Speed]:
-    """The speed of each task. They take turns, so that whatever else the machine does hits all; one round warms up."""
+    """Return the speed of each task.
+
+    The tasks take turns, so that other load on the machine affects all of them. The first round is a warm-up.
+    """
     speeds: dict[str, list[float]] = {name: [] for name in tasks}
     for number in range(rounds + 1):
         for name, task in tasks.items():
@@ -193,7 +200,7 @@ def measure(
 
 
 def ratios(speeds: Mapping[str, Speed], pairs: Iterable[tuple[str, str]]) -> dict[str, dict[str, float]]:
-    """How many times as fast the first of a pair is as the second: by the best and by the median rounds."""
+    """Return the ratio of each pair's speeds, first to second, for the best and for the median rounds."""
     return {
         f"{a} / {b}": {
             "best": round(speeds[a].best / speeds[b].best, 3),
@@ -206,7 +213,7 @@ def ratios(speeds: Mapping[str, Speed], pairs: Iterable[tuple[str, str]]) -> dic
 
 @functools.cache
 def environment(*packages: str) -> dict[str, Any]:
-    """Versions, processor and date, to be stored with the figures."""
+    """Return versions, processor and date, which are stored with the figures."""
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "python": platform.python_version(),
@@ -218,7 +225,7 @@ def environment(*packages: str) -> dict[str, Any]:
 
 
 def store(name: str, parts: Iterable[str], measured: Mapping[str, Any]) -> Path:
-    """Write `results/<name>.json`; parts that were not measured this time are kept as they are."""
+    """Write `results/<name>.json` and return its path. Parts that were not measured stay unchanged."""
     path = RESULTS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -228,7 +235,7 @@ def store(name: str, parts: Iterable[str], measured: Mapping[str, Any]) -> Path:
 
 
 def table(title: str, speeds: Mapping[str, Speed], base: str) -> str:
-    """The speeds as text, each also as a share of `base`."""
+    """Format the speeds as text, each also as a share of the speed of `base`."""
     lines = [f"\n{title}", f"  {'':44} {'best':>10} {'median':>10}   of '{base}'"]
     for name, speed in speeds.items():
         share = speed.median / speeds[base].median
@@ -248,8 +255,8 @@ def _java_version() -> str:
     java = f"{home}/bin/java" if home else shutil.which("java")
     if java is None:
         return "unknown"
-    shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # it prints on stderr
-    return (shown.stderr or shown.stdout).partition("\n")[0]
+    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # it is on stderr
+    return (version.stderr or version.stdout).partition("\n")[0]
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""The input of the benchmarks: orders of nine fields, about 220 bytes as JSON, the same ones in every run."""
+"""The input of the benchmarks: orders with nine fields, about 220 bytes as JSON. They are the same in every run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.registry.contract.types import arrow_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema
 
 SCHEMA = (
     "order_id BIGINT, customer STRING, product STRING, weight DOUBLE, price DECIMAL(10, 2), ordered_at TIMESTAMP(3), "
@@ -18,7 +18,7 @@ SCHEMA = (
 )
 ROW = parse_schema(SCHEMA)
 SEED = 20240229
-BATCH = 10_000  # Spark's batches for Arrow UDFs
+BATCH = 10_000  # records; the default size of Spark's batches for Arrow UDFs
 CHUNK = 100_000
 ROUND_PRICES = 0.03
 
@@ -31,13 +31,13 @@ _TAGS = ("new", "gift", "express", "fragile", "sale", "b2b", "returning")
 
 
 def chunks(records: int) -> Iterator[pa.StructArray]:
-    """That many orders, in arrays of at most `CHUNK`."""
+    """Yield the given number of orders, in arrays of at most `CHUNK`."""
     for number, start in enumerate(range(0, records, CHUNK)):
         yield orders(min(CHUNK, records - start), SEED + number)
 
 
 def orders(count: int, seed: int) -> pa.StructArray:
-    """Random orders: 4 % of the names beyond ASCII, 3 % of the prices round (100.00), 2 % of most fields null."""
+    """Return random orders: 4 % of names are not ASCII, 3 % of prices are round (100.00), 2 % of most fields null."""
     rng = np.random.default_rng(seed)
     columns = [
         pa.array(rng.integers(10**9, 10**12, count)),

@@ -1,13 +1,13 @@
-"""Made-up records such as real topics hold: nested, of changing shape, mostly members that no table asks for.
+"""Generated records that resemble those of real topics: nested, of changing shape, with many unused members.
 
-    kind          bytes            what is in it
-    posts         2,000 to 5,000   as of a social network: user, entities, a reposted post; texts of many languages
-    events        1,000 to 3,000   as of a code host's feed: a payload whose members depend on the type
-    catalog         500 to 3,000   as of a package index: maps with keys of their own, HTML in texts
-    performances  2,000            as of a box office: arrays of small objects, nearly all of them numbers
-    users           100 to   500   as of a sign-up form
+    kind          bytes            content
+    posts         2,000 to 5,000   a social network: user, entities, a reposted post; texts in many languages
+    events        1,000 to 3,000   the feed of a code host: the members of the payload depend on the type
+    catalog         500 to 3,000   a package index: maps with different keys, HTML in texts
+    performances  2,000            a box office: arrays of small objects, mostly numbers
+    users           100 to   500   a sign-up form
 
-Every value is invented here, from a seed: the same messages in every run.
+All values are generated from a seed, so the messages are the same in every run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """Messages of one shape, and the table that reads some of their members."""
+    """Messages of one shape, and the schema and options of a table that reads some of their members."""
 
     name: str
     schema: str
@@ -34,11 +34,11 @@ class Kind:
 
     @property
     def size(self) -> float:
-        """Bytes of a message in the middle."""
+        """The mean size of a message in bytes."""
         return sum(map(len, self.pool)) / len(self.pool)
 
-    def drawn(self, megabytes: float) -> list[bytes]:
-        """Messages drawn at random until there are so many bytes; the same ones each time."""
+    def draw(self, megabytes: float) -> list[bytes]:
+        """Draw messages at random up to a total size. Every call returns the same messages."""
         rng = random.Random(SEED)
         drawn: list[bytes] = []
         left = int(megabytes * 1e6)
@@ -48,8 +48,8 @@ class Kind:
         return drawn
 
 
-def made(count: int = 4_000) -> tuple[Kind, ...]:
-    """All kinds, each with so many different messages (of the large ones a quarter)."""
+def record_kinds(count: int = 4_000) -> tuple[Kind, ...]:
+    """Return all kinds, the smallest with `count` different messages, the others with a half or a quarter of it."""
     return (
         _kind("posts", count // 4, _post, _POSTS),
         _kind("events", count // 4, _event, _EVENTS, {"timestamp-format.standard": "ISO-8601"}),
@@ -92,7 +92,7 @@ _EPOCH = dt.datetime(2024, 1, 1)
 
 
 class _Maker:
-    """Random values of every kind; text that a producer would write."""
+    """Generates random values of every type, and texts like those of real producers."""
 
     def __init__(self, seed: str) -> None:
         self.rng = random.Random(seed)
@@ -102,11 +102,11 @@ class _Maker:
         return self.rng.random() < share
 
     def many(self, most: int) -> range:
-        """A number of things that is often 0 and seldom the most."""
+        """Return a range of random length. A length of 0 is frequent, and `most` is rare."""
         return range(int(self.rng.random() ** 2 * (most + 1)))
 
     def number(self, most: int) -> int:
-        """Small ones are more frequent than large ones."""
+        """Return a random number. Small numbers are more frequent than large ones."""
         return int(self.rng.random() ** 4 * most)
 
     def id(self, digits: int) -> int:
@@ -119,7 +119,7 @@ class _Maker:
         return self.rng.choices(list(_SHARES), list(_SHARES.values()))[0]
 
     def text(self, language: str, most: int) -> str:
-        """Words of a language, up to so many characters, with what people put between them."""
+        """Return words of a language with quotes, emoji and punctuation, up to about `most` characters."""
         words, length = [], 0
         wanted = self.rng.randint(most // 4, most)
         while length < wanted:
@@ -142,7 +142,7 @@ class _Maker:
         return _EPOCH + dt.timedelta(milliseconds=self.rng.randrange(10**10))
 
     def name(self) -> str:
-        """First and last name, now and then beyond ASCII."""
+        """Return a first and last name. Some are not ASCII."""
         if self.chance(0.3):
             language = self.rng.choice(("ja", "ru", "ko", "ar", "pl", "hi"))
             return f"{self.rng.choice(self.words[language])} {self.rng.choice(('☕', '🚂', '', '✨'))}".strip()
@@ -153,7 +153,10 @@ class _Maker:
 
 
 def _written(record: Object, *, ascii: bool = False, slashes: bool = False) -> bytes:
-    """As text: all but ASCII escaped, or as UTF-8; `</a>` with an escaped slash, as PHP and Ruby write it."""
+    """Encode a record as JSON.
+
+    ascii: escape all other characters. slashes: escape slashes, as PHP and Ruby do.
+    """
     text = json.dumps(record, ensure_ascii=ascii, separators=(",", ":"))
     return (text.replace("/", "\\/") if slashes else text).encode()
 
@@ -169,18 +172,18 @@ _POSTS = (
 
 
 def _post(m: _Maker) -> bytes:
-    """Three in four as UTF-8, the others of a producer that escapes all but ASCII."""
-    record = _one_post(m)
+    """Generate a post. One in four comes from a producer that escapes all characters except ASCII."""
+    record = _post_record(m)
     if m.chance(0.5):
-        place = list(record).index("user") + 1
+        index = list(record).index("user") + 1
         members = list(record.items())
-        members.insert(place, ("reposted", _one_post(m)))
+        members.insert(index, ("reposted", _post_record(m)))
         record = dict(members)
     escaped = m.chance(0.25)
     return _written(record, ascii=escaped, slashes=escaped)
 
 
-def _one_post(m: _Maker) -> Object:
+def _post_record(m: _Maker) -> Object:
     number, language = m.id(18), m.language()
     text = m.text(language, 140)
     reply = m.id(18) if m.chance(0.2) else None
@@ -305,7 +308,7 @@ _EVENTS = (
 
 
 def _event(m: _Maker) -> bytes:
-    """Pushes, issues, comments, stars and releases; all but ASCII as it is."""
+    """Generate an event: a push, issue, comment, star or release. It is UTF-8 without escapes of other characters."""
     types = {"Push": _push, "Issue": _issue_event, "Comment": _comment, "Star": _star, "Release": _release}
     kind = m.rng.choices(list(types), (45, 15, 20, 8, 12))[0]
     login, project = m.word(), f"{m.word()}/{m.word()}"
@@ -419,7 +422,7 @@ _CATALOG = (
 
 
 def _project(m: _Maker) -> bytes:
-    """The description is HTML; the maps have names and versions as keys."""
+    """Generate a package description. The description is HTML, and the maps have names and versions as keys."""
     name = f"{m.word()}-{m.word()}"
     versions = [f"{m.number(9)}.{m.number(20)}.{i}" for i in m.many(12)]
     record: Object = {

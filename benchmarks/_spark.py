@@ -1,4 +1,4 @@
-"""What the benchmarks share of Spark: a session, cached input, and a sink that costs nothing."""
+"""Code that the benchmarks share for Spark: a session, cached input, and a sink that discards rows."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ _CHUNK = 20_000
 def cached_frame(
     tables: Iterable[pa.Table], settings: Mapping[str, str] = {}, *, times: int = 1
 ) -> Iterator[DataFrame]:
-    """The tables as one DataFrame that Spark holds in memory, in a session that ends with the block.
+    """Yield the tables as one DataFrame that Spark caches in memory. The session ends with the block.
 
-    A job costs 0.1 to 0.3 CPU seconds whatever it reads. For that to be little beside large messages without holding
-    gigabytes of them, a job can read what is held several `times`, in no more tasks.
-
-    `settings` are further settings of the session, such as `spark.jars`. They only take effect when a process makes
-    its first session, so all parts of a benchmark should ask for the same ones.
+    times: how often a job reads the cached rows. A job always costs 0.1 to 0.3 CPU seconds. With several `times`, this
+    is little even for large messages, without gigabytes of memory and without more tasks.
+    settings: more settings of the session, such as `spark.jars`. They only take effect for the first session of a
+    process, so all parts of a benchmark should use the same settings.
     """
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need what this process has
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need the packages of this process
     builder = SparkSession.builder.master("local[*]").appName(Path(sys.argv[0]).stem)
     builder = builder.config("spark.driver.memory", "6g").config("spark.ui.enabled", "false")
     for name, value in {"spark.ui.showConsoleProgress": "false", **settings}.items():
@@ -56,7 +55,7 @@ def cached_frame(
 
 
 def tables(messages: Sequence[bytes]) -> Iterator[pa.Table]:
-    """Messages as what `cached_frame` takes, their column `value`."""
+    """Yield messages as tables with a column `value`, for `cached_frame`."""
     for start in range(0, len(messages), _CHUNK):
         yield pa.table({"value": pa.array(messages[start : start + _CHUNK], pa.binary())})
 
@@ -70,22 +69,25 @@ def _write_parquet(tables: Iterable[pa.Table], path: str) -> None:
         writer.close()
 
 
-def into_nothing(frame: DataFrame, *columns: Column) -> Task:
-    """A task that computes the columns for every row and throws them away."""
+def discard_columns(frame: DataFrame, *columns: Column) -> Task:
+    """Return a task that computes the columns for every row and discards them."""
     return lambda: frame.select(*columns).write.format("noop").mode("overwrite").save()
 
 
-def written(frame: DataFrame) -> Task:
-    """A task that computes the whole frame and throws it away."""
+def discard_rows(frame: DataFrame) -> Task:
+    """Return a task that computes all rows of the DataFrame and discards them."""
     return lambda: frame.write.format("noop").mode("overwrite").save()
 
 
 def lengths(frame: DataFrame, column: str) -> tuple[DataFrame, DataFrame]:
-    """The length of each message, from Python by a Column and by a table: nearly only the way there."""
+    """Return two DataFrames that compute the length of each message in Python, as a Column and as a table.
+
+    They measure little else than the transport to Python.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import IntegerType
 
-    def of_column(values: pa.Array) -> pa.Array:  # both local: workers can't import this
+    def of_column(values: pa.Array) -> pa.Array:  # both are local functions: workers can't import this module
         return pc.binary_length(values).cast(pa.int32())
 
     def of_table(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -97,9 +99,9 @@ def lengths(frame: DataFrame, column: str) -> tuple[DataFrame, DataFrame]:
 
 
 def ready_made(frame: DataFrame, column: str, rows: pa.RecordBatch, of: int, schema: Any) -> DataFrame:
-    """Rows that a table in Python has ready for its messages: `KeyValueFormat.decode` with a kernel of no cost.
+    """Return a table whose Python function returns ready-made rows: `KeyValueFormat.decode` if decoding took no time.
 
-    `rows` are those of `of` messages; each batch gets as many of them as belong to its messages on average.
+    `rows` are the rows of `of` messages. Each batch returns the average number of rows for its messages.
     """
     text = rows.serialize().to_pybytes()
     types = rows.schema.serialize().to_pybytes()
@@ -117,7 +119,7 @@ def ready_made(frame: DataFrame, column: str, rows: pa.RecordBatch, of: int, sch
 
 
 def ready_made_lists(column: str, lists: pa.ListArray, schema: Any) -> Column:
-    """The same as a Column of lists of rows: `decode_rows` with a kernel of no cost."""
+    """Return a Column of ready-made lists of rows: `decode_rows` if decoding took no time."""
     from pyspark.sql import functions as F
 
     batch = pa.RecordBatch.from_arrays([lists], ["rows"])
@@ -137,12 +139,15 @@ def ready_made_lists(column: str, lists: pa.ListArray, schema: Any) -> Column:
     return returned
 
 
-def counted(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """A null per row of many columns, from Python by a Column and by a table: nearly only the way there."""
+def null_per_row(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return two DataFrames that send rows of many columns to Python, as a Column and as a table, and get nulls back.
+
+    They measure little else than the transport to Python.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import IntegerType
 
-    def of_column(values: pa.Array) -> pa.Array:  # both local: workers can't import this
+    def of_column(values: pa.Array) -> pa.Array:  # both are local functions: workers can't import this module
         return pa.nulls(len(values), pa.int32())
 
     def of_table(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -154,11 +159,11 @@ def counted(frame: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def identity(column: str) -> Column:
-    """A binary column that goes to Python and comes back as it is: what any Arrow UDF on it costs at least."""
+    """Return a binary column that goes to Python and comes back unchanged. Every Arrow UDF costs at least this."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType
 
-    def same(values: pa.Array) -> pa.Array:  # local, so that it is pickled with its code: workers can't import this
+    def same(values: pa.Array) -> pa.Array:  # local, so that it is pickled with its code: workers can't import it
         return values
 
     returned: Column = F.arrow_udf(same, BinaryType())(column)  # type: ignore[attr-defined]  # not in PySpark's stubs
@@ -166,12 +171,12 @@ def identity(column: str) -> Column:
 
 
 def expect_equal(frame: DataFrame, ours: Column, theirs: Column) -> None:
-    """Fail where two columns that are about to be compared in speed don't give the same values."""
+    """Raise an error if two columns do not give the same values in the first `COMPARED` rows."""
     from pyspark.sql import functions as F
 
     few = frame.limit(COMPARED).select(ours.alias("ours"), theirs.alias("theirs"))
     differ = ~F.col("ours").eqNullSafe(F.col("theirs"))
-    if "map<" in few.schema["ours"].dataType.simpleString():  # Spark can't compare these
+    if "map<" in few.schema["ours"].dataType.simpleString():  # Spark can't compare maps
         full = {"ignoreNullFields": "false"}
         differ = ~F.to_json("ours", full).eqNullSafe(F.to_json("theirs", full))
     wrong = few.where(differ)

@@ -1,19 +1,19 @@
-"""`avro` and `avro-confluent` on orders of nine nullable fields and about 60 bytes, against fastavro and Spark's own.
+"""`avro` and `avro-confluent` with orders of nine nullable fields and about 60 bytes, compared with fastavro and Spark.
 
     scripts/benchmark avro_orders
     scripts/benchmark avro_orders --records 300000 --only kernel,nested
 
 The parts, each with its figures in `results/avro_orders.json`:
 
-    kernel     one thread, no Spark: decoding and encoding against fastavro and `pa.array`
-    nested     the same for orders with a record, an array of records and a map
-    evolved    decoding what was written with other schemas: fields more, in another order, of smaller types
-    confluent  `decode_batch` and `encode_batch` of `avro-confluent` against those of `avro`; four writers' schemas
-    decode     Spark: `decode` (Arrow) of both formats against an arrow_udf with fastavro
-    encode     Spark: `encode` (Arrow) of both formats against an arrow_udf with fastavro
-    native     Spark: both ways by `engine="auto"` against `from_avro` and `to_avro` called by hand, also for orders
-               without text, which are all that "auto" decodes by `from_avro`; this part needs spark-avro's jar, named
-               by the environment variable SPARK_AVRO_JAR
+    kernel     one thread, no Spark: decoding and encoding, compared with fastavro and `pa.array`
+    nested     the part kernel for orders with a record, an array of records and a map
+    evolved    decoding messages written with other schemas: more fields, another order, smaller types
+    confluent  `decode_batch` and `encode_batch` of `avro-confluent`, compared with `avro`; four writers' schemas
+    decode     Spark: `decode` (Arrow) of both formats, compared with an arrow_udf with fastavro
+    encode     Spark: `encode` (Arrow) of both formats, compared with an arrow_udf with fastavro
+    native     Spark: `decode` and `encode` with `engine="auto"`, compared with `from_avro` and `to_avro` by hand. Also
+               for orders without text, because "auto" decodes only these with `from_avro`. This part needs the jar of
+               spark-avro; set the environment variable SPARK_AVRO_JAR to its path
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from _measure import Task, document, measure, run, table
 from _orders import BATCH, CHUNK, SEED
-from _spark import cached_frame, expect_equal, into_nothing
+from _spark import cached_frame, discard_columns, expect_equal
 
 from kvformat.codecs._avro import Schema, decode, encode, parse_schema
 from kvformat.registry import Format, get_format
-from kvformat.registry.contract.types import arrow_schema, spark_schema
-from kvformat.registry.sql.ddl import parse_schema as parse_table
+from kvformat.registry.contract.ddl import parse_schema as parse_table
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,7 +81,7 @@ NESTED = _record(
 
 
 def chunks(records: int) -> Iterator[pa.StructArray]:
-    """That many orders of nine fields, in arrays of at most `CHUNK`."""
+    """Yield the given number of orders with nine fields, in arrays of at most `CHUNK`."""
     for number, start in enumerate(range(0, records, CHUNK)):
         yield _orders(min(CHUNK, records - start), np.random.default_rng(SEED + number))
 
@@ -103,7 +103,7 @@ def _orders(count: int, rng: np.random.Generator) -> pa.StructArray:
 
 
 def nested_orders(count: int, rng: np.random.Generator) -> pa.StructArray:
-    """One to four items and up to three attributes each; a tenth without a customer."""
+    """Return orders with one to four items and up to three attributes. One in ten has no customer."""
     items = np.concatenate([[0], np.cumsum(rng.integers(1, 5, count))])
     attributes = np.concatenate([[0], np.cumsum(rng.integers(0, 4, count))])
     total = int(items[-1])
@@ -162,13 +162,13 @@ def pieces(array: pa.Array) -> list[pa.Array]:
 
 
 def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
-    """Nine fields."""
+    """Measure orders with nine fields."""
     records = min(records, 200_000)
     return _against_fastavro(FLAT, list(chunks(records)), records, rounds, "kernel")
 
 
 def measure_nested(records: int, rounds: int) -> dict[str, Any]:
-    """A record, an array of records and a map."""
+    """Measure orders with a record, an array of records and a map."""
     records = min(records, 100_000)
     return _against_fastavro(NESTED, [nested_orders(records, np.random.default_rng(SEED))], records, rounds, "nested")
 
@@ -182,7 +182,7 @@ def _against_fastavro(
     lists = [[bytes(m) for m in batch.to_pylist()] for batch in messages]
     values = [[_as_dicts(row) for row in batch.to_pylist()] for batch in batches]
     if any([_written(parsed, row) for row in some] != batch for some, batch in zip(values, lists, strict=True)):
-        raise AssertionError("fastavro writes other bytes")
+        raise AssertionError("fastavro and kvformat write different bytes")
     kind = schema.arrow_type
     tasks: dict[str, Task] = {
         "fastavro + pa.array, decode": lambda: [pa.array([_pairs(_read(parsed, m)) for m in b], kind) for b in lists],
@@ -212,12 +212,12 @@ def _written(schema: Any, row: dict[str, Any]) -> bytes:
 
 
 def _pairs(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its map as Arrow takes it."""
+    """Convert a row's map to a list of pairs, for Arrow."""
     return {**row, "attributes": list(row["attributes"].items())} if "attributes" in row else row
 
 
 def _as_dicts(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its map as fastavro takes it."""
+    """Convert a row's map to a dict, for fastavro."""
     return {**row, "attributes": dict(row["attributes"])} if "attributes" in row else row
 
 
@@ -225,7 +225,7 @@ _SMALLER = {"order_id": "int", "amount": "float", "ordered_at": "long", "quantit
 
 
 def _writers() -> dict[str, dict[str, Any]]:
-    """Schemas of writers that the table's schema reads, and what differs."""
+    """Return schemas of writers by their difference from the table's schema. The table's schema reads all of them."""
     fields = [(f["name"], f["type"]) for f in FLAT["fields"]]
     more = [
         ("trace", "string"),
@@ -244,7 +244,7 @@ def _writers() -> dict[str, dict[str, Any]]:
 
 
 def _written_as(node: dict[str, Any], count: int) -> pa.BinaryArray:
-    """Orders that hold no nulls but in `coupon`, in a writer's schema."""
+    """Return messages in a writer's schema. Their orders have nulls only in `coupon`."""
     rows = _orders(count, np.random.default_rng(SEED))
     known = {name: rows.field(i) for i, name in enumerate(_NAMES)}
     known["trace"] = pc.binary_join_element_wise("trace", known["user_name"], "-")
@@ -266,7 +266,7 @@ def _decoding(batches: list[pa.BinaryArray], writer: Schema, reader: Schema) -> 
 
 
 def measure_evolved(records: int, rounds: int) -> dict[str, Any]:
-    """Writers' schemas that are not the reader's."""
+    """Measure decoding messages of other writers' schemas."""
     records = min(records, 200_000)
     reader = _kernel_schema(FLAT)
     tasks: dict[str, Task] = {}
@@ -283,7 +283,7 @@ def measure_evolved(records: int, rounds: int) -> dict[str, Any]:
 
 @contextmanager
 def _registry() -> Iterator[str]:
-    """A registry in a folder that holds all writers' schemas, from id 1 on; the last is the table's."""
+    """Yield the URL of a schema registry in a folder. It has all writers' schemas, with the ids from 1 on."""
     with tempfile.TemporaryDirectory() as folder:
         for schema_id, node in enumerate(_writers().values(), 1):
             Path(folder, f"{schema_id}.avsc").write_text(json.dumps(node))
@@ -299,7 +299,7 @@ def _framed(messages: pa.BinaryArray, schema_id: int) -> pa.BinaryArray:
 
 
 def measure_confluent(records: int, rounds: int) -> dict[str, Any]:
-    """What framing and the registry cost, and several schemas in one batch."""
+    """Measure the cost of framing, of the registry, and of several schemas in one batch."""
     records = min(records, 200_000)
     schema = arrow_schema(parse_table(SCHEMA))
     rows = pieces(_orders(records, np.random.default_rng(SEED)))
@@ -327,10 +327,10 @@ def measure_confluent(records: int, rounds: int) -> dict[str, Any]:
 
 
 def _interleaved(batches: tuple[pa.BinaryArray, ...]) -> pa.BinaryArray:
-    """Message i of batch i modulo their number."""
+    """Take the messages of the batches in turns: message i comes from batch i modulo their number."""
     count = len(batches[0])
-    places = np.arange(count) + count * (np.arange(count) % len(batches))
-    return pa.concat_arrays(batches).take(pa.array(places))
+    indices = np.arange(count) + count * (np.arange(count) % len(batches))
+    return pa.concat_arrays(batches).take(pa.array(indices))
 
 
 # --- in Spark ------------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def _settings() -> Mapping[str, str]:
 
 
 def _by_fastavro(*, reads: bool) -> Callable[[Column | str], Column]:
-    """An arrow_udf with fastavro, as one writes it by hand."""
+    """Return an arrow_udf with fastavro, as a user would write it."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType
 
@@ -367,7 +367,7 @@ def _by_fastavro(*, reads: bool) -> Callable[[Column | str], Column]:
 
 
 def _tables(records: int) -> Iterator[pa.Table]:
-    """Messages of both formats, messages without text, and the columns."""
+    """Yield messages of both formats, messages without text, and the columns of the orders."""
     schema, textless, head = _kernel_schema(FLAT), _kernel_schema(TEXTLESS), pa.scalar(b"\0\0\0\0\x01")
     for rows in chunks(records):
         messages = encode(rows, schema).messages
@@ -381,7 +381,7 @@ def _tables(records: int) -> Iterator[pa.Table]:
 
 
 def measure_decode(records: int, rounds: int) -> dict[str, Any]:
-    """`decode` by Arrow."""
+    """Measure `decode` with Arrow."""
     with _registry() as url, cached_frame(_tables(records), _settings()) as frame:
         avro = get_format("avro").decode("value", SCHEMA, engine="arrow")
         confluent = _confluent(url).decode("framed", SCHEMA, engine="arrow")
@@ -389,9 +389,9 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
         expect_equal(frame, avro, theirs)
         expect_equal(frame, confluent, theirs)
         tasks = {
-            "fastavro arrow_udf": into_nothing(frame, theirs),
-            "avro": into_nothing(frame, avro),
-            "avro-confluent": into_nothing(frame, confluent),
+            "fastavro arrow_udf": discard_columns(frame, theirs),
+            "avro": discard_columns(frame, avro),
+            "avro-confluent": discard_columns(frame, confluent),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("decode in Spark, records per CPU-second", speeds, "fastavro arrow_udf"))
@@ -399,7 +399,7 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_encode(records: int, rounds: int) -> dict[str, Any]:
-    """`encode` by Arrow."""
+    """Measure `encode` with Arrow."""
     from pyspark.sql import functions as F
 
     with _registry() as url, cached_frame(_tables(records), _settings()) as frame:
@@ -409,9 +409,9 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
         theirs = _by_fastavro(reads=False)(row)
         expect_equal(frame, avro, theirs)
         tasks = {
-            "fastavro arrow_udf": into_nothing(frame, theirs),
-            "avro": into_nothing(frame, avro),
-            "avro-confluent": into_nothing(frame, confluent),
+            "fastavro arrow_udf": discard_columns(frame, theirs),
+            "avro": discard_columns(frame, avro),
+            "avro-confluent": discard_columns(frame, confluent),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("encode in Spark, records per CPU-second", speeds, "fastavro arrow_udf"))
@@ -419,7 +419,7 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_native(records: int, rounds: int) -> dict[str, Any]:
-    """`engine="auto"` where spark-avro is on the class path."""
+    """Measure `engine="auto"` with spark-avro on the class path."""
     if not _settings():
         raise SystemExit("the part 'native' needs spark-avro: set SPARK_AVRO_JAR to the path of its jar")
     with _registry() as url, cached_frame(_tables(records), _settings()) as frame:
@@ -440,7 +440,7 @@ def measure_native(records: int, rounds: int) -> dict[str, Any]:
 def _native_tasks(
     frame: DataFrame, what: str, message: str, node: dict[str, Any], schema: str, url: str
 ) -> tuple[dict[str, Task], list[tuple[str, str]]]:
-    """Spark's functions by hand, "auto" and "arrow" for one kind of orders, and what is compared with what."""
+    """Return the tasks for one kind of orders (Spark's functions, "auto" and "arrow"), and the pairs to compare."""
     from pyspark.sql import functions as F
 
     row, text = F.struct(*(field["name"] for field in node["fields"])), F.lit(json.dumps(node))
@@ -464,7 +464,7 @@ def _native_tasks(
         ("auto, encode", "arrow, encode"),
         ("auto, avro-confluent, encode", "to_avro"),
     ]
-    tasks = {f"{name}, {what}": into_nothing(frame, column) for name, column in columns.items()}
+    tasks = {f"{name}, {what}": discard_columns(frame, column) for name, column in columns.items()}
     return tasks, [(f"{a}, {what}", f"{b}, {what}") for a, b in pairs]
 
 

@@ -1,14 +1,14 @@
-r"""`csv` on flat orders of nine fields and about 100 bytes, against Spark's own functions and Python's `csv.reader`.
+r"""`csv` with flat orders of nine fields and about 100 bytes, compared with Spark and Python's `csv.reader`.
 
     scripts/benchmark csv_orders
     scripts/benchmark csv_orders --records 300000 --only kernel,variants
 
 Four parts, each with its figures in `results/csv_orders.json`:
 
-    decode    Spark: `decode` against `from_csv` with the same types, and an arrow_udf that returns its input
-    encode    Spark: `encode` against `to_csv`
-    kernel    one thread, no Spark: `decode_batch` against `csv.reader` + `pa.array`
-    variants  `decode_batch` of the same orders with other quotes, escapes, blanks, line ends and empty fields
+    decode    Spark: `decode`, compared with `from_csv` with the same types and an arrow_udf that returns its input
+    encode    Spark: `encode`, compared with `to_csv`
+    kernel    one thread, no Spark: `decode_batch`, compared with `csv.reader` + `pa.array`
+    variants  `decode_batch` of these orders with other quotes, escapes, blanks, line ends and empty fields
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from typing import Any
 import pyarrow as pa
 from _measure import Task, document, measure, run, table
 from _orders import BATCH, SEED, chunks
-from _spark import cached_frame, expect_equal, identity, into_nothing
+from _spark import cached_frame, discard_columns, expect_equal, identity
 
 from kvformat.registry import KeyValueFormat, get_format
-from kvformat.registry.contract.types import arrow_schema, arrow_type, spark_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
+from kvformat.registry.contract.types import arrow_type
 
 SCHEMA = (
     "order_id BIGINT, customer STRING, product STRING, weight DOUBLE, price DECIMAL(10, 2), ordered_at TIMESTAMP(3), "
     "paid BOOLEAN, city STRING, floor INT"
 )
 ROW = parse_schema(SCHEMA)
-OPTIONS = {"null-literal": ""}  # as Spark's own functions have it
+OPTIONS = {"null-literal": ""}  # as in Spark's own functions
 
 
 def flat_orders(records: int) -> Iterator[pa.StructArray]:
-    """The orders without their tags, and of their address only city and floor."""
+    """Yield the orders without tags, and with only the city and floor of the address."""
     for rows in chunks(records):
         order_id, customer, product, weight, price, ordered_at, paid, _, address = rows.flatten()
         city, _, floor = address.flatten()
@@ -46,7 +47,7 @@ def flat_orders(records: int) -> Iterator[pa.StructArray]:
 
 
 def messages_of(records: int) -> Iterator[pa.BinaryArray]:
-    """The orders as Flink would write them."""
+    """Yield the orders as Flink writes them."""
     fmt = get_format("csv", OPTIONS)
     for rows in flat_orders(records):
         yield fmt.encode_batch(rows, SCHEMA).messages
@@ -56,7 +57,7 @@ def messages_of(records: int) -> Iterator[pa.BinaryArray]:
 
 
 def measure_decode(records: int, rounds: int) -> dict[str, Any]:
-    """`decode` against `from_csv`."""
+    """Measure `decode`, compared with `from_csv`."""
     from pyspark.sql import functions as F
 
     with cached_frame(pa.table({"value": messages}) for messages in messages_of(records)) as frame:
@@ -66,10 +67,10 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
         theirs = F.from_csv(F.col("value").cast("string"), spark_schema(ROW).toDDL())
         expect_equal(frame, ours, theirs)
         tasks = {
-            "identity arrow_udf": into_nothing(frame, identity("value")),
-            "from_csv": into_nothing(frame, theirs),
-            "kvformat decode": into_nothing(frame, ours),
-            "KeyValueFormat.decode": into_nothing(whole, "*"),
+            "identity arrow_udf": discard_columns(frame, identity("value")),
+            "from_csv": discard_columns(frame, theirs),
+            "kvformat decode": discard_columns(frame, ours),
+            "KeyValueFormat.decode": discard_columns(whole, "*"),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("decode in Spark, records per CPU-second", speeds, "from_csv"))
@@ -79,7 +80,10 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_encode(records: int, rounds: int) -> dict[str, Any]:
-    """`encode` against `to_csv`, which quotes in another way; so ours is held against the kernel's bytes."""
+    """Measure `encode`, compared with `to_csv`.
+
+    `to_csv` quotes differently, so the native encoder is checked against the bytes of the Arrow encoder.
+    """
     from pyspark.sql import functions as F
 
     with cached_frame(pa.Table.from_struct_array(rows) for rows in flat_orders(records)) as frame:
@@ -87,9 +91,9 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
         ours, by_arrow = fmt.encode(row, SCHEMA), fmt.encode(row, SCHEMA, engine="arrow")
         expect_equal(frame, ours, by_arrow)
         tasks = {
-            "to_csv": into_nothing(frame, F.to_csv(row)),
-            "kvformat encode": into_nothing(frame, ours),
-            "kvformat encode, engine='arrow'": into_nothing(frame, by_arrow),
+            "to_csv": discard_columns(frame, F.to_csv(row)),
+            "kvformat encode": discard_columns(frame, ours),
+            "kvformat encode, engine='arrow'": discard_columns(frame, by_arrow),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("encode in Spark, records per CPU-second", speeds, "to_csv"))
@@ -101,7 +105,7 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
-    """`decode_batch` against Python's csv module, into the same types."""
+    """Measure `decode_batch`, compared with Python's csv module with the same types."""
     records = min(records, 500_000)
     messages = [part for chunk in messages_of(records) for part in _batches(chunk)]
     lines = [[m.decode() for m in batch.to_pylist()] for batch in messages]
@@ -130,7 +134,7 @@ def _by_csv_reader(lines: list[str]) -> pa.StructArray:
     return pa.StructArray.from_arrays([t.cast(f.type) for t, f in zip(texts, fields, strict=True)], fields=fields)
 
 
-# --- ordinary input that is not what Flink writes ------------------------------------------------------
+# --- ordinary input that Flink does not write ----------------------------------------------------------
 
 _NUMBERS = [field.type.root not in ("VARCHAR", "TIMESTAMP") for field in ROW.fields]
 
@@ -144,7 +148,7 @@ def _all_quoted(rng: random.Random, order: list[str]) -> str:
 
 
 def _few_quotes(rng: random.Random, order: list[str]) -> str:
-    """Quotes only where a delimiter makes them necessary, as most libraries write."""
+    """Quote only texts with a delimiter, as most libraries do."""
     return ",".join(_quoted(text) if "," in text else text for text in order)
 
 
@@ -159,7 +163,7 @@ def _escapes(rng: random.Random, order: list[str]) -> str:
 
 
 def _blanks(rng: random.Random, order: list[str]) -> str:
-    """A blank behind every comma, and around some numbers."""
+    """Add a blank after every comma and after every number."""
     return ", ".join(f"{text} " if number else _quoted(text) for text, number in zip(order, _NUMBERS, strict=True))
 
 
@@ -185,7 +189,7 @@ _VARIANT_OPTIONS = {"escapes": {"escape-character": "\\"}, "blanks": {"trim-spac
 
 
 def measure_variants(records: int, rounds: int) -> dict[str, Any]:
-    """The kernel on changed messages: all of a kind, one in ten among plain ones, and all kinds mixed."""
+    """Measure changed messages: all of them changed in one way, one in ten changed, and changed in different ways."""
     records = min(records, 200_000)
     plain = [message.decode() for chunk in messages_of(records) for message in chunk.to_pylist()]
     orders, rng = list(csv.reader(plain)), random.Random(SEED)

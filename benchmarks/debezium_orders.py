@@ -1,20 +1,21 @@
-"""`debezium-json` on changes of orders, the rows about 220 bytes each, against Spark's and Python's usual ways.
+"""`debezium-json` with changes of orders, with rows of about 220 bytes, compared with `from_json` and orjson.
 
     scripts/benchmark debezium_orders
     scripts/benchmark debezium_orders --records 100000 --only kernel
 
-Messages as Debezium's MySQL connector writes them (decimals as plain numbers, times as text): 40 % creations, 40 %
-updates, 20 % deletions. Six parts, each with its figures in `results/debezium_orders.json`; those without Spark run on
-one thread, in batches of 5,000:
+The messages are like those of Debezium's MySQL connector, with decimals as plain numbers and times as text: 40 %
+creations, 40 % updates, 20 % deletions. Six parts, each with its figures in `results/debezium_orders.json`. Parts
+without Spark run on one thread, in batches of 5,000:
 
-    decode        Spark: `decode_rows`, made into rows, and `KeyValueFormat.decode` against `from_json` of the envelope
-                  and explode, by hand; and what both would be with a kernel of no cost ("ready-made rows")
-    kernel        no Spark: `decode_batch` against `orjson.loads` + `pa.array` of the envelope
-    encode        Spark: `encode` against `to_json` of the envelope
-    formats       no Spark: the same changes as canal-json, maxwell-json and ogg-json, each against `orjson.loads` +
-                  `pa.array` of its envelope, and with metadata
-    schema        no Spark: messages with the schema that a connector writes with `schemas.enable=true`, 3 KB more
-    schema-spark  the same messages: `decode_rows` and `KeyValueFormat.decode` against `from_json` of the payload
+    decode        Spark: `decode_rows`, exploded to rows, and `KeyValueFormat.decode`, compared with `from_json` of the
+                  envelope and explode; also both as if decoding took no time ("ready-made rows")
+    kernel        no Spark: `decode_batch`, compared with `orjson.loads` + `pa.array` of the envelope
+    encode        Spark: `encode`, compared with `to_json` of the envelope
+    formats       no Spark: these changes as canal-json, maxwell-json and ogg-json, with and without metadata, each
+                  compared with `orjson.loads` + `pa.array` of its envelope
+    schema        no Spark: messages with the 3 KB of schema that a connector writes with `schemas.enable=true`
+    schema-spark  Spark: messages with schema, `decode_rows` and `KeyValueFormat.decode`, compared with `from_json` of
+                  the payload
 """
 
 from __future__ import annotations
@@ -32,17 +33,27 @@ import pyarrow.compute as pc
 from _kernel import BATCH, ByOrjson, batches, decoding
 from _measure import Task, document, measure, run, table
 from _orders import ROW, SCHEMA, SEED, chunks
-from _spark import COMPARED, cached_frame, expect_equal, into_nothing, lengths, ready_made, ready_made_lists, written
+from _spark import (
+    COMPARED,
+    cached_frame,
+    discard_columns,
+    discard_rows,
+    expect_equal,
+    lengths,
+    ready_made,
+    ready_made_lists,
+)
 
 from kvformat.registry import KeyValueFormat, explode_changes, get_format, recommended_settings
-from kvformat.registry.contract.types import arrow_schema, arrow_type, spark_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
+from kvformat.registry.contract.types import arrow_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _TEXT = pa.large_string()
 _SCHEMA_INCLUDE = {"schema-include": "true"}
-_TIMES = 4  # so often a job reads the messages with schemas that Spark holds
+_TIMES = 4  # how often a job reads the cached messages with schemas
 _SHARES = (("c", 0.4), ("u", 0.4), ("d", 0.2))
 _CHANGED = ("weight", "paid", "ordered_at")
 """The columns that an update changes."""
@@ -55,7 +66,7 @@ _SOURCE = (
 
 
 class _Changes:
-    """A chunk of changes: texts of the rows before and after, and the operation of each."""
+    """A chunk of changes: the rows before and after each change, and its operation."""
 
     def __init__(self, after: pa.StructArray, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -73,16 +84,16 @@ class _Changes:
         return plain.encode_batch(rows, SCHEMA).messages.cast(pa.string()).cast(_TEXT)
 
     def where(self, operations: str, yes: Any, no: Any) -> pa.Array:
-        """One of two things, by whether the operation is among these."""
+        """Return `yes` for each change with one of these operations, otherwise `no`."""
         chosen = pc.is_in(self.operation, pa.array(list(operations)))
         return pc.if_else(chosen, *(_text(part) for part in (yes, no)))
 
     def numbers(self, first: int) -> pa.Array:
-        """A number per message that goes up, as text."""
+        """Return an increasing number for each message, as text."""
         return pa.array(np.arange(first, first + 37 * len(self.after), 37)).cast(pa.string()).cast(_TEXT)
 
     def images(self, operations: str, *closing: Any) -> pa.Array:
-        """Messages with whole rows before and after; `operations` are the three names."""
+        """Return messages with whole rows before and after. `operations`: letters of create, update and delete."""
         before = self.where("ud", self.texts(self.before), "null")
         after = self.where("cu", self.texts(self.after), "null")
         create, update, delete = operations
@@ -90,7 +101,7 @@ class _Changes:
         return _joined('{"before":', before, ',"after":', after, *closing, operation, '"}')
 
     def old_values(self) -> pa.Array:
-        """Of an updated row the columns that were another value."""
+        """Return the old values of the changed columns of each update, as JSON, and null for other changes."""
         names = [field.name for field in self.before.type if field.name in _CHANGED]
         changed = pa.StructArray.from_arrays([self.before.field(name) for name in names], names)
         row = pa.schema([field for field in arrow_schema(ROW) if field.name in names])
@@ -98,7 +109,7 @@ class _Changes:
         return self.where("u", texts, "null")
 
     def data(self) -> pa.Array:
-        """The row after the change, of a deletion the one before."""
+        """Return the row after each change, and the row before a deletion, as JSON."""
         return self.where("d", self.texts(self.before), self.texts(self.after))
 
 
@@ -122,13 +133,13 @@ def _debezium(changes: _Changes) -> pa.BinaryArray:
 
 
 def _with_schema(changes: _Changes) -> pa.BinaryArray:
-    """In the envelope of Kafka Connect's converter."""
+    """Return messages in the envelope of Kafka Connect's converter, with `schema` and `payload`."""
     opening = f'{{"schema":{json.dumps(_CONNECT, separators=(",", ":"))},"payload":'
     return _joined(opening, _debezium(changes).cast(pa.string()).cast(_TEXT), "}")
 
 
 def _field(name: str, kind: str, /, **more: Any) -> dict[str, Any]:
-    """A field as Kafka Connect describes it."""
+    """Return an optional field in the form of Kafka Connect's schemas."""
     return {"type": kind, "optional": True, **more, "field": name}
 
 
@@ -184,7 +195,7 @@ _CONNECT = {
     "name": "shop.inventory.orders.Envelope",
     "version": 2,
 }
-"""What Connect writes before each payload: the same for all messages of a table."""
+"""The schema that Connect writes before each payload. It is the same for all messages of a table."""
 
 
 def _ogg(changes: _Changes) -> pa.BinaryArray:
@@ -214,7 +225,7 @@ def _bracketed(texts: pa.Array) -> pa.Array:
 
 
 def measure_decode(records: int, rounds: int) -> dict[str, Any]:
-    """`decode_rows`, exploded into rows, against the same by Spark's own functions."""
+    """Measure `decode_rows` and `KeyValueFormat.decode`, compared with Spark's own functions."""
     from pyspark.sql import functions as F
 
     with cached_frame(pa.table({"value": _debezium(changes)}) for changes in _changes(records)) as frame:
@@ -230,16 +241,16 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
         made_table, made_lists = _ready_made(frame, whole.decode(frame), decoded)
         few = frame.limit(COMPARED).cache()
         if not ours(few).exceptAll(_by_hand(few)).isEmpty():
-            raise AssertionError("some changes are read in another way than by from_json")
+            raise AssertionError("kvformat and from_json read different rows")
         tasks = {
-            "Column of lengths": written(by_column),
-            "table of lengths": written(by_table),
-            "ready-made rows, inline": written(made_lists),
-            "ready-made rows, table": written(made_table),
-            "from_json + explode": written(_by_hand(frame)),
-            "kvformat decode_rows + inline": written(ours(frame)),
-            "kvformat decode_rows + explode_changes": written(explode_changes(frame, decoded)),
-            "KeyValueFormat.decode": written(whole.decode(frame)),
+            "Column of lengths": discard_rows(by_column),
+            "table of lengths": discard_rows(by_table),
+            "ready-made rows, inline": discard_rows(made_lists),
+            "ready-made rows, table": discard_rows(made_table),
+            "from_json + explode": discard_rows(_by_hand(frame)),
+            "kvformat decode_rows + inline": discard_rows(ours(frame)),
+            "kvformat decode_rows + explode_changes": discard_rows(explode_changes(frame, decoded)),
+            "KeyValueFormat.decode": discard_rows(whole.decode(frame)),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     by_hand = "from_json + explode"
@@ -248,9 +259,9 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
 
 
 def _ready_made(frame: DataFrame, whole: DataFrame, decoded: Column) -> tuple[DataFrame, DataFrame]:
-    """What `KeyValueFormat.decode` and `decode_rows` with inline would cost if decoding cost nothing.
+    """Return DataFrames with the cost of `KeyValueFormat.decode` and of `decode_rows` with inline, without decoding.
 
-    The messages go to Python as always, and rows of other messages, decoded before, come back.
+    The messages go to Python as usual, but the rows that come back were decoded before, from other messages.
     """
     from pyspark.sql import functions as F
 
@@ -266,7 +277,7 @@ def _ready_made(frame: DataFrame, whole: DataFrame, decoded: Column) -> tuple[Da
 
 
 def _by_hand(frame: DataFrame, with_schema: bool = False) -> DataFrame:
-    """What is written today: the envelope with both rows typed, then an array of kind and row, exploded."""
+    """Decode with Spark's functions: `from_json` with both rows, then an array of kind and row, exploded."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
@@ -290,7 +301,7 @@ def _by_hand(frame: DataFrame, with_schema: bool = False) -> DataFrame:
 
 
 def measure_schema_in_spark(records: int, rounds: int) -> dict[str, Any]:
-    """The same with the schema in each message, with the settings that are recommended."""
+    """Measure decoding messages with schemas, with the recommended settings."""
     from pyspark.sql import functions as F
 
     records = min(records, 200_000)
@@ -305,13 +316,13 @@ def measure_schema_in_spark(records: int, rounds: int) -> dict[str, Any]:
         made_table, made_lists = _ready_made(frame, whole, decoded)
         few = frame.limit(COMPARED).cache()
         if not few.select(F.inline(decoded)).exceptAll(_by_hand(few, with_schema=True)).isEmpty():
-            raise AssertionError("some changes are read in another way than by from_json")
+            raise AssertionError("kvformat and from_json read different rows")
         tasks = {
-            "ready-made rows, inline": written(made_lists),
-            "ready-made rows, table": written(made_table),
-            "from_json + explode": written(_by_hand(frame, with_schema=True)),
-            "kvformat decode_rows + inline": written(frame.select(F.inline(decoded))),
-            "KeyValueFormat.decode": written(whole),
+            "ready-made rows, inline": discard_rows(made_lists),
+            "ready-made rows, table": discard_rows(made_table),
+            "from_json + explode": discard_rows(_by_hand(frame, with_schema=True)),
+            "kvformat decode_rows + inline": discard_rows(frame.select(F.inline(decoded))),
+            "KeyValueFormat.decode": discard_rows(whole),
         }
         speeds = measure(tasks, records=held * _TIMES, rounds=rounds)
     by_hand = "from_json + explode"
@@ -320,7 +331,7 @@ def measure_schema_in_spark(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_encode(records: int, rounds: int) -> dict[str, Any]:
-    """`encode` of inserts and deletes against `to_json` of the same envelope."""
+    """Measure `encode` of inserts and deletes, compared with `to_json` of the envelope."""
     from pyspark.sql import functions as F
 
     tables = (
@@ -339,9 +350,9 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
             F.when(is_insert, F.lit("c")).otherwise(F.lit("d")).alias("op"),
         )
         tasks = {
-            "to_json": into_nothing(frame, F.to_json(envelope, {"ignoreNullFields": "false"})),
-            "kvformat encode": into_nothing(frame, ours),
-            "kvformat encode, engine='arrow'": into_nothing(frame, by_arrow),
+            "to_json": discard_columns(frame, F.to_json(envelope, {"ignoreNullFields": "false"})),
+            "kvformat encode": discard_columns(frame, ours),
+            "kvformat encode, engine='arrow'": discard_columns(frame, by_arrow),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("encode in Spark, rows per CPU-second", speeds, "to_json"))
@@ -352,7 +363,7 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
-    """`decode_batch`, which gives the rows, against orjson, which only gives the envelopes."""
+    """Measure `decode_batch`, which returns rows, compared with orjson, which only returns envelopes."""
     records = min(records, 300_000)
     inputs = [part for changes in _changes(records) for part in batches(_debezium(changes))]
     lists = [batch.to_pylist() for batch in inputs]
@@ -379,11 +390,11 @@ _ENVELOPES = {
     "maxwell-json": _envelope("type", _ROW_TYPE, "data", "old"),
     "ogg-json": _envelope("op_type", _ROW_TYPE, "before", "after"),
 }
-"""What one needs of each message; the changes of a table are still to be made of it."""
+"""The members of each message that are needed to make rows with kinds."""
 
 
 def measure_formats(records: int, rounds: int) -> dict[str, Any]:
-    """The kernels of all four formats on the same changes, without metadata and with what is usually asked for."""
+    """Measure `decode_batch` of all four formats for the same changes, without metadata and with the usual metadata."""
     records = min(records, 200_000)
     makers: dict[str, Callable[[_Changes], pa.BinaryArray]] = {
         "debezium-json": _debezium,
@@ -417,7 +428,7 @@ def _by_orjson(by_orjson: ByOrjson, lists: list[list[bytes]]) -> Task:
 
 
 def measure_schema(records: int, rounds: int) -> dict[str, Any]:
-    """With the schema in each message, which is four fifths of it, and against reading without making columns."""
+    """Measure messages with schemas, which are four fifths of their size, compared with orjson without columns."""
     records = min(records, 50_000)
     changes = list(_changes(records))
     inputs = [part for some in changes for part in batches(_with_schema(some))]

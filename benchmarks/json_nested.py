@@ -1,20 +1,21 @@
-"""`json` on nested records of changing shape, most of whose members the table doesn't ask for.
+"""`json` with nested records of changing shape. Tables do not read most of their members.
 
     scripts/benchmark json_nested
     scripts/benchmark json_nested --only kernel --megabytes 10
-    scripts/benchmark json_nested --corpora FOLDER        messages of your own, see below
+    scripts/benchmark json_nested --corpora FOLDER        your own messages, see below
 
-Posts, events, package descriptions, performances and users, all made up (`_records.py`), and the orders of the other
-benchmarks. Two parts, each with its figures in `results/json_nested.json`:
+The records are generated posts, events, package descriptions, performances and users (`_records.py`), and the orders of
+the other benchmarks. Two parts, each with its figures in `results/json_nested.json`:
 
-    kernel    one thread, no Spark, batches of 5,000: `decode_batch` against `orjson.loads` + `pa.array` with the types
-    decode    Spark: `decode` as a Column and `KeyValueFormat.decode` as a table, against `from_json`; and what Spark's
-              way to Python and back costs alone, by functions that return the length of each message. All with the
-              settings that `recommended_settings()` gives
+    kernel    one thread, no Spark, batches of 5,000: `decode_batch`, compared with `orjson.loads` + `pa.array` with the
+              same types
+    decode    Spark: `decode` as a Column and `KeyValueFormat.decode` as a table, compared with `from_json`; and the
+              cost of the transport to Python and back, measured with functions that return the length of each message.
+              All with the settings that `recommended_settings()` returns
 
-A folder of your own holds `*.jsonl.xz` (a message a line, ended by a line feed) and a README.md with a table that has
-the columns `file` and `schema` (or one that begins with `schema`); each file is measured like one of the kinds. Its
-figures are only printed, unless `--store-as NAME` says under which name to store them.
+Your own folder must have files `*.jsonl.xz`, with a message in each line, and a README.md. The README.md has a table
+with a column `file` and a column whose name begins with `schema`. Each file is measured like a kind of records. The
+figures are printed. With `--store-as NAME` they are also stored under this name.
 """
 
 from __future__ import annotations
@@ -32,29 +33,29 @@ from _kernel import ByOrjson, batches, decoding
 from _measure import Part, Speed, Task, chosen, grid, grid_table, measure, parser, run_parts
 from _orders import SCHEMA as ORDERS
 from _orders import orders
-from _records import SEED, Kind, made
-from _spark import cached_frame, expect_equal, into_nothing, lengths, tables, written
+from _records import SEED, Kind, record_kinds
+from _spark import cached_frame, discard_columns, discard_rows, expect_equal, lengths, tables
 
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
-from kvformat.registry.contract.types import arrow_schema, spark_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MEGABYTES = {"kernel": 25.0, "decode": 50.0}
-_TIMES = 4  # so often a job of Spark reads them
+_TIMES = 4  # how often a job reads the cached messages
 
 
-def made_kinds() -> tuple[Kind, ...]:
-    """What we made up, the orders last."""
+def generated_kinds() -> tuple[Kind, ...]:
+    """Return the generated kinds of records, and the orders as the last kind."""
     rows = orders(20_000, SEED)
     messages = get_format("json").encode_batch(rows, ORDERS).messages
-    return (*made(), Kind("orders", ORDERS, tuple(messages.to_pylist())))
+    return (*record_kinds(), Kind("orders", ORDERS, tuple(messages.to_pylist())))
 
 
 def kinds_of_folder(folder: Path) -> tuple[Kind, ...]:
-    """A kind per row of the README's table."""
+    """Return a kind for each row of the table in the folder's README.md."""
     lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
     table = [[cell.strip(" `") for cell in line.strip().strip("|").split("|")] for line in lines if line[:1] == "|"]
     head, _, *rows = table
@@ -63,7 +64,8 @@ def kinds_of_folder(folder: Path) -> tuple[Kind, ...]:
     for row in rows:
         file = row[head.index("file")]
         text = lzma.decompress((folder / file).read_bytes())
-        pool = tuple(line for line in text.split(b"\n") if line)  # some texts hold U+2028, which is no line end here
+        # Not splitlines: some texts contain U+2028, which is not a line end here.
+        pool = tuple(line for line in text.split(b"\n") if line)
         kinds.append(Kind(file.removesuffix(".jsonl.xz"), row[schema], pool))
     return tuple(kinds)
 
@@ -72,11 +74,11 @@ def kinds_of_folder(folder: Path) -> tuple[Kind, ...]:
 
 
 def measure_kernel(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int) -> dict[str, Any]:
-    """`decode_batch` against orjson, in megabytes."""
+    """Measure `decode_batch`, compared with orjson, in megabytes."""
     speeds: dict[str, dict[str, Speed]] = {}
     facts = {}
     for kind in kinds:
-        messages = kind.drawn(megabytes)
+        messages = kind.draw(megabytes)
         size = sum(map(len, messages))
         inputs = batches(messages)
         del messages
@@ -108,10 +110,10 @@ def _facts(kind: Kind, records: int) -> dict[str, Any]:
 
 
 def measure_decode(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int) -> dict[str, Any]:
-    """Both of our ways, Spark's own function, and the two ways' floors."""
+    """Measure `decode`, `KeyValueFormat.decode`, `from_json`, and the transport to Python for both of ours."""
     speeds, facts = {}, {}
     for kind in kinds:
-        messages = kind.drawn(megabytes)
+        messages = kind.draw(megabytes)
         print(f"\n{kind.name}")
         with cached_frame(tables(messages), times=_TIMES) as frame:
             for name, value in recommended_settings().items():
@@ -139,11 +141,11 @@ def _tasks(kind: Kind, frame: DataFrame) -> dict[str, Task]:
     table = KeyValueFormat(kind.schema, options).decode(frame)
     by_column, by_table = lengths(frame, "value")
     return {
-        "from_json": into_nothing(frame, theirs),
-        "decode": into_nothing(frame, ours),
-        "KeyValueFormat.decode": written(table),
-        "Column of lengths": written(by_column),
-        "table of lengths": written(by_table),
+        "from_json": discard_columns(frame, theirs),
+        "decode": discard_columns(frame, ours),
+        "KeyValueFormat.decode": discard_rows(table),
+        "Column of lengths": discard_rows(by_column),
+        "table of lengths": discard_rows(by_table),
     }
 
 
@@ -152,11 +154,11 @@ PARTS = {"kernel": measure_kernel, "decode": measure_decode}
 
 def main() -> None:
     commands = parser(__doc__ or "", PARTS, 0)
-    commands.add_argument("--megabytes", type=float, help=f"of messages of each kind; default: {_MEGABYTES}")
+    commands.add_argument("--megabytes", type=float, help=f"megabytes of messages of each kind; default: {_MEGABYTES}")
     commands.add_argument("--corpora", type=Path, metavar="FOLDER", help="measure the messages of this folder instead")
     commands.add_argument("--store-as", metavar="NAME", help="store the figures of a folder in results/NAME.json")
     arguments = commands.parse_args()
-    kinds = made_kinds() if arguments.corpora is None else kinds_of_folder(arguments.corpora)
+    kinds = generated_kinds() if arguments.corpora is None else kinds_of_folder(arguments.corpora)
     if arguments.corpora is not None and arguments.store_as is None:
         arguments.no_store = True
     parts = {name: _part(name, kinds, arguments) for name in PARTS}
@@ -165,7 +167,7 @@ def main() -> None:
 
 
 def _part(name: str, kinds: Sequence[Kind], arguments: argparse.Namespace) -> Part:
-    # Some 25 MB of a folder for Spark too: it holds few messages, which more draws only repeat.
+    # For a folder, 25 MB in Spark too: it has few messages, and a larger draw only repeats them.
     default: Mapping[str, float] = _MEGABYTES if arguments.corpora is None else dict.fromkeys(PARTS, 25.0)
     return functools.partial(PARTS[name], kinds, arguments.megabytes or default[name])
 

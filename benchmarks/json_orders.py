@@ -1,15 +1,15 @@
-"""`json` on orders of nine fields and about 220 bytes, against Spark's own functions and against orjson.
+"""`json` with orders of nine fields and about 220 bytes, compared with Spark's own functions and with orjson.
 
     scripts/benchmark json_orders
     scripts/benchmark json_orders --records 300000 --only kernel,variants
 
 Four parts, each with its figures in `results/json_orders.json`:
 
-    decode    Spark: `decode` against `from_json` with the same types, and an arrow_udf that returns its input
-    encode    Spark: `encode` against `to_json`
-    kernel    one thread, no Spark, batches of 5,000: `decode_batch` against `orjson.loads` + `pa.array`
-    variants  `decode_batch`, batches of 5,000, of the same orders with other key orders, blanks, escapes, extra and
-              missing keys, and more; and with messages among them that can't be read
+    decode    Spark: `decode`, compared with `from_json` with the same types and an arrow_udf that returns its input
+    encode    Spark: `encode`, compared with `to_json`
+    kernel    one thread, no Spark, batches of 5,000: `decode_batch`, compared with `orjson.loads` + `pa.array`
+    variants  `decode_batch`, batches of 5,000, of these orders with other key orders, blanks, escapes, extra and
+              missing keys, and more; also with some messages that can't be read
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ import pyarrow as pa
 from _kernel import BATCH, ByOrjson, batches, decoding
 from _measure import document, measure, run, table
 from _orders import ROW, SCHEMA, SEED, chunks
-from _spark import cached_frame, expect_equal, identity, into_nothing
+from _spark import cached_frame, discard_columns, expect_equal, identity
 
 from kvformat.registry import get_format
-from kvformat.registry.contract.types import arrow_schema, arrow_type, spark_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
+from kvformat.registry.contract.types import arrow_type
 
 
 def messages_of(records: int) -> Iterator[pa.BinaryArray]:
-    """The orders as Flink would write them."""
+    """Yield the orders as Flink writes them."""
     fmt = get_format("json")
     for rows in chunks(records):
         yield fmt.encode_batch(rows, SCHEMA).messages
@@ -42,7 +43,7 @@ def messages_of(records: int) -> Iterator[pa.BinaryArray]:
 
 
 def measure_decode(records: int, rounds: int) -> dict[str, Any]:
-    """`decode` against `from_json`."""
+    """Measure `decode`, compared with `from_json`."""
     from pyspark.sql import functions as F
 
     with cached_frame(pa.table({"value": messages}) for messages in messages_of(records)) as frame:
@@ -50,9 +51,9 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
         theirs = F.from_json(F.col("value").cast("string"), spark_schema(ROW))
         expect_equal(frame, ours, theirs)
         tasks = {
-            "identity arrow_udf": into_nothing(frame, identity("value")),
-            "from_json": into_nothing(frame, theirs),
-            "kvformat decode": into_nothing(frame, ours),
+            "identity arrow_udf": discard_columns(frame, identity("value")),
+            "from_json": discard_columns(frame, theirs),
+            "kvformat decode": discard_columns(frame, ours),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("decode in Spark, records per CPU-second", speeds, "from_json"))
@@ -60,7 +61,7 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_encode(records: int, rounds: int) -> dict[str, Any]:
-    """`encode` against `to_json`."""
+    """Measure `encode`, compared with `to_json`."""
     from pyspark.sql import functions as F
 
     with cached_frame(pa.Table.from_struct_array(rows) for rows in chunks(records)) as frame:
@@ -68,9 +69,9 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
         ours, by_arrow = fmt.encode(row, SCHEMA), fmt.encode(row, SCHEMA, engine="arrow")
         expect_equal(frame, ours, by_arrow)
         tasks = {
-            "to_json": into_nothing(frame, F.to_json(row, {"ignoreNullFields": "false"})),
-            "kvformat encode": into_nothing(frame, ours),
-            "kvformat encode, engine='arrow'": into_nothing(frame, by_arrow),
+            "to_json": discard_columns(frame, F.to_json(row, {"ignoreNullFields": "false"})),
+            "kvformat encode": discard_columns(frame, ours),
+            "kvformat encode, engine='arrow'": discard_columns(frame, by_arrow),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("encode in Spark, records per CPU-second", speeds, "to_json"))
@@ -82,7 +83,7 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
-    """`decode_batch` against orjson, with types as exact as ours and with those that cost nothing more."""
+    """Measure `decode_batch`, compared with orjson with and without a cast to our types."""
     records = min(records, 500_000)
     messages = [part for chunk in messages_of(records) for part in batches(chunk)]
     lists = [batch.to_pylist() for batch in messages]
@@ -99,9 +100,9 @@ def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
     )
 
 
-# --- ordinary input that is not what Flink writes ------------------------------------------------------
-# Only what the name says may differ from the plain messages, so numbers keep their text: `1E+2` is slower to read
-# than `100.0`, and a library that reads and writes the number again would make one of the other.
+# --- ordinary input that Flink does not write ----------------------------------------------------------
+# A variant may differ from the plain messages only as its name says, so numbers keep their text. A library that reads
+# and writes a number could change `100.0` to `1E+2`, which is slower to read.
 
 
 def _parsed(message: bytes) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def _dumped(order: dict[str, Any], **how: Any) -> bytes:
 
 
 def _escaped(character: re.Match[str]) -> str:
-    """As Flink escapes it: two halves, upper case."""
+    """Escape a character as Flink does: as two surrogates in upper case."""
     digits = character[0].encode("utf-16-be").hex().upper()
     return f"\\u{digits[:4]}\\u{digits[4:]}"
 
@@ -125,57 +126,57 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _other_order(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """Sorted by name, as many serializers do."""
+    """Sort the fields by name, as many serializers do."""
     return _dumped(order, sort_keys=True)
 
 
 def _blanks(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """As Python's `json.dumps` writes."""
+    """Write the blanks that Python's `json.dumps` writes."""
     return _dumped(order, separators=(", ", ": "))
 
 
 def _escapes(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """Quotes, line breaks, and all but ASCII escaped."""
+    """Write escaped quotes and line breaks, and escape all characters except ASCII."""
     changed = {**order, "customer": f'{order["customer"]} "VIP"\n', "product": f"{order['product']} é/ü"}
     return _dumped(changed, ensure_ascii=True)
 
 
 def _extra_keys(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """Fields that the schema doesn't have, plain and nested."""
+    """Add plain and nested fields that the schema does not have."""
     first = {"version": 3, "trace": f"{rng.getrandbits(64):016x}"}
     return _dumped({**first, **order, "meta": {"source": ["web", None], "retry": rng.random() < 0.1}})
 
 
 def _missing_keys(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """Nulls left out, and each of three fields in one message of five."""
+    """Leave out nulls, and each of three fields in one of five messages."""
     left_out = {name for name in ("weight", "tags", "paid") if rng.random() < 0.2}
     return _dumped({k: v for k, v in order.items() if v is not None and k not in left_out})
 
 
 def _random_order(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """Fields in an order of each message's own, as hash maps have them."""
+    """Write the fields of each message in a random order, as hash maps do."""
     names = rng.sample(list(order), len(order))
     return _dumped({name: order[name] for name in names})
 
 
 def _escaped_letters(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """Texts of letters that are not Latin, every one of them escaped."""
+    """Write a text of escaped letters that are not Latin."""
     return _dumped({**order, "product": "Чайник " * rng.randint(2, 8)}, ensure_ascii=True)
 
 
 def _other_kinds(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """Integers as `5.0`, booleans in quotes."""
+    """Write integers as `5.0`, and booleans in quotes."""
     paid = None if order["paid"] is None else str(order["paid"]).lower()
     return _dumped({**order, "order_id": f"<{order['order_id']}.0>", "paid": paid})
 
 
 def _objects_as_text(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """An object where the column is a STRING."""
+    """Write an object for a STRING column."""
     return _dumped({**order, "product": {"name": order["product"], "size": rng.randrange(50)}})
 
 
 def _of_ten_producers(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """Ten programs, each with its own order of fields, blanks, and fields that it leaves out or adds."""
+    """Write the message of one of ten programs, with its own field order, blanks, and missing or additional fields."""
     own = random.Random(rng.randrange(10))
     names = own.sample(list(order), len(order))
     if own.random() < 0.5:
@@ -203,7 +204,7 @@ _MORE_CHANGES: dict[str, _Change] = {
 
 
 def _broken(rng: random.Random, order: dict[str, Any]) -> bytes:
-    """Cut off, of a wrong type, not UTF-8, or with more behind the end."""
+    """Break a message: cut it off, change a type, write other bytes than UTF-8, or add a byte after the end."""
     message = _dumped(order)
     match rng.randrange(4):
         case 0:
@@ -217,13 +218,13 @@ def _broken(rng: random.Random, order: dict[str, Any]) -> bytes:
 
 
 def measure_variants(records: int, rounds: int) -> dict[str, Any]:
-    """The kernel on changed messages: all of a kind, one in ten among plain ones, all kinds mixed, others, broken."""
+    """Measure changed messages: all changed in one way, one in ten changed, different changes, broken messages."""
     records = min(records, 200_000)
     plain = [bytes(message) for chunk in messages_of(records) for message in chunk.to_pylist()]
     rng = random.Random(SEED)
     parsed = [_parsed(message) for message in plain]
     if [_dumped(order) for order in parsed] != plain:
-        raise AssertionError("taken apart and put together again, the plain messages are not the same")
+        raise AssertionError("parsing and writing the plain messages changes them")
     inputs = {"plain": plain}
     for name, change in _CHANGES.items():
         changed = [change(rng, order) for order in parsed]

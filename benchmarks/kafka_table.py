@@ -1,16 +1,17 @@
-"""`KafkaTable` on a real broker: its speed against the same job by hand, and the memory of a stream that goes on.
+"""`KafkaTable` on a real broker: its speed, compared with a job by hand, and the memory of a long stream.
 
     scripts/benchmark kafka_table --only batch
     scripts/benchmark kafka_table --only stream
 
-Two parts, each with its figures in `results/kafka_table.json`; orders of about 220 bytes as json, their id as json key:
+The records are orders of about 220 bytes as json, with their id as json key. Two parts, each with its figures in
+`results/kafka_table.json`:
 
-    batch     a topic is read and written to another one: by `KafkaTable`, by `KeyValueFormat` and Spark's options, and
-              by the formats' Columns and Spark's options. What the broker uses meanwhile is counted apart
-    stream    ten times as many records from topic to topic in 250 micro-batches: memory of the JVM, of Python's workers
-              and of the driver, in the first and in the last third of the time behind the first five
+    batch     reads a topic and writes it to another one: with `KafkaTable`, with `KeyValueFormat` and Spark's options,
+              and with the formats' Columns and Spark's options. The broker's CPU time is a separate figure
+    stream    writes ten times as many records from topic to topic in 250 micro-batches, and measures the memory of the
+              JVM, of Python's workers and of the driver: in the first and the last third of the time after five batches
 
-The broker (Java, on this machine) is fetched by `tests/support/services.py`, like Spark's Kafka source.
+`tests/support/services.py` downloads the broker (Java, on this machine) and Spark's Kafka source.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil  # type: ignore[import-untyped]  # its types are a package of their own
+import psutil  # type: ignore[import-untyped]  # its types are in a separate package
 import pyarrow as pa
 from _measure import PACKAGES, Speed, Task, document, environment, measure, run, table, tree_cpu_seconds
 from _orders import SCHEMA, SEED, chunks
@@ -49,16 +50,16 @@ FORMATS = {
     "value.fields-include": "EXCEPT_KEY",
 }
 PARTITIONS = 4
-# Micro-batches of the stream. A worker keeps what it made for its last 256 tasks: the last third is behind that.
+# Micro-batches of the stream. A worker's caches keep entries of its last 256 tasks; the last third begins after that.
 BATCHES = 250
-WARM_UP = 5  # of them, in which processes start and fill their heaps
-TIMES = 10  # so often the stream has the records
-_PERIOD = 0.5  # seconds between two looks at the memory
+WARM_UP = 5  # micro-batches in which processes start and fill their heaps
+TIMES = 10  # how often the stream's topic has the records
+_PERIOD = 0.5  # seconds between two measurements of memory
 _MB = 2**20
 _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "1g",  # a heap that a stream has filled once before its first third is over
+    "spark.driver.memory": "1g",  # small enough that a stream fills this heap during its first third
     "spark.log.level": "ERROR",
     "spark.sql.streaming.numRecentProgressUpdates": str(2 * BATCHES),  # all of them
     "spark.ui.enabled": "false",
@@ -67,7 +68,7 @@ _SETTINGS = {
 
 
 class Kafka:
-    """A broker with topics of orders, and what its process uses."""
+    """A broker with topics of orders, and its process."""
 
     def __init__(self, folder: Path) -> None:
         self.broker = services.KafkaBroker(folder)
@@ -76,7 +77,7 @@ class Kafka:
         (self.process,) = [found for found in psutil.Process().children() if found not in before]
 
     def topic(self, name: str, **settings: str) -> KafkaTable:
-        """A new topic and the table on it."""
+        """Create a topic and return the table on it."""
         self.broker.create(name, PARTITIONS, **settings)
         options = {
             "connector": "kafka",
@@ -87,11 +88,11 @@ class Kafka:
         return KafkaTable(SCHEMA, {**options, **FORMATS})
 
     def target(self, name: str) -> KafkaTable:
-        """A topic that keeps only what was written last, so that the disk is not filled."""
+        """Create a topic that keeps only the last records, so that the disk does not become full."""
         return self.topic(name, retention_bytes=str(64 * _MB), segment_bytes=str(32 * _MB))
 
     def fill(self, topic: str, records: int, times: int = 1) -> None:
-        """The orders, as Flink would write them."""
+        """Send the orders to a topic in the form that Flink writes, `times` times."""
         fmt = get_format("json")
         for rows in chunks(records):
             key = pa.StructArray.from_arrays([rows.field("order_id")], ["order_id"])
@@ -103,14 +104,14 @@ class Kafka:
                 self.broker.send(topic, pairs)
 
     def cpu_seconds(self) -> float:
-        """What the broker has used so far."""
+        """Return the CPU seconds that the broker has used so far."""
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
 
 @contextmanager
 def _running() -> Iterator[tuple[Kafka, SparkSession]]:
-    """A broker and a session, until the block ends."""
+    """Yield a broker and a session that end with the block."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[*]").appName("kafka_table")
@@ -137,7 +138,7 @@ def _written(records: DataFrame, kafka: Kafka, topic: str) -> None:
 
 
 def measure_batch(records: int, rounds: int) -> dict[str, Any]:
-    """The table's methods against the calls that they stand for."""
+    """Measure the table's methods, compared with the calls that they replace."""
     from pyspark.sql import functions as F
 
     with _running() as (kafka, spark):
@@ -177,12 +178,13 @@ def measure_batch(records: int, rounds: int) -> dict[str, Any]:
         )
     print(table("topic to topic, records per CPU-second", speeds, "Columns by hand"))
     pairs = [("KafkaTable", "Columns by hand"), ("KafkaTable", "KeyValueFormat by hand")]
-    apart = {f"{name}, the broker": Speed(tuple(found[1:])) for name, found in brokers.items()}  # without the warm-up
-    return document({**speeds, **apart}, pairs, records)
+    without_warm_up = {name: Speed(tuple(found[1:])) for name, found in brokers.items()}
+    of_broker = {f"{name}, the broker": speed for name, speed in without_warm_up.items()}
+    return document({**speeds, **of_broker}, pairs, records)
 
 
 def measure_stream(records: int, rounds: int) -> dict[str, Any]:
-    """The memory of one query, which is run once whatever `rounds` says."""
+    """Measure the memory of one query. It runs once; `rounds` is ignored."""
     count = TIMES * records
     with _running() as (kafka, spark), tempfile.TemporaryDirectory() as checkpoint:
         source, target = kafka.topic("orders"), kafka.target("written")
@@ -192,12 +194,12 @@ def measure_stream(records: int, rounds: int) -> dict[str, Any]:
         query = target.write_stream(stream, checkpoint_location=checkpoint, trigger={"availableNow": True})
         while query.isActive and len(query.recentProgress) < WARM_UP:
             time.sleep(_PERIOD)
-        with Watch(kafka) as watch:
+        with MemoryMonitor(kafka) as monitor:
             query.awaitTermination()
         seconds = time.monotonic() - started
         batches = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
         assert sum(batches) == count, f"{sum(batches)} of {count} records"
-    memory = watch.thirds()
+    memory = monitor.thirds()
     print(f"\nstream of {count:,} records in {len(batches)} batches, {seconds:.0f} s, MB")
     for name, of in memory.items():
         print(f"  {name:20} " + "   ".join(f"{third} {size:,}" for third, size in of.items()))
@@ -210,16 +212,16 @@ def measure_stream(records: int, rounds: int) -> dict[str, Any]:
     }
 
 
-class Watch:
-    """Looks at the memory that processes hold, until the block ends."""
+class MemoryMonitor:
+    """Measures the memory of the processes until the block ends."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._broker = kafka.process
-        self._seen: list[dict[str, int]] = []
+        self._samples: list[dict[str, int]] = []
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
+        self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> MemoryMonitor:
         self._thread.start()
         return self
 
@@ -227,11 +229,11 @@ class Watch:
         self._end.set()
         self._thread.join()
 
-    def _watch(self) -> None:
+    def _run(self) -> None:
         while not self._end.wait(_PERIOD):
-            self._seen.append(self._look())
+            self._samples.append(self._measure())
 
-    def _look(self) -> dict[str, int]:
+    def _measure(self) -> dict[str, int]:
         this = psutil.Process()
         found = {"JVM": 0, "Python's workers": 0, "driver": this.memory_info().rss}
         for process in this.children(recursive=True):
@@ -243,15 +245,15 @@ class Watch:
         return found
 
     def thirds(self) -> dict[str, dict[str, int]]:
-        """In MB: the median of the first and of the last third of the time, and the most."""
-        third = max(len(self._seen) // 3, 1)
-        parts = {"first third": self._seen[:third], "last third": self._seen[-third:]}
+        """Return the memory in MB: the medians of the first and of the last third of the time, and the maximum."""
+        third = max(len(self._samples) // 3, 1)
+        parts = {"first third": self._samples[:third], "last third": self._samples[-third:]}
         return {
             name: {
-                **{part: round(statistics.median(look[name] for look in seen) / _MB) for part, seen in parts.items()},
-                "most": round(max(look[name] for look in self._seen) / _MB),
+                **{part: round(statistics.median(s[name] for s in samples) / _MB) for part, samples in parts.items()},
+                "most": round(max(sample[name] for sample in self._samples) / _MB),
             }
-            for name in self._seen[0]
+            for name in self._samples[0]
         }
 
 

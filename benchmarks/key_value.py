@@ -1,14 +1,14 @@
-"""`KeyValueFormat` on a json key and a json value of about 220 bytes, against the same formats by hand, as two columns.
+"""`KeyValueFormat` with a json key and a json value of about 220 bytes, compared with two json Columns by hand.
 
     scripts/benchmark key_value
     scripts/benchmark key_value --records 300000 --only decode
 
 Three parts, each with its figures in `results/key_value.json`:
 
-    decode    `KeyValueFormat.decode` against `decode` of the key and `decode` of the value
-    capture   the same with errors="capture", in both
-    encode    `KeyValueFormat.encode` against `encode` of the key and of the value: inserts, and an upsert table whose
-              rows may be -U, which go through Python in order
+    decode    `KeyValueFormat.decode`, compared with `decode` of the key and `decode` of the value
+    capture   the part decode with errors="capture"
+    encode    `KeyValueFormat.encode`, compared with `encode` of the key and of the value: for inserts, and for an
+              upsert table. If its rows can be -U, they go through Python in order
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UPSERT = {"connector": "upsert-kafka", "key.format": "json", "value.format": "js
 
 
 def records_of(records: int) -> Iterator[pa.Table]:
-    """The orders as Flink would write them, with their id as key."""
+    """Yield the orders as Flink writes them, with their id as key."""
     fmt = get_format("json")
     for rows in chunks(records):
         keys = fmt.encode_batch(pa.StructArray.from_arrays([rows.field("order_id")], ["order_id"]), KEY_SCHEMA)
@@ -44,7 +44,7 @@ def _written(frame: DataFrame) -> Task:
 
 
 def measure_decode(records: int, rounds: int) -> dict[str, Any]:
-    """Both parts in one stage against two columns."""
+    """Measure decoding key and value in one stage, compared with two Columns."""
     fmt = get_format("json")
     with cached_frame(records_of(records)) as frame:
         columns = fmt.decode("key", KEY_SCHEMA).alias("k"), fmt.decode("value", SCHEMA).alias("v")
@@ -61,7 +61,7 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_capture(records: int, rounds: int) -> dict[str, Any]:
-    """Bad records kept."""
+    """Measure decoding with bad records kept."""
     fmt = get_format("json")
     with cached_frame(records_of(records)) as frame:
         key, value = fmt.decode("key", KEY_SCHEMA, errors="capture"), fmt.decode("value", SCHEMA, errors="capture")
@@ -76,7 +76,7 @@ def measure_capture(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_encode(records: int, rounds: int) -> dict[str, Any]:
-    """Inserts take the formats' own engines, updates the stage that looks at neighbours."""
+    """Measure encoding. Inserts use the engines of the formats, and updates use a stage that compares adjacent rows."""
     from pyspark.sql import functions as F
 
     fmt = get_format("json")

@@ -1,15 +1,15 @@
-"""`protobuf` on orders of nine optional fields and about 60 bytes, against google's `protobuf` and Spark's own.
+"""`protobuf` with orders of nine optional fields and about 60 bytes, compared with google's `protobuf` and Spark.
 
     scripts/benchmark protobuf_orders --only kernel,nested,spark
     scripts/benchmark protobuf_orders --records 300000 --only kernel
 
 The parts, each with its figures in `results/protobuf_orders.json`:
 
-    kernel     one thread, no Spark: decoding and encoding against google's messages and `pa.array`
-    nested     the same for orders with a message, a list of messages and a map
-    spark      Spark: `decode` against an arrow_udf with google's messages, as one writes it by hand
-    native     Spark: `decode` and `encode` against `from_protobuf` and `to_protobuf`; this part needs spark-protobuf's
-               jar, named by the environment variable SPARK_PROTOBUF_JAR
+    kernel     one thread, no Spark: decoding and encoding, compared with google's messages and `pa.array`
+    nested     the part kernel for orders with a message, a list of messages and a map
+    spark      Spark: `decode`, compared with an arrow_udf with google's messages, as a user would write it
+    native     Spark: `decode` and `encode`, compared with `from_protobuf` and `to_protobuf`. This part needs the jar of
+               spark-protobuf; set the environment variable SPARK_PROTOBUF_JAR to its path
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ import numpy as np
 import pyarrow as pa
 from _measure import Task, document, measure, run, table
 from _orders import SEED
-from _spark import cached_frame, expect_equal, into_nothing
+from _spark import cached_frame, discard_columns, expect_equal
 from avro_orders import SCHEMA, chunks, nested_orders, pieces
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from kvformat.registry import Format, get_format
-from kvformat.registry.contract.types import arrow_schema, spark_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -45,7 +45,7 @@ _SCALARS["BYTES"] = "BYTES"
 
 
 def _fields(columns: str) -> str:
-    """Optional fields of these names and types, as the text of descriptors."""
+    """Return the descriptors of optional fields with these names and types, as text."""
     made = ""
     for number, column in enumerate(columns.split(", "), 1):
         name, kind = column.split()
@@ -71,7 +71,7 @@ TYPES = text_format.Parse(_FILES, descriptor_pb2.FileDescriptorSet())
 
 
 def _class(name: str) -> Any:
-    """Google's class of a message."""
+    """Return google's class of a message."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(TYPES.file[0])
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
@@ -89,13 +89,13 @@ def _format(name: str) -> Iterator[Format]:
 
 
 def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
-    """Nine fields."""
+    """Measure orders with nine fields."""
     records = min(records, 200_000)
     return _against_google("Order", SCHEMA, list(chunks(records)), _flat_columns, records, rounds, "kernel")
 
 
 def measure_nested(records: int, rounds: int) -> dict[str, Any]:
-    """A message, a list of messages and a map."""
+    """Measure orders with a message, a list of messages and a map."""
     records = min(records, 100_000)
     rows = [nested_orders(records, np.random.default_rng(SEED))]
     return _against_google("Nested", NESTED_SCHEMA, rows, _nested_columns, records, rounds, "nested")
@@ -144,7 +144,7 @@ def _against_google(
         for batch, some in zip(messages, lists, strict=True):
             ours, theirs = format.decode_batch(batch, schema).rows.values, by_google(some)
             if list(map(_as_given, ours.to_pylist())) != list(map(_as_given, theirs.to_pylist())):
-                raise AssertionError("google's protobuf reads something else")
+                raise AssertionError("google's protobuf and kvformat read different rows")
         tasks: dict[str, Task] = {
             "google + pa.array, decode": lambda: [by_google(some) for some in lists],
             "protobuf, decode": lambda: [format.decode_batch(batch, schema) for batch in messages],
@@ -161,7 +161,7 @@ def _against_google(
 
 
 def _as_given(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as google's classes take it: without NULLs, its map in no order."""
+    """Convert a row for google's classes: without NULLs, and with maps as dicts."""
     given = {name: value for name, value in row.items() if value is not None}
     if "attributes" in given:
         given["attributes"] = dict(given["attributes"])
@@ -176,11 +176,11 @@ def _as_given(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_spark(records: int, rounds: int) -> dict[str, Any]:
-    """What is at hand without spark-protobuf's jar."""
+    """Measure `decode` in Spark. This part does not need spark-protobuf's jar."""
     with _format("Order") as format, cached_frame(_tables(format, records)) as frame:
         ours, theirs = format.decode("value", SCHEMA), _by_hand("value")
         expect_equal(frame, ours, theirs)
-        tasks = {"google arrow_udf": into_nothing(frame, theirs), "protobuf, decode": into_nothing(frame, ours)}
+        tasks = {"google arrow_udf": discard_columns(frame, theirs), "protobuf, decode": discard_columns(frame, ours)}
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("decode in Spark, records per CPU-second", speeds, "google arrow_udf"))
     return document(speeds, [("protobuf, decode", "google arrow_udf")], records)
@@ -194,7 +194,7 @@ def _by_hand(column: str) -> Column:
     arrow = pa.struct(list(arrow_schema(parse_schema(SCHEMA))))
     kept: list[Any] = []
 
-    def read(values: pa.Array) -> pa.Array:  # local: workers can't import this
+    def read(values: pa.Array) -> pa.Array:  # local: workers can't import it
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
         if not kept:
@@ -213,7 +213,7 @@ def _by_hand(column: str) -> Column:
 
 
 def measure_native(records: int, rounds: int) -> dict[str, Any]:
-    """Spark's own functions."""
+    """Measure `decode` and `encode`, compared with Spark's own functions."""
     from pyspark.sql import functions as F
     from pyspark.sql.protobuf.functions import from_protobuf, to_protobuf
 
@@ -231,7 +231,7 @@ def measure_native(records: int, rounds: int) -> dict[str, Any]:
         }
         expect_equal(frame, columns["protobuf, decode"], columns["from_protobuf"])
         expect_equal(frame, columns["protobuf, encode"], columns["to_protobuf"])
-        tasks = {name: into_nothing(frame, column) for name, column in columns.items()}
+        tasks = {name: discard_columns(frame, column) for name, column in columns.items()}
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("Spark's own, records per CPU-second", speeds, "from_protobuf"))
     return document(speeds, [("protobuf, decode", "from_protobuf"), ("protobuf, encode", "to_protobuf")], records)

@@ -1,18 +1,17 @@
-"""What settings of Spark do for its way to Python and back.
+"""How Spark's settings change the cost of the transport to Python and back.
 
     scripts/benchmark transport
     scripts/benchmark transport --only messages --records 100000
 
-Four parts, each with its figures in `results/transport.json`; in each a line per setting, against what Spark does by
-itself:
+Four parts, each with its figures in `results/transport.json`. Each compares some settings with Spark's defaults:
 
-    messages    posts of 3 KB and users of 240 bytes (`_records.py`) to Python, the length of each back: as a Column
-                (`arrow_udf`) and as a table (`mapInArrow`)
-    decode      the same messages decoded, with what `recommended_settings()` gives
-    rows        orders of nine columns to Python and a null back, and encoded by engine="arrow"
-    lz4         few posts, because that codec is so slow
+    messages    sends posts of 3 KB and users of 240 bytes (`_records.py`) to Python and returns their lengths: as a
+                Column (`arrow_udf`) and as a table (`mapInArrow`)
+    decode      decodes these messages with the settings that `recommended_settings()` returns
+    rows        sends orders of nine columns to Python and returns a null for each; encodes them with engine="arrow"
+    lz4         sends posts compressed with lz4; only a few, because this codec is very slow
 
-`--records` are the users; of the posts there are as many bytes, of the orders as many.
+`--records` is the number of users. The posts have as many bytes in total. The number of orders is half of it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ import pyarrow as pa
 from _measure import Speed, Task, grid, grid_table, measure, run
 from _orders import SCHEMA as ORDERS
 from _orders import chunks
-from _records import SEED, Kind, made
-from _spark import cached_frame, counted, into_nothing, lengths, tables, written
+from _records import SEED, Kind, record_kinds
+from _spark import cached_frame, discard_columns, discard_rows, lengths, null_per_row, tables
 
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
 
@@ -40,7 +39,7 @@ _CONCURRENCY = "spark.sql.execution.pythonUDF.arrow.concurrency.level"
 _CODEC = "spark.sql.execution.arrow.compression.codec"
 _NO_LIMIT = str(2**31 - 1)
 _DEFAULT = "Spark's own"
-_TIMES = 4  # so often a job reads the messages that Spark holds
+_TIMES = 4  # how often a job reads the cached messages
 
 _OF_MESSAGES: dict[str, Settings] = {
     _DEFAULT: {},
@@ -64,23 +63,23 @@ _OF_CODEC: dict[str, Settings] = {_DEFAULT: {}, "arrow.compression.codec lz4": {
 
 
 def measure_messages(records: int, rounds: int) -> dict[str, Any]:
-    """Large and small ones to Python."""
+    """Send large and small messages to Python."""
 
     def ways(kind: Kind, frame: DataFrame) -> dict[str, Task]:
         by_column, by_table = lengths(frame, "value")
-        return {"Column": written(by_column), "table": written(by_table)}
+        return {"Column": discard_rows(by_column), "table": discard_rows(by_table)}
 
     measured = _of_kinds(ways, _OF_MESSAGES, records, rounds)
     return _document("messages to Python, records per CPU-second", measured, records)
 
 
 def measure_decode(records: int, rounds: int) -> dict[str, Any]:
-    """Large and small ones decoded."""
+    """Decode large and small messages."""
 
     def ways(kind: Kind, frame: DataFrame) -> dict[str, Task]:
         decoded = get_format("json", kind.options).decode("value", kind.schema)
         table = KeyValueFormat(kind.schema, {"format": "json"}).decode(frame)
-        return {"decode": into_nothing(frame, decoded), "KeyValueFormat.decode": written(table)}
+        return {"decode": discard_columns(frame, decoded), "KeyValueFormat.decode": discard_rows(table)}
 
     settings = {_DEFAULT: {}, "recommended_settings()": recommended_settings()}
     measured = _of_kinds(ways, settings, records // 2, rounds)
@@ -90,11 +89,11 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
 def _of_kinds(
     ways: Callable[[Kind, DataFrame], dict[str, Task]], settings: Mapping[str, Settings], records: int, rounds: int
 ) -> dict[str, dict[str, Speed]]:
-    """Both kinds beside each other, as many bytes of each."""
+    """Measure both kinds of messages, with the same number of bytes, and return the speeds by setting and task."""
     measured: dict[str, dict[str, Speed]] = {}
-    for kind in made():
+    for kind in record_kinds():
         if kind.name in ("posts", "users"):
-            messages = kind.drawn(records / _TIMES * 240 / 1e6)
+            messages = kind.draw(records / _TIMES * 240 / 1e6)
             with cached_frame(tables(messages), times=_TIMES) as frame:
                 found = _measured(frame, ways(kind, frame), settings, _TIMES * len(messages), rounds)
             for setting, speeds in found.items():
@@ -103,36 +102,36 @@ def _of_kinds(
 
 
 def measure_rows(records: int, rounds: int) -> dict[str, Any]:
-    """Rows of nine columns, some nested."""
+    """Send rows of nine columns, some of them nested, to Python."""
     from pyspark.sql import functions as F
 
-    records //= 2  # more to do for each
+    records //= 2  # each takes more time
     with cached_frame(pa.Table.from_struct_array(rows) for rows in chunks(records)) as frame:
-        by_column, by_table = counted(frame)
+        by_column, by_table = null_per_row(frame)
         encoded = get_format("json").encode(F.struct(*frame.columns), ORDERS, engine="arrow")
         ways = {
-            "Column": written(by_column),
-            "table": written(by_table),
-            "encode, engine='arrow'": into_nothing(frame, encoded),
+            "Column": discard_rows(by_column),
+            "table": discard_rows(by_table),
+            "encode, engine='arrow'": discard_columns(frame, encoded),
         }
         measured = _measured(frame, ways, _OF_ROWS, records, rounds)
     return _document("rows to Python, records per CPU-second", measured, records)
 
 
 def measure_lz4(records: int, rounds: int) -> dict[str, Any]:
-    """Spark compresses on the way to Python too, and Arrow for Java has this codec in plain Java."""
-    posts = made()[0]
-    messages = posts.drawn(records / 20 * 240 / 1e6)
+    """Send compressed messages to Python. Spark compresses batches with Arrow for Java, whose lz4 is plain Java."""
+    posts = record_kinds()[0]
+    messages = posts.draw(records / 20 * 240 / 1e6)
     with cached_frame(tables(messages)) as frame:
         by_column, _ = lengths(frame, "value")
-        measured = _measured(frame, {"Column": written(by_column)}, _OF_CODEC, len(messages), rounds)
+        measured = _measured(frame, {"Column": discard_rows(by_column)}, _OF_CODEC, len(messages), rounds)
     return _document("posts to Python, compressed, records per CPU-second", measured, len(messages))
 
 
 def _measured(
     frame: DataFrame, ways: Mapping[str, Task], settings: Mapping[str, Settings], records: int, rounds: int
 ) -> dict[str, dict[str, Speed]]:
-    """Every way with every setting, in turns; Spark reads the settings when a job starts."""
+    """Measure every task with every setting, in turns. Spark reads the settings when a job starts."""
     conf = frame.sparkSession.conf
     names = {name for values in settings.values() for name in values}
 

@@ -26,7 +26,8 @@ from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
-from kvformat.registry.contract.types import FlinkType, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

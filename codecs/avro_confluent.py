@@ -23,7 +23,8 @@ from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
-from kvformat.registry.contract.types import FlinkType, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -31,7 +31,8 @@ from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
-from kvformat.registry.contract.types import FlinkType, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -53,7 +53,8 @@ from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError,
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 _Mask = npt.NDArray[np.bool_]
 

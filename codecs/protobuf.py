@@ -23,7 +23,7 @@ from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
-from kvformat.registry.contract.types import row_type
+from kvformat.registry.contract.schemas import row_type
 
 
 class ProtobufFormat(Format):

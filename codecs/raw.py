@@ -24,7 +24,8 @@ from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
-from kvformat.registry.contract.types import FlinkType, quoted, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType, quoted
 
 _NUMBERS = {
     "BOOLEAN": "u1",

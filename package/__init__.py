@@ -1,12 +1,12 @@
 """Flink's Kafka formats and key/value tables for Apache Spark.
 
 The public names are those of `kvformat.codecs`: `from kvformat import get_format` gives the same object as
-`from kvformat.codecs import get_format`. `kvformat.codecs` is imported when the first of them is asked for, so that
-`import kvformat` loads nothing else.
+`from kvformat.codecs import get_format`. The first access to one of them imports `kvformat.codecs`. So
+`import kvformat` alone loads nothing else.
 
-This file makes `kvformat` a regular package. Python prefers a regular package to every folder of that name without an
-`__init__.py`, wherever the two stand on `sys.path`. So a checkout beside a job never shadows the installed package, and
-of two installed versions the first one on `sys.path` is used for all modules.
+This file makes `kvformat` a regular package. Python prefers a regular package to a folder without `__init__.py`,
+whatever their order on `sys.path`. So a checkout beside a job never shadows the installed package. If two versions are
+installed, all modules come from the first one on `sys.path`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    # Other names with an underscore, such as __wrapped__, are looked up by tools and are never ours.
+    # Tools look up other names with an underscore, such as __wrapped__. None of ours begins with one.
     if name == "__all__" or not name.startswith("_"):
         codecs = import_module(f"{__name__}.codecs")
         names: list[str] = codecs.__all__

@@ -1,4 +1,4 @@
-"""Runs the command line: `python -m kvformat`."""
+"""Run the command line: `python -m kvformat`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-# Shared by the scripts beside it: finds Python and Java, makes environments. To be sourced; changes to the checkout.
+# Functions that the other scripts share: they find Python, Java and a compiler, and create environments.
+# Source this file, do not run it. It changes the working directory to the checkout.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,12 +11,12 @@ apt_install() {
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"; } >/dev/null 2>&1
 }
 
-# Everything temporary goes to one folder, removed at the end.
+# All temporary files go to one folder, which is removed at the end.
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/kvformat.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 export TMPDIR=$scratch SPARK_LOCAL_DIRS=$scratch
 
-# find_python: sets $python to a Python >= 3.11 that can make environments.
+# find_python: sets $python to a Python >= 3.11 that can create environments.
 python_works() { "$1" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 search_python() {
     for python in "${PYTHON:-python3}" python3.11 python3.12 python3.13 /usr/bin/python3; do
@@ -33,7 +34,8 @@ find_python() {
         "Or name one: PYTHON=/path/to/python3.11 $0"
 }
 
-# search_compiler: a C compiler and the headers of $python, for the JSON kernel. find_compiler: nothing goes without.
+# search_compiler: looks for a C compiler and the headers of $python, which the kernel needs.
+# find_compiler: does that too, and fails if there is none.
 compiler_works() { "$python" -P kernel_build.py check >/dev/null; }
 search_compiler() {
     compiler_works && return
@@ -44,12 +46,12 @@ search_compiler() {
 }
 find_compiler() {
     search_compiler && return
-    fail "The JSON kernel is compiled, but $("$python" -P kernel_build.py check)." \
+    fail "The kernel for JSON and protobuf is compiled, but $("$python" -P kernel_build.py check)." \
         "On Debian or Ubuntu: sudo apt-get install gcc libc6-dev python3-dev, then run this again." \
         "Or name one: CC=/path/to/gcc $0"
 }
 
-# find_java: exports JAVA_HOME, a Java 17 or 21.
+# find_java: exports JAVA_HOME with the path of a Java 17 or 21.
 java_works() { [ -n "$1" ] && [ -x "$1/bin/java" ] && "$1/bin/java" -version 2>&1 | grep -qE 'version "(17|21)[."]'; }
 search_java() {
     local home on_path
@@ -63,27 +65,29 @@ search_java() {
 find_java() {
     search_java && return
     if is_root && command -v apt-get >/dev/null; then
-        # Debian 13 has no 17.
+        # Debian 13 has no Java 17.
         { apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless; } && search_java && return
     fi
-    fail "Spark needs Java 17 or 21, and none was found in JAVA_HOME, PATH or /usr/lib/jvm." \
+    fail "Spark needs Java 17 or 21. Neither was found in JAVA_HOME, PATH or /usr/lib/jvm." \
         "On Debian or Ubuntu: sudo apt-get install openjdk-17-jre-headless (Debian 13: openjdk-21-jre-headless), then run this again." \
         "Or name one: JAVA_HOME=/path/to/jdk $0"
 }
 
-# fill_env FOLDER CONSTRAINTS: an environment with the packages of the list. Different folders may be filled at once.
+# fill_env FOLDER CONSTRAINTS: creates an environment with the packages of the list. Calls for different folders may run
+# at the same time.
 fill_env() {
     local folder=$1 constraints=$2 stamp=$1/.packages-stamp wanted
     wanted="$(cat "$constraints" scripts/_setup.sh | cksum) in $PWD"
     if [ -x "$folder/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then return; fi
     find_python
-    say "Making $folder with PySpark $(sed -n 's/^pyspark==//p' "$constraints") (a download of 450 MB and some minutes, the first time)"
+    say "Creating $folder with PySpark $(sed -n 's/^pyspark==//p' "$constraints") (the first time this downloads 450 MB and takes some minutes)"
     "$python" -m venv --clear "$folder"
     "$folder/bin/python" -m pip install -q --disable-pip-version-check --no-input -r "$constraints"
     printf '%s\n' "$wanted" >"$stamp"
 }
 
-# make_env FOLDER CONSTRAINTS: an environment with the checkout installed editable too; quick when nothing changed.
+# make_env FOLDER CONSTRAINTS: fills an environment and installs the checkout in it as editable. Returns quickly if
+# nothing has changed.
 make_env() {
     local folder=$1 constraints=$2 stamp=$1/.kvformat-stamp wanted
     fill_env "$folder" "$constraints"
@@ -94,7 +98,7 @@ make_env() {
     printf '%s\n' "$wanted" >"$stamp"
 }
 
-# use_env FOLDER: Spark's Python workers run in the environment too.
+# use_env FOLDER: runs the commands that follow, and Spark's Python workers, in the environment.
 use_env() {
     export PATH=$PWD/$1/bin:$PATH PYSPARK_PYTHON=$PWD/$1/bin/python PYSPARK_DRIVER_PYTHON=$PWD/$1/bin/python
     unset SPARK_HOME PYTHONPATH PYTHONHOME

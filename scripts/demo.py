@@ -1,9 +1,9 @@
-"""The first real job: Kafka records that real Flink wrote become tables, and the same bytes again; then Debezium's.
+"""A first Spark job: decode Kafka records that Flink wrote, encode the rows, and compare the bytes with Flink's.
 
-Run it with `scripts/demo`. fixtures/interop/ holds Flink's own `CREATE TABLE` statements and the records that Flink
-wrote for them. The job gives the statements to `KeyValueFormat` as they are, decodes keys and values in Spark, shows
-the tables, shows what a broken record does, encodes the rows again and compares the bytes with Flink's. Then
-demo_changes.py makes tables of two Debezium topics.
+Run it with `scripts/demo`. fixtures/interop/ has `CREATE TABLE` statements of Flink and the records that Flink wrote
+for them. The job passes the statements to `KeyValueFormat` unchanged and decodes keys and values in Spark. It shows the
+tables and the effect of a broken record. Then it encodes the rows and compares the bytes with Flink's. At the end,
+demo_changes.py turns two Debezium topics into tables.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ BROKEN = {
     "upsert_composite_avro_avro": b"\x02\x06ab",
     "kafka_json_avro-confluent_all": b"Obj\x01\x00\x00",
 }
-"""The tables that are shown, each with a message that its value format can't read."""
+"""The names of the tables to show. Each has a message that its value format can't read."""
 
 
 def main() -> None:
-    """Run the job over all tables and print the sums."""
+    """Run the job for all tables and print the total counts."""
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("kvformat demo")
@@ -50,7 +50,7 @@ def main() -> None:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.timeType.enabled", "true")  # Spark keeps its TIME type behind a setting
+        .config("spark.sql.timeType.enabled", "true")  # without this setting Spark has no TIME type
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
@@ -70,7 +70,10 @@ def main() -> None:
 
 
 def ddl(case: dict[str, Any], registry: Path) -> str:
-    """Flink's statement, for a broker that isn't asked and a schema registry that is a folder of `<id>.avsc`."""
+    """Return Flink's statement with options for this demo.
+
+    The broker is never contacted. The schema registry is a folder with a file `<id>.avsc` for each schema.
+    """
     registry.mkdir()
     for schema_id, schema in case.get("schemas", {}).items():
         text = schema if isinstance(schema, str) else json.dumps(schema.get("schema", schema))
@@ -80,7 +83,10 @@ def ddl(case: dict[str, Any], registry: Path) -> str:
 
 
 def show(spark: SparkSession, table: KeyValueFormat, case: dict[str, Any], broken: bytes) -> tuple[int, int, int, int]:
-    """Decode, show and encode one table; returns records decoded, bad ones kept, encoded again, equal to Flink's."""
+    """Decode, show and encode one table.
+
+    Returns four counts: good records, bad records, encoded records, and encoded records equal to Flink's.
+    """
     options = {name: text for name, text in table.options.items() if "format" in name or "fields" in name}
     print(f"\n== {case['case']}: {', '.join(f'{name}={text}' for name, text in options.items())} ==\n")
     records = read(spark, case)
@@ -89,7 +95,7 @@ def show(spark: SparkSession, table: KeyValueFormat, case: dict[str, Any], broke
     decoded = table.decode(records.union(records.limit(1).withColumn("value", F.lit(broken))), errors="capture")
     good, bad = split_errors(decoded.cache())
     good.show(truncate=22)
-    print("A broken record costs its neighbours nothing, and it is kept:\n")
+    print("A broken record does not affect the others, and it is kept:\n")
     text = F.col("value").cast("string")
     shown = F.when(text.rlike("^[ -~]*$"), text).otherwise(F.hex("value"))
     bad.select("part", "reason", shown.alias("value")).show(truncate=110)
@@ -100,7 +106,7 @@ def show(spark: SparkSession, table: KeyValueFormat, case: dict[str, Any], broke
 
 
 def read(spark: SparkSession, case: dict[str, Any]) -> DataFrame:
-    """The records as Spark's Kafka source gives them, in one partition."""
+    """Return the records in the form of Spark's Kafka source, in one partition."""
 
     def data(text: str | None) -> bytes | None:
         return None if text is None else base64.b64decode(text)

@@ -1,9 +1,9 @@
-"""A Debezium topic becomes a table: the part of the demo about changes.
+"""The part of the demo about changes: it turns Debezium topics into tables.
 
-It reads two topics of fixtures/recordings/, which Debezium's connectors wrote of a table in MariaDB and of one in
-PostgreSQL: snapshot reads, creates, updates, deletes and tombstones. The connectors were told
-`decimal.handling.mode=string`; dates and wall clock times come as numbers, which Spark SQL turns into dates and
-timestamps.
+It reads two topics of fixtures/recordings/. Debezium's connectors wrote them for a table in MariaDB and a table in
+PostgreSQL. They have snapshot reads, creates, updates, deletes and tombstones. The connectors were set to
+`decimal.handling.mode=string`. Dates and wall clock times are numbers in the messages, and Spark SQL converts them to
+dates and timestamps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RECORDINGS = Path(__file__).parent.parent / "fixtures" / "recordings"
 
 
 class Topic(NamedTuple):
-    """A topic: its format's options, its columns as they are in the messages, and the table it becomes."""
+    """A topic with its format's options, the columns of its messages, and the expressions of the table's columns."""
 
     name: str
     recording: str
@@ -73,33 +73,33 @@ TOPICS = (
 
 
 def show_changes(spark: SparkSession) -> None:
-    """Show both topics: some changes, then the table that all of them make."""
+    """Show both topics: first some changes, then the table that results from all changes."""
     for topic in TOPICS:
         print(f"\n== {topic.name}: a Debezium topic becomes a table ({topic.connector}) ==\n")
         records = read(spark, topic)
         changes = changes_of(topic, records)
         counts = records.count(), records.where("value IS NULL").count(), changes.count()
-        print("{} records, {} of them tombstones, hold {} changes. The last of them:\n".format(*counts))
+        print("{} records, {} of them tombstones, have {} changes. The last changes:\n".format(*counts))
         newest = changes.orderBy(F.desc("offset"), F.desc("row_index")).limit(5).orderBy("offset", "row_index")
         newest.select("offset", "row_index", "row_kind", *changes.columns[2:8]).show(truncate=22)
         rows = table(topic, changes).orderBy(topic.key)
-        print(f"What they make of the table, {rows.count()} rows:\n")
+        print(f"The table after all changes, {rows.count()} rows:\n")
         rows.show(truncate=False)
 
 
 def changes_of(topic: Topic, records: DataFrame) -> DataFrame:
-    """The changes of a topic, in Kafka's order."""
+    """Return the changes of a topic, with the columns that give Kafka's order."""
     fmt = get_format("debezium-json", topic.options)
     return explode_changes(records, fmt.decode_rows("value", topic.columns), keep=["partition", "offset"])
 
 
 def table(topic: Topic, changes: DataFrame) -> DataFrame:
-    """The current rows, with dates and timestamps."""
+    """Return the current rows of the table, with dates and timestamps."""
     return latest_by_key(changes, topic.key).selectExpr(*topic.table)
 
 
 def read(spark: SparkSession, topic: Topic) -> DataFrame:
-    """The records as Spark's Kafka source gives them."""
+    """Return the records in the form of Spark's Kafka source."""
     with lzma.open(RECORDINGS / topic.recording / "records.jsonl.xz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     return spark.createDataFrame(

@@ -1,4 +1,4 @@
-"""The tables of the documentation that are made from declarations: options, codes of errors, rules of the test kit."""
+"""Tables of the documentation, generated from declarations in the code: options, error codes, rules of the test kit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def options_table(specs: Sequence[Option]) -> str:
 
 
 def codes_table() -> str:
-    """Return the codes of errors as a table in Markdown."""
+    """Return the error codes as a table in Markdown."""
     lines = [f"| `{code}` | {code.doc} |" for code in ErrorCode]
     return "\n".join(["| code | when |", "| --- | --- |", *lines])
 

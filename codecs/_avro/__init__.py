@@ -13,7 +13,7 @@ The datum only, without any framing: `start` passes over what stands before it, 
 
 from __future__ import annotations
 
-from kvformat.codecs._avro.kernel import Decoded, Encoded, decode, decode_mixed, encode, plan
+from kvformat.codecs._avro.batches import Decoded, Encoded, decode, decode_mixed, encode, plan
 from kvformat.codecs._avro.parse import check_name, parse_schema
 from kvformat.codecs._avro.resolve import Plan, ResolutionRules
 from kvformat.codecs._avro.schema import MISSING, Field, LogicalType, Schema

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kvformat.codecs._avro.resolve import Action, Array, Branches, Constant, Into, Map, Record, Symbol
+from kvformat.codecs._avro.resolve import Action, Array, Constant, Enum, Map, Record, ToBranch, Union
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
@@ -26,7 +26,7 @@ _WIDTH: Final = 16
 """Bytes that a number in a default counts for."""
 
 
-class Room:
+class AddedBytesBudget:
     """What all messages of a batch may have beside what their bytes allow for."""
 
     __slots__ = ("left",)
@@ -51,16 +51,16 @@ def added_per_item(action: Array | Map) -> int:
 
 def _added(action: Action) -> int:
     match action:
-        case Symbol():
+        case Enum():
             return max((len(text.encode()) for text in action.texts if text is not None), default=0)
         case Constant():
             return _size(action.value)
         case Record():
             steps = sum(_added(step.action) for step in action.steps if step.target is not None)
             return steps + sum(_added(default) for default in action.defaults.values())
-        case Branches():
+        case Union():
             return max((_added(branch) for branch in action.branches), default=0)
-        case Into():
+        case ToBranch():
             return _added(action.action)
         case _:
             return 0

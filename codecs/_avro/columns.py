@@ -91,7 +91,7 @@ class ItemLists:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ArrayPart:
     """An Arrow array already; `single` stands for as many equal values."""
 
     array: pa.Array
@@ -103,12 +103,12 @@ class Made:
         return len(self.array) if self.single is None else self.single
 
 
-Part = Nulls | Numbers | TextSpans | Codes | Structs | ItemLists | Made
-Placed = tuple[Ints, Part]
+Part = Nulls | Numbers | TextSpans | Codes | Structs | ItemLists | ArrayPart
+IndexedPart = tuple[Ints, Part]
 """A part and the places where its values go."""
 
 
-def place(parts: Sequence[Placed], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
+def scatter(parts: Sequence[IndexedPart], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
     """Put parts of one type at their places among `count` values; places that nothing goes to are null."""
     parts = [(where, part) for where, part in parts if not isinstance(part, Nulls) and len(where)]
     if not parts:
@@ -116,22 +116,24 @@ def place(parts: Sequence[Placed], count: int, kind: pa.DataType, batch: Message
     first = parts[0][1]
     if len(parts) == 1 and len(parts[0][0]) == count:
         return first  # all of them, in order
-    if any(type(part) is not type(first) for _, part in parts) or isinstance(first, Made):
-        return _place_arrays(parts, count, kind, batch)
+    if any(type(part) is not type(first) for _, part in parts) or isinstance(first, ArrayPart):
+        return _scatter_arrays(parts, count, kind, batch)
     if isinstance(first, Codes):
         if any(part.texts is not first.texts for _, part in parts):  # type: ignore[union-attr]  # all are Codes
-            return _place_arrays(parts, count, kind, batch)
-        return Codes(_placed(parts, "values", count), first.texts, _valid(parts, count))
+            return _scatter_arrays(parts, count, kind, batch)
+        return Codes(_scatter_values(parts, "values", count), first.texts, _valid(parts, count))
     if isinstance(first, Numbers):
-        return Numbers(_placed(parts, "values", count), _valid(parts, count))
+        return Numbers(_scatter_values(parts, "values", count), _valid(parts, count))
     if isinstance(first, TextSpans):
-        return TextSpans(_placed(parts, "start", count), _placed(parts, "end", count), _valid(parts, count))
+        return TextSpans(
+            _scatter_values(parts, "start", count), _scatter_values(parts, "end", count), _valid(parts, count)
+        )
     if isinstance(first, ItemLists):
-        return _place_lists(parts, count, kind, batch)
-    return _place_structs(parts, count, kind, batch)
+        return _scatter_lists(parts, count, kind, batch)
+    return _scatter_structs(parts, count, kind, batch)
 
 
-def _placed(parts: Sequence[Placed], name: str, count: int) -> Any:
+def _scatter_values(parts: Sequence[IndexedPart], name: str, count: int) -> Any:
     """The values of all parts in one array; where there are none, zeros."""
     first = getattr(parts[0][1], name)
     values = np.zeros((count, *first.shape[1:]), first.dtype)
@@ -140,7 +142,7 @@ def _placed(parts: Sequence[Placed], name: str, count: int) -> Any:
     return values
 
 
-def _valid(parts: Sequence[Placed], count: int) -> Mask | None:
+def _valid(parts: Sequence[IndexedPart], count: int) -> Mask | None:
     valid = np.zeros(count, bool)
     for where, part in parts:
         mask = part.valid  # type: ignore[union-attr]  # not called for the kinds without it
@@ -148,22 +150,22 @@ def _valid(parts: Sequence[Placed], count: int) -> Mask | None:
     return None if valid.all() else valid
 
 
-def _place_structs(parts: Sequence[Placed], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
+def _scatter_structs(parts: Sequence[IndexedPart], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
     inner = tuple(
-        place([(where, part.parts[index]) for where, part in parts], count, field.type, batch)  # type: ignore[union-attr]
+        scatter([(where, part.parts[index]) for where, part in parts], count, field.type, batch)  # type: ignore[union-attr]
         for index, field in enumerate(kind)
     )
     return Structs(inner, count, _valid(parts, count))
 
 
-def _place_lists(parts: Sequence[Placed], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
-    lengths = _placed(parts, "lengths", count)
+def _scatter_lists(parts: Sequence[IndexedPart], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
+    lengths = _scatter_values(parts, "lengths", count)
     first = np.cumsum(lengths) - lengths
     items = [(spread(first[where], part.lengths), part.items) for where, part in parts]  # type: ignore[union-attr]
-    return ItemLists(lengths, place(items, int(lengths.sum()), item_type(kind), batch), _valid(parts, count))
+    return ItemLists(lengths, scatter(items, int(lengths.sum()), item_type(kind), batch), _valid(parts, count))
 
 
-def _place_arrays(parts: Sequence[Placed], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
+def _scatter_arrays(parts: Sequence[IndexedPart], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
     """The way of parts that have no common form, such as a default beside what was read."""
     arrays = [finish(part, kind, batch) for _, part in parts]
     source = np.zeros(count, np.int64)
@@ -173,7 +175,7 @@ def _place_arrays(parts: Sequence[Placed], count: int, kind: pa.DataType, batch:
         source[where] = np.arange(begin, begin + len(array))
         absent[where] = False
         begin += len(array)
-    return Made(pa.concat_arrays(arrays).take(pa.array(source, mask=absent)))
+    return ArrayPart(pa.concat_arrays(arrays).take(pa.array(source, mask=absent)))
 
 
 def item_type(kind: pa.DataType) -> pa.DataType:
@@ -188,14 +190,16 @@ def finish(part: Part, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
     match part:
         case Nulls():
             return pa.nulls(part.count, kind)
-        case Made():
+        case ArrayPart():
             return part.array if part.single is None else part.array.take(pa.array(np.zeros(part.single, np.int64)))
         case Numbers():
-            return _whole(kind, part.values) if part.valid is None else fixed_width(kind, part.values, part.valid)
+            return _numbers(kind, part.values) if part.valid is None else fixed_width(kind, part.values, part.valid)
         case Codes():
             return part.texts.take(pa.array(part.values, mask=None if part.valid is None else ~part.valid))
         case TextSpans():
-            return _fixed(part, kind, batch) if pa.types.is_fixed_size_binary(kind) else _decoded(part, kind, batch)[0]
+            return (
+                _fixed_bytes(part, kind, batch) if pa.types.is_fixed_size_binary(kind) else _texts(part, kind, batch)[0]
+            )
         case Structs():
             arrays = [finish(inner, field.type, batch) for inner, field in zip(part.parts, kind, strict=True)]
             return pa.Array.from_buffers(kind, part.count, [_bitmap(part.valid)], children=arrays)
@@ -203,7 +207,7 @@ def finish(part: Part, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
             return _map(part, kind, batch) if pa.types.is_map(kind) else _list(part, kind, batch)
 
 
-def _whole(kind: pa.DataType, values: Any) -> pa.Array:
+def _numbers(kind: pa.DataType, values: Any) -> pa.Array:
     data = np.packbits(values, bitorder="little") if kind == pa.bool_() else np.ascontiguousarray(values)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(data)])
 
@@ -212,7 +216,7 @@ def _bitmap(valid: Mask | None) -> pa.Buffer | None:
     return None if valid is None else validity(valid)
 
 
-def _decoded(part: TextSpans, kind: pa.DataType, batch: MessageBytes) -> tuple[pa.Array, bool]:
+def _texts(part: TextSpans, kind: pa.DataType, batch: MessageBytes) -> tuple[pa.Array, bool]:
     """Texts or bytes, and whether none had to be mended."""
     array = batch.pieces(part.start, part.end, kind, part.valid)
     if kind != pa.string() or _is_utf8(array):
@@ -231,7 +235,7 @@ def _is_utf8(array: pa.StringArray) -> bool:
     return True
 
 
-def _fixed(part: TextSpans, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
+def _fixed_bytes(part: TextSpans, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
     size, count = kind.byte_width, part.count
     data = np.zeros((count, size), np.uint8)
     rows = np.arange(count) if part.valid is None else np.flatnonzero(part.valid)
@@ -253,9 +257,9 @@ def _list(part: ItemLists, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
 def _map(part: ItemLists, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
     lengths, items = part.lengths, part.items
     if isinstance(items, Structs) and isinstance(items.parts[0], TextSpans):
-        keys, clean = _decoded(items.parts[0], pa.string(), batch)
+        keys, clean = _texts(items.parts[0], pa.string(), batch)
         values = finish(items.parts[1], kind.item_type, batch)
-        doubtful = _doubtful(items.parts[0], lengths, batch) if clean else np.flatnonzero(lengths > 1)
+        doubtful = _maps_with_equal_hashes(items.parts[0], lengths, batch) if clean else np.flatnonzero(lengths > 1)
         entries = pa.StructArray.from_arrays([keys, values], fields=list(item_type(kind)))
     else:
         entries, doubtful = finish(items, item_type(kind), batch), np.flatnonzero(lengths > 1)
@@ -264,7 +268,7 @@ def _map(part: ItemLists, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
     return pa.Array.from_buffers(kind, part.count, [_bitmap(part.valid), _offsets(lengths)], children=[entries])
 
 
-def _doubtful(keys: TextSpans, lengths: Ints, batch: MessageBytes) -> Ints:
+def _maps_with_equal_hashes(keys: TextSpans, lengths: Ints, batch: MessageBytes) -> Ints:
     """The maps in which two keys have one hash."""
     if not (lengths > 1).any():
         return np.zeros(0, np.int64)

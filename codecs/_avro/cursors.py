@@ -14,10 +14,10 @@ from typing import Any, Final, NewType
 import numpy as np
 import numpy.typing as npt
 
-from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, Room
+from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, AddedBytesBudget
 from kvformat.codecs._columnar import BACK, Ints, Mask, MessageBytes, MessageNumbers, Positions, WordArray
 
-LaneNumbers = NewType("LaneNumbers", npt.NDArray[np.int64])
+CursorNumbers = NewType("CursorNumbers", npt.NDArray[np.int64])
 """Which of some cursors: their numbers among these, not among the messages."""
 MOST_WIDTH: Final = 24
 """The most bytes that a reader looks at behind a cursor in one go."""
@@ -39,9 +39,9 @@ _STEPS: Final = (
 class AvroBatch(MessageBytes):
     """The bytes of the messages, and which messages have been refused so far."""
 
-    def __init__(self, messages: Any, room: Room | None = None) -> None:
+    def __init__(self, messages: Any, budget: AddedBytesBudget | None = None) -> None:
         super().__init__(messages)
-        self._room = room or Room()
+        self._budget = budget or AddedBytesBudget()
         self.refused: Mask = np.zeros(len(messages), bool)
         self._added: Ints = np.zeros(len(messages), np.int64)
         self.doubles = np.ndarray((len(self.bytes) - 7,), "<f8", self.bytes.data, strides=(1,))
@@ -52,7 +52,7 @@ class AvroBatch(MessageBytes):
         self._added[messages] += added
         beyond = self._beyond()
         too_much: Mask = beyond[messages] > MAX_ADDED
-        if beyond.sum() > self._room.left:  # the exact reader counts message by message
+        if beyond.sum() > self._budget.left:  # the exact reader counts message by message
             too_much |= beyond[messages] > 0
         return too_much
 
@@ -60,10 +60,10 @@ class AvroBatch(MessageBytes):
         """How many bytes each message has that its own do not allow for."""
         return np.maximum(self._added - ADDED_PER_BYTE * (self.end - self.start), 0)
 
-    def settle(self) -> None:
+    def charge_budget(self) -> None:
         """Count what was added to the messages that were read."""
         if self._added.any():
-            self._room.left -= int(self._beyond()[~self.refused].sum())
+            self._budget.left -= int(self._beyond()[~self.refused].sum())
 
     @functools.cached_property
     def last_bytes(self) -> Positions:
@@ -71,7 +71,7 @@ class AvroBatch(MessageBytes):
         return Positions(np.flatnonzero(self.bytes[: self.size] < 0x80))
 
 
-class Lanes:
+class Cursors:
     """Cursors of some of the messages: `message` says of which, and one may not be there twice."""
 
     __slots__ = ("_unchecked", "batch", "end", "message", "pos")
@@ -106,36 +106,40 @@ class Lanes:
 
     def refuse(self, bad: Mask) -> None:
         """Leave the messages that are `bad` to the exact reader."""
-        lanes = np.flatnonzero(bad)
-        self.batch.refused[self.message[lanes]] = True
+        numbers = np.flatnonzero(bad)
+        self.batch.refused[self.message[numbers]] = True
         self.pos, self.end = Positions(self.pos.copy()), Positions(self.end.copy())
-        self.pos[lanes] = self.end[lanes] = self.batch.size
+        self.pos[numbers] = self.end[numbers] = self.batch.size
 
     def refuse_all(self) -> None:
         """Leave all of these messages to the exact reader."""
         self.refuse(np.ones(len(self), bool))
 
-    def select(self, lanes: LaneNumbers) -> Lanes:
+    def select(self, numbers: CursorNumbers) -> Cursors:
         """Some of the cursors, to be read from by themselves."""
-        messages, pos, end = MessageNumbers(self.message[lanes]), Positions(self.pos[lanes]), Positions(self.end[lanes])
-        some = Lanes(self.batch, messages, pos, end)
+        messages, pos, end = (
+            MessageNumbers(self.message[numbers]),
+            Positions(self.pos[numbers]),
+            Positions(self.end[numbers]),
+        )
+        some = Cursors(self.batch, messages, pos, end)
         some._unchecked = self._unchecked
         return some
 
-    def rejoin(self, lanes: LaneNumbers, some: Lanes) -> None:
+    def rejoin(self, numbers: CursorNumbers, some: Cursors) -> None:
         """Take over where selected cursors stand now."""
         self.pos, self.end = Positions(self.pos.copy()), Positions(self.end.copy())
-        self.pos[lanes], self.end[lanes] = some.pos, some.end
+        self.pos[numbers], self.end[numbers] = some.pos, some.end
         self._unchecked = max(self._unchecked, some._unchecked)
 
 
-def varint(lanes: Lanes, shift: int, valid: Mask | None) -> tuple[WordArray, Any]:
+def read_varints(cursors: Cursors, shift: int, valid: Mask | None) -> tuple[WordArray, Any]:
     """The numbers at a distance of `shift` (0 or 1) behind the cursors, as they stand there, and their lengths.
 
     Where not `valid` the number is 0. The length is one number if it is the same for all. Numbers of more than ten
     bytes have length 0: they are for the exact reader.
     """
-    word = lanes.batch.words[lanes.pos]
+    word = cursors.batch.words[cursors.pos]
     if shift:
         word >>= _U(8)
     if valid is not None:
@@ -150,17 +154,17 @@ def varint(lanes: Lanes, shift: int, valid: Mask | None) -> tuple[WordArray, Any
     lowest = last[0]
     if lowest and (last == lowest).all():
         longest = length = int(lowest).bit_length() // 8
-        return _gathered(word & _U((1 << (8 * longest)) - 1) & _LOW_BITS, longest), length
+        return _join_groups(word & _U((1 << (8 * longest)) - 1) & _LOW_BITS, longest), length
     mask = (last << _ONE) - _ONE
     lengths = (np.bitwise_count(mask) >> 3).astype(np.int64)
-    number = _gathered(word & mask & _LOW_BITS, int(lengths.max()))
-    open_ends = LaneNumbers(np.flatnonzero(last == 0))
+    number = _join_groups(word & mask & _LOW_BITS, int(lengths.max()))
+    open_ends = CursorNumbers(np.flatnonzero(last == 0))
     if len(open_ends):
-        _long_varint(lanes, open_ends, shift, number, lengths)
+        _read_long_varints(cursors, open_ends, shift, number, lengths)
     return number, lengths
 
 
-def _gathered(groups: WordArray, longest: int) -> WordArray:
+def _join_groups(groups: WordArray, longest: int) -> WordArray:
     """Close the gaps that the top bits of the bytes leave."""
     for enough, moving, staying, by in _STEPS:
         if longest > enough:
@@ -168,26 +172,26 @@ def _gathered(groups: WordArray, longest: int) -> WordArray:
     return groups
 
 
-def _long_varint(lanes: Lanes, some: LaneNumbers, shift: int, number: WordArray, lengths: Ints) -> None:
+def _read_long_varints(cursors: Cursors, some: CursorNumbers, shift: int, number: WordArray, lengths: Ints) -> None:
     """Numbers of 8 to 10 bytes, whose surplus bits are dropped; one of more gets the length 0."""
-    at = lanes.pos[some] + shift
-    word, more = lanes.batch.words[at], lanes.batch.words[at + 8]
+    at = cursors.pos[some] + shift
+    word, more = cursors.batch.words[at], cursors.batch.words[at + 8]
     eighth, ninth, tenth = word >> _U(56), more & _U(0xFF), (more >> _U(8)) & _U(0xFF)
     has_ninth = eighth >= _HIGH
     has_tenth = has_ninth & (ninth >= _HIGH)
-    value = _gathered(word & _LOW_BITS, 8)
+    value = _join_groups(word & _LOW_BITS, 8)
     value |= np.where(has_ninth, (ninth & _SEVEN) << _U(56), _U(0))
     value |= np.where(has_tenth, (tenth & _ONE) << _U(63), _U(0))
     number[some] = value
     lengths[some] = np.where(has_tenth & (tenth >= _HIGH), 0, 8 + has_ninth.astype(np.int64) + has_tenth)
 
 
-def longs(number: WordArray) -> Ints:
+def decode_longs(number: WordArray) -> Ints:
     """Zigzag numbers of 64 bits as what they stand for."""
     return ((number >> _ONE) ^ (~(number & _ONE) + _ONE)).view(np.int64)
 
 
-def ints(number: WordArray) -> npt.NDArray[np.int32]:
+def decode_ints(number: WordArray) -> npt.NDArray[np.int32]:
     """Zigzag numbers of which 32 bits count as what they stand for."""
     narrow = number.astype(np.uint32)
     return ((narrow >> np.uint32(1)) ^ (~(narrow & np.uint32(1)) + np.uint32(1))).view(np.int32)

@@ -15,23 +15,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, MAX_EMPTY_ITEMS, Room, added_per_item
+from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, MAX_EMPTY_ITEMS, AddedBytesBudget, added_per_item
 from kvformat.codecs._avro.decimals import to_bytes, unscaled
 from kvformat.codecs._avro.resolve import (
     Action,
     Array,
-    Branches,
     ByteString,
     Constant,
+    Enum,
     Fail,
-    Into,
     Map,
     Null,
     Number,
     Record,
     Skip,
     Step,
-    Symbol,
+    ToBranch,
+    Union,
 )
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._java.charsets import java_text
@@ -53,7 +53,7 @@ class BadDatum(ValueError):
         self.code = code
         self.path: list[str] = []
 
-    def below(self, name: str) -> BadDatum:
+    def in_field(self, name: str) -> BadDatum:
         """The same error, seen from one level up."""
         self.path.insert(0, name)
         return self
@@ -63,17 +63,17 @@ class BadDatum(ValueError):
         return self.code.marked(where + str(self.args[0]))
 
 
-def read_datum(action: Action, message: bytes, start: int, room: Room | None = None) -> tuple[Any, int]:
+def read_datum(action: Action, message: bytes, start: int, budget: AddedBytesBudget | None = None) -> tuple[Any, int]:
     """The value that begins at `start`, and where it ends. Raises `BadDatum`, nothing else.
 
-    `room` is that of the batch, of which the message takes what it needs.
+    `budget` is that of the batch, of which the message takes what it needs.
     """
     if start > len(message):
         raise BadDatum(f"the message has {len(message)} bytes, and the datum would begin after {start}")
-    room = room or Room()
-    cursor = _Cursor(message, start, room.left)
-    value = _read(action, cursor)
-    room.left -= max(cursor.added - ADDED_PER_BYTE * cursor.end, 0)
+    budget = budget or AddedBytesBudget()
+    cursor = _Cursor(message, start, budget.left)
+    value = _read_action(action, cursor)
+    budget.left -= max(cursor.added - ADDED_PER_BYTE * cursor.end, 0)
     return value, cursor.at
 
 
@@ -82,12 +82,12 @@ class _Cursor:
 
     __slots__ = ("added", "at", "data", "empty", "end", "most_added")
 
-    def __init__(self, data: bytes, at: int, room: int) -> None:
+    def __init__(self, data: bytes, at: int, budget: int) -> None:
         self.data, self.at, self.end = data, at, len(data)
-        self.most_added = min(MAX_ADDED, room) + ADDED_PER_BYTE * self.end
+        self.most_added = min(MAX_ADDED, budget) + ADDED_PER_BYTE * self.end
         self.empty = self.added = 0
 
-    def varint(self, most: int) -> int:
+    def read_varint(self, most: int) -> int:
         """A zigzag number of at most this many bytes; bits beyond 32 (5 bytes) or 64 (10 bytes) are dropped."""
         number = 0
         for index in range(most):
@@ -103,7 +103,7 @@ class _Cursor:
             f"Invalid {'int' if most == _INT_BYTES else 'long'} encoding: a number of more than {most} bytes"
         )
 
-    def pass_over(self, count: int) -> int:
+    def skip(self, count: int) -> int:
         """Go over some bytes; returns where they begin."""
         if count < 0:
             raise BadDatum(f"Malformed data. Length is negative: {count}")
@@ -112,23 +112,23 @@ class _Cursor:
         self.at += count
         return self.at - count
 
-    def bytes(self) -> bytes:
+    def read_bytes(self) -> bytes:
         """Bytes with their length before them."""
-        start = self.pass_over(self.varint(_LONG_BYTES))
+        start = self.skip(self.read_varint(_LONG_BYTES))
         return self.data[start : self.at]
 
-    def index(self, count: int, what: str) -> int:
+    def read_index(self, count: int, what: str) -> int:
         """The index of a branch or a symbol."""
-        index = self.varint(_INT_BYTES)
+        index = self.read_varint(_INT_BYTES)
         if not 0 <= index < count:
             raise BadDatum(f"there is no {what} {index}, {count} are known")
         return index
 
-    def block(self) -> int:
+    def read_block_count(self) -> int:
         """The number of items in the next block of an array or a map, whose size in bytes is not looked at."""
-        count = self.varint(_LONG_BYTES)
+        count = self.read_varint(_LONG_BYTES)
         if count < 0:
-            self.varint(_LONG_BYTES)
+            self.read_varint(_LONG_BYTES)
             count = -count
         return count
 
@@ -150,31 +150,31 @@ class _Cursor:
             raise BadDatum(text, ErrorCode.TOO_LARGE)
 
 
-def _read(action: Action, cursor: _Cursor) -> Any:
-    return _READ[type(action)](action, cursor)
+def _read_action(action: Action, cursor: _Cursor) -> Any:
+    return _READERS[type(action)](action, cursor)
 
 
-def _null(action: Null, cursor: _Cursor) -> None:
+def _read_null(action: Null, cursor: _Cursor) -> None:
     return None
 
 
-def _fail(action: Fail, cursor: _Cursor) -> Any:
+def _read_fail(action: Fail, cursor: _Cursor) -> Any:
     raise BadDatum(action.reason, ErrorCode.INCOMPATIBLE_SCHEMA)
 
 
-def _constant(action: Constant, cursor: _Cursor) -> Any:
+def _read_constant(action: Constant, cursor: _Cursor) -> Any:
     return action.value
 
 
-def _number(action: Number, cursor: _Cursor) -> Any:
+def _read_number(action: Number, cursor: _Cursor) -> Any:
     kind = action.writer
     if kind == "boolean":
-        return cursor.data[cursor.pass_over(1)] == 1
+        return cursor.data[cursor.skip(1)] == 1
     if kind == "float":
-        return _FLOAT.unpack_from(cursor.data, cursor.pass_over(4))[0]
+        return _FLOAT.unpack_from(cursor.data, cursor.skip(4))[0]
     if kind == "double":
-        return _DOUBLE.unpack_from(cursor.data, cursor.pass_over(8))[0]
-    number = cursor.varint(_INT_BYTES if kind == "int" else _LONG_BYTES)
+        return _DOUBLE.unpack_from(cursor.data, cursor.skip(8))[0]
+    number = cursor.read_varint(_INT_BYTES if kind == "int" else _LONG_BYTES)
     if action.reader == "float":
         return float(np.float32(np.int64(number)))  # in one step: by way of a double it would be rounded twice
     if action.reader == "double":
@@ -186,11 +186,11 @@ def _number(action: Number, cursor: _Cursor) -> Any:
     return number
 
 
-def _bytes(action: ByteString, cursor: _Cursor) -> Any:
+def _read_bytes(action: ByteString, cursor: _Cursor) -> Any:
     if action.size is None:
-        data = cursor.bytes()
+        data = cursor.read_bytes()
     else:
-        start = cursor.pass_over(action.size)
+        start = cursor.skip(action.size)
         data = cursor.data[start : cursor.at]
     if action.decimal is not None:
         try:
@@ -200,126 +200,126 @@ def _bytes(action: ByteString, cursor: _Cursor) -> Any:
     return java_text(data) if action.reader == "string" else data
 
 
-def _symbol(action: Symbol, cursor: _Cursor) -> str:
-    index = cursor.index(len(action.texts), "enum symbol")
+def _read_enum(action: Enum, cursor: _Cursor) -> str:
+    index = cursor.read_index(len(action.texts), "enum symbol")
     text = action.texts[index]
     if text is None:
         raise BadDatum(f"No match for {action.names[index]} in the reader's enum", ErrorCode.INCOMPATIBLE_SCHEMA)
     return text
 
 
-def _record(action: Record, cursor: _Cursor) -> dict[str, Any]:
+def _read_record(action: Record, cursor: _Cursor) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for step in action.steps:
-        value = _step(step, cursor)
+        value = _read_field(step, cursor)
         if step.target is not None:
             values[step.target] = value
     for name, default in action.defaults.items():
         try:
-            values[name] = _read(default, cursor)
+            values[name] = _read_action(default, cursor)
         except BadDatum as bad:
-            raise bad.below(name) from None
+            raise bad.in_field(name) from None
     return values
 
 
-def _step(step: Step, cursor: _Cursor) -> Any:
+def _read_field(step: Step, cursor: _Cursor) -> Any:
     try:
-        return _read(step.action, cursor)
+        return _read_action(step.action, cursor)
     except BadDatum as bad:
-        raise bad.below(step.target or step.name) from None
+        raise bad.in_field(step.target or step.name) from None
 
 
-def _array(action: Array, cursor: _Cursor) -> list[Any]:
+def _read_array(action: Array, cursor: _Cursor) -> list[Any]:
     items: list[Any] = []
     try:
-        while count := cursor.block():
+        while count := cursor.read_block_count():
             cursor.check_count(count, action.least_size, added_per_item(action))
-            items.extend(_read(action.item, cursor) for _ in range(count))
+            items.extend(_read_action(action.item, cursor) for _ in range(count))
     except BadDatum as bad:
-        raise bad.below("element") from None
+        raise bad.in_field("element") from None
     return items
 
 
-def _map(action: Map, cursor: _Cursor) -> list[tuple[str, Any]]:
+def _read_map(action: Map, cursor: _Cursor) -> list[tuple[str, Any]]:
     entries: dict[str, Any] = {}
     try:
-        while count := cursor.block():
+        while count := cursor.read_block_count():
             cursor.check_count(count, 1, added_per_item(action))
             for _ in range(count):
-                key = java_text(cursor.bytes())
-                entries[key] = _read(action.value, cursor)
+                key = java_text(cursor.read_bytes())
+                entries[key] = _read_action(action.value, cursor)
     except BadDatum as bad:
-        raise bad.below("value") from None
+        raise bad.in_field("value") from None
     return list(entries.items())
 
 
-def _branches(action: Branches, cursor: _Cursor) -> Any:
-    return _read(action.branches[cursor.index(len(action.branches), "union branch")], cursor)
+def _read_union(action: Union, cursor: _Cursor) -> Any:
+    return _read_action(action.branches[cursor.read_index(len(action.branches), "union branch")], cursor)
 
 
-def _into(action: Into, cursor: _Cursor) -> dict[str, Any]:
-    return {action.branch: _read(action.action, cursor)}
+def _read_to_branch(action: ToBranch, cursor: _Cursor) -> dict[str, Any]:
+    return {action.branch: _read_action(action.action, cursor)}
 
 
-def _skip(action: Skip, cursor: _Cursor) -> None:
-    _pass_over(action.schema, cursor, 0)
+def _read_skipped(action: Skip, cursor: _Cursor) -> None:
+    _skip_value(action.schema, cursor, 0)
 
 
-_READ: Final[dict[type, Callable[[Any, _Cursor], Any]]] = {
-    Null: _null,
-    Fail: _fail,
-    Constant: _constant,
-    Number: _number,
-    ByteString: _bytes,
-    Symbol: _symbol,
-    Record: _record,
-    Array: _array,
-    Map: _map,
-    Branches: _branches,
-    Into: _into,
-    Skip: _skip,
+_READERS: Final[dict[type, Callable[[Any, _Cursor], Any]]] = {
+    Null: _read_null,
+    Fail: _read_fail,
+    Constant: _read_constant,
+    Number: _read_number,
+    ByteString: _read_bytes,
+    Enum: _read_enum,
+    Record: _read_record,
+    Array: _read_array,
+    Map: _read_map,
+    Union: _read_union,
+    ToBranch: _read_to_branch,
+    Skip: _read_skipped,
 }
 _WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 
-def _pass_over(schema: Schema, cursor: _Cursor, level: int) -> None:
+def _skip_value(schema: Schema, cursor: _Cursor, level: int) -> None:
     """Go over a value that nobody wants."""
     if level > MAX_LEVELS:
         raise BadDatum(f"a value of more than {MAX_LEVELS} levels", ErrorCode.TOO_DEEP)
     kind = schema.type
     if kind in ("string", "bytes"):
-        cursor.pass_over(cursor.varint(_LONG_BYTES))
+        cursor.skip(cursor.read_varint(_LONG_BYTES))
     elif kind in ("int", "enum"):
-        cursor.varint(_INT_BYTES)  # whether the enum has that symbol is not looked at
+        cursor.read_varint(_INT_BYTES)  # whether the enum has that symbol is not looked at
     elif kind == "long":
-        cursor.varint(_LONG_BYTES)
+        cursor.read_varint(_LONG_BYTES)
     elif kind == "record":
         for f in schema.fields:
-            _pass_over(f.schema, cursor, level + 1)
+            _skip_value(f.schema, cursor, level + 1)
     elif kind == "union":
-        _pass_over(schema.branches[cursor.index(len(schema.branches), "union branch")], cursor, level + 1)
+        _skip_value(schema.branches[cursor.read_index(len(schema.branches), "union branch")], cursor, level + 1)
     elif schema.items is not None:
-        _pass_over_blocks(schema.items, cursor, level + 1, keyed=False)
+        _skip_blocks(schema.items, cursor, level + 1, keyed=False)
     elif schema.values is not None:
-        _pass_over_blocks(schema.values, cursor, level + 1, keyed=True)
+        _skip_blocks(schema.values, cursor, level + 1, keyed=True)
     else:
-        cursor.pass_over(_WIDTHS.get(kind, schema.size))
+        cursor.skip(_WIDTHS.get(kind, schema.size))
 
 
-def _pass_over_blocks(item: Schema, cursor: _Cursor, level: int, *, keyed: bool) -> None:
+def _skip_blocks(item: Schema, cursor: _Cursor, level: int, *, keyed: bool) -> None:
     """The blocks of an array or a map: by their size where it is given, else item by item."""
     least_size = item.least_size + keyed
-    while count := cursor.varint(_LONG_BYTES):
+    while count := cursor.read_varint(_LONG_BYTES):
         if count < 0:
-            cursor.pass_over(cursor.varint(_LONG_BYTES))
+            cursor.skip(cursor.read_varint(_LONG_BYTES))
             continue
         if not least_size:
             continue  # any number of nothing
         cursor.check_count(count, least_size)
         for _ in range(count):
             if keyed:
-                cursor.pass_over(cursor.varint(_LONG_BYTES))
-            _pass_over(item, cursor, level)
+                cursor.skip(cursor.read_varint(_LONG_BYTES))
+            _skip_value(item, cursor, level)
 
 
 # --- writing -------------------------------------------------------------------------------------------------
@@ -328,17 +328,17 @@ def _pass_over_blocks(item: Schema, cursor: _Cursor, level: int, *, keyed: bool)
 def write_datum(schema: Schema, value: Any) -> bytes:
     """The bytes of a value of `schema.storage_type`. Raises `BadDatum` for one that the schema does not have."""
     out = bytearray()
-    _write(schema, value, out)
+    _write_value(schema, value, out)
     return bytes(out)
 
 
-def _write(schema: Schema, value: Any, out: bytearray) -> None:
+def _write_value(schema: Schema, value: Any, out: bytearray) -> None:
     if value is None and schema.type not in ("null", "union"):
         raise BadDatum(f"null value for (non-nullable) {schema}", ErrorCode.NULL_VALUE)
-    _WRITE[schema.type](schema, value, out)
+    _WRITERS[schema.type](schema, value, out)
 
 
-def _varint(number: int, out: bytearray) -> None:
+def _write_long(number: int, out: bytearray) -> None:
     number = (number << 1) ^ (number >> 63)
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -351,8 +351,8 @@ def _write_null(schema: Schema, value: Any, out: bytearray) -> None:
         raise BadDatum(f"{value!r} is not null", ErrorCode.WRONG_TYPE)
 
 
-def _write_whole(schema: Schema, value: int, out: bytearray) -> None:
-    _varint(value, out)
+def _write_integer(schema: Schema, value: int, out: bytearray) -> None:
+    _write_long(value, out)
 
 
 def _write_boolean(schema: Schema, value: bool, out: bytearray) -> None:
@@ -369,7 +369,7 @@ def _write_bytes(schema: Schema, value: bytes | Decimal, out: bytearray) -> None
     if schema.type == "string":
         data = java_text(data).encode()
     if schema.type != "fixed":
-        _varint(len(data), out)
+        _write_long(len(data), out)
     elif len(data) != schema.size:
         raise BadDatum(f"{len(data)} bytes for {schema} of {schema.size}", ErrorCode.WRONG_TYPE)
     out += data
@@ -385,27 +385,27 @@ def _decimal_bytes(schema: Schema, value: Decimal) -> bytes:
         raise BadDatum(f"{value} has no room in {schema.size} bytes", ErrorCode.OUT_OF_RANGE) from None
 
 
-def _write_symbol(schema: Schema, value: bytes, out: bytearray) -> None:
+def _write_enum(schema: Schema, value: bytes, out: bytearray) -> None:
     text = java_text(value)
     if text not in schema.symbols:
         raise BadDatum(
             f"{text!r} is no symbol of enum {schema.full_name}: {', '.join(schema.symbols)}", ErrorCode.WRONG_TYPE
         )
-    _varint(schema.symbols.index(text), out)
+    _write_long(schema.symbols.index(text), out)
 
 
 def _write_record(schema: Schema, value: dict[str, Any], out: bytearray) -> None:
     for f in schema.fields:
         try:
-            _write(f.schema, value[f.name], out)
+            _write_value(f.schema, value[f.name], out)
         except BadDatum as bad:
-            raise bad.below(f.name) from None
+            raise bad.in_field(f.name) from None
 
 
 def _write_array(schema: Schema, value: list[Any], out: bytearray) -> None:
     assert schema.items is not None
     if value:
-        _varint(len(value), out)
+        _write_long(len(value), out)
         for item in value:
             _write_part(schema.items, item, "element", out)
     out.append(0)
@@ -414,7 +414,7 @@ def _write_array(schema: Schema, value: list[Any], out: bytearray) -> None:
 def _write_map(schema: Schema, value: list[tuple[bytes, Any]], out: bytearray) -> None:
     assert schema.values is not None
     if value:
-        _varint(len(value), out)
+        _write_long(len(value), out)
         for key, item in value:
             _write_part(_KEY, key, "key", out)
             _write_part(schema.values, item, "value", out)
@@ -423,9 +423,9 @@ def _write_map(schema: Schema, value: list[tuple[bytes, Any]], out: bytearray) -
 
 def _write_part(schema: Schema, value: Any, name: str, out: bytearray) -> None:
     try:
-        _write(schema, value, out)
+        _write_value(schema, value, out)
     except BadDatum as bad:
-        raise bad.below(name) from None
+        raise bad.in_field(name) from None
 
 
 def _write_union(schema: Schema, value: Any, out: bytearray) -> None:
@@ -433,11 +433,11 @@ def _write_union(schema: Schema, value: Any, out: bytearray) -> None:
     if value is None:
         if "null" not in kinds:
             raise BadDatum(f"null value for (non-nullable) {schema}", ErrorCode.NULL_VALUE)
-        _varint(kinds.index("null"), out)
+        _write_long(kinds.index("null"), out)
     elif schema.optional is not None or len(kinds) == 1:
         index = 1 - kinds.index("null") if schema.optional is not None else 0
-        _varint(index, out)
-        _write(schema.branches[index], value, out)
+        _write_long(index, out)
+        _write_value(schema.branches[index], value, out)
     else:
         _write_branch(schema, value, out)
 
@@ -448,22 +448,22 @@ def _write_branch(schema: Schema, value: dict[str, Any], out: bytearray) -> None
     if len(names) != 1:
         raise BadDatum(f"{len(names)} branches of the union are set, of {schema} one must be", ErrorCode.WRONG_TYPE)
     index = next(i for i, branch in enumerate(schema.branches) if branch.full_name == names[0])
-    _varint(index, out)
+    _write_long(index, out)
     _write_part(schema.branches[index], value[names[0]], names[0], out)
 
 
 _KEY: Final = Schema("string")
-_WRITE: Final[dict[str, Callable[[Schema, Any, bytearray], None]]] = {
+_WRITERS: Final[dict[str, Callable[[Schema, Any, bytearray], None]]] = {
     "null": _write_null,
     "boolean": _write_boolean,
-    "int": _write_whole,
-    "long": _write_whole,
+    "int": _write_integer,
+    "long": _write_integer,
     "float": _write_float,
     "double": _write_float,
     "bytes": _write_bytes,
     "string": _write_bytes,
     "fixed": _write_bytes,
-    "enum": _write_symbol,
+    "enum": _write_enum,
     "record": _write_record,
     "array": _write_array,
     "map": _write_map,

@@ -14,27 +14,36 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._avro.bounds import added_per_item
-from kvformat.codecs._avro.columns import ItemLists, Made, Nulls, Numbers, Part, Placed, Structs, item_type, place
-from kvformat.codecs._avro.cursors import AvroBatch, LaneNumbers, Lanes, is_too_long, longs, varint
+from kvformat.codecs._avro.columns import (
+    ArrayPart,
+    IndexedPart,
+    ItemLists,
+    Nulls,
+    Numbers,
+    Part,
+    Structs,
+    item_type,
+    scatter,
+)
+from kvformat.codecs._avro.cursors import AvroBatch, CursorNumbers, Cursors, decode_longs, is_too_long, read_varints
 from kvformat.codecs._avro.leaves import (
     BytesLeaf,
+    EnumLeaf,
     FixedLeaf,
+    FixedWidthLeaf,
     Leaf,
     NullLeaf,
     PartReader,
-    SymbolLeaf,
-    WholeLeaf,
-    WidthLeaf,
-    skip_number,
+    VarintLeaf,
+    number_skipper,
 )
 from kvformat.codecs._avro.resolve import (
     Action,
     Array,
-    Branches,
     ByteString,
     Constant,
+    Enum,
     Fail,
-    Into,
     Map,
     Null,
     Number,
@@ -42,7 +51,8 @@ from kvformat.codecs._avro.resolve import (
     Record,
     Skip,
     Step,
-    Symbol,
+    ToBranch,
+    Union,
 )
 from kvformat.codecs._avro.schema import MAX_DECIMAL128, Schema
 from kvformat.codecs._columnar import ByteArray, Ints, MessageNumbers, Positions, spread
@@ -62,28 +72,28 @@ _U = np.uint64
 @cached_by_identity
 def fast_reader(plan: Plan) -> PartReader:
     """The compiled form of a plan."""
-    return _Few(_compiled(plan.action, plan.reader.arrow_type))
+    return _UnlessFew(_compile(plan.action, plan.reader.arrow_type))
 
 
-class _Few(PartReader):
+class _UnlessFew(PartReader):
     """Leaves it to the exact reader where there is little to read."""
 
     def __init__(self, node: PartReader) -> None:
         self._node = node
 
-    def read(self, lanes: Lanes) -> Part:
-        if len(lanes) < _FEW:
-            lanes.refuse_all()
-            return Nulls(len(lanes))
-        return self._node.read(lanes)
+    def read_part(self, cursors: Cursors) -> Part:
+        if len(cursors) < _FEW:
+            cursors.refuse_all()
+            return Nulls(len(cursors))
+        return self._node.read_part(cursors)
 
 
 class _Refuse(PartReader):
     """Whatever the exact reader does better, errors above all."""
 
-    def read(self, lanes: Lanes) -> Part:
-        lanes.refuse_all()
-        return Nulls(len(lanes))
+    def read_part(self, cursors: Cursors) -> Part:
+        cursors.refuse_all()
+        return Nulls(len(cursors))
 
 
 class _Default(PartReader):
@@ -92,8 +102,8 @@ class _Default(PartReader):
     def __init__(self, value: object, kind: pa.DataType) -> None:
         self._value = pa.array([value], kind)
 
-    def read(self, lanes: Lanes) -> Part:
-        return Nulls(len(lanes)) if self._value.null_count else Made(self._value, len(lanes))
+    def read_part(self, cursors: Cursors) -> Part:
+        return Nulls(len(cursors)) if self._value.null_count else ArrayPart(self._value, len(cursors))
 
 
 class _Record(PartReader):
@@ -102,13 +112,13 @@ class _Record(PartReader):
     def __init__(self, steps: Sequence[tuple[PartReader, int | None]], count: int) -> None:
         self._steps, self._count = steps, count
 
-    def read(self, lanes: Lanes) -> Part:
-        parts: list[Part] = [Nulls(len(lanes))] * self._count
+    def read_part(self, cursors: Cursors) -> Part:
+        parts: list[Part] = [Nulls(len(cursors))] * self._count
         for node, target in self._steps:
-            part = node.read(lanes)
+            part = node.read_part(cursors)
             if target is not None:
                 parts[target] = part
-        return Structs(tuple(parts), len(lanes))
+        return Structs(tuple(parts), len(cursors))
 
 
 class _Into(PartReader):
@@ -117,10 +127,10 @@ class _Into(PartReader):
     def __init__(self, node: PartReader, target: int, count: int) -> None:
         self._node, self._target, self._count = node, target, count
 
-    def read(self, lanes: Lanes) -> Part:
-        parts: list[Part] = [Nulls(len(lanes))] * self._count
-        parts[self._target] = self._node.read(lanes)
-        return Structs(tuple(parts), len(lanes))
+    def read_part(self, cursors: Cursors) -> Part:
+        parts: list[Part] = [Nulls(len(cursors))] * self._count
+        parts[self._target] = self._node.read_part(cursors)
+        return Structs(tuple(parts), len(cursors))
 
 
 class _Optional(PartReader):
@@ -130,15 +140,15 @@ class _Optional(PartReader):
         self._leaf = leaf
         self._null, self._some = np.uint8(2 * null_index), np.uint8(2 - 2 * null_index)
 
-    def read(self, lanes: Lanes) -> Part:
-        branch = lanes.batch.bytes[lanes.pos]
+    def read_part(self, cursors: Cursors) -> Part:
+        branch = cursors.batch.bytes[cursors.pos]
         valid = branch == self._some
         if valid.all():
-            return self._leaf.read_at(lanes, 1, None)
-        odd = (branch != self._null) & ~valid
-        if odd.any():
-            lanes.refuse(odd)
-        return self._leaf.read_at(lanes, 1, valid)
+            return self._leaf.read_values(cursors, 1, None)
+        invalid = (branch != self._null) & ~valid
+        if invalid.any():
+            cursors.refuse(invalid)
+        return self._leaf.read_values(cursors, 1, valid)
 
 
 class _Union(PartReader):
@@ -147,28 +157,28 @@ class _Union(PartReader):
     def __init__(self, branches: Sequence[PartReader], kind: pa.DataType | None) -> None:
         self._branches, self._type = branches[:_MOST_BRANCHES], kind
 
-    def read(self, lanes: Lanes) -> Part:
-        index = lanes.batch.bytes[lanes.pos]
-        lanes.move(1, 1)
-        parts: list[Placed] = []
+    def read_part(self, cursors: Cursors) -> Part:
+        index = cursors.batch.bytes[cursors.pos]
+        cursors.move(1, 1)
+        parts: list[IndexedPart] = []
         for number, node in enumerate(self._branches):
             here = index == 2 * number
             if here.all():
-                return node.read(lanes)
+                return node.read_part(cursors)
             if here.any():
-                where = LaneNumbers(np.flatnonzero(here))
-                some = lanes.select(where)
-                parts.append((where, node.read(some)))
-                lanes.rejoin(where, some)
-        self._refuse_others(lanes, index)
+                where = CursorNumbers(np.flatnonzero(here))
+                some = cursors.select(where)
+                parts.append((where, node.read_part(some)))
+                cursors.rejoin(where, some)
+        self._refuse_others(cursors, index)
         if self._type is None:
-            return Nulls(len(lanes))
-        return place(parts, len(lanes), self._type, lanes.batch)
+            return Nulls(len(cursors))
+        return scatter(parts, len(cursors), self._type, cursors.batch)
 
-    def _refuse_others(self, lanes: Lanes, index: ByteArray) -> None:
+    def _refuse_others(self, cursors: Cursors, index: ByteArray) -> None:
         others = ((index & 1) == 1) | (index >= 2 * len(self._branches))
         if others.any():
-            lanes.refuse(others)
+            cursors.refuse(others)
 
 
 class _Blocks(PartReader):
@@ -182,31 +192,31 @@ class _Blocks(PartReader):
         self._item, self._least_size, self._added = item, least_size, added
         self._item_type = None if kind is None else item_type(kind)
 
-    def read(self, lanes: Lanes) -> Part:
-        lanes.check()
-        total = np.zeros(len(lanes), np.int64)
+    def read_part(self, cursors: Cursors) -> Part:
+        cursors.check()
+        total = np.zeros(len(cursors), np.int64)
         runs: list[_Run] = []
-        where = LaneNumbers(np.arange(len(lanes)))
-        some = lanes.select(where)
-        left = self._next_block(some)
+        where = CursorNumbers(np.arange(len(cursors)))
+        some = cursors.select(where)
+        left = self._read_block_count(some)
         while True:
-            going = LaneNumbers(np.flatnonzero(left))
+            going = CursorNumbers(np.flatnonzero(left))
             if len(going) < len(where):
-                lanes.rejoin(where, some)
+                cursors.rejoin(where, some)
                 if not len(going):
                     break
-                some, where, left = some.select(going), LaneNumbers(where[going]), left[going]
+                some, where, left = some.select(going), CursorNumbers(where[going]), left[going]
             if len(where) < _FEW:
                 some.refuse_all()
-                lanes.rejoin(where, some)
+                cursors.rejoin(where, some)
                 break
             part, count = self._read_items(some, left)
             runs.append(_Run(where, total[where], count, part))
             total[where] += count
-            left = self._after(some, left, count)
-        return Nulls(len(lanes)) if self._item_type is None else self._put_together(total, runs, lanes.batch)
+            left = self._items_left(some, left, count)
+        return Nulls(len(cursors)) if self._item_type is None else self._make_lists(total, runs, cursors.batch)
 
-    def _read_items(self, some: Lanes, left: Ints) -> tuple[Part, Ints]:
+    def _read_items(self, some: Cursors, left: Ints) -> tuple[Part, Ints]:
         """An item of every message, or all that are left in the block if they have one width."""
         if self._item.width and isinstance(self._item, Leaf):
             width = self._item.width
@@ -216,13 +226,13 @@ class _Blocks(PartReader):
             within = np.arange(int(left.sum())) - np.repeat(np.cumsum(left) - left, left)
             return self._item.take(some, Positions(np.repeat(begin, left) + width * within)), left
         many = int(left.sum()) >= _MANY_ITEMS * len(left) and some.batch.size <= _MOST_SEARCHED
-        if many and isinstance(self._item, WholeLeaf):
-            return self._numbers(self._item, some, left)
-        part = self._item.read(some)
+        if many and isinstance(self._item, VarintLeaf):
+            return self._read_varints(self._item, some, left)
+        part = self._item.read_part(some)
         some.check()
         return part, np.ones(len(left), np.int64)
 
-    def _numbers(self, item: WholeLeaf, some: Lanes, left: Ints) -> tuple[Part, Ints]:
+    def _read_varints(self, item: VarintLeaf, some: Cursors, left: Ints) -> tuple[Part, Ints]:
         """All ints or longs that are left in the block: each ends at a byte whose top bit is not set."""
         last = some.batch.last_bytes
         first = np.searchsorted(last, some.pos)
@@ -236,88 +246,88 @@ class _Blocks(PartReader):
         begins = np.cumsum(count) - count
         starts[begins[count > 0]] = some.pos[count > 0]
         messages, stops = MessageNumbers(np.repeat(some.message, count)), Positions(np.repeat(some.end, count))
-        items = Lanes(some.batch, messages, Positions(starts), stops)
+        items = Cursors(some.batch, messages, Positions(starts), stops)
         some.jump(Positions(np.where(bad, some.pos, stop)), bad)
-        return item.read(items) if len(items) else Numbers(np.zeros(0, np.int64)), count
+        return item.read_part(items) if len(items) else Numbers(np.zeros(0, np.int64)), count
 
-    def _after(self, some: Lanes, left: Ints, count: Ints) -> Ints:
+    def _items_left(self, some: Cursors, left: Ints, count: Ints) -> Ints:
         """How many items are left after some were read, of the next block where one is at its end."""
         left = left - count
         refused = some.batch.refused[some.message]
         if refused.any():
             left[refused] = 0
-        ended = LaneNumbers(np.flatnonzero(left == 0))
+        ended = CursorNumbers(np.flatnonzero(left == 0))
         if len(ended) == len(left):
-            return self._next_block(some)
+            return self._read_block_count(some)
         if len(ended):
             rest = some.select(ended)
-            left[ended] = self._next_block(rest)
+            left[ended] = self._read_block_count(rest)
             some.rejoin(ended, rest)
         return left
 
-    def _next_block(self, lanes: Lanes) -> Ints:
+    def _read_block_count(self, cursors: Cursors) -> Ints:
         """How many items the next block of every message has; 0 at the end and where the message is refused."""
-        counts = self._count(lanes)
-        sized = LaneNumbers(np.flatnonzero(counts < 0))
+        counts = self._read_long(cursors)
+        sized = CursorNumbers(np.flatnonzero(counts < 0))
         if len(sized):
             if self._item_type is None:
-                self._pass_over_sized(lanes, counts, sized)
+                self._skip_sized_blocks(cursors, counts, sized)
             else:
-                some = lanes.select(sized)
-                self._count(some)  # the size, which is not looked at
-                lanes.rejoin(sized, some)
+                some = cursors.select(sized)
+                self._read_long(some)  # the size, which is not looked at
+                cursors.rejoin(sized, some)
                 counts[sized] = -counts[sized]
-        room = lanes.end - lanes.pos
+        room = cursors.end - cursors.pos
         if self._least_size > 1:
             room //= self._least_size
         bad = (counts < 0) | (counts > room if self._least_size else counts > 0)
         if self._added:
-            bad |= lanes.batch.added_too_much(lanes.message, np.where(bad, 0, counts) * self._added)
+            bad |= cursors.batch.added_too_much(cursors.message, np.where(bad, 0, counts) * self._added)
         if bad.any():
-            lanes.refuse(bad)
-        refused = lanes.batch.refused[lanes.message]
+            cursors.refuse(bad)
+        refused = cursors.batch.refused[cursors.message]
         if refused.any():
             counts[refused] = 0
         return counts
 
-    def _count(self, lanes: Lanes) -> Ints:
-        number, length = varint(lanes, 0, None)
-        counts = longs(number)
+    def _read_long(self, cursors: Cursors) -> Ints:
+        number, length = read_varints(cursors, 0, None)
+        counts = decode_longs(number)
         wrong = is_too_long(length, is_int=False)
-        lanes.move(length, 10)
+        cursors.move(length, 10)
         if wrong is not None:
-            lanes.refuse(wrong)
+            cursors.refuse(wrong)
             counts[wrong] = 0
-        lanes.check()
+        cursors.check()
         return counts
 
-    def _pass_over_sized(self, lanes: Lanes, counts: Ints, sized: LaneNumbers) -> None:
+    def _skip_sized_blocks(self, cursors: Cursors, counts: Ints, sized: CursorNumbers) -> None:
         """Go over blocks that tell their size, to the count of the next block that doesn't."""
         while len(sized):
-            some = lanes.select(sized)
+            some = cursors.select(sized)
             if len(sized) < _FEW:
                 some.refuse_all()
-                lanes.rejoin(sized, some)
+                cursors.rejoin(sized, some)
                 counts[sized] = 0
                 return
-            size = self._count(some)
+            size = self._read_long(some)
             bad = (size < 0) | (size > some.end - some.pos)
             some.jump(Positions(some.pos + np.where(bad, 0, size)), bad)
-            counts[sized] = self._count(some)
-            lanes.rejoin(sized, some)
-            sized = LaneNumbers(sized[counts[sized] < 0])
+            counts[sized] = self._read_long(some)
+            cursors.rejoin(sized, some)
+            sized = CursorNumbers(sized[counts[sized] < 0])
 
-    def _put_together(self, total: Ints, runs: list[_Run], batch: AvroBatch) -> Part:
+    def _make_lists(self, total: Ints, runs: list[_Run], batch: AvroBatch) -> Part:
         first = np.cumsum(total) - total
         parts = [(spread(first[run.where] + run.before, run.count), run.part) for run in runs]
-        return ItemLists(total, place(parts, int(total.sum()), self._item_type, batch))
+        return ItemLists(total, scatter(parts, int(total.sum()), self._item_type, batch))
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """Items that were read together: of which messages, how many those had before, and how many items each."""
 
-    where: LaneNumbers
+    where: CursorNumbers
     before: Ints
     count: Ints
     part: Part
@@ -329,65 +339,65 @@ class _Entry(PartReader):
     def __init__(self, value: PartReader) -> None:
         self._key, self._value = BytesLeaf(), value
 
-    def read(self, lanes: Lanes) -> Part:
-        key = self._key.read(lanes)
-        return Structs((key, self._value.read(lanes)), len(lanes))
+    def read_part(self, cursors: Cursors) -> Part:
+        key = self._key.read_part(cursors)
+        return Structs((key, self._value.read_part(cursors)), len(cursors))
 
 
 # --- compiling -----------------------------------------------------------------------------------------------
 
 
-def _compiled(action: Action, kind: pa.DataType) -> PartReader:
+def _compile(action: Action, kind: pa.DataType) -> PartReader:
     """The node of an action whose values have this Arrow type."""
     match action:
         case Null():
             return NullLeaf()
         case Number():
-            return WholeLeaf(action) if action.writer in ("int", "long") else WidthLeaf(action)
+            return VarintLeaf(action) if action.writer in ("int", "long") else FixedWidthLeaf(action)
         case ByteString():
-            return _bytes_node(action)
-        case Symbol():
-            return SymbolLeaf(action.texts)
+            return _bytes_reader(action)
+        case Enum():
+            return EnumLeaf(action.texts)
         case Constant():
             return _Default(action.value, kind)
         case Fail():
             return _Refuse()
         case Skip():
-            return _skipping(action.schema)
+            return _skipper(action.schema)
         case Record():
-            return _record_node(action, kind)
+            return _record_reader(action, kind)
         case Array():
-            return _Blocks(_compiled(action.item, kind.value_type), action.least_size, kind, added_per_item(action))
+            return _Blocks(_compile(action.item, kind.value_type), action.least_size, kind, added_per_item(action))
         case Map():
-            return _Blocks(_Entry(_compiled(action.value, kind.item_type)), 1, kind, added_per_item(action))
-        case Branches():
-            return _union_node([_compiled(branch, kind) for branch in action.branches], kind)
-        case Into():
+            return _Blocks(_Entry(_compile(action.value, kind.item_type)), 1, kind, added_per_item(action))
+        case Union():
+            return _union_reader([_compile(branch, kind) for branch in action.branches], kind)
+        case ToBranch():
             target = kind.get_field_index(action.branch)
-            return _Into(_compiled(action.action, kind[target].type), target, kind.num_fields)
+            return _Into(_compile(action.action, kind[target].type), target, kind.num_fields)
 
 
-def _bytes_node(action: ByteString) -> PartReader:
+def _bytes_reader(action: ByteString) -> PartReader:
     if action.decimal is not None and action.decimal.precision > MAX_DECIMAL128:
         return _Refuse()
     return BytesLeaf(action.decimal) if action.size is None else FixedLeaf(action.size, action.decimal)
 
 
-def _record_node(action: Record, kind: pa.DataType) -> PartReader:
+def _record_reader(action: Record, kind: pa.DataType) -> PartReader:
     places = {field.name: index for index, field in enumerate(kind)}
-    steps = [_step_node(step, places, kind) for step in action.steps]
+    steps = [_field_reader(step, places, kind) for step in action.steps]
     for name, default in action.defaults.items():
-        steps.append((_compiled(default, kind[places[name]].type), places[name]))
+        steps.append((_compile(default, kind[places[name]].type), places[name]))
     return _Record(steps, kind.num_fields)
 
 
-def _step_node(step: Step, places: dict[str, int], kind: pa.DataType) -> tuple[PartReader, int | None]:
+def _field_reader(step: Step, places: dict[str, int], kind: pa.DataType) -> tuple[PartReader, int | None]:
     if step.target is None:
-        return _compiled(step.action, pa.null()), None
-    return _compiled(step.action, kind[places[step.target]].type), places[step.target]
+        return _compile(step.action, pa.null()), None
+    return _compile(step.action, kind[places[step.target]].type), places[step.target]
 
 
-def _union_node(branches: list[PartReader], kind: pa.DataType | None) -> PartReader:
+def _union_reader(branches: list[PartReader], kind: pa.DataType | None) -> PartReader:
     if len(branches) == 2:
         for null_index, leaf in enumerate(reversed(branches)):
             if isinstance(leaf, Leaf) and isinstance(branches[null_index], NullLeaf):
@@ -395,7 +405,7 @@ def _union_node(branches: list[PartReader], kind: pa.DataType | None) -> PartRea
     return _Union(branches, kind)
 
 
-def _skipping(schema: Schema) -> PartReader:
+def _skipper(schema: Schema) -> PartReader:
     """The node that goes over a value of the schema."""
     if schema.is_recursive:
         return _Refuse()
@@ -406,11 +416,11 @@ def _skipping(schema: Schema) -> PartReader:
     if schema.type == "fixed":
         return FixedLeaf(schema.size)
     if schema.type == "record":
-        return _Record([(_skipping(f.schema), None) for f in schema.fields], 0)
+        return _Record([(_skipper(f.schema), None) for f in schema.fields], 0)
     if schema.type == "union":
-        return _union_node([_skipping(branch) for branch in schema.branches], None)
+        return _union_reader([_skipper(branch) for branch in schema.branches], None)
     if schema.items is not None:
-        return _Blocks(_skipping(schema.items), schema.items.least_size, None)
+        return _Blocks(_skipper(schema.items), schema.items.least_size, None)
     if schema.values is not None:
-        return _Blocks(_Entry(_skipping(schema.values)), 1, None)
-    return skip_number("int" if schema.type == "enum" else schema.type)
+        return _Blocks(_Entry(_skipper(schema.values)), 1, None)
+    return number_skipper("int" if schema.type == "enum" else schema.type)

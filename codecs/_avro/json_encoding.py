@@ -21,12 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro.decimals import DecimalReading, to_bytes
-from kvformat.codecs._avro.json_tokens import AvroJsonDecoder
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._java.numbers import double_texts
 from kvformat.codecs._java.parse import clean, nearest_double, nearest_single
 from kvformat.codecs._json.document import FirstValue, JsonFault
-from kvformat.codecs._json.encodings import recoded, text_of
+from kvformat.codecs._json.encodings import recoded
 from kvformat.codecs._json.scalars import BadValue, shown
 from kvformat.codecs._json.write import (
     TEXT,
@@ -57,6 +56,7 @@ _COUNT = FlinkType("INT")
 _NANOS = 1_000_000  # of a millisecond, the unit of TIME
 _LONGEST = 25  # digits; more than any integer has
 _EXACT = Context(prec=100)
+_MISSING = "is missing; every field must be there, as null if it is null"
 
 
 def micros_per_unit(schema: Schema, *, micros_as_millis: bool) -> int:
@@ -73,84 +73,84 @@ class AvroJsonReader:
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
         self._row_type = row
-        self._room = _Room()
-        self._row = _Readers(micros_as_millis, self._room).record(schema, row, outermost=True)
+        self._budget = _CellBudget()
+        self._record = _Readers(micros_as_millis, self._budget).record(schema, row)
+        self._empty_row = _empty_row(schema)
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, list[str | None]]:
-        """A row per message, null where there is none, and what is wrong with a message."""
+        """Return a row and an error per message: the row is null for a null or failed message."""
         rows: list[Any] = []
         errors: list[str | None] = []
         first = FirstValue()
-        self._room.open()
+        self._budget.start_batch()
         for message in messages.to_pylist():
-            row, error = (None, None) if message is None else self._read(message, first)
+            row, error = (None, None) if message is None else self._read_message(message, first)
             if row is not None:
-                self._room.settle()
+                self._budget.finish_message()
             rows.append(row)
             errors.append(error)
         return to_arrow(rows, self._row_type), errors
 
-    def _read(self, message: bytes, first: FirstValue) -> tuple[Any, str | None]:
+    def _read_message(self, message: bytes, first: FirstValue) -> tuple[Any, str | None]:
+        if self._empty_row is not None:
+            return self._empty_row, None
+        self._budget.start_message(len(message))
         try:
-            self._room.begin(len(message))
-            try:
-                return self._row.plain(first.read(recoded(message)[0])), None
-            except (JsonFault, _Unusual):  # rare: only a walk through its tokens tells what Avro makes of it
-                self._room.begin(len(message))
-                return self._row.exact(AvroJsonDecoder(text_of(message)[0])), None
+            return self._record.value(first.read(recoded(message)[0])), None
         except JsonFault as fault:
             return None, fault.code.marked(f"not JSON: {fault}")
         except BadValue as bad:
             return None, str(bad)
 
 
-class _Unusual(Exception):
-    """A document with objects that have not just the members that the schema wants."""
+def _empty_row(schema: Schema) -> tuple[Any, ...] | None:
+    """Return the row if the schema has only records without fields, else None.
+
+    Avro's encoder writes nothing for this row, not even braces, and its decoder reads nothing.
+    """
+    if schema.optional is not None or schema.type != "record":
+        return None
+    values = tuple(_empty_row(field.schema) for field in schema.fields)
+    return None if None in values else values
 
 
-class _Reader(Protocol):
-    """Reads one type: from a node of a document in which all objects are as the schema has them, or from tokens."""
-
-    def plain(self, node: Any) -> Any: ...
-
-    def exact(self, source: AvroJsonDecoder) -> Any: ...
-
-
-class _Room:
-    """How many cells the message that is read may still become, and all of the batch beyond what bytes allow for."""
+class _CellBudget:
+    """Limits the cells that a message becomes, and the cells of a batch beyond those that its bytes allow."""
 
     def __init__(self) -> None:
-        self.left = self._free = self._batch = 0
+        self._left = self._free = self._batch = 0
 
-    def open(self) -> None:
-        """Begin with a batch."""
+    def start_batch(self) -> None:
         self._batch = MOST_CELLS_OF_A_BATCH
 
-    def begin(self, size: int) -> None:
-        """Begin with a message of so many bytes."""
+    def start_message(self, size: int) -> None:
+        """Start a message of `size` bytes."""
         self._free = min(MOST_CELLS, self._batch)
-        self.left = self._free + CELLS_PER_BYTE * size
+        self._left = self._free + CELLS_PER_BYTE * size
 
-    def settle(self) -> None:
-        """End a message that was read."""
-        self._batch -= max(self._free - self.left, 0)
+    def finish_message(self) -> None:
+        """Take the cells of a message that was read from the batch's."""
+        self._batch -= max(self._free - self._left, 0)
 
     def take(self, cells: int) -> None:
-        """Note that a value becomes so many cells; BadValue where these are too many."""
-        self.left -= cells
-        if self.left < 0:
+        """Count the cells of a value. Raises `BadValue` if the message has too many."""
+        self._left -= cells
+        if self._left < 0:
             raise BadValue(TOO_MANY, ErrorCode.TOO_LARGE)
 
 
+class _Reader(Protocol):
+    def value(self, node: Any) -> Any: ...
+
+
 class _Readers:
-    """Makes the readers of schemas."""
+    """Makes the reader of a schema. A reader converts a node of the document to a value of the column."""
 
-    def __init__(self, micros_as_millis: bool, room: _Room) -> None:
-        self._micros_as_millis, self._room = micros_as_millis, room
+    def __init__(self, micros_as_millis: bool, budget: _CellBudget) -> None:
+        self._micros_as_millis, self._budget = micros_as_millis, budget
 
-    def record(self, schema: Schema, t: FlinkType, *, outermost: bool = False) -> _Reader:
-        members = [(f.name, self._value(f.schema, c.type)) for f, c in zip(schema.fields, t.fields, strict=True)]
-        return _Record(members, outermost)
+    def record(self, schema: Schema, t: FlinkType) -> _Reader:
+        return _Record([(f.name, self._value(f.schema, c.type)) for f, c in zip(schema.fields, t.fields, strict=True)])
 
     def _value(self, schema: Schema, t: FlinkType) -> _Reader:
         if schema.optional is not None:
@@ -158,10 +158,10 @@ class _Readers:
         if schema.type == "record":
             return self.record(schema, t)
         if schema.items is not None:
-            return _Array(self._value(schema.items, t.fields[0].type), schema.items.cells, self._room)
+            return _Array(self._value(schema.items, t.fields[0].type), schema.items.cells, self._budget)
         if schema.values is not None:
             value = self._value(schema.values, t.fields[1].type if t.root == "MAP" else _COUNT)
-            return _Map(value, schema.values.cells, self._room)
+            return _Map(value, schema.values.cells, self._budget)
         return _Scalar(self._scalar(schema, t))
 
     def _scalar(self, schema: Schema, t: FlinkType) -> _Converter:
@@ -194,131 +194,85 @@ class _Readers:
 
 class _Scalar:
     def __init__(self, convert: _Converter) -> None:
-        self.plain = convert
-
-    def exact(self, source: AvroJsonDecoder) -> Any:
-        value = self.plain(source.scalar())
-        source.pass_scalar()
-        return value
+        self.value = convert
 
 
 class _Record:
-    """`outermost`, it may have other members too: Avro puts them aside and does not come back to them."""
+    """Reads the fields by name and skips other members."""
 
-    def __init__(self, members: list[tuple[str, _Reader]], outermost: bool) -> None:
-        self._members, self._outermost = members, outermost
+    def __init__(self, fields: list[tuple[str, _Reader]]) -> None:
+        self._fields = fields
 
-    def plain(self, node: Any) -> tuple[Any, ...]:
-        if type(node) is not dict or (len(node) != len(self._members) and not self._outermost):
-            raise _Unusual
-        values = []
-        for name, reader in self._members:
-            if name not in node:
-                raise _Unusual
+    def value(self, node: Any) -> tuple[Any, ...]:
+        if not isinstance(node, dict):
+            raise _expected("an object", node)
+        members, values = _members(node), []
+        for name, reader in self._fields:
             try:
-                values.append(reader.plain(node[name]))
+                if name not in members:
+                    raise BadValue(_MISSING, ErrorCode.MISSING_FIELD)
+                values.append(reader.value(members[name]))
             except BadValue as bad:
                 raise _at(bad, name) from None
-        return tuple(values)
-
-    def exact(self, source: AvroJsonDecoder) -> tuple[Any, ...]:
-        values = []
-        source.begin_record()
-        for name, reader in self._members:
-            try:
-                values.append(source.field(name, reader.exact))
-            except BadValue as bad:
-                raise _at(bad, name) from None
-        source.end_record()
         return tuple(values)
 
 
 class _Union:
-    """Null and another branch."""
+    """Reads null or the one other branch."""
 
     def __init__(self, name: str, reader: _Reader) -> None:
         self._name, self._reader = name, reader
 
-    def plain(self, node: Any) -> Any:
+    def value(self, node: Any) -> Any:
         if node is None:
             return None
-        if type(node) is not dict or len(node) != 1:
-            raise _Unusual
-        if self._name not in node:
-            raise _Unusual
-        return self._reader.plain(node[self._name])
-
-    def exact(self, source: AvroJsonDecoder) -> Any:
-        branch = source.union()
-        value = None
+        if not isinstance(node, dict) or len(node) != 1:
+            raise BadValue(f"expected null or an object with one member, named {self._name}, found {shown(node)}")
+        ((branch, value),) = _members(node).items()
         if branch == self._name:
-            value = self._reader.exact(source)
-        elif branch in (None, "null") and source.scalar() is None:
-            source.pass_scalar()
-        else:
-            raise BadValue(f"{shown(branch)} is no branch of the union; they are null and {self._name}")
-        if branch is not None:
-            source.end_union()
-        return value
+            return self._reader.value(value)
+        if branch == "null" and value is None:
+            return None
+        raise BadValue(f"{shown(branch)} is not a branch of the union; the branches are null and {self._name}")
 
 
 class _Array:
-    def __init__(self, reader: _Reader, cells: int, room: _Room) -> None:
-        self._reader, self._cells, self._room = reader, cells, room
+    def __init__(self, reader: _Reader, cells: int, budget: _CellBudget) -> None:
+        self._reader, self._cells, self._budget = reader, cells, budget
 
-    def plain(self, node: Any) -> list[Any]:
+    def value(self, node: Any) -> list[Any]:
         if not isinstance(node, list):
             raise _expected("an array", node)
-        self._room.take(self._cells * len(node))
+        self._budget.take(self._cells * len(node))
         values = []
         for index, item in enumerate(node):
             try:
-                values.append(self._reader.plain(item))
+                values.append(self._reader.value(item))
             except BadValue as bad:
                 raise _at(bad, index) from None
         return values
 
-    def exact(self, source: AvroJsonDecoder) -> list[Any]:
-        values: list[Any] = []
-        more = source.begin("[", "an array")
-        while more:
-            self._room.take(self._cells)
-            try:
-                values.append(self._reader.exact(source))
-            except BadValue as bad:
-                raise _at(bad, len(values)) from None
-            more = source.again("[")
-        return values
-
 
 class _Map:
-    def __init__(self, reader: _Reader, cells: int, room: _Room) -> None:
-        self._reader, self._cells, self._room = reader, cells, room
+    def __init__(self, reader: _Reader, cells: int, budget: _CellBudget) -> None:
+        self._reader, self._cells, self._budget = reader, cells, budget
 
-    def plain(self, node: Any) -> list[tuple[str, Any]]:
+    def value(self, node: Any) -> list[tuple[str, Any]]:
         if not isinstance(node, dict):
             raise _expected("an object", node)
-        self._room.take(self._cells * len(node))
+        self._budget.take(self._cells * len(node))
         entries = {}
         for key, value in node.members if isinstance(node, Repeated) else node.items():
             try:
-                entries[clean(key)] = self._reader.plain(value)
+                entries[clean(key)] = self._reader.value(value)
             except BadValue as bad:
                 raise _at(bad, key) from None
         return list(entries.items())
 
-    def exact(self, source: AvroJsonDecoder) -> list[tuple[str, Any]]:
-        entries = {}
-        more = source.begin("{", "an object")
-        while more:
-            key = source.key()
-            self._room.take(self._cells)
-            try:
-                entries[clean(key)] = self._reader.exact(source)
-            except BadValue as bad:
-                raise _at(bad, key) from None
-            more = source.again("{")
-        return list(entries.items())
+
+def _members(node: dict[str, Node]) -> dict[str, Node]:
+    """Return an object's members. The first value of a repeated name counts, as in Flink."""
+    return dict(reversed(node.members)) if isinstance(node, Repeated) else node
 
 
 def _at(bad: BadValue, step: str | int) -> BadValue:
@@ -409,18 +363,13 @@ class AvroJsonWriter:
         valid = rows.is_valid()
         owners = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
         texts = joined(batch.record(rows, self._schema, self._row, "", owners), len(rows))
-        if _has_no_values(self._schema):
+        if _empty_row(self._schema) is not None:
             texts = pa.array([""] * len(rows), TEXT)
         failed = [error is not None for error in batch.errors]
         if rows.null_count or any(failed):
             texts = pc.if_else(pc.and_(valid, pc.invert(pa.array(failed, pa.bool_()))), texts, pa.scalar(None, TEXT))
         errors = pa.array(batch.errors, pa.string()) if any(failed) else None
         return texts.cast(pa.large_binary()).cast(pa.binary()), errors
-
-
-def _has_no_values(schema: Schema) -> bool:
-    """Whether nothing but records without fields is written, for which Avro's encoder writes no braces either."""
-    return schema.optional is None and schema.type == "record" and all(_has_no_values(f.schema) for f in schema.fields)
 
 
 class _Batch:

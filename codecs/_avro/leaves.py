@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._avro.columns import Codes, Nulls, Numbers, Part, TextSpans
-from kvformat.codecs._avro.cursors import Lanes, ints, is_too_long, longs, varint
+from kvformat.codecs._avro.cursors import Cursors, decode_ints, decode_longs, is_too_long, read_varints
 from kvformat.codecs._avro.decimals import DecimalReading
 from kvformat.codecs._avro.resolve import Number
 from kvformat.codecs._columnar import AnyArray, Ints, Mask, Positions
@@ -37,22 +37,22 @@ class PartReader(abc.ABC):
     width: int | None = None
 
     @abc.abstractmethod
-    def read(self, lanes: Lanes) -> Part:
+    def read_part(self, cursors: Cursors) -> Part:
         """Read a value of every message and move the cursors behind it."""
 
 
 class Leaf(PartReader):
     """A node that can stand behind a union's branch."""
 
-    def read(self, lanes: Lanes) -> Part:
+    def read_part(self, cursors: Cursors) -> Part:
         """Read a value of every message and move the cursors behind it."""
-        return self.read_at(lanes, 0, None)
+        return self.read_values(cursors, 0, None)
 
     @abc.abstractmethod
-    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+    def read_values(self, cursors: Cursors, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
 
-    def take(self, lanes: Lanes, start: Positions) -> Part:
+    def take(self, cursors: Cursors, start: Positions) -> Part:
         """The values at these positions, for leaves with a `width`."""
         raise NotImplementedError
 
@@ -60,12 +60,12 @@ class Leaf(PartReader):
 class NullLeaf(PartReader):
     """Null, which has no bytes."""
 
-    def read(self, lanes: Lanes) -> Part:
+    def read_part(self, cursors: Cursors) -> Part:
         """Read nothing."""
-        return Nulls(len(lanes))
+        return Nulls(len(cursors))
 
 
-class WholeLeaf(Leaf):
+class VarintLeaf(Leaf):
     """An int or a long, as a number of the reader's type, or its place in a table."""
 
     def __init__(self, action: Number) -> None:
@@ -73,32 +73,32 @@ class WholeLeaf(Leaf):
         self._type = _TYPES[action.reader]
         self._times, self._divisor = action.times, action.divisor
 
-    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+    def read_values(self, cursors: Cursors, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
-        return Numbers(self._converted(lanes, self.whole(lanes, shift, valid)), valid)
+        return Numbers(self._convert(cursors, self.read_integers(cursors, shift, valid)), valid)
 
-    def whole(self, lanes: Lanes, shift: int, valid: Mask | None) -> AnyArray:
+    def read_integers(self, cursors: Cursors, shift: int, valid: Mask | None) -> AnyArray:
         """The numbers as the writer has them."""
-        number, length = varint(lanes, shift, valid)
+        number, length = read_varints(cursors, shift, valid)
         wrong = is_too_long(length, is_int=self._is_int)
-        lanes.move(shift + (length if valid is None else length * valid), 11)
+        cursors.move(shift + (length if valid is None else length * valid), 11)
         if wrong is not None:
-            lanes.refuse(np.broadcast_to(wrong, len(lanes)))
-        return ints(number) if self._is_int else longs(number)
+            cursors.refuse(np.broadcast_to(wrong, len(cursors)))
+        return decode_ints(number) if self._is_int else decode_longs(number)
 
-    def _converted(self, lanes: Lanes, numbers: AnyArray) -> AnyArray:
+    def _convert(self, cursors: Cursors, numbers: AnyArray) -> AnyArray:
         if self._times > 1:
             bound = _LONG_MAX // self._times
             wrong = (numbers > bound) | (numbers < -bound)
             if wrong.any():
-                lanes.refuse(wrong)
+                cursors.refuse(wrong)
             numbers = numbers.astype(np.int64) * self._times
         elif self._divisor > 1:
             numbers = numbers // self._divisor
         return numbers.astype(self._type, copy=False)
 
 
-class WidthLeaf(Leaf):
+class FixedWidthLeaf(Leaf):
     """A boolean, a float or a double."""
 
     def __init__(self, action: Number) -> None:
@@ -106,20 +106,20 @@ class WidthLeaf(Leaf):
         self._type = None if action.writer == action.reader else _TYPES[action.reader]
         self.width = _WIDTHS[action.writer]
 
-    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+    def read_values(self, cursors: Cursors, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
         assert self.width is not None
-        part = self.take(lanes, Positions(lanes.pos + shift))
-        lanes.move(shift + self.width if valid is None else shift + self.width * valid, shift + self.width)
+        part = self.take(cursors, Positions(cursors.pos + shift))
+        cursors.move(shift + self.width if valid is None else shift + self.width * valid, shift + self.width)
         return part if valid is None else Numbers(part.values, valid)
 
-    def take(self, lanes: Lanes, start: Positions) -> Numbers:
+    def take(self, cursors: Cursors, start: Positions) -> Numbers:
         """The values at these positions."""
         if self._kind == "boolean":
-            return Numbers(lanes.batch.bytes[start] == 1)
-        return Numbers(self._converted((lanes.batch.floats if self._kind == "float" else lanes.batch.doubles)[start]))
+            return Numbers(cursors.batch.bytes[start] == 1)
+        return Numbers(self._convert((cursors.batch.floats if self._kind == "float" else cursors.batch.doubles)[start]))
 
-    def _converted(self, numbers: AnyArray) -> AnyArray:
+    def _convert(self, numbers: AnyArray) -> AnyArray:
         if self._type is None:
             return numbers
         with np.errstate(invalid="ignore"):  # a signalling NaN
@@ -132,32 +132,32 @@ class BytesLeaf(Leaf):
     def __init__(self, decimal: DecimalReading | None = None) -> None:
         self._decimal = None if decimal is None else DecimalBytes(decimal)
 
-    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+    def read_values(self, cursors: Cursors, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
-        start, end, bad = self._bounds(lanes, shift, valid)
+        start, end, bad = self._bounds(cursors, shift, valid)
         if bad.any():
-            start = Positions(np.where(bad, lanes.batch.size, start))
-            end = Positions(np.where(bad, lanes.batch.size, end))
-        lanes.jump(end, bad)
+            start = Positions(np.where(bad, cursors.batch.size, start))
+            end = Positions(np.where(bad, cursors.batch.size, end))
+        cursors.jump(end, bad)
         if self._decimal is None:
             return TextSpans(start, end, valid)
-        return self._decimal.read(lanes, end, end - start, valid)
+        return self._decimal.read_decimals(cursors, end, end - start, valid)
 
-    def _bounds(self, lanes: Lanes, shift: int, valid: Mask | None) -> tuple[Positions, Positions, Mask]:
+    def _bounds(self, cursors: Cursors, shift: int, valid: Mask | None) -> tuple[Positions, Positions, Mask]:
         """Where the bytes begin and end, and where that is not within the message."""
-        short = lanes.batch.bytes[lanes.pos + shift if shift else lanes.pos]
+        short = cursors.batch.bytes[cursors.pos + shift if shift else cursors.pos]
         if valid is not None:
             short = short * valid
         if short.max() < 0x80:
-            start = lanes.pos + (1 + shift) if valid is None else lanes.pos + shift + valid
+            start = cursors.pos + (1 + shift) if valid is None else cursors.pos + shift + valid
             end = start + (short >> 1)
-            bad = end > lanes.end
-            odd = short & 1
-            return Positions(start), Positions(end), bad | odd.view(bool) if odd.any() else bad
-        number, width = varint(lanes, shift, valid)
-        start = lanes.pos + shift + (width if valid is None else width * valid)
-        length = longs(number)
-        bad = (length < 0) | (length > lanes.end - start)
+            bad = end > cursors.end
+            negative = short & 1
+            return Positions(start), Positions(end), bad | negative.view(bool) if negative.any() else bad
+        number, width = read_varints(cursors, shift, valid)
+        start = cursors.pos + shift + (width if valid is None else width * valid)
+        length = decode_longs(number)
+        bad = (length < 0) | (length > cursors.end - start)
         wrong = is_too_long(width, is_int=False)
         if wrong is not None:
             bad |= wrong
@@ -172,36 +172,36 @@ class FixedLeaf(Leaf):
         self.width = size if decimal is None else None  # decimals are not taken many at a time
         self._decimal = None if decimal is None else DecimalBytes(decimal)
 
-    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+    def read_values(self, cursors: Cursors, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
-        start = Positions(lanes.pos + shift)
+        start = Positions(cursors.pos + shift)
         end = Positions(start + (self._size if valid is None else self._size * valid))
-        bad = end > lanes.end
+        bad = end > cursors.end
         if bad.any():
-            start = Positions(np.where(bad, lanes.batch.size, start))
-            end = Positions(np.where(bad, lanes.batch.size, end))
+            start = Positions(np.where(bad, cursors.batch.size, start))
+            end = Positions(np.where(bad, cursors.batch.size, end))
             valid = ~bad if valid is None else valid & ~bad
-        lanes.jump(end, bad)
+        cursors.jump(end, bad)
         if self._decimal is None:
             return TextSpans(start, end, valid)
-        return self._decimal.read(lanes, end, end - start, valid)
+        return self._decimal.read_decimals(cursors, end, end - start, valid)
 
-    def take(self, lanes: Lanes, start: Positions) -> Part:
+    def take(self, cursors: Cursors, start: Positions) -> Part:
         """The values at these positions."""
         return TextSpans(start, Positions(start + self._size))
 
 
-class SymbolLeaf(Leaf):
+class EnumLeaf(Leaf):
     """An enum, by the texts that the reader has for the symbols."""
 
     def __init__(self, texts: tuple[str | None, ...]) -> None:
         self._texts = pa.array([text or "" for text in texts], pa.string())
         self._known = np.array([text is not None for text in texts], bool)
-        self._index = WholeLeaf(Number("int", "int"))
+        self._index = VarintLeaf(Number("int", "int"))
 
-    def read_at(self, lanes: Lanes, shift: int, valid: Mask | None) -> Part:
+    def read_values(self, cursors: Cursors, shift: int, valid: Mask | None) -> Part:
         """Read a value of every `valid` message."""
-        index = self._index.whole(lanes, shift, valid)
+        index = self._index.read_integers(cursors, shift, valid)
         bad = (index < 0) | (index >= len(self._known))
         index = np.where(bad, 0, index)
         if not self._known.all():
@@ -209,7 +209,7 @@ class SymbolLeaf(Leaf):
         if valid is not None:
             bad &= valid
         if bad.any():
-            lanes.refuse(bad)
+            cursors.refuse(bad)
             valid = ~bad if valid is None else valid & ~bad
         return Codes(index, self._texts, valid)
 
@@ -223,33 +223,33 @@ class DecimalBytes:
         self._times = 10 ** max(reading.scale - reading.written_scale, 0)
         self._divisor = 10 ** max(reading.written_scale - reading.scale, 0)
 
-    def read(self, lanes: Lanes, end: Ints, length: Ints, valid: Mask | None) -> Part:
+    def read_decimals(self, cursors: Cursors, end: Ints, length: Ints, valid: Mask | None) -> Part:
         """The numbers whose bytes end here."""
         bad = (length < 1) | (length > 16)
-        eight = lanes.batch.words[end - 8].byteswap().view(np.int64)
-        low = _shifted(eight, 8 - length)
+        eight = cursors.batch.words[end - 8].byteswap().view(np.int64)
+        low = _shift_down(eight, 8 - length)
         high = low >> 63
         fits = np.ones(len(end), bool)
         if length.max(initial=0) > 8:
-            upper = lanes.batch.words[end - 16].byteswap().view(np.int64)
+            upper = cursors.batch.words[end - 16].byteswap().view(np.int64)
             short = length <= 8
-            high = np.where(short, high, _shifted(upper, 16 - length))
+            high = np.where(short, high, _shift_down(upper, 16 - length))
             low = np.where(short, low, eight)
             fits = high == low >> 63
-        low, outside = self._checked(low, high, fits)
+        low, outside = self._check(low, high, fits)
         bad |= outside
         if valid is not None:
             bad &= valid
         if bad.any():
-            lanes.refuse(bad)
+            cursors.refuse(bad)
         values = np.empty((len(end), 2), np.int64)
         values[:, 0], values[:, 1] = low, high if self._reading.precision > 18 else low >> 63
         return Numbers(values, valid)
 
-    def _checked(self, low: Ints, high: Ints, fits: Mask) -> tuple[Ints, Mask]:
+    def _check(self, low: Ints, high: Ints, fits: Mask) -> tuple[Ints, Mask]:
         """The lower words in the reader's scale, and which numbers are too long, or for the exact reader."""
         if self._times > 1 or self._divisor > 1:
-            return self._rescaled(low, fits)
+            return self._rescale(low, fits)
         most = self._most
         if most <= _LONG_MAX:
             return low, ~fits | (low > most) | (low < -most)
@@ -259,7 +259,7 @@ class DecimalBytes:
         over = (high > top) | ((high == top) & (bits > rest))
         return low, over | (high < lowest_top) | ((high == lowest_top) & (bits < lowest_rest))
 
-    def _rescaled(self, low: Ints, fits: Mask) -> tuple[Ints, Mask]:
+    def _rescale(self, low: Ints, fits: Mask) -> tuple[Ints, Mask]:
         if self._times > 1:
             bound = min(self._most, _LONG_MAX) // self._times
             wrong = ~fits | (low > bound) | (low < -bound)
@@ -271,12 +271,12 @@ class DecimalBytes:
         return result, ~fits | (result * self._divisor != low) | (result > most) | (result < -most)
 
 
-def _shifted(words: Ints, unused: Ints) -> Ints:
+def _shift_down(words: Ints, unused: Ints) -> Ints:
     """Words of which the lower bytes are not used, moved down; the sign stays."""
     shift: Ints = np.clip(unused, 0, 7) << 3
     return (words << shift) >> shift
 
 
-def skip_number(kind: str) -> PartReader:
+def number_skipper(kind: str) -> PartReader:
     """The leaf that goes over a number."""
-    return WidthLeaf(Number(kind, kind)) if kind in _WIDTHS else WholeLeaf(Number(kind, kind))
+    return FixedWidthLeaf(Number(kind, kind)) if kind in _WIDTHS else VarintLeaf(Number(kind, kind))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kvformat.codecs._columnar import MessageNumbers
 
-PIECE: Final = 32_768
+CHUNK_ROWS: Final = 32_768
 """Rows that are read or written in one go, as many as are good for the processor's caches."""
 
 
@@ -20,21 +20,21 @@ class _HasErrors(Protocol):
         """The errors of a piece."""
 
 
-def replaced(values: pa.Array, messages: MessageNumbers, others: pa.Array) -> pa.Array:
+def replace_rows(values: pa.Array, messages: MessageNumbers, others: pa.Array) -> pa.Array:
     """The values of messages, but of these the others."""
     source = np.arange(len(values))
     source[messages] = len(values) + np.arange(len(messages))
     return pa.concat_arrays([values, others]).take(pa.array(source))
 
 
-def errors_of(messages: MessageNumbers, errors: list[str | None], count: int) -> pa.StringArray | None:
+def spread_errors(messages: MessageNumbers, errors: list[str | None], count: int) -> pa.StringArray | None:
     """The errors of these messages among those of all; None if there are none."""
     if all(error is None for error in errors):
         return None
-    return replaced(pa.nulls(count, pa.string()), messages, pa.array(errors, pa.string()))
+    return replace_rows(pa.nulls(count, pa.string()), messages, pa.array(errors, pa.string()))
 
 
-def all_errors(parts: Sequence[_HasErrors], size: int, count: int) -> pa.StringArray | None:
+def concat_errors(parts: Sequence[_HasErrors], size: int, count: int) -> pa.StringArray | None:
     """The errors of parts of so many rows each, one after another; None if there are none."""
     if all(part.errors is None for part in parts):
         return None

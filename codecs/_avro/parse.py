@@ -6,6 +6,7 @@ others (letters of any alphabet in names, comments where JSON has blanks).
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import json
 import math
@@ -48,6 +49,14 @@ def parse_schema(source: str | Mapping[str, Any] | list[Any], *, check_defaults:
     """
     text = source if isinstance(source, str) else json.dumps(source)
     return _parsed(text, check_defaults)
+
+
+def _reduce(schema: Schema) -> tuple[Any, ...]:
+    """Pickle a schema as its text; the process that loads it parses the text, or finds it in its cache."""
+    return parse_schema, (schema.text,)
+
+
+copyreg.pickle(Schema, _reduce)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro.bounds import Room
-from kvformat.codecs._avro.columns import Part, Placed, finish, place
-from kvformat.codecs._avro.cursors import AvroBatch, Lanes
+from kvformat.codecs._avro.bounds import AddedBytesBudget
+from kvformat.codecs._avro.columns import IndexedPart, Part, finish, scatter
+from kvformat.codecs._avro.cursors import AvroBatch, Cursors
 from kvformat.codecs._avro.exact import BadDatum, read_datum
 from kvformat.codecs._avro.fast import fast_reader
-from kvformat.codecs._avro.merging import PIECE, all_errors, errors_of, replaced
+from kvformat.codecs._avro.merging import CHUNK_ROWS, concat_errors, replace_rows, spread_errors
 from kvformat.codecs._avro.resolve import Plan
 from kvformat.codecs._columnar import Ints, MessageNumbers, Positions
 
@@ -41,107 +41,109 @@ def read_batch(
     messages: pa.BinaryArray,
     plans: Sequence[Plan],
     kind: pa.DataType,
-    which: Ints | None,
+    writer_index: Ints | None,
     start: int,
-    room: Room | None = None,
+    budget: AddedBytesBudget | None = None,
 ) -> Decoded:
     """The messages by the plans, all of which give values of one type; `which` says by which one, -1 by none.
 
     Without `which` there is one plan, and no message is null.
     """
     count = len(messages)
-    room = room or Room()
+    budget = budget or AddedBytesBudget()
     if not count:
         return Decoded(pa.array([], kind), None, np.zeros(0, np.int64))
-    too_large = _size(messages) > _MOST_BYTES
-    if count > PIECE or (too_large and count > 1):
-        size = (count + 1) // 2 if too_large else PIECE
-        return _by_pieces(messages, plans, kind, which, start, size, room)
+    too_large = _total_bytes(messages) > _MOST_BYTES
+    if count > CHUNK_ROWS or (too_large and count > 1):
+        size = (count + 1) // 2 if too_large else CHUNK_ROWS
+        return _read_chunks(messages, plans, kind, writer_index, start, size, budget)
     if too_large:
-        refused = MessageNumbers(np.zeros(1 if which is None or which[0] >= 0 else 0, np.int64))
-        return _merged(messages, plans, which, start, pa.nulls(1, kind), refused, np.zeros(1, np.int64), room)
-    batch = AvroBatch(messages, room)
+        refused = MessageNumbers(np.zeros(1 if writer_index is None or writer_index[0] >= 0 else 0, np.int64))
+        return _reread_refused(
+            messages, plans, writer_index, start, pa.nulls(1, kind), refused, np.zeros(1, np.int64), budget
+        )
+    batch = AvroBatch(messages, budget)
     end = np.zeros(count, np.int64)
-    part = _read_together(batch, plans, kind, which, start, end)
-    batch.settle()
+    part = _read_fast(batch, plans, kind, writer_index, start, end)
+    batch.charge_budget()
     refused = MessageNumbers(np.flatnonzero(batch.refused))
-    return _merged(messages, plans, which, start, finish(part, kind, batch), refused, end, room)
+    return _reread_refused(messages, plans, writer_index, start, finish(part, kind, batch), refused, end, budget)
 
 
-def _by_pieces(
+def _read_chunks(
     messages: pa.BinaryArray,
     plans: Sequence[Plan],
     kind: pa.DataType,
-    which: Ints | None,
+    writer_index: Ints | None,
     start: int,
     size: int,
-    room: Room,
+    budget: AddedBytesBudget,
 ) -> Decoded:
     parts = []
     for at in range(0, len(messages), size):
-        some = None if which is None else which[at : at + size]
-        parts.append(read_batch(messages.slice(at, size), plans, kind, some, start, room))
+        some = None if writer_index is None else writer_index[at : at + size]
+        parts.append(read_batch(messages.slice(at, size), plans, kind, some, start, budget))
     values = pa.concat_arrays([part.values for part in parts])
-    return Decoded(values, all_errors(parts, size, len(messages)), np.concatenate([part.end for part in parts]))
+    return Decoded(values, concat_errors(parts, size, len(messages)), np.concatenate([part.end for part in parts]))
 
 
-def _read_together(
-    batch: AvroBatch, plans: Sequence[Plan], kind: pa.DataType, which: Ints | None, start: int, end: Ints
+def _read_fast(
+    batch: AvroBatch, plans: Sequence[Plan], kind: pa.DataType, writer_index: Ints | None, start: int, end: Ints
 ) -> Part:
     """What the fast readers read; `end` gets the bytes that they went over in each message."""
-    if which is None:
+    if writer_index is None:
         messages = MessageNumbers(np.arange(len(end)))
         return _read_messages(batch, plans[0], messages, start, end)
-    parts: list[Placed] = []
+    parts: list[IndexedPart] = []
     for number, compiled in enumerate(plans):
-        messages = MessageNumbers(np.flatnonzero(which == number))
+        messages = MessageNumbers(np.flatnonzero(writer_index == number))
         if len(messages):
             parts.append((messages, _read_messages(batch, compiled, messages, start, end)))
-    return place(parts, len(end), kind, batch)
+    return scatter(parts, len(end), kind, batch)
 
 
 def _read_messages(batch: AvroBatch, compiled: Plan, messages: MessageNumbers, start: int, end: Ints) -> Part:
-    lanes = Lanes(batch, messages, Positions(batch.start[messages] + start), Positions(batch.end[messages]))
-    lanes.check()
-    part = fast_reader(compiled).read(lanes)
-    lanes.check()
-    end[messages] = lanes.pos - batch.start[messages]
+    cursors = Cursors(batch, messages, Positions(batch.start[messages] + start), Positions(batch.end[messages]))
+    cursors.check()
+    part = fast_reader(compiled).read_part(cursors)
+    cursors.check()
+    end[messages] = cursors.pos - batch.start[messages]
     return part
 
 
-def _merged(
+def _reread_refused(
     messages: pa.BinaryArray,
     plans: Sequence[Plan],
-    which: Ints | None,
+    writer_index: Ints | None,
     start: int,
     values: pa.Array,
     refused: MessageNumbers,
     end: Ints,
-    room: Room,
+    budget: AddedBytesBudget,
 ) -> Decoded:
     """The values of the fast readers, and in the place of those that they refused what the exact one says."""
     if not len(refused):
         return Decoded(values, None, end)
     found, errors = [], []
-    numbers = [0] * len(refused) if which is None else which[refused].tolist()
+    numbers = [0] * len(refused) if writer_index is None else writer_index[refused].tolist()
     alone = messages.take(pa.array(refused)).to_pylist()
     for row, number, message in zip(refused.tolist(), numbers, alone, strict=True):
-        value, end[row], error = _exactly(plans[number], message, start, room)
+        value, end[row], error = _read_exactly(plans[number], message, start, budget)
         found.append(value)
         errors.append(error)
-    merged = replaced(values, refused, pa.array(found, values.type))
-    return Decoded(merged, errors_of(refused, errors, len(values)), end)
+    merged = replace_rows(values, refused, pa.array(found, values.type))
+    return Decoded(merged, spread_errors(refused, errors, len(values)), end)
 
 
-def _exactly(compiled: Plan, message: bytes, start: int, room: Room) -> tuple[Any, int, str | None]:
+def _read_exactly(compiled: Plan, message: bytes, start: int, budget: AddedBytesBudget) -> tuple[Any, int, str | None]:
     try:
-        value, end = read_datum(compiled.action, message, start, room)
+        value, end = read_datum(compiled.action, message, start, budget)
     except BadDatum as bad:
         return None, 0, str(bad)
     return value, end, None
 
 
-def _size(messages: pa.BinaryArray) -> int:
+def _total_bytes(messages: pa.BinaryArray) -> int:
     """The bytes of all messages."""
     offsets = np.frombuffer(messages.buffers()[1], np.int32)
     return int(offsets[messages.offset + len(messages)] - offsets[messages.offset])

@@ -67,7 +67,7 @@ class ByteString:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Symbol:
+class Enum:
     """An enum: the reader's text of every symbol of the writer, None for one that the reader doesn't have."""
 
     texts: tuple[str | None, ...]
@@ -131,21 +131,21 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Branches:
+class Union:
     """A union of the writer: an action for every branch."""
 
     branches: tuple[Action, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Into:
+class ToBranch:
     """A value for one branch of a union of the reader that is a struct in Arrow."""
 
     branch: str
     action: Action
 
 
-Action = Null | Number | ByteString | Symbol | Constant | Fail | Skip | Record | Array | Map | Branches | Into
+Action = Null | Number | ByteString | Enum | Constant | Fail | Skip | Record | Array | Map | Union | ToBranch
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ class Plan:
 
     def __str__(self) -> str:
         head = f"{self.writer} -> {self.reader}" if self.writer != self.reader else f"{self.writer}"
-        return "\n".join([head, *_described(self.action, "  ")])
+        return "\n".join([head, *_describe(self.action, "  ")])
 
 
 def compile_plan(writer: Schema, reader: Schema, rules: ResolutionRules) -> Plan:
@@ -187,9 +187,9 @@ class _Resolver:
     def _resolve(self, w: Schema, r: Schema) -> Action:
         if w.type == "union" and self._equivalent(w, r, {}):
             pairs = zip(w.branches, r.branches, strict=True)
-            return Branches(tuple(self._into(r, mine, self.resolve(theirs, mine)) for theirs, mine in pairs))
+            return Union(tuple(self._into(r, mine, self.resolve(theirs, mine)) for theirs, mine in pairs))
         if w.type == "union":
-            return Branches(tuple(self.resolve(branch, r) for branch in w.branches))
+            return Union(tuple(self.resolve(branch, r) for branch in w.branches))
         if r.type == "union":
             return self._into_union(w, r)
         if w.type == r.type:
@@ -255,7 +255,7 @@ class _Resolver:
     def _number(self, w: Schema, r: Schema) -> Action:
         if w.logical is None or r.logical is None or not self._rules.convert_units:
             return Number(w.type, r.type)
-        (family, digits), (wanted, wanted_digits) = _family(w.logical), _family(r.logical)
+        (family, digits), (wanted, wanted_digits) = _quantity_and_digits(w.logical), _quantity_and_digits(r.logical)
         if family != wanted:
             return Number(w.type, r.type)  # a date as a time, and the like: the bare number, as in Java
         finer = wanted_digits - digits
@@ -272,7 +272,7 @@ class _Resolver:
     def _enum(self, w: Schema, r: Schema) -> Action:
         if self._short_name(w) != r.name:
             return self._mismatch(w, r)
-        return Symbol(tuple(symbol if symbol in r.symbols else r.default for symbol in w.symbols), w.symbols)
+        return Enum(tuple(symbol if symbol in r.symbols else r.default for symbol in w.symbols), w.symbols)
 
     def _record(self, w: Schema, r: Schema) -> Action:
         named = list(zip(self._field_names(w), w.fields, strict=True))
@@ -306,7 +306,7 @@ class _Resolver:
     def _into(self, r: Schema, branch: Schema, action: Action) -> Action:
         """What becomes a value of a branch, as what becomes one of the union."""
         plain = branch.type == "null" or r.optional is not None or len(r.branches) == 1
-        return action if plain or isinstance(action, Fail) else Into(branch.full_name, action)
+        return action if plain or isinstance(action, Fail) else ToBranch(branch.full_name, action)
 
     def _equivalent(self, w: Schema, r: Schema, seen: dict[tuple[int, int], bool]) -> bool:
         """Whether schemas are the same but for namespaces, aliases, defaults and logical types (`unionEquiv`)."""
@@ -351,7 +351,7 @@ class _Resolver:
         return next((branch for branch in r.branches if branch.type in kinds), None)
 
 
-def _family(logical: LogicalType) -> tuple[str, int]:
+def _quantity_and_digits(logical: LogicalType) -> tuple[str, int]:
     """What kind of thing a logical type counts, and how many decimals of a second."""
     if logical.name == "date":
         return "date", 0
@@ -410,32 +410,32 @@ def _bytes_value(schema: Schema, value: bytes) -> bytes | Decimal | None:
 # --- as text -------------------------------------------------------------------------------------------------
 
 
-def _described(action: Action, indent: str) -> Iterator[str]:
+def _describe(action: Action, indent: str) -> Iterator[str]:
     """Lines of text on an action: one on itself, more on its parts."""
     yield indent + _summary(action)
     if isinstance(action, Record):
         for step in action.steps:
-            yield from _part(_renamed(step), step.action, indent + "  ")
+            yield from _describe_part(_field_label(step), step.action, indent + "  ")
         for name, default in action.defaults.items():
-            yield from _part(name, default, indent + "  ")
+            yield from _describe_part(name, default, indent + "  ")
     elif isinstance(action, Array):
-        yield from _part("element", action.item, indent + "  ")
+        yield from _describe_part("element", action.item, indent + "  ")
     elif isinstance(action, Map):
-        yield from _part("value", action.value, indent + "  ")
-    elif isinstance(action, Branches):
+        yield from _describe_part("value", action.value, indent + "  ")
+    elif isinstance(action, Union):
         for index, branch in enumerate(action.branches):
-            yield from _part(str(index), branch, indent + "  ")
-    elif isinstance(action, Into):
-        yield from _part(action.branch, action.action, indent + "  ")
+            yield from _describe_part(str(index), branch, indent + "  ")
+    elif isinstance(action, ToBranch):
+        yield from _describe_part(action.branch, action.action, indent + "  ")
 
 
-def _part(name: str, action: Action, indent: str) -> Iterator[str]:
-    first, *more = _described(action, indent)
+def _describe_part(name: str, action: Action, indent: str) -> Iterator[str]:
+    first, *more = _describe(action, indent)
     yield f"{indent}{name}: {first.strip()}"
     yield from more
 
 
-def _renamed(step: Step) -> str:
+def _field_label(step: Step) -> str:
     return step.name if step.target in (None, step.name) else f"{step.name} as {step.target}"
 
 
@@ -447,7 +447,7 @@ def _summary(action: Action) -> str:
         case ByteString():
             kind = "bytes" if action.size is None else f"{action.size} bytes"
             return f"{kind} -> {action.decimal or action.reader}"
-        case Symbol():
+        case Enum():
             unknown = action.texts.count(None)
             return f"enum of {len(action.texts)} symbols" + (f", {unknown} of them errors" if unknown else "")
         case Constant():
@@ -456,7 +456,7 @@ def _summary(action: Action) -> str:
             return f"error: {action.reason}"
         case Skip():
             return f"passed over ({action.schema})"
-        case Branches():
+        case Union():
             return "union"
         case _:
             return type(action).__name__.lower()

@@ -217,11 +217,6 @@ class Schema:
     def __hash__(self) -> int:
         return hash(self.text)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        from kvformat.codecs._avro.parse import parse_schema
-
-        return parse_schema, (self.text,)
-
 
 def arrow_field(name: str, schema: Schema) -> pa.Field:
     """The Arrow field of a part of a schema."""

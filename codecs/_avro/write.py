@@ -77,16 +77,16 @@ class Source:
 
 def write_batch(values: pa.Array, schema: Schema, prefix: bytes) -> tuple[pa.BinaryArray, Mask | None]:
     """The messages of an array of `schema.arrow_type` that is not empty, and which rows are refused."""
-    part = _part(values, schema)
+    part = _make_part(values, schema)
     head = tuple(
         (at, _Word(np.full(len(values), int.from_bytes(prefix[at : at + 8].ljust(8, b"\0"), "little"), _U)))
         for at in range(0, len(prefix), 8)
     )
-    part = _Part(part.size + len(prefix), (*head, *_moved(part.stores, len(prefix))), part.bad)
-    return _written(part, len(values)), part.bad
+    part = _Part(part.size + len(prefix), (*head, *_shift_stores(part.stores, len(prefix))), part.bad)
+    return _write_rows(part, len(values)), part.bad
 
 
-def _written(part: _Part, count: int) -> pa.BinaryArray:
+def _write_rows(part: _Part, count: int) -> pa.BinaryArray:
     """One message per row."""
     sizes = np.broadcast_to(np.asarray(part.size, np.int64), count)
     ends = np.cumsum(sizes + _GAP) - _GAP
@@ -121,48 +121,48 @@ def _copy(out: ByteArray, words: WordArray, at: Ints, store: _Copy) -> None:
         words[at + done if done else at] = source.words[start + done if done else start]
 
 
-def _moved(stores: tuple[tuple[Size, Any], ...], by: Size) -> list[tuple[Size, Any]]:
+def _shift_stores(stores: tuple[tuple[Size, Any], ...], by: Size) -> list[tuple[Size, Any]]:
     return [(distance + by, store) for distance, store in stores]
 
 
-def _joined(parts: list[_Part]) -> _Part:
+def _concat_parts(parts: list[_Part]) -> _Part:
     """Parts one after another."""
     size: Size = 0
     stores: list[tuple[Size, Any]] = []
     bad = None
     for part in parts:
-        stores += _moved(part.stores, size) if not isinstance(size, int) or size else part.stores
+        stores += _shift_stores(part.stores, size) if not isinstance(size, int) or size else part.stores
         size = size + part.size
-        bad = _either(bad, part.bad)
+        bad = _or_masks(bad, part.bad)
     return _Part(size, tuple(stores), bad)
 
 
-def _either(a: Mask | None, b: Mask | None) -> Mask | None:
+def _or_masks(a: Mask | None, b: Mask | None) -> Mask | None:
     return b if a is None else a if b is None else a | b
 
 
 # --- types -----------------------------------------------------------------------------------------------------
 
 
-def _part(array: pa.Array, schema: Schema) -> _Part:
+def _make_part(array: pa.Array, schema: Schema) -> _Part:
     """The part of an array of the schema's Arrow type; a null is refused unless the schema has nulls."""
     if schema.type == "union":
-        return _union(array, schema)
+        return _union_part(array, schema)
     if schema.type == "null":
         return _Part(0, ())
-    part = _present(array, schema)
+    part = _present_part(array, schema)
     if not array.null_count:
         return part
-    return _Part(part.size, part.stores, _either(part.bad, ~_valid(array)))
+    return _Part(part.size, part.stores, _or_masks(part.bad, ~_valid(array)))
 
 
-def _present(array: pa.Array, schema: Schema) -> _Part:
+def _present_part(array: pa.Array, schema: Schema) -> _Part:
     """The part of values that are not null; those that are may have any bytes."""
     kind = schema.type
     if pa.types.is_decimal(array.type):
-        return _decimal(array, schema)
+        return _decimal_part(array, schema)
     if kind in ("int", "long"):
-        return _varint(_zigzag(_numbers(array, "i4" if kind == "int" else "i8")))
+        return _varint_part(_zigzag(_numbers(array, "i4" if kind == "int" else "i8")))
     if kind == "double":
         return _Part(8, ((0, _Word(_numbers(array, "u8"))),))
     if kind == "float":
@@ -170,16 +170,16 @@ def _present(array: pa.Array, schema: Schema) -> _Part:
     if kind == "boolean":
         return _Part(1, ((0, _Byte(_bits(array))),))
     if kind in ("string", "bytes"):
-        return _text(array)
+        return _text_part(array)
     if kind == "fixed" and array.type == pa.binary():
-        return _large_fixed(array, schema.size)
+        return _large_fixed_part(array, schema.size)
     if kind == "fixed":
-        return _fixed(_numbers(array, f"V{schema.size}").tobytes(), schema.size, _valid(array))
+        return _fixed_part(_numbers(array, f"V{schema.size}").tobytes(), schema.size, _valid(array))
     if kind == "enum":
-        return _symbols(array, schema)
+        return _enum_part(array, schema)
     if kind == "record":
-        return _joined([_part(array.field(i), f.schema) for i, f in enumerate(schema.fields)])
-    return _blocks(array, schema)
+        return _concat_parts([_make_part(array.field(i), f.schema) for i, f in enumerate(schema.fields)])
+    return _block_part(array, schema)
 
 
 def _valid(array: pa.Array) -> Mask:
@@ -208,7 +208,7 @@ def _zigzag(numbers: Any) -> WordArray:
     return result
 
 
-def _varint(number: WordArray) -> _Part:
+def _varint_part(number: WordArray) -> _Part:
     """Numbers in groups of seven bits, each as short as it can be."""
     most = int(number.max())
     if most < 1 << 7:
@@ -243,12 +243,12 @@ def _spread_groups(number: WordArray) -> WordArray:
     return ((number & _U(0x3F803F803F803F80)) << _U(1)) | (number & _U(0x007F007F007F007F))
 
 
-def _text(array: pa.Array) -> _Part:
+def _text_part(array: pa.Array) -> _Part:
     """Bytes with their length before them; a text that is not UTF-8 is refused."""
     copy = _contents(array)
     source, length = copy.source, copy.length
     bad = _not_utf8(array) if array.type == pa.string() and source.bytes.max() >= 0x80 else None
-    head = _varint((length << 1).view(np.uint64))
+    head = _varint_part((length << 1).view(np.uint64))
     return _Part(head.size + length, (*head.stores, (head.size, copy)), bad)
 
 
@@ -262,7 +262,7 @@ def _contents(array: pa.Array) -> _Copy:
     return _Copy(Source(data, int(bounds[0]), int(bounds[-1])), bounds[:-1] - bounds[0], length)
 
 
-def _large_fixed(array: pa.BinaryArray, size: int) -> _Part:
+def _large_fixed_part(array: pa.BinaryArray, size: int) -> _Part:
     """Bytes of one length that are an Arrow array of any length."""
     copy = _contents(array)
     return _Part(copy.length, ((0, copy),), copy.length != size)
@@ -277,24 +277,24 @@ def _not_utf8(array: pa.StringArray) -> Mask | None:
     return None
 
 
-def _fixed(data: bytes, size: int, valid: Mask) -> _Part:
+def _fixed_part(data: bytes, size: int, valid: Mask) -> _Part:
     source = Source(data, 0, len(data))
     return _Part(size, ((0, _Copy(source, np.arange(len(valid)) * size, valid * size)),))
 
 
-def _symbols(array: pa.Array, schema: Schema) -> _Part:
+def _enum_part(array: pa.Array, schema: Schema) -> _Part:
     if not schema.symbols:
         return _Part(0, (), np.ones(len(array), bool))
     index = pc.index_in(array, value_set=pa.array(schema.symbols, pa.string()))
     bad = ~_valid(index) if index.null_count else None
-    part = _varint(_zigzag(np.asarray(index.fill_null(0))))
+    part = _varint_part(_zigzag(np.asarray(index.fill_null(0))))
     return _Part(part.size, part.stores, bad)
 
 
 # --- decimals --------------------------------------------------------------------------------------------------
 
 
-def _decimal(array: pa.Array, schema: Schema) -> _Part:
+def _decimal_part(array: pa.Array, schema: Schema) -> _Part:
     count = len(array)
     if array.type.bit_width > 128:
         return _Part(0, (), np.ones(count, bool))  # more than 38 digits are for the exact writer
@@ -308,7 +308,7 @@ def _decimal(array: pa.Array, schema: Schema) -> _Part:
     small = high == low >> 63
     length = np.where(small, _byte_length(low), 8 + _byte_length(high))
     if schema.type == "fixed":
-        return _fixed_decimal(low, high, length > schema.size, schema.size, valid)
+        return _fixed_decimal_part(low, high, length > schema.size, schema.size, valid)
     head = (length << 1).astype(np.uint8)
     if small.all():
         number = (low << ((8 - length) << 3)).byteswap().view(np.uint64)
@@ -330,19 +330,19 @@ def _byte_length(number: Ints) -> Ints:
     return length
 
 
-def _fixed_decimal(low: Ints, high: Ints, bad: Mask, size: int, valid: Mask) -> _Part:
+def _fixed_decimal_part(low: Ints, high: Ints, bad: Mask, size: int, valid: Mask) -> _Part:
     width = max(size, 16)
     data = np.zeros((len(low), width), np.uint8)
     data[high < 0] = 0xFF
     data[:, width - 16 :] = np.stack([high.byteswap(), low.byteswap()], axis=1).view(np.uint8)
-    part = _fixed(np.ascontiguousarray(data[:, width - size :]).tobytes(), size, valid)
+    part = _fixed_part(np.ascontiguousarray(data[:, width - size :]).tobytes(), size, valid)
     return _Part(part.size, part.stores, bad if bad.any() else None)
 
 
 # --- arrays, maps and unions -----------------------------------------------------------------------------------
 
 
-def _blocks(array: pa.Array, schema: Schema) -> _Part:
+def _block_part(array: pa.Array, schema: Schema) -> _Part:
     """All items in one block, if there are any, and a zero."""
     bounds = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
     first, last = int(bounds[0]), int(bounds[-1])
@@ -352,14 +352,14 @@ def _blocks(array: pa.Array, schema: Schema) -> _Part:
     if array.null_count:
         lengths *= _valid(array)
     if schema.values is not None:
-        entries = [_part(array.keys[first:last], _KEY), _part(array.items[first:last], schema.values)]
-        items = _joined(entries)
+        entries = [_make_part(array.keys[first:last], _KEY), _make_part(array.items[first:last], schema.values)]
+        items = _concat_parts(entries)
     else:
         assert schema.items is not None
-        items = _part(array.values[first:last], schema.items)
+        items = _make_part(array.values[first:last], schema.items)
     begin, end = bounds[:-1] - first, bounds[1:] - first
-    copy = _copied(items, last - first, begin, np.where(lengths > 0, end, begin))
-    head = _varint((lengths << 1).view(np.uint64))
+    copy = _copy_ranges(items, last - first, begin, np.where(lengths > 0, end, begin))
+    head = _varint_part((lengths << 1).view(np.uint64))
     some = lengths > 0
     body = head.size * some + copy.length
     bad = None
@@ -372,9 +372,9 @@ def _blocks(array: pa.Array, schema: Schema) -> _Part:
 _KEY: Final = Schema("string")
 
 
-def _copied(part: _Part, count: int, begin: Ints, end: Ints) -> _Copy:
+def _copy_ranges(part: _Part, count: int, begin: Ints, end: Ints) -> _Copy:
     """Write a part by itself and copy runs of its rows."""
-    written = _written(part, count)
+    written = _write_rows(part, count)
     _, offsets, data = written.buffers()
     bounds = np.frombuffer(offsets, np.int32, count + 1, written.offset * 4).astype(np.int64)
     source = Source(data, int(bounds[0]), int(bounds[-1]))
@@ -382,34 +382,34 @@ def _copied(part: _Part, count: int, begin: Ints, end: Ints) -> _Copy:
     return _Copy(source, start, bounds[end] - bounds[0] - start)
 
 
-def _union(array: pa.Array, schema: Schema) -> _Part:
+def _union_part(array: pa.Array, schema: Schema) -> _Part:
     if schema.optional is not None:
-        return _optional(array, schema.optional, 0 if schema.branches[0].type == "null" else 1)
+        return _optional_part(array, schema.optional, 0 if schema.branches[0].type == "null" else 1)
     if len(schema.branches) == 1:
-        return _joined([_Part(1, ((0, _Byte(0)),)), _part(array, schema.branches[0])])
-    return _any_union(array, schema)
+        return _concat_parts([_Part(1, ((0, _Byte(0)),)), _make_part(array, schema.branches[0])])
+    return _struct_union_part(array, schema)
 
 
-def _optional(array: pa.Array, some: Schema, null_index: int) -> _Part:
+def _optional_part(array: pa.Array, some: Schema, null_index: int) -> _Part:
     if not array.null_count:
-        return _joined([_Part(1, ((0, _Byte(2 - 2 * null_index)),)), _present(array, some)])
+        return _concat_parts([_Part(1, ((0, _Byte(2 - 2 * null_index)),)), _present_part(array, some)])
     valid = _valid(array)
     branch = (0, _Byte(np.where(valid, np.uint8(2 - 2 * null_index), np.uint8(2 * null_index))))
     if not valid.any():
         return _Part(1, (branch,))
     if some.type == "record":
-        copy, bad = _subset(array, some, valid)
+        copy, bad = _copy_valid(array, some, valid)
         return _Part(1 + copy.length, (branch, (1, copy)), bad)
-    part = _present(array, some)
+    part = _present_part(array, some)
     bad = None if part.bad is None else part.bad & valid
-    return _Part(1 + part.size * valid, (branch, *_moved(part.stores, 1)), bad)
+    return _Part(1 + part.size * valid, (branch, *_shift_stores(part.stores, 1)), bad)
 
 
-def _subset(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Mask | None]:
+def _copy_valid(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Mask | None]:
     """Write some of the values by themselves."""
-    part = _part(array.filter(pa.array(valid)), schema)
+    part = _make_part(array.filter(pa.array(valid)), schema)
     end: Ints = np.cumsum(valid, dtype=np.int64)
-    copy = _copied(part, int(end[-1]), end - valid.astype(np.int64), end)
+    copy = _copy_ranges(part, int(end[-1]), end - valid.astype(np.int64), end)
     if part.bad is None:
         return copy, None
     bad = np.zeros(len(valid), bool)
@@ -417,7 +417,7 @@ def _subset(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Mask |
     return copy, bad
 
 
-def _any_union(array: pa.StructArray, schema: Schema) -> _Part:
+def _struct_union_part(array: pa.StructArray, schema: Schema) -> _Part:
     """A union that is a struct in Arrow: of a value that is not null, just one branch must be set."""
     present = _valid(array)
     index, chosen = np.zeros(len(array), np.int64), np.zeros(len(array), np.int64)
@@ -432,15 +432,15 @@ def _any_union(array: pa.StructArray, schema: Schema) -> _Part:
         if valid.any():
             index[valid] = number
             chosen += valid
-            copy, wrong = _subset(child, branch, valid)
+            copy, wrong = _copy_valid(child, branch, valid)
             copies.append(copy)
-            bad = _either(bad, wrong)
+            bad = _or_masks(bad, wrong)
     wrong = present & (chosen != 1)
     if "null" in names:
         index[~present] = names.index("null")
     else:
         wrong |= ~present
-    head = _varint(_zigzag(index))
+    head = _varint_part(_zigzag(index))
     size = head.size + sum(copy.length for copy in copies)
     stores = (*head.stores, *((head.size, copy) for copy in copies))
-    return _Part(size, stores, _either(bad, wrong) if wrong.any() else bad)
+    return _Part(size, stores, _or_masks(bad, wrong) if wrong.any() else bad)

@@ -17,8 +17,8 @@ from kvformat.codecs._java.regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.words import JsonWords
-from kvformat.codecs._kernel import note
-from kvformat.codecs._kernel.changes import ChangeBatch, Program
+from kvformat.codecs._kernel import count_messages
+from kvformat.codecs._kernel.changes import ChangeBatch, OperationRows
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.flattened import FlatBatch
@@ -29,7 +29,7 @@ from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, 
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
 _KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
-_NOTHING = Program([], [])
+_NOTHING = OperationRows([], [])
 """For messages that give no rows, whatever is in them."""
 
 
@@ -55,9 +55,9 @@ class ChangeReader:
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
-        note(len(messages))
+        count_messages(len(messages))
         with self._batch.use() as (plan, batch):  # the columns grow in place
-            image, metadata, kinds = batch.read(messages)
+            image, metadata, kinds = batch.read_batch(messages)
             columns = [image.field(place) for place in range(image.type.num_fields)]
             columns += plan.metadata_columns(metadata)
             rows = pa.Array.from_buffers(self._stored, len(image), [None], children=columns)
@@ -82,7 +82,7 @@ class PresenceReader:
     def read(self, messages: pa.BinaryArray) -> pa.ListArray:
         """For each message a list of its rows after updates: a number for each column that the row has, else null."""
         with self._batch.use() as batch:  # the columns grow in place
-            image, _, _ = batch.read(messages)
+            image, _, _ = batch.read_batch(messages)
             columns = [image.field(place) for place in range(image.type.num_fields)]
             return batch.lists(pa.Array.from_buffers(self._stored, len(image), [None], children=columns))
 
@@ -118,8 +118,8 @@ class EnvelopePlan:
         self.upsert, self.bare_deletes = settings.upsert, settings.upsert and settings.bare_deletes
         self.filters = [(self.members.index(member), pattern, member) for member, pattern in settings.filters]
         self._rows = {**envelope.rows, **({} if settings.other_messages == ERROR else envelope.extra_rows)}
-        self.programs = {text: self._program(rows) for text, rows in self._rows.items()}
-        self.programs |= {
+        self.operations = {text: self._operation(rows) for text, rows in self._rows.items()}
+        self.operations |= {
             text: _NOTHING
             for text, other in envelope.other_by_operation.items()
             if other.is_skipped(settings.other_messages)
@@ -137,14 +137,14 @@ class EnvelopePlan:
         self._places: list[tuple[int, int | None]] = []
         return self.batch_class(self, self.row, self._metadata_readers(), self._schema.reader(), JsonWords())
 
-    def _program(self, rows: tuple[RowImage, ...]) -> Program:
+    def _operation(self, rows: tuple[RowImage, ...]) -> OperationRows:
         numbers = {self._envelope.before: BEFORE, self._envelope.after: AFTER}
         found = [
             (KINDS.index(row.kind), numbers[row.member], -1 if row.over is None else numbers[row.over]) for row in rows
         ]
         used = {number for _, *members in found for number in members}
         looked_at = (AFTER,) if self._settings.upsert else (BEFORE, AFTER)
-        return Program(found, [number for number in looked_at if number not in used])
+        return OperationRows(found, [number for number in looked_at if number not in used])
 
     # --- metadata --------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class EnvelopePlan:
             )
             raise _at(BadValue(reason, ErrorCode.TOO_LARGE), member) from None
 
-    def program(self, node: Any, message: Any) -> Program:
+    def find_operation(self, node: Any, message: Any) -> OperationRows:
         """The rows of an operation that the kernel's lookup missed, or of a message without an operation.
 
         `node` is the operation as a JSON node; None if there is none, and then `message` is the message. Raises
@@ -206,8 +206,8 @@ class EnvelopePlan:
         known = ", ".join(f'"{known}"' for known in self._envelope.rows)
         if node is not None:
             text = self._text(node)
-            if text in self.programs:
-                return self.programs[text]
+            if text in self.operations:
+                return self.operations[text]
             self._fail(
                 f"unknown value {shown(text)}; it must be one of {known}, in this spelling{self._hint(text)}",
                 self._envelope.operation,
@@ -306,11 +306,11 @@ class FlattenedPlan(EnvelopePlan):
         self.members = list(dict.fromkeys([*self.members, *names]))
         self.watched = [self.members.index(name) for name in names]
         self._columns = {field.name for field in row.fields}
-        kinds = {rows[0].kind: self.programs[text] for text, rows in envelope.rows.items()}
+        kinds = {rows[0].kind: self.operations[text] for text, rows in envelope.rows.items()}
         self.upserted, self.deleted = kinds["+U"], kinds["-D"]
 
-    def _program(self, rows: tuple[RowImage, ...]) -> Program:
-        return Program([(KINDS.index(row.kind), AFTER, -1) for row in rows], [])
+    def _operation(self, rows: tuple[RowImage, ...]) -> OperationRows:
+        return OperationRows([(KINDS.index(row.kind), AFTER, -1) for row in rows], [])
 
     @staticmethod
     def not_an_object(node: Any) -> BadValue:
@@ -325,9 +325,9 @@ class FlattenedPlan(EnvelopePlan):
         error.reason += _NULL_ROW
         return error
 
-    def program(self, node: Any, message: Any) -> Program:
+    def find_operation(self, node: Any, message: Any) -> OperationRows:
         if node is not None:
-            return super().program(node, message)
+            return super().find_operation(node, message)
         members = message["payload"] if self.wrapped else message
         others = members.keys() - self._columns
         if "op" in others and {"before", "after"} & others:
@@ -338,7 +338,7 @@ class FlattenedPlan(EnvelopePlan):
         other = find_by_members(self._envelope.other_by_members, members)
         if other is None or (self._columns & members.keys()).difference(other.required):
             return self.upserted
-        return super().program(node, message)
+        return super().find_operation(node, message)
 
 
 def _at(error: BadValue, path: str) -> BadValue:

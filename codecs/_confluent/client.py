@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kvformat.codecs._confluent.registry import Refused, SchemaRegistry, shortened, shown_cause, unanswered
+from kvformat.codecs._confluent.registry import Refused, SchemaRegistry, cause_without_secrets, registry_error, shorten
 from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings, userinfo
 from kvformat.registry.contract.errors import MissingExtraError, OptionError
 
@@ -35,56 +35,56 @@ class Confluent(SchemaRegistry):
     def schema(self, schema_id: int) -> str | Refused:
         def call() -> str | Refused:
             found = self._client.get_schema(schema_id)
-            return self._other_type(found, f"schema {schema_id}") or self._complete(found)
+            return self._refuse_other_type(found, f"schema {schema_id}") or self._complete_text(found)
 
-        return self._ask(call, f"schema id {schema_id}", schema_id=schema_id)
+        return self._request(call, f"schema id {schema_id}", schema_id=schema_id)
 
     def register(self, subject: str, text: str) -> int | Refused:
         if not subject:
             return Refused("the option 'subject' is empty")
 
         def call() -> int:
-            return _id(self._client.register_schema(subject, self._schema_class(text, "AVRO")))
+            return _check_id(self._client.register_schema(subject, self._schema_class(text, "AVRO")))
 
-        return self._ask(call, f"registering a schema under subject {subject!r}", subject=subject)
+        return self._request(call, f"registering a schema under subject {subject!r}", subject=subject)
 
     def lookup(self, subject: str, text: str) -> int | Refused:
         if not subject:
             return Refused("the option 'subject' is empty")
 
         def call() -> int:
-            return _id(self._client.lookup_schema(subject, self._schema_class(text, "AVRO")).schema_id)
+            return _check_id(self._client.lookup_schema(subject, self._schema_class(text, "AVRO")).schema_id)
 
-        return self._ask(call, f"the schema's id under subject {subject!r}", subject=subject)
+        return self._request(call, f"the schema's id under subject {subject!r}", subject=subject)
 
     def latest(self, subject: str) -> tuple[int, str] | Refused:
         if not subject:
             return Refused("the option 'subject' is empty")
 
         def call() -> tuple[int, str] | Refused:
-            return self._of_subject(self._client.get_latest_version(subject), subject)
+            return self._id_and_text(self._client.get_latest_version(subject), subject)
 
-        return self._ask(call, f"the latest schema of subject {subject!r}", subject=subject)
+        return self._request(call, f"the latest schema of subject {subject!r}", subject=subject)
 
     def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
         if not subject:
             return Refused("the option 'subject' is empty")
 
         def call() -> tuple[int, str] | Refused:
-            return self._of_subject(self._client.get_version(subject, version), subject)
+            return self._id_and_text(self._client.get_version(subject, version), subject)
 
-        return self._ask(call, f"version {version} of the schema of subject {subject!r}", subject=subject)
+        return self._request(call, f"version {version} of the schema of subject {subject!r}", subject=subject)
 
-    def _of_subject(self, found: Any, subject: str) -> tuple[int, str] | Refused:
-        refused = self._other_type(found.schema, f"the schema of subject {subject!r}")
-        return refused or (_id(found.schema_id), self._complete(found.schema))
+    def _id_and_text(self, found: Any, subject: str) -> tuple[int, str] | Refused:
+        refused = self._refuse_other_type(found.schema, f"the schema of subject {subject!r}")
+        return refused or (_check_id(found.schema_id), self._complete_text(found.schema))
 
-    def _other_type(self, schema: Any, what: str) -> Refused | None:
+    def _refuse_other_type(self, schema: Any, what: str) -> Refused | None:
         """Why a schema that is not Avro's can't be read."""
         kind = schema.schema_type or "AVRO"
         return None if kind == "AVRO" else self._refused(f"{what} is no Avro schema but {kind}")
 
-    def _complete(self, schema: Any) -> str:
+    def _complete_text(self, schema: Any) -> str:
         """The text of a schema, with those it refers to in it; raises ValueError where there is no text."""
         if not isinstance(schema.schema_str, str):
             raise ValueError("the answer has no schema")
@@ -100,16 +100,16 @@ class Confluent(SchemaRegistry):
                     raise ValueError(f"the schema refers to more than {_MOST_REFERENCES} others")
                 waiting.append(self._client.get_version(reference.subject, reference.version).schema)
                 definitions[reference.name] = json.loads(waiting[-1].schema_str)
-        return json.dumps(_written_out(json.loads(schema.schema_str), "", definitions, set()))
+        return json.dumps(_inline_references(json.loads(schema.schema_str), "", definitions, set()))
 
-    def _ask(
+    def _request(
         self, call: Callable[[], _T | Refused], what: str, *, schema_id: int | None = None, subject: str | None = None
     ) -> _T | Refused:
         """The answer, within the time there is; failures that may pass are tried again, ever less often."""
         settings, deadline = self._settings, time.monotonic() + self._settings.timeout
         for attempt in range(settings.retries + 1):
             try:
-                return _within(deadline - time.monotonic(), call)
+                return _call_with_timeout(deadline - time.monotonic(), call)
             except Exception as caught:
                 if isinstance(caught, self._error_class):
                     refusal = self._refusal(caught)
@@ -118,9 +118,11 @@ class Confluent(SchemaRegistry):
                 cause = caught
             wait = random.uniform(0.5, 1) * min(settings.backoff * 2**attempt, _LONGEST_WAIT)
             last = attempt == settings.retries or time.monotonic() + wait >= deadline
-            if last or not self._may_pass(cause):
-                why = f"{what}: {_text(cause)}"
-                raise unanswered(settings, why, schema_id=schema_id, subject=subject) from shown_cause(settings, cause)
+            if last or not self._is_transient(cause):
+                why = f"{what}: {_cause_text(cause)}"
+                raise registry_error(settings, why, schema_id=schema_id, subject=subject) from cause_without_secrets(
+                    settings, cause
+                )
             time.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
@@ -132,9 +134,9 @@ class Confluent(SchemaRegistry):
         return None
 
     def _refused(self, reason: str) -> Refused:
-        return Refused(shortened(self._settings.scrubbed(reason)))
+        return Refused(shorten(self._settings.scrubbed(reason)))
 
-    def _may_pass(self, cause: Exception) -> bool:
+    def _is_transient(self, cause: Exception) -> bool:
         if isinstance(cause, self._error_class):
             return getattr(cause, "http_status_code", None) in _RETRIED
         return not isinstance(
@@ -142,13 +144,13 @@ class Confluent(SchemaRegistry):
         )  # an answer, but nonsense
 
 
-def _id(found: Any) -> int:
+def _check_id(found: Any) -> int:
     if not isinstance(found, int) or isinstance(found, bool):
         raise ValueError("the answer has no schema id")
     return found
 
 
-def _within(seconds: float, call: Callable[[], _T]) -> _T:
+def _call_with_timeout(seconds: float, call: Callable[[], _T]) -> _T:
     """The result of a call, or TimeoutError: a client's own timeouts count for each byte that comes."""
     results: queue.SimpleQueue[tuple[_T | None, Exception | None]] = queue.SimpleQueue()
 
@@ -168,31 +170,35 @@ def _within(seconds: float, call: Callable[[], _T]) -> _T:
     return value  # type: ignore[return-value]  # None only if the call gives None
 
 
-def _written_out(node: Any, space: str, definitions: dict[str, Any], known: set[str]) -> Any:
+def _inline_references(node: Any, space: str, definitions: dict[str, Any], known: set[str]) -> Any:
     """A schema in which the first use of a name from another schema is that schema itself."""
     if isinstance(node, list):
-        return [_written_out(branch, space, definitions, known) for branch in node]
+        return [_inline_references(branch, space, definitions, known) for branch in node]
     if isinstance(node, str):
         full = node if "." in node or not space else f"{space}.{node}"
         name = full if full in definitions else node
         if name not in definitions or name in known:
             return node
         known.add(name)
-        return _written_out(definitions[name], "", definitions, known)
+        return _inline_references(definitions[name], "", definitions, known)
     if not isinstance(node, dict):
         return node
     if "name" in node:
         name = str(node["name"])
         space = name.rpartition(".")[0] if "." in name else str(node.get("namespace", space))
     inner = {
-        key: _written_out(node[key], space, definitions, known) for key in ("type", "items", "values") if key in node
+        key: _inline_references(node[key], space, definitions, known)
+        for key in ("type", "items", "values")
+        if key in node
     }
     if isinstance(node.get("fields"), list):
-        inner["fields"] = [{**f, "type": _written_out(f["type"], space, definitions, known)} for f in node["fields"]]
+        inner["fields"] = [
+            {**f, "type": _inline_references(f["type"], space, definitions, known)} for f in node["fields"]
+        ]
     return {**node, **inner}
 
 
-def _text(cause: Exception) -> str:
+def _cause_text(cause: Exception) -> str:
     return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
 
 
@@ -219,23 +225,23 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
     try:
         client = SchemaRegistryClient.new_client(client_configuration(settings))
         if not settings.url.startswith(IN_MEMORY):
-            _limit(client._rest_client.session, settings.timeout)
-            _date_tokens(client._rest_client.bearer_field_provider)
+            _limit_responses(client._rest_client.session, settings.timeout)
+            _add_token_expiry(client._rest_client.bearer_field_provider)
     except OptionError:
         raise
     except Exception as caught:
         failure = caught
     else:
         return client, Schema, ClientError
-    reason = shortened(settings.scrubbed(str(failure)))
+    reason = shorten(settings.scrubbed(str(failure)))
     raise OptionError(
         f"format '{FORMAT}': no client can be made for the schema registry at {settings.shown_url}: {reason}",
         format=FORMAT,
         reason=reason,
-    ) from shown_cause(settings, failure)
+    ) from cause_without_secrets(settings, failure)
 
 
-def _limit(session: Any, seconds: float) -> None:
+def _limit_responses(session: Any, seconds: float) -> None:
     """Let a session of httpx give up on answers that are too large or never end.
 
     Its own timeouts count for each piece of an answer, and it takes what comes.
@@ -258,7 +264,7 @@ def _limit(session: Any, seconds: float) -> None:
     session.event_hooks = {**session.event_hooks, "response": [read]}
 
 
-def _date_tokens(provider: Any) -> None:
+def _add_token_expiry(provider: Any) -> None:
     """Let a token whose server does not say how long it is good for serve for a short time.
 
     OAuth leaves that to the server (RFC 6749, 5.1); the client raises KeyError at the second question.
@@ -286,7 +292,7 @@ def client_configuration(settings: RegistrySettings) -> dict[str, Any]:
     urls = [url.strip() for url in settings.url.split(",")]
     conf: dict[str, Any] = {"url": ",".join(_without_user(url) for url in urls)}
     conf |= {key: value for key, value in properties.items() if _PASSED_ON.fullmatch(key)}
-    # `_ask` has its own retries; the timeout of each step only ends what `_within` has given up on, as `_limit` does
+    # `_request` retries itself. The client's timeout only ends calls that `_call_with_timeout` has given up.
     conf |= {"max.retries": 0, "timeout": settings.timeout + 1}
     conf |= _basic_authentication(properties, userinfo(urls[0]))
     conf |= _bearer_authentication(properties)

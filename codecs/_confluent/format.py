@@ -161,7 +161,7 @@ class RegistryFormat(Format):
             return self
         table = self.table(schema)
         try:
-            found = self._writer(table)
+            found = self._writer_schema(table)
         except SchemaRegistryError as error:
             error.add_note(
                 "encode asks for the schema's id in the process that plans the job. If only the executors can reach "
@@ -197,7 +197,7 @@ class RegistryFormat(Format):
 
     # --- writing -----------------------------------------------------------------------------------------
 
-    def _writer(self, table: ConfluentTable) -> tuple[int, Schema] | Refused:
+    def _writer_schema(self, table: ConfluentTable) -> tuple[int, Schema] | Refused:
         """The id to write and its schema, or why there is none."""
         options, subject = self.options, self.options["subject"]
         if options["schema-id"] is not None:
@@ -227,7 +227,7 @@ class RegistryFormat(Format):
         """Datums behind the id to write; a null is a null message, and all are errors where there is no id."""
         if rows.null_count == len(rows):
             return EncodedBatch(pa.nulls(len(rows), pa.binary()))
-        found = self._writer(table)
+        found = self._writer_schema(table)
         if isinstance(found, Refused):
             error = ErrorCode.UNKNOWN_SCHEMA.marked(found.reason)
             errors = pc.if_else(rows.is_valid(), pa.scalar(error), pa.scalar(None, pa.string()))
@@ -242,7 +242,7 @@ class RegistryFormat(Format):
         messages: pa.BinaryArray,
         reader: Schema,
         present: _Mask,
-        look: Callable[[Schema], None] | None = None,
+        on_writer: Callable[[Schema], None] | None = None,
     ) -> tuple[pa.Array, pa.Array | None]:
         """What the messages hold, each by the schema of its id, and what is wrong with some.
 
@@ -251,24 +251,26 @@ class RegistryFormat(Format):
         frames = read_frames(messages, present)
         ids = frames.ids[frames.good]
         if len(ids) == len(messages) and len(ids) and (ids == ids[0]).all():
-            return self._decode_by(int(ids[0]), messages, reader, look)
+            return self._decode_by(int(ids[0]), messages, reader, on_writer)
         errors, where = frames.errors(), np.flatnonzero(frames.good)
-        which = np.full(len(messages), -1, np.int64)
+        writer_index = np.full(len(messages), -1, np.int64)
         found, kind, counts = np.unique(ids, return_inverse=True, return_counts=True)
         schemas = self._schemas_of(found[np.argsort(-counts, kind="stable")].tolist())
         writers = {i: schema for i, schema in schemas.items() if isinstance(schema, Schema)}
-        if look is not None:
+        if on_writer is not None:
             for writer in writers.values():
-                look(writer)
+                on_writer(writer)
         places = {schema_id: place for place, schema_id in enumerate(writers)}
-        which[where] = np.array([places.get(schema_id, -1) for schema_id in found.tolist()], np.int64)[kind]
+        writer_index[where] = np.array([places.get(schema_id, -1) for schema_id in found.tolist()], np.int64)[kind]
         reasons = [None if schema_id in writers else schemas[schema_id] for schema_id in found.tolist()]
         errors[where] = np.array(reasons, object)[kind]
-        decoded = _avro.decode_mixed(messages, list(writers.values()), which, reader, start=PREFIX, rules=READING)
+        decoded = _avro.decode_mixed(
+            messages, list(writers.values()), writer_index, reader, start=PREFIX, rules=READING
+        )
         if decoded.errors is not None:
             bad = np.flatnonzero(decoded.errors.is_valid())
             errors[bad] = decoded.errors.take(pa.array(bad)).to_pylist()
-        elif ((which >= 0) | ~present).all():
+        elif ((writer_index >= 0) | ~present).all():
             return decoded.values, None
         return decoded.values, pa.array(errors, pa.string())
 
@@ -280,13 +282,13 @@ class RegistryFormat(Format):
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
 
     def _decode_by(
-        self, schema_id: int, messages: pa.Array, reader: Schema, look: Callable[[Schema], None] | None
+        self, schema_id: int, messages: pa.Array, reader: Schema, on_writer: Callable[[Schema], None] | None
     ) -> tuple[pa.Array, pa.Array | None]:
         """Messages of one id."""
         writer = self._schemas_of([schema_id])[schema_id]
         if isinstance(writer, Schema):
-            if look is not None:
-                look(writer)
+            if on_writer is not None:
+                on_writer(writer)
             decoded = _avro.decode(messages, writer, reader, start=PREFIX, rules=READING)
             return decoded.values, decoded.errors
         return pa.nulls(len(messages), reader.arrow_type), pa.repeat(pa.scalar(writer), len(messages))

@@ -48,14 +48,14 @@ class SchemaRegistry(abc.ABC):
         """Id and text of a version of the subject's schema."""
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """A text of a server, which may be a whole page, as it stands in an error."""
     if len(text) <= _LONGEST_TEXT:
         return text
     return f"{text[: _LONGEST_TEXT // 2]} ... {text[-_LONGEST_TEXT // 2 :]}"
 
 
-def shown_cause(settings: RegistrySettings, cause: Exception) -> Exception | None:
+def cause_without_secrets(settings: RegistrySettings, cause: Exception) -> Exception | None:
     """The exception to chain, unless it holds a secret: what a traceback prints of it, or what it is chained to."""
     texts = traceback.format_exception(cause)
     link: BaseException | None = cause
@@ -66,11 +66,11 @@ def shown_cause(settings: RegistrySettings, cause: Exception) -> Exception | Non
     return cause if settings.scrubbed(told) == told else None
 
 
-def unanswered(
+def registry_error(
     settings: RegistrySettings, why: str, *, schema_id: int | None = None, subject: str | None = None
 ) -> SchemaRegistryError:
     """The error of a registry that gave no answer, or none that can be used."""
-    reason = shortened(settings.scrubbed(why))
+    reason = shorten(settings.scrubbed(why))
     return SchemaRegistryError(
         f"format '{FORMAT}': the schema registry at {settings.shown_url} gave no usable answer about {reason}. "
         "No message is at fault and none was read or written; try again when the registry is back",
@@ -92,25 +92,25 @@ class Folder(SchemaRegistry):
 
     def schema(self, schema_id: int) -> str | Refused:
         file = self._folder / f"{schema_id}.avsc"
-        with self._asked(schema_id=schema_id):
+        with self._file_errors(schema_id=schema_id):
             if not self._folder.is_dir():
                 raise FileNotFoundError(f"no folder {self._folder}")
             return file.read_text("utf-8") if file.is_file() else Refused(f"there is no file {file.name}")
 
     def register(self, subject: str, text: str) -> int | Refused:
-        with self._asked(subject=subject):
+        with self._file_errors(subject=subject):
             while True:
                 known = self.lookup(subject, text)
                 if isinstance(known, int):
                     return known
-                schema_id = max(self._all(), default=0) + 1
+                schema_id = max(self._files(), default=0) + 1
                 with contextlib.suppress(FileExistsError), open(self._folder / f"{schema_id}.avsc", "x") as file:
                     file.write(text)
 
     def lookup(self, subject: str, text: str) -> int | Refused:
         wanted = json.loads(text)
-        with self._asked(subject=subject):
-            for schema_id, file in sorted(self._all().items()):
+        with self._file_errors(subject=subject):
+            for schema_id, file in sorted(self._files().items()):
                 with contextlib.suppress(ValueError):  # a file that is being written
                     if json.loads(file.read_text("utf-8")) == wanted:
                         return schema_id
@@ -122,14 +122,14 @@ class Folder(SchemaRegistry):
     def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
         return self.latest(subject)
 
-    def _all(self) -> dict[int, Path]:
+    def _files(self) -> dict[int, Path]:
         if not self._folder.is_dir():
             raise FileNotFoundError(f"no folder {self._folder}")
         return {int(f.stem): f for f in self._folder.glob("*.avsc") if f.stem.isascii() and f.stem.isdigit()}
 
     @contextlib.contextmanager
-    def _asked(self, *, schema_id: int | None = None, subject: str | None = None) -> Iterator[None]:
+    def _file_errors(self, *, schema_id: int | None = None, subject: str | None = None) -> Iterator[None]:
         try:
             yield
         except OSError as cause:
-            raise unanswered(self._settings, str(cause), schema_id=schema_id, subject=subject) from cause
+            raise registry_error(self._settings, str(cause), schema_id=schema_id, subject=subject) from cause

@@ -13,7 +13,7 @@ from kvformat.registry.contract.options import without_userinfo_in
 
 _MASK = "******"
 _SHORT = 4  # a secret of fewer characters is only looked for as a word, or it would blank out parts of others
-_AGAIN = 2  # how many times over an answer may be quoted: a header in JSON in the repr of bytes
+_NESTING = 2  # how many times over an answer may be quoted: a header in JSON in the repr of bytes
 _AUTHORIZATION = re.compile(r"\b(Basic|Bearer)(\s+|%20|\+)(?=\S{0,99}[\d=._-])[\w.~+/=%-]{8,}", re.IGNORECASE)
 
 
@@ -30,9 +30,9 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
 def _forms(secret: str) -> set[str]:
     """A secret as it stands, in hex and base64, also one in the other, quoted as JSON, Python, URLs and HTML do it."""
     forms = {secret}
-    for _ in range(_AGAIN):
+    for _ in range(_NESTING):
         forms |= {encoded for form in forms for encoded in _encoded(form)}
-    for _ in range(_AGAIN):
+    for _ in range(_NESTING):
         forms |= {quoted for form in forms for quoted in _quoted(form)}
     return forms - {""}
 

@@ -333,14 +333,14 @@ class _SchemaFinder:
         t = row_of({"schema": self._number.type})
         schema = JsonSchema(t, settings.values)
         row = schema.row_of_columns(t, [self._number.column(schema)])
-        self._batch = JsonBatch(row, schema.reader(), JsonWords(), lambda _: False)
+        self._batch = JsonBatch(row, schema.reader(), JsonWords())
 
     def find(self, messages: pa.BinaryArray) -> tuple[Ints, list[bytes]]:
         """The index of each message's schema in a list of texts, -1 for none, and this list.
 
         A message that is not valid JSON, or not one object, has no schema.
         """
-        lists = self._batch.read(messages)
+        lists = self._batch.read_batch(messages)
         one = np.asarray(lists.value_lengths().fill_null(0)) == 1
         numbers = np.full(len(messages), -1)
         numbers[one] = np.asarray(lists.values.field(0).fill_null(-1))[np.asarray(lists.offsets)[:-1][one]]

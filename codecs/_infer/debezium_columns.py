@@ -31,7 +31,8 @@ from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.samples import columns_text
-from kvformat.registry.contract.types import FlinkField, FlinkType, resolve_schema
+from kvformat.registry.contract.schemas import resolve_schema
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 TYPES = {"types": "debezium"}
 BIGINT = FlinkType("BIGINT")

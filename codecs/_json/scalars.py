@@ -51,7 +51,6 @@ __all__ = [
     "Converter",
     "ScalarRules",
     "misfit",
-    "out_of_step",
     "path_of",
     "scalar_converter",
     "shown",
@@ -118,11 +117,6 @@ def misfit(value: Node, name: str) -> ErrorCode:
 def unreadable(value: Node, name: str) -> str:
     """The error of a value that is no value of the type with that name."""
     return f"cannot read {shown(value)} as {name}"
-
-
-def out_of_step(value: Node) -> str:
-    """The error of an object or array in a BOOLEAN column, where Flink's streaming reader loses its place."""
-    return f"{shown(value)} where a BOOLEAN belongs; Flink's reader loses its place there and fails"
 
 
 def shown(value: Node) -> str:

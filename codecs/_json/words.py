@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvformat.codecs._json.encodings import recoded
-from kvformat.codecs._json.scalars import BadValue, misfit, out_of_step, path_of, shown, unreadable
+from kvformat.codecs._json.scalars import BadValue, misfit, path_of, shown, unreadable
 from kvformat.codecs._kernel import codes
 from kvformat.codecs._kernel.containers import MISSING
 from kvformat.codecs._kernel.messages import Said
@@ -62,8 +62,6 @@ class JsonWords:
             return ErrorCode.MISSING_FIELD, f"field {path!r} is missing"
         if isinstance(reason, BadValue):
             code, text = reason.code, reason.reason
-        elif name == "BOOLEAN":
-            code, text = _WRONG_TYPE, out_of_step(value)  # all else is false
         else:
             code, text = misfit(value, name), unreadable(value, name)
         return code, f"field {path!r}: {text}" if path else text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kvformat.codecs._kernel.changes import ChangeBatch, Program
+from kvformat.codecs._kernel.changes import ChangeBatch, OperationRows
 from kvformat.codecs._kernel.codes import AFTER, BAD, BEFORE, OPERATION
 from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.messages import ErrorWords
@@ -16,7 +16,7 @@ from kvformat.codecs._kernel.reader import Reader
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import byte, matches
@@ -30,19 +30,19 @@ class FlatBatch(ChangeBatch):
 
     def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: ErrorWords) -> None:
         super().__init__(plan, image, metadata, reader, words)
-        self.upserted: Program = plan.upserted
-        self.deleted: Program = plan.deleted
+        self.upserted: OperationRows = plan.upserted
+        self.deleted: OperationRows = plan.deleted
         self.watched: list[int] = plan.watched
         self.true = memoryview(b'"true"' + bytes(8))
 
     def find_inside(self, at: int) -> int:
         """Find the members beside the columns; returns the end of the row."""
-        self.found, self.hopeful = True, False
-        end = self.members.read(self.reader, at)
+        self.found, self.reading_ahead = True, False
+        end = self.members.find_members(self.reader, at)
         self.members.places[AFTER] = at
         return end
 
-    def program(self, at: int) -> Program:
+    def find_operation(self, at: int) -> OperationRows:
         """What the members beside the columns say was done to the row: it is there now if they say nothing."""
         r = self.reader
         if not self.wrapped:
@@ -51,17 +51,17 @@ class FlatBatch(ChangeBatch):
         c = byte(r.data, place, r.end) if place >= 0 else 110
         if c == 116 or (c == 34 and matches(r.data, place, r.end, self.true, 0, 6)):
             return self.deleted
-        operation = self.members.places[OPERATION]
-        if operation >= 0 and byte(r.data, operation, r.end) != 110:
-            return ChangeBatch.program(self, at)
+        place_of_operation = self.members.places[OPERATION]
+        if place_of_operation >= 0 and byte(r.data, place_of_operation, r.end) != 110:
+            return ChangeBatch.find_operation(self, at)
         if place < 0:
             for number in self.watched:
                 if self.members.places[number] >= 0:
-                    unusual: Program = self.plan.program(None, self.whole(at))
+                    unusual: OperationRows = self.plan.find_operation(None, self.whole(at))
                     return unusual
         return self.upserted
 
-    def astray(self, code: int, member: int, over: int, index: int) -> int:
+    def add_error_path(self, code: int, member: int, over: int, index: int) -> int:
         """The way from the message to a row: there is none but the payload."""
         if code == BAD and self.wrapped:
             self.reader.steps.append("payload")

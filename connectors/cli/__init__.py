@@ -44,8 +44,6 @@ COMMANDS: Final = {
 }
 _MODULES: Final = {"options": "formats", "new-format": "new_format"}
 """Where a command is, if not in the module of its name."""
-JSON_ERRORS: Final = f"{__name__}.json"
-"""In a context's `meta`: errors are JSON."""
 
 
 class _Commands(click.Group):
@@ -94,7 +92,7 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             ctx.exit(130)
         except Exception as error:
-            from kvformat.connectors.cli._output import ClosedPipe
+            from kvformat.connectors.cli._output import JSON_ERRORS, ClosedPipe
             from kvformat.registry.contract.errors import KvFormatError
 
             if isinstance(error, ClosedPipe):

@@ -12,7 +12,8 @@ from kvformat.connectors.cli._output import head, tell, write_json
 from kvformat.connectors.cli._table import ShownColumn, ShownTable
 from kvformat.connectors.cli._values import json_values
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import FlinkType, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.table.metadata import VALUE_PREFIX
 
 _MICROS, _INSTANT = pa.timestamp("us", "UTC"), FlinkType("TIMESTAMP_LTZ", precision=3)

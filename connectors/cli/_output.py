@@ -13,12 +13,12 @@ import os
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from kvformat.connectors.cli import JSON_ERRORS
-
+JSON_ERRORS: Final = f"{__name__}.json"
+"""Key in a context's `meta`: whether errors are written as JSON."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Categories of characters that are not shown as themselves: control, format, surrogate; line and paragraph ends."""

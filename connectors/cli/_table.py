@@ -17,7 +17,8 @@ from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import format_class, get_format
 from kvformat.registry.contract.errors import MetadataError, SchemaError, did_you_mean
-from kvformat.registry.contract.types import FlinkField, resolve_schema, row_type
+from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.contract.types import FlinkField
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.statements import find_table
 from kvformat.registry.sql.table_definition import TableDefinition

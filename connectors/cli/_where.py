@@ -22,10 +22,10 @@ import click
 from kvformat.connectors.cli._table import ShownTable
 from kvformat.connectors.cli._values import ValueRefused, python_value, read_json
 from kvformat.registry.contract.changelog import RowKind
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.sql.ddl import parse_type
 from kvformat.registry.table.metadata import READABLE, VALUE_PREFIX
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {

@@ -25,9 +25,9 @@ from kvformat.connectors.cli._values import python_value
 from kvformat.connectors.cli.decode import files_argument, opened
 from kvformat.connectors.cli.encode import EncodedRow, Encoder
 from kvformat.connectors.properties import PREFIX
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.sql.connector_options import delivery_guarantee
-from kvformat.registry.sql.ddl import parse_type
 from kvformat.registry.table.metadata import READABLE
 
 if TYPE_CHECKING:

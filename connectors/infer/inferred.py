@@ -11,7 +11,8 @@ from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.options import OptionValues, owner
 from kvformat.registry.contract.samples import SchemaProposal, columns_text
-from kvformat.registry.contract.types import FlinkField, FlinkType, quoted, spark_schema
+from kvformat.registry.contract.schemas import spark_schema
+from kvformat.registry.contract.types import FlinkField, FlinkType, quoted
 from kvformat.registry.sql.connector_options import masked
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.check_results import Checker, impossible_values
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.error_codes import parted
 from kvformat.registry.contract.errors import (
     ConfigurationError,
@@ -49,8 +50,8 @@ from kvformat.registry.contract.options import (
     without_userinfo_in,
 )
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
-from kvformat.registry.contract.types import FlinkType, resolve_schema, result_arrow_type, row_type, spark_type
-from kvformat.registry.sql.ddl import parse_type
+from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
+from kvformat.registry.contract.types import FlinkType, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

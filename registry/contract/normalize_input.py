@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import EncodeError, SchemaError
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable, result_arrow_type, row_type
+from kvformat.registry.contract.schemas import result_arrow_type, row_type
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _WIDER_INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TEXTS = (pa.types.is_large_string, pa.types.is_string_view)

@@ -1,9 +1,5 @@
 """Flink's types, and what each is in Spark and in Arrow: the one place that knows the mapping.
 
-A schema travels through the library as a `pyarrow.Schema`. What Arrow and Spark have no room for (the
-precision of TIME and TIMESTAMP, CHAR(n), MULTISET, ...) rides in the metadata of the top-level field, as the
-text of its Flink type under the key `kvformat.type`; text that contradicts the field's real type is ignored.
-
 | Flink | Spark | Arrow |
 | --- | --- | --- |
 | BOOLEAN | BooleanType | bool |
@@ -31,17 +27,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import SchemaError
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType
 
-TYPE_KEY = "kvformat.type"
 MAX_LENGTH = 2**31 - 1  # characters or bytes: `VarCharType.MAX_LENGTH`, which STRING and BYTES have
 
 _SIMPLE_ARROW: dict[str, pa.DataType] = {
@@ -172,31 +166,6 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-@cached_by_identity
-def row_type(schema: pa.Schema) -> FlinkType:
-    """The ROW that a schema of Arrow fields stands for."""
-    fields = tuple((field.name, _column_type(field)) for field in schema)
-    return FlinkType("ROW", nullable=False, fields=tuple(FlinkField(name, t) for name, t in fields))
-
-
-def arrow_schema(row: FlinkType) -> pa.Schema:
-    """The canonical Arrow schema of a ROW, with the Flink type of a column in its metadata where Arrow loses it."""
-    return pa.schema([arrow_field(field) for field in row.fields])
-
-
-@cached_by_identity
-def result_arrow_type(row: FlinkType) -> pa.DataType:
-    """The Arrow type of decoded rows: canonical, and nullable at every level."""
-    return arrow_type(nullable(row))
-
-
-def arrow_field(field: FlinkField) -> pa.Field:
-    """The canonical Arrow field of a column."""
-    plain = pa.field(field.name, arrow_type(field.type), field.type.nullable)
-    kept = _from_arrow(plain.type, plain.nullable, field.name) == field.type
-    return plain if kept else plain.with_metadata({TYPE_KEY: str(field.type)})
-
-
 @functools.lru_cache(maxsize=4096)
 def arrow_type(t: FlinkType) -> pa.DataType:
     """The canonical Arrow type; nested fields keep their nullability."""
@@ -215,30 +184,13 @@ def arrow_type(t: FlinkType) -> pa.DataType:
     return _SIMPLE_ARROW[t.root]
 
 
-def _column_type(field: pa.Field) -> FlinkType:
-    text = (field.metadata or {}).get(TYPE_KEY.encode())
-    derived = _from_arrow(field.type, field.nullable, field.name)
-    return _declared(text.decode(), derived, arrow_type) if text else derived
-
-
-def _declared(text: str, derived: FlinkType, storage: Any) -> FlinkType:
-    """The type that the metadata declares, if it is stored as the field really is; else the derived one."""
-    from kvformat.registry.sql.ddl import parse_type
-
-    try:
-        declared = parse_type(text)
-    except SchemaError:
-        return derived
-    # compared as stored, because a column may have been cast or renamed since the metadata was written
-    return replace(declared, nullable=derived.nullable) if storage(declared) == storage(derived) else derived
-
-
-def _from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
+def from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
+    """Return the Flink type that an Arrow type stands for. Raises `SchemaError` naming `path` if there is none."""
     make = functools.partial(FlinkType, nullable=nullable)
     if isinstance(t, pa.ExtensionType):
         t = t.storage_type
     if pa.types.is_dictionary(t):
-        return _from_arrow(t.value_type, nullable, path)
+        return from_arrow(t.value_type, nullable, path)
     if pa.types.is_boolean(t):
         return make("BOOLEAN")
     if pa.types.is_signed_integer(t):
@@ -262,14 +214,14 @@ def _from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
     if pa.types.is_duration(t):
         return make("INTERVAL DAY TO SECOND")
     if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
-        element = _from_arrow(t.value_type, t.value_field.nullable, f"{path}.element")
+        element = from_arrow(t.value_type, t.value_field.nullable, f"{path}.element")
         return make("ARRAY", fields=(FlinkField("element", element),))
     if pa.types.is_map(t):
-        key = _from_arrow(t.key_type, True, f"{path}.key")
-        value = _from_arrow(t.item_type, t.item_field.nullable, f"{path}.value")
+        key = from_arrow(t.key_type, True, f"{path}.key")
+        value = from_arrow(t.item_type, t.item_field.nullable, f"{path}.value")
         return make("MAP", fields=(FlinkField("key", key), FlinkField("value", value)))
     if pa.types.is_struct(t):
-        members = (FlinkField(f.name, _from_arrow(f.type, f.nullable, f"{path}.{f.name}")) for f in t)
+        members = (FlinkField(f.name, from_arrow(f.type, f.nullable, f"{path}.{f.name}")) for f in t)
         return make("ROW", fields=tuple(members))
     raise SchemaError(
         f"column '{path}': Arrow type {t} has no counterpart among Flink's types; "
@@ -279,46 +231,7 @@ def _from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
     )
 
 
-@cached_by_identity
-def resolve_schema(schema: StructType | pa.Schema | str) -> pa.Schema:
-    """The canonical Arrow schema of a Spark `StructType`, a `pyarrow.Schema` or a DDL text."""
-    from kvformat.registry.sql.ddl import parse_schema
-
-    if isinstance(schema, str):
-        return arrow_schema(parse_schema(schema))
-    if isinstance(schema, pa.Schema):
-        return arrow_schema(_distinct(row_type(schema)))
-    if hasattr(schema, "fields") and hasattr(schema, "simpleString"):
-        return arrow_schema(_distinct(row_of_spark(schema)))
-    raise SchemaError(
-        f"a schema is a Spark StructType, a pyarrow.Schema or a DDL text such as 'a INT, b STRING', not {schema!r:.100}"
-    )
-
-
-def _distinct(row: FlinkType) -> FlinkType:
-    for path, t in row.walk():
-        names = [field.name for field in t.fields]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise SchemaError(f"column {twice!r} is there twice{f' in {path}' if path else ''}", field=path or twice)
-    return row
-
-
 # --- Spark ---------------------------------------------------------------------------------------------
-
-
-def spark_schema(row: FlinkType) -> StructType:
-    """The Spark struct of a ROW; what Spark's types lose is kept in the metadata of its fields."""
-    from pyspark.sql.types import StructField, StructType
-
-    fields = []
-    for field in row.fields:
-        stored = spark_type(field.type)
-        kept = _from_spark(stored, field.type.nullable, field.name) == field.type
-        fields.append(
-            StructField(field.name, stored, field.type.nullable, None if kept else {TYPE_KEY: str(field.type)})
-        )
-    return StructType(fields)
 
 
 def spark_type(t: FlinkType, *, wire: bool = False) -> DataType:
@@ -354,17 +267,8 @@ def spark_type(t: FlinkType, *, wire: bool = False) -> DataType:
     return stored
 
 
-def row_of_spark(schema: StructType) -> FlinkType:
-    """The ROW that a Spark struct stands for."""
-    fields = []
-    for field in schema.fields:
-        derived = _from_spark(field.dataType, field.nullable, field.name)
-        text = (field.metadata or {}).get(TYPE_KEY)
-        fields.append(FlinkField(field.name, _declared(text, derived, spark_type) if text else derived))
-    return FlinkType("ROW", nullable=False, fields=tuple(fields))
-
-
-def _from_spark(t: DataType, nullable: bool, path: str) -> FlinkType:
+def from_spark(t: DataType, nullable: bool, path: str) -> FlinkType:
+    """Return the Flink type that a Spark type stands for. Raises `SchemaError` naming `path` if there is none."""
     from pyspark.sql import types as T
 
     make = functools.partial(FlinkType, nullable=nullable)
@@ -382,15 +286,15 @@ def _from_spark(t: DataType, nullable: bool, path: str) -> FlinkType:
         return make("TIMESTAMP_LTZ" if isinstance(t, T.TimestampType) else "TIMESTAMP", precision=6)
     if isinstance(t, T.ArrayType):
         return make(
-            "ARRAY", fields=(FlinkField("element", _from_spark(t.elementType, t.containsNull, f"{path}.element")),)
+            "ARRAY", fields=(FlinkField("element", from_spark(t.elementType, t.containsNull, f"{path}.element")),)
         )
     if isinstance(t, T.MapType):
-        key = FlinkField("key", _from_spark(t.keyType, True, f"{path}.key"))
+        key = FlinkField("key", from_spark(t.keyType, True, f"{path}.key"))
         return make(
-            "MAP", fields=(key, FlinkField("value", _from_spark(t.valueType, t.valueContainsNull, f"{path}.value")))
+            "MAP", fields=(key, FlinkField("value", from_spark(t.valueType, t.valueContainsNull, f"{path}.value")))
         )
     if isinstance(t, T.StructType):
-        members = (FlinkField(f.name, _from_spark(f.dataType, f.nullable, f"{path}.{f.name}")) for f in t.fields)
+        members = (FlinkField(f.name, from_spark(f.dataType, f.nullable, f"{path}.{f.name}")) for f in t.fields)
         return make("ROW", fields=tuple(members))
     for root, name in _SIMPLE_SPARK.items():
         if type(t).__name__ == name:

@@ -19,16 +19,8 @@ import pyarrow.compute as pc
 
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, DecodeError, EncodeError, MissingExtraError
-from kvformat.registry.contract.types import (
-    FlinkField,
-    FlinkType,
-    arrow_schema,
-    arrow_type,
-    nullable,
-    row_type,
-    spark_type,
-    with_time_digits,
-)
+from kvformat.registry.contract.schemas import arrow_schema, row_type
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, spark_type, with_time_digits
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers
 

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
+from kvformat.registry.contract.ddl import lookalike
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.sql.connector_options import is_secret, shown_option
-from kvformat.registry.sql.ddl import lookalike
 from kvformat.registry.sql.expressions import ExpressionReader
 from kvformat.registry.sql.reserved_words import RESERVED_WORDS
 from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, Watermark, with_primary_key

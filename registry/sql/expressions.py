@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from kvformat.registry.contract.ddl import DdlReader
 from kvformat.registry.contract.errors import SchemaError, did_you_mean
 from kvformat.registry.contract.types import FlinkType, quoted
-from kvformat.registry.sql.ddl import DdlReader
 from kvformat.registry.sql.shared_functions import (
     ANY_COUNT,
     DIFFERENT,

@@ -28,15 +28,8 @@ from kvformat.registry.contract.errors import (
     listed,
 )
 from kvformat.registry.contract.normalize_input import conform
-from kvformat.registry.contract.types import (
-    FlinkField,
-    FlinkType,
-    arrow_schema,
-    arrow_type,
-    nullable,
-    row_of_spark,
-    spark_type,
-)
+from kvformat.registry.contract.schemas import arrow_schema, row_of_spark
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, check_errors_split, exact_column
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers

@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import SchemaError, listed
 from kvformat.registry.contract.types import spark_type
-from kvformat.registry.sql.ddl import parse_type
 from kvformat.registry.table.metadata import READABLE, MetadataColumn
 
 _HEADER_LIST = parse_type(READABLE["header-list"])

@@ -18,7 +18,8 @@ from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, retold
 from kvformat.registry.contract.format import Format, Part
 from kvformat.registry.contract.options import Direction, owner
-from kvformat.registry.contract.types import arrow_schema, arrow_type, nullable, row_type
+from kvformat.registry.contract.schemas import arrow_schema, row_type
+from kvformat.registry.contract.types import arrow_type, nullable
 from kvformat.registry.sql.connector_options import KAFKA, UPSERT_KAFKA, masked, options_of, parse_option
 from kvformat.registry.sql.table_definition import TableDefinition
 from kvformat.registry.table import connector_checks as checks

@@ -1,11 +1,12 @@
-"""The test kit: what every built-in format must pass, for the formats of other packages.
+"""The test kit for authors of formats. Every built-in format passes the same tests.
 
-    FormatContract      a class for pytest to inherit: a test for each rule, without Spark
-    SparkContract       the same for the rules of Columns; it needs a fixture `spark`, such as that of `fixtures`
-    check_format        the rules without Spark, without pytest: a report, or a `ContractError` with what is broken
-    RULES               the rules, each with the sentence that it is and the page that explains it
+    FormatContract      a pytest class to inherit from: one test for each rule that does not need Spark
+    SparkContract       a pytest class to inherit from: one test for each rule of Columns; needs a fixture `spark`
+    check_format        checks the rules that do not need Spark, without pytest; returns a `Report` or raises
+    RULES               all rules, each with its sentence and the page of the docs that explains it
 
-Only the classes' tests, when they run, and `fixtures` import pytest: `pip install 'kvformat[testing]'`.
+`fixtures` has a `spark` fixture. pytest is imported only by `fixtures` and by the tests when they run:
+`pip install 'kvformat[testing]'`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules as test classes, and as a function."""
+"""The rules as pytest classes and as the function `check_format`."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ from kvformat.registry.contract.format import Format
 from kvformat.registry.testing import columns, decoding, encoding, objects  # noqa: F401 - they fill RULES
 from kvformat.registry.testing.declaration import Declaration, FormatDirection, Sample
 from kvformat.registry.testing.edges import EDGES
-from kvformat.registry.testing.rules import RULES, Outcome, Rule, outcome
+from kvformat.registry.testing.rules import RULES, Outcome, Rule, check_rule
 from kvformat.registry.testing.subject import Subject
 
 _MESSAGES: Final = 20_000
-"""Messages, or rows, whose time is taken for the report of speed."""
+"""Number of messages or rows that are timed for the report of speed."""
 
 
 class BrokenRules(ContractError, AssertionError):
-    """What a format does is not what the contract says; the text has a sentence for each rule that is broken.
+    """A format breaks rules of the contract. The text has one sentence for each broken rule.
 
-    `rules` names them. It is an `AssertionError`, so that tests fail by it and don't stop with an error.
+    It is an `AssertionError`, so that pytest reports a failed test instead of an error.
+
+    rules: the names of the broken rules.
     """
 
     def __init__(self, broken: Sequence[Outcome], *, format: str) -> None:
-        self.rules = tuple(one.rule.name for one in broken)
-        text = "\n".join(dict.fromkeys(one.broken or "" for one in broken))
+        self.rules = tuple(outcome.rule.name for outcome in broken)
+        text = "\n".join(dict.fromkeys(outcome.broken or "" for outcome in broken))
         super().__init__(text, format=format, reason=", ".join(self.rules))
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was checked of a format that keeps the contract.
+    """The checks of a format that follows all rules.
 
-    compared: how many messages, rows or values each rule compared.
-    left_out: why a rule does not apply to the format.
-    speed: messages or rows per CPU-second, by direction; for people to read, nothing depends on it.
+    compared: the number of comparisons of each rule.
+    left_out: the rules that do not apply to the format, and why.
+    speed: messages or rows per CPU second, by direction. For information only; no rule depends on it.
     """
 
     format: str
@@ -50,8 +52,8 @@ class Report:
     def __str__(self) -> str:
         lines = [f"format '{self.format}': {sum(self.compared.values()):,} comparisons by {len(self.compared)} rules"]
         lines += [f"  {name}: {count:,}" for name, count in self.compared.items()]
-        lines += [f"  {name}: left out, {why}" for name, why in self.left_out.items()]
-        lines += [f"  {name}: {speed:,} per CPU-second" for name, speed in self.speed.items()]
+        lines += [f"  {name}: not applicable, {why}" for name, why in self.left_out.items()]
+        lines += [f"  {name}: {speed:,} per CPU second" for name, speed in self.speed.items()]
         return "\n".join(lines)
 
 
@@ -64,39 +66,42 @@ def check_format(
     messages: Sequence[bytes | None] | None = None,
     **declared: Any,
 ) -> Report:
-    """Check all rules that need no Spark, with one sample and the options that the format has.
+    """Check all rules that do not need Spark, with one sample and the format's options.
 
-    `rows`, `row_kinds` and `messages` are those of a `Sample`, `declared` is what else a `Declaration` has. Of the
-    edges those of the types in the schema are tried, if no `types` are given. Raises `BrokenRules`, which is both a
-    `ContractError` and an `AssertionError`, with a sentence for each broken rule.
+    format: the format to check.
+    rows, schema, row_kinds, messages: the attributes of a `Sample`.
+    declared: further attributes of a `Declaration`. By default, `types` are the types of the schema's columns.
+
+    Returns a `Report`. Raises `BrokenRules`, a `ContractError` and `AssertionError` with one sentence for each broken
+    rule.
     """
     sample = Sample(schema, rows, row_kinds=row_kinds, messages=messages)
     options = {name: format._given[name] for name in format._given}
     if "types" not in declared:
         declared["types"] = _types_of(schema)
     subject = Subject(Declaration(type(format), options=options, samples=[sample], **declared))
-    found = [outcome(rule, subject) for rule in RULES.values() if rule.part != "spark"]
-    broken = [one for one in found if one.broken is not None]
+    found = [check_rule(rule, subject) for rule in RULES.values() if rule.part != "spark"]
+    broken = [outcome for outcome in found if outcome.broken is not None]
     if broken:
         raise BrokenRules(broken, format=format.identifier)
     return Report(
         format.identifier,
-        {one.rule.name: one.compared for one in found if one.left_out is None},
-        {one.rule.name: one.left_out for one in found if one.left_out is not None},
+        {outcome.rule.name: outcome.compared for outcome in found if outcome.left_out is None},
+        {outcome.rule.name: outcome.left_out for outcome in found if outcome.left_out is not None},
         speed(subject),
     )
 
 
 def _types_of(schema: str) -> tuple[str, ...]:
-    """The types whose edges are known that are of the same kind as a column of the schema."""
-    from kvformat.registry.sql.ddl import parse_schema, parse_type
+    """Return the types with listed edge values that are of the same kind as a column of the schema."""
+    from kvformat.registry.contract.ddl import parse_schema, parse_type
 
     roots = {column.type.root for column in parse_schema(schema).fields}
     return tuple(flink for flink in EDGES if parse_type(flink).root in roots)
 
 
 def speed(subject: Subject) -> dict[str, int]:
-    """Messages and rows per CPU-second of the first sample, repeated; one run, so only a hint."""
+    """Measure messages and rows per CPU second with the repeated first sample. One run gives only an estimate."""
     case = subject.cases[0]
     found, times = {}, _MESSAGES // max(len(case.messages), 1) + 1
     calls: dict[str, Callable[[], Any]] = {}
@@ -114,7 +119,7 @@ def speed(subject: Subject) -> dict[str, int]:
 
 
 class _Contract:
-    """The attributes that say what is tested; those of `Declaration`."""
+    """The attributes of `Declaration` as class attributes."""
 
     format: ClassVar[str | type[Format]]
     options: ClassVar[Mapping[str, Any]] = {}
@@ -137,15 +142,15 @@ class _Contract:
 
     @classmethod
     def subject(cls) -> Subject:
-        """The format under test; one for all tests of the class."""
+        """The format under test, shared by all tests of the class."""
         if cls not in cls._subjects:
             declared = {of.name: getattr(cls, of.name) for of in fields(Declaration)}
             cls._subjects[cls] = Subject(Declaration(**declared))
         return cls._subjects[cls]
 
     def check(self, rule: Rule, *further: Any) -> None:
-        """Check one rule; raises `BrokenRules` if it is broken."""
-        found = outcome(rule, self.subject(), *further)
+        """Check one rule. Raises `BrokenRules` if the format breaks it; skips the test if it does not apply."""
+        found = check_rule(rule, self.subject(), *further)
         if found.left_out is not None:
             import pytest
 
@@ -155,23 +160,23 @@ class _Contract:
 
 
 class FormatContract(_Contract):
-    """A test for each rule that needs no Spark: `test_null_messages` and so on.
+    """One test for each rule that does not need Spark, such as `test_null_messages`.
 
     class TestMsgpack(FormatContract):
         format = "msgpack"
         samples = [Sample("id BIGINT, name STRING", [{"id": 1, "name": "a"}, {"id": None, "name": ""}])]
 
-    The attributes are those of `Declaration`. A test that is set to None in the class is left out.
+    The class attributes are those of `Declaration`. Set a test to None in the class to leave it out.
     """
 
     def test_speed_is_reported(self) -> None:
-        """Prints the speed, which `pytest -s` shows; nothing depends on it."""
+        """Print the speed for `pytest -s`. The test never fails."""
         for name, found in speed(self.subject()).items():
-            print(f"\nformat '{self.subject().identifier}': {name} {found:,} per CPU-second")
+            print(f"\nformat '{self.subject().identifier}': {name} {found:,} per CPU second")
 
 
 class SparkContract(_Contract):
-    """A test for each rule of Columns. It needs a fixture `spark`, classic or Connect.
+    """One test for each rule of Columns. It needs a fixture `spark`: a classic or Spark Connect session.
 
     from kvformat.registry.testing.fixtures import spark  # in conftest.py
 

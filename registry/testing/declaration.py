@@ -1,4 +1,4 @@
-"""What the author of a format says about it: how it is made, rows that it must keep, and what it does not do."""
+"""The author's declaration of a format: its options, sample rows, and the rules that it does not follow."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _ROOTS: Final = (
     *("VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND"),
     *("ARRAY", "MAP", "MULTISET", "ROW"),
 )
-"""Words that stand for all types of a kind."""
+"""Names that stand for all types of a kind, such as DECIMAL for DECIMAL(10, 2)."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows that a format must keep: encoded and decoded again they are as they were.
+    """Sample rows. A format that encodes them and decodes the messages must return equal rows.
 
     schema: the columns, as DDL in Flink's or Spark's spelling.
-    rows: a mapping of column name to value for each row; None is a null row. A MAP may be a dict.
-    row_kinds: the kind of each row ('+I', '-U', '+U', '-D'), None for inserts.
-    options: those of the format for this sample, None for those that all samples have.
-    messages: the bytes that each row is, if they are to be just these. A format that only reads needs them. One that
-        writes a row in several ways leaves them out.
-    metadata: keys of metadata whose columns are asked for beside the rows; their values are not compared.
+    rows: a mapping of column name to value for each row. None is a null row. A MAP may be a dict.
+    row_kinds: the kind of each row ('+I', '-U', '+U', '-D'). None means that all rows are inserts.
+    options: the format's options for this sample. None means the options of the `Declaration`.
+    messages: the exact bytes of each row. A decode-only format needs them. Leave them out if a row may be written in
+        several ways.
+    metadata: metadata keys to request in addition to the schema's columns. Their values are not compared.
     """
 
     schema: str
@@ -42,30 +42,30 @@ class Sample:
 
 @dataclass(frozen=True)
 class Declaration:
-    """A format and what its author says about it; the attributes of a `FormatContract` have the same names.
+    """A format and its author's statements about it. The attributes of a `FormatContract` have the same names.
 
-    format: the identifier of a format that is registered or installed, or a class.
-    options: those that every sample gets that has none of its own.
-    samples: rows that the format must keep.
-    direction: 'both', or the one that a format has that only reads or only writes.
-    types: the types whose edges are tried, in any spelling of a schema; by default those that the kit lists. Empty for
-        a format whose schema is given elsewhere.
-    unsupported: of these the ones that the format refuses, by their text or by a type in them, such as 'MAP'.
-    most_columns: how many columns a schema may have, None for any number.
-    changed_values: edges that come out as another value: type, then the value's text, then the text that it becomes.
-    unlike_wider: types of integers whose bytes are not those of the next wider type, as in Avro: one read as the
-        other may be any number.
-    changed_reads: values of one type that are another value where they are read as another type: 'DOUBLE as INT', then
-        the value's text, then the text that it becomes. `{"DOUBLE as INT": {"7.9": "7"}}`, as Flink's json.
-    untyped: why a value may be any other one where it is read as another type, as in Avro's bytes, which don't say of
-        what type they are.
-    by_position: whether columns are found by their order, as in csv, and not by their names.
-    null_is_row: whether a null message is a row of nulls, as with Flink's raw, and not nothing.
-    null_is_error: whether a null message is an error, as with Flink's protobuf, and not nothing.
-    skipped: messages from which the format makes no row on purpose, with the first sample's schema.
-    bad: messages that are errors with the first sample's schema, such as torn and malformed ones; every format that
-        reads needs some. The kit finds further ones by itself.
-    never_bad: why no message is an error, for a format to which any bytes are a row, or nothing.
+    format: the identifier of a registered or installed format, or a class.
+    options: the options of every sample that does not have options of its own.
+    samples: the sample rows.
+    direction: 'both', or 'decode' or 'encode' for a format with only this direction.
+    types: the types to test with edge values, in any spelling of a schema. The default are the types that the kit
+        lists. Empty for a format that takes its schema from elsewhere.
+    unsupported: types that the format refuses. An entry also covers all types that contain it, such as 'MAP'.
+    most_columns: the maximum number of columns of a schema. None means any number.
+    changed_values: edge values that decode to another value: type, then the value's text, then the decoded text.
+    unlike_wider: integer types whose bytes differ from those of the next wider type, as in Avro. Such bytes, read as
+        the wider type, may be any number.
+    changed_reads: values that change when they are read as another type: 'DOUBLE as INT', then the value's text, then
+        the decoded text. Flink's json has `{"DOUBLE as INT": {"7.9": "7"}}`.
+    untyped: why a value may become any other value when it is read as another type. Avro's bytes, for example, do not
+        store their type.
+    by_position: whether columns are matched by position, as in csv, instead of by name.
+    null_is_row: whether a null message is a row of nulls, as in Flink's raw, instead of no row.
+    null_is_error: whether a null message is an error, as in Flink's protobuf, instead of no row.
+    skipped: messages that the format skips on purpose, with the first sample's schema.
+    bad: messages that are errors with the first sample's schema, such as truncated and malformed ones. Every format
+        that decodes needs some. The kit finds further ones itself.
+    never_bad: why no message is an error, for a format that accepts any bytes.
     """
 
     format: str | type[Format]
@@ -87,7 +87,7 @@ class Declaration:
     never_bad: str = ""
 
     def __post_init__(self) -> None:
-        """Spell all types as the kit does; raises `ConfigurationError` for one that can't be read."""
+        """Convert all types to the kit's spelling. Raises `ConfigurationError` for a text that is not a type."""
         spelled = {
             "types": tuple(map(known_type, self.types)),
             "unlike_wider": tuple(map(known_type, self.unlike_wider)),
@@ -102,5 +102,5 @@ class Declaration:
 def _known_pair(text: str) -> str:
     written, word, read = text.partition(" as ")
     if not word:
-        raise ConfigurationError(f"'changed_reads' of the test kit has {text!r}; it is written as 'DOUBLE as INT'")
+        raise ConfigurationError(f"the test kit's 'changed_reads' has the key {text!r}; write it as 'DOUBLE as INT'")
     return f"{known_type(written)} as {known_type(read)}"

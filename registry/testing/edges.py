@@ -1,4 +1,4 @@
-"""The edges of every type, as Arrow arrays and as numbers and texts that can be compared."""
+"""Edge values of every type, as Arrow arrays and as comparable numbers and texts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import ConfigurationError, KvFormatError
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
-from kvformat.registry.sql.ddl import parse_type
-from kvformat.registry.testing.answers import row_texts, storage
+from kvformat.registry.testing.results import row_texts, storage
 
 _DAY_MILLIS: Final = 86_400_000
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970 of any year, for 400 years have the same days."""
+    """Return the days since 1970 of a date in any year. The calendar repeats every 400 years."""
     cycles, rest = divmod(year - 2000, 400)
     return (dt.date(2000 + rest, month, day) - dt.date(1970, 1, 1)).days + cycles * 146_097
 
@@ -38,7 +38,7 @@ _MILLIS: Final = sorted({micros // 1000 * 1000 for micros in _MICROS if micros >
 _TIMES: Final = [0, 1, 999, 1000, 43_200_000, _DAY_MILLIS - 1000, _DAY_MILLIS - 1]
 _NO_TIMES: Final = [-1, _DAY_MILLIS, 2**31 - 1, -(2**31), 9_223_372_036_854]  # milliseconds
 NO_TIMES: Final = frozenset(str(value * 1_000_000) for value in _NO_TIMES)
-"""Numbers of nanoseconds, as `shown`, that Arrow takes for a TIME and Spark doesn't."""
+"""Nanoseconds, as texts of `value_texts`, that Arrow accepts as a TIME and Spark does not."""
 _NO_NANOS: Final = [value * 1_000_000 for value in _NO_TIMES]
 _TEXTS: Final = [
     *("", " ", "\0", "a\0b", "a", "null", "NULL", "'", '"', '""', ",", ";", "\\", "\\N", "a,b;c", "\n", "\r\n", "\t"),
@@ -107,30 +107,31 @@ EDGES: Final[dict[str, list[Any]]] = {
     "ROW<a INT, b STRING>": [{"a": None, "b": None}, {"a": 1, "b": "x"}, {"a": -(2**31), "b": "y"}],
     "ROW<r ROW<t TIMESTAMP(3)>>": [{"r": None}, {"r": {"t": None}}, {"r": {"t": 1000}}, {"r": {"t": _MILLIS[0]}}],
 }
-"""Flink's types and their edges, as the numbers that Arrow stores: days, nanoseconds of a day, microseconds."""
+"""Flink's types and their edge values, as Arrow stores them: days, nanoseconds of a day, microseconds."""
 
 
 _SPELLED: Final = {str(parse_type(text)): text for text in EDGES}
 _MOST: Final = 20
-"""Edges of a type that its containers hold."""
+"""The maximum number of a type's edge values in an ARRAY, MAP or ROW."""
 
 
 def known_type(text: str) -> str:
-    """A type as the kit spells it; raises `ConfigurationError` for a text that is not a type.
+    """Convert a type to the kit's spelling.
 
-    Any type that a schema may have is one: `map<string,int>` and `STRUCT<a: LONG>` too.
+    Accepts every type of a schema, such as `map<string,int>` and `STRUCT<a: LONG>`. Raises `ConfigurationError` for a
+    text that is not a type.
     """
     try:
         found = str(parse_type(text))
     except KvFormatError as cause:
         raise ConfigurationError(
-            f"the test kit can't try the type {text!r}: {cause}. A type is written as in a schema, 'MAP<STRING, INT>'"
+            f"the test kit cannot test the type {text!r}: {cause}. Write a type as in a schema: 'MAP<STRING, INT>'"
         ) from cause
     return _SPELLED.get(found, found)
 
 
 def rows_of(flink: str) -> pa.StructArray:
-    """A column `v` of the edges of a type, and null at its end."""
+    """Return rows with one column `v`: the edge values of a type, then null."""
     t = nullable(parse_type(flink))
     kind = arrow_type(t)
     values = pa.array([*_edges_of(t), None], storage(kind)).cast(kind)
@@ -138,7 +139,7 @@ def rows_of(flink: str) -> pa.StructArray:
 
 
 def _edges_of(t: FlinkType) -> list[Any]:
-    """The edges of any type, as the numbers that Arrow stores; those of containers are made of their elements'."""
+    """Return the edge values of any type, as Arrow stores them. Containers hold the edge values of their elements."""
     spelled = _SPELLED.get(str(t))
     if spelled is not None:
         return EDGES[spelled]
@@ -165,12 +166,15 @@ def _edges_of(t: FlinkType) -> list[Any]:
 
 
 def _cut(numbers: list[int], unit: int) -> list[int]:
-    """Numbers without what is smaller than a unit, which 64 bits hold."""
+    """Round numbers down to a multiple of the unit. Numbers that would leave 64 bits are dropped."""
     return sorted({number // unit * unit for number in numbers if number >= -(2**63) + unit})
 
 
-def shown(rows: pa.StructArray) -> list[str]:
-    """The value of each row as a text: -0.0 is not 0.0, dates and times are numbers; a null row is a null value."""
+def value_texts(rows: pa.StructArray) -> list[str]:
+    """Return the value of each row as text.
+
+    -0.0 differs from 0.0, dates and times are numbers, and a null row is a null value.
+    """
     return row_texts(rows.flatten()[0])
 
 
@@ -180,17 +184,17 @@ WIDER: Final[dict[str, tuple[str, int]]] = {
     "INT": ("BIGINT", 32),
     "BIGINT": ("DECIMAL(38, 0)", 64),
 }
-"""Types of integers: the next one, and the bits that the type itself has."""
+"""Integer types: the next wider type, and the number of bits of the type itself."""
 
 OTHERS: Final[dict[str, tuple[list[Any], tuple[str, ...]]]] = {
     "DOUBLE": ([7.9, -0.5, 1e300], tuple(WIDER)),
     "BOOLEAN": ([True, False], (*WIDER, "FLOAT", "DOUBLE", "DECIMAL(38, 0)")),
     "STRING": (["x", "7x"], (*WIDER, "FLOAT", "DOUBLE", "DECIMAL(38, 0)", "DATE")),
 }
-"""Types with values that other types don't have: these values, and those other types."""
+"""Types with values that other types do not have: the values, and the other types."""
 
 
 def in_range(number: int, wide: str) -> bool:
-    """Whether a type of `WIDER` has room for the number."""
+    """Return whether the number fits the type."""
     bits = next((bits for narrow, (_, bits) in WIDER.items() if narrow == wide), 128)
     return -(1 << bits - 1) <= number < 1 << bits - 1

@@ -1,4 +1,4 @@
-"""The rules of encoding."""
+"""Rules of encoding."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ import pyarrow as pa
 
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.check_results import Checker
-from kvformat.registry.contract.types import resolve_schema
-from kvformat.registry.testing.answers import Written, answers, shown, written
+from kvformat.registry.contract.schemas import resolve_schema
 from kvformat.registry.testing.edges import rows_of
+from kvformat.registry.testing.results import EncodeResult, decode_results, encode_results, hex_text
 from kvformat.registry.testing.rules import rule
 from kvformat.registry.testing.subject import LARGE, SEED, Subject
 
-_NULL: Final = Written(None, None)
-_GONE: Final = {RowKind.UPDATE_BEFORE, RowKind.DELETE}
+_NULL: Final = EncodeResult(None, None)
+_REMOVED: Final = {RowKind.UPDATE_BEFORE, RowKind.DELETE}
 
 
 @rule("encode")
 def encoded_shapes(subject: Subject) -> None:
-    """Messages are a binary array, one per row; there is an error or null per row, and null beside an error."""
-    subject.writes()
+    """The result is a binary array with one message per row, and one error or null per row. A row with an error has a
+    null message.
+    """
+    subject.require_encode()
     for case in subject.cases:
-        subject.doing = case.name
+        subject.context = case.name
         for rows in (case.rows, case.rows[:0], case.rows[1:]):
             kinds = None if case.kinds is None else case.kinds[len(case.rows) - len(rows) :][: len(rows)]
             batch = case.format.encode_arrow(rows, case.schema, row_kinds=kinds)
@@ -35,97 +37,98 @@ def encoded_shapes(subject: Subject) -> None:
 
 @rule("encode")
 def null_rows(subject: Subject) -> None:
-    """A null row gives a null message and no error, whatever lies under it."""
-    subject.writes()
+    """A null row becomes a null message without an error, whatever its columns store at this row."""
+    subject.require_encode()
     for case in subject.cases:
-        subject.doing = case.name
+        subject.context = case.name
         count = len(case.rows)
         columns = [case.rows.field(at) for at in range(case.rows.type.num_fields)]
-        for name, mask in (("all", [True] * count), ("every other one", [at % 2 == 0 for at in range(count)])):
+        for name, mask in (("all rows", [True] * count), ("every other row", [at % 2 == 0 for at in range(count)])):
             rows = pa.StructArray.from_arrays(columns, fields=list(case.rows.type), mask=pa.array(mask, pa.bool_()))
             found = case.encode(rows, case.kinds)
-            nulls = [one for one, null in zip(found, mask, strict=True) if null]
-            subject.same_written(f"{case.name}, {name} null", rows, nulls, [_NULL] * len(nulls))
+            nulls = [result for result, is_null in zip(found, mask, strict=True) if is_null]
+            subject.check_encoded(f"{case.name}, {name} null", rows, nulls, [_NULL] * len(nulls))
 
 
 @rule("encode")
 def rows_alone(subject: Subject) -> None:
-    """A row is encoded in a batch, in a slice and in another order as it is alone, and so are its errors."""
-    subject.writes()
+    """A row has the same message or error when it is encoded alone, in a batch, in a slice and in another order."""
+    subject.require_encode()
     rng = random.Random(SEED)
     for case in subject.cases:
-        subject.doing = case.name
+        subject.context = case.name
         alone = [
             case.encode(case.rows[at : at + 1], None if case.kinds is None else case.kinds[at : at + 1])[0]
             for at in range(len(case.rows))
         ]
-        subject.same_written(f"{case.name}, in one batch", case.rows, case.encode(case.rows, case.kinds), alone)
-        places = rng.sample(range(len(alone)), len(alone))
-        mixed, kinds = case.rows.take(pa.array(places)), case.kinds and case.kinds.take(pa.array(places))
+        subject.check_encoded(f"{case.name}, in one batch", case.rows, case.encode(case.rows, case.kinds), alone)
+        indices = rng.sample(range(len(alone)), len(alone))
+        mixed, kinds = case.rows.take(pa.array(indices)), case.kinds and case.kinds.take(pa.array(indices))
         found = case.encode(mixed, kinds)
-        subject.same_written(f"{case.name}, in another order", mixed, found, [alone[at] for at in places])
+        subject.check_encoded(f"{case.name}, in another order", mixed, found, [alone[at] for at in indices])
     for flink in subject.served:
-        subject.doing = f"the edges of {flink}"
+        subject.context = f"the edge values of {flink}"
         rows, schema = rows_of(flink), resolve_schema(f"v {flink}")
-        found = written(subject.format.encode_batch(rows, schema))
-        part = written(subject.format.encode_batch(rows[1:], schema))
-        subject.same_written(f"the edges of {flink} without the first one", rows[1:], part, found[1:])
+        found = encode_results(subject.format.encode_batch(rows, schema))
+        part = encode_results(subject.format.encode_batch(rows[1:], schema))
+        subject.check_encoded(f"the edge values of {flink} without the first", rows[1:], part, found[1:])
         for at in rng.sample(range(len(rows)), min(len(rows), 6)):
-            one = written(subject.format.encode_batch(rows[at : at + 1], schema))
-            subject.same_written(f"an edge of {flink}", rows[at : at + 1], one, found[at : at + 1])
+            single = encode_results(subject.format.encode_batch(rows[at : at + 1], schema))
+            subject.check_encoded(f"an edge value of {flink}", rows[at : at + 1], single, found[at : at + 1])
 
 
 @rule("encode")
 def large_batches_of_rows(subject: Subject) -> None:
-    """A batch of 20,011 rows is encoded as its rows are in small batches, each in its own place."""
-    subject.writes()
+    """The rows of a batch of 20,011 rows have the same messages, in the same order, as in small batches."""
+    subject.require_encode()
     rng = random.Random(SEED)
     for case in subject.cases[:1]:
-        subject.doing = case.name
+        subject.context = case.name
         expected = case.encode(case.rows, case.kinds)
-        places = rng.choices(range(len(case.rows)), k=LARGE)
-        chosen = pa.array(places)
+        indices = rng.choices(range(len(case.rows)), k=LARGE)
+        chosen = pa.array(indices)
         rows, kinds = case.rows.take(chosen), case.kinds and case.kinds.take(chosen)
         where = f"{case.name}, in a batch of {LARGE}"
-        subject.same_written(where, rows, case.encode(rows, kinds), [expected[at] for at in places])
+        subject.check_encoded(where, rows, case.encode(rows, kinds), [expected[at] for at in indices])
 
 
 @rule("encode", page="changes.md")
 def row_kinds(subject: Subject) -> None:
-    """A format of changes keeps apart rows that are there from rows that are gone; one of inserts writes all kinds
-    alike.
+    """A changelog format distinguishes added rows (+I, +U) from removed rows (-U, -D). An insert-only format writes all
+    row kinds the same way.
     """
-    subject.writes()
+    subject.require_encode()
     mode = subject.format.changelog_mode
     for case in subject.cases:
-        subject.doing = case.name
+        subject.context = case.name
         plain = case.encode(case.rows)
         for kind in RowKind:
             if not mode.contains(kind) and mode is not ChangelogMode.INSERT_ONLY:
                 continue
             found = case.encode(case.rows, pa.array([str(kind)] * len(case.rows), pa.string()))
-            where = f"{case.name}, rows of the kind {kind}"
+            where = f"{case.name}, rows of kind {kind}"
             if mode is ChangelogMode.INSERT_ONLY:
-                subject.same_written(where, case.rows, found, plain)
+                subject.check_encoded(where, case.rows, found, plain)
             elif subject.declared.direction == "both":
-                messages = [one.message for one in found]
-                for message, one in zip(messages, case.decode(messages), strict=True):
+                messages = [result.message for result in found]
+                for message, decoded in zip(messages, case.decode(messages), strict=True):
                     if message is not None:
-                        gone = [RowKind(of) in _GONE for of in one.kinds]
-                        subject.same(f"{where}, message {shown(message)}, whether rows are gone", gone, [kind in _GONE])
+                        removed = [RowKind(of) in _REMOVED for of in decoded.kinds]
+                        where_decoded = f"{where}, message {hex_text(message)}, whether each row is removed"
+                        subject.check_equal(where_decoded, removed, [kind in _REMOVED])
             subject.compared += 1
 
 
 @rule("decode", page="changes.md")
 def decoded_kinds(subject: Subject) -> None:
-    """Decoded rows have only the kinds of the format's changelog mode."""
-    subject.reads()
+    """Decoded rows have only the row kinds of the format's changelog mode."""
+    subject.require_decode()
     mode = subject.format.changelog_mode
     for case in subject.cases:
-        subject.doing = case.name
+        subject.context = case.name
         messages = [*case.good, *subject.changed[case.name]]
-        for message, one in zip(
-            messages, answers(case.format.decode_batch(pa.array(messages, pa.binary()), case.schema)), strict=True
-        ):
-            wrong = [kind for kind in one.kinds if not mode.contains(kind)]
-            subject.same(f"{case.name}, message {shown(message)}, the kinds that {mode!r} does not have", wrong, [])
+        results = decode_results(case.format.decode_batch(pa.array(messages, pa.binary()), case.schema))
+        for message, result in zip(messages, results, strict=True):
+            wrong = [kind for kind in result.kinds if not mode.contains(kind)]
+            where = f"{case.name}, message {hex_text(message)}, row kinds outside {mode!r}"
+            subject.check_equal(where, wrong, [])

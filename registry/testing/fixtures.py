@@ -1,4 +1,4 @@
-"""Fixtures for pytest that a conftest.py may import: `from kvformat.registry.testing.fixtures import spark`."""
+"""pytest fixtures for a conftest.py: `from kvformat.registry.testing.fixtures import spark`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A small local Spark session for all tests: two threads, no user interface, Spark's TIME switched on."""
+    """A small local Spark session for all tests: two threads, no user interface, Spark's TIME type enabled."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession

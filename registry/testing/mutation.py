@@ -1,4 +1,4 @@
-"""Messages changed at random, in the ways in which bytes are torn, doubled and mixed up; seeded."""
+"""Random changes of messages: cut off, duplicate, replace or mix their bytes. The random generator is seeded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PIECES = (
 
 
 def changed(rng: random.Random, messages: Sequence[bytes], count: int) -> list[bytes]:
-    """So many messages, each one of these with one to four changes."""
+    """Return `count` messages. Each is one of `messages` with one to four changes."""
     found = []
     for _ in range(count):
         message = rng.choice(messages)
@@ -24,7 +24,7 @@ def changed(rng: random.Random, messages: Sequence[bytes], count: int) -> list[b
 
 
 def change(rng: random.Random, message: bytes, others: Sequence[bytes]) -> bytes:
-    """The message with one change, which may take a part of one of the others."""
+    """Return the message with one change. A change may copy a part of one of `others`."""
     return rng.choice(_CHANGES)(rng, message, rng.choice(others))
 
 

@@ -1,4 +1,4 @@
-"""The rules of a format as an object: a value without secrets, with declared options, that keeps nothing of a batch."""
+"""Rules of a format as an object: it is an immutable value with declared options, and shows no secrets."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError, DirectionError, OptionError, UnknownFormatError
 from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.types import quoted, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import quoted
 from kvformat.registry.key_value_format import KeyValueFormat
-from kvformat.registry.testing.answers import answers, with_columns
-from kvformat.registry.testing.rules import Breach, LeftOut, rule
+from kvformat.registry.testing.results import decode_results, select_columns
+from kvformat.registry.testing.rules import NotApplicable, RuleBroken, rule
 from kvformat.registry.testing.subject import SECRET, Case, Subject, as_array, cut
 
 _THREADS: Final = 8
@@ -38,7 +39,7 @@ _PYTHON: Final[dict[str, type | tuple[type, ...]]] = {
     "map": Mapping,
     "format": Format,
 }
-"""What the default of an option of each type is."""
+"""The Python type of an option's default, by the option's type."""
 _MALFORMED: Final = {
     "boolean": "maybe",
     "int": "many",
@@ -52,17 +53,17 @@ _MALFORMED: Final = {
 
 @rule("object")
 def repr_is_a_call(subject: Subject) -> None:
-    """The repr of a format is a constructor call that gives an equal format."""
-    for format in _objects(subject):
-        text = subject.doing = repr(format)
-        shown = {name: value for name, value in format._given.items() if str(value) not in text}
-        if any(not _is_masked(subject, name) for name in shown):
-            raise Breach(f"{text}: all options that are no secrets were expected in it, but {', '.join(shown)} is not")
-        if shown:
+    """The repr of a format is a constructor call that creates an equal format."""
+    for format in _formats(subject):
+        text = subject.context = repr(format)
+        missing = {name: value for name, value in format._given.items() if str(value) not in text}
+        if any(not _is_masked(subject, name) for name in missing):
+            raise RuleBroken(f"{text}: the repr lacks options that are not secrets: {', '.join(missing)}")
+        if missing:
             subject.compared += 1
             continue
-        again = eval(text, {subject.cls.__name__: subject.cls})
-        subject.same(f"the value of {text}", again, format)
+        evaluated = eval(text, {subject.cls.__name__: subject.cls})
+        subject.check_equal(f"the value of {text}", evaluated, format)
 
 
 def _is_masked(subject: Subject, name: str) -> bool:
@@ -70,31 +71,31 @@ def _is_masked(subject: Subject, name: str) -> bool:
     return spec is not None and spec.sensitive
 
 
-def _objects(subject: Subject) -> list[Format]:
-    """The formats of all samples, and the one with the options that all have."""
+def _formats(subject: Subject) -> list[Format]:
+    """Return the format with the declared options and the formats of all samples."""
     return [subject.format, *(case.format for case in subject.cases)]
 
 
 @rule("object")
 def values(subject: Subject) -> None:
-    """Formats are values: equal if class and options are, with equal hashes, also after pickling."""
-    for format in _objects(subject):
-        subject.doing = repr(format)
-        again = pickle.loads(pickle.dumps(format))
-        twin = type(format)(dict(reversed(list(format._given.items()))))
-        for name, other in (("what was pickled", again), ("one of the same options", twin)):
-            subject.same(f"{format!r}, {name}: whether it is equal", other == format, True)
-            subject.same(f"{format!r}, {name}: its hash", hash(other), hash(format))
-            subject.same(f"{format!r}, {name}: its options", dict(other.options), dict(format.options))
-        subject.same(f"{format!r}: whether it equals None", format == None, False)  # noqa: E711 - its __eq__ is asked
-    different = [_with_option(subject, spec) for spec in subject.cls.option_specs]
-    for other in different:
-        if other is not None and dict(other._given) != dict(subject.format._given):
-            subject.same(f"whether {other!r} equals {subject.format!r}", other == subject.format, False)
+    """Formats are values. They are equal, with equal hashes, if class and options are equal, also after pickling."""
+    for format in _formats(subject):
+        subject.context = repr(format)
+        unpickled = pickle.loads(pickle.dumps(format))
+        copy = type(format)(dict(reversed(list(format._given.items()))))
+        for name, equal in (("the unpickled format", unpickled), ("a format with the same options", copy)):
+            subject.check(repr(format), equal == format, f"{name} is not equal")
+            subject.check_equal(f"{format!r}, the hash of {name}", hash(equal), hash(format))
+            subject.check_equal(f"{format!r}, the options of {name}", dict(equal.options), dict(format.options))
+        subject.check(repr(format), not format == None, "it equals None")  # noqa: E711, SIM201 - this tests __eq__
+    for different in (_with_option(subject, spec) for spec in subject.cls.option_specs):
+        if different is not None and dict(different._given) != dict(subject.format._given):
+            problem = f"it equals {subject.format!r}, which has other options"
+            subject.check(repr(different), not different == subject.format, problem)  # noqa: SIM201 - this tests __eq__
 
 
 def _text_for(spec: Option) -> str:
-    """A value that the option may have, other than its default where there is one."""
+    """Return an allowed value of the option. It differs from the default if possible."""
     if spec.allowed:
         return next((value for value in spec.allowed if value != spec.default), spec.allowed[0])
     texts = {"boolean": "false" if spec.default is True else "true", "int": "3", "long": "3", "double": "0.5"}
@@ -104,7 +105,7 @@ def _text_for(spec: Option) -> str:
 
 
 def _with_option(subject: Subject, spec: Option) -> Format | None:
-    """The format with one more option; None if that goes together with nothing else."""
+    """Return the format with one more option, or None if the options cannot be combined."""
     try:
         return subject.make({**subject.declared.options, spec.name: _text_for(spec)})
     except ConfigurationError:
@@ -113,10 +114,10 @@ def _with_option(subject: Subject, spec: Option) -> Format | None:
 
 @rule("object", page="robustness.md")
 def secrets(subject: Subject) -> None:
-    """The value of an option that is declared as a secret is in no repr, no text and no error."""
+    """The value of a sensitive option never appears in a repr, a text or an error."""
     specs = [spec for spec in subject.cls.option_specs if spec.sensitive]
     if not specs:
-        raise LeftOut("no option is declared as a secret")
+        raise NotApplicable("no option is declared as sensitive")
     for spec in specs:
         texts: dict[str, str] = {}
         try:
@@ -125,17 +126,17 @@ def secrets(subject: Subject) -> None:
         except ConfigurationError as error:
             texts["the error of the option"] = str(error)
         else:
-            again = pickle.loads(pickle.dumps(format))
+            unpickled = pickle.loads(pickle.dumps(format))
             texts |= {"repr": repr(format), "str": str(format), "repr(options)": repr(format.options)}
-            texts |= {"the repr of what was pickled": repr(again), "vars": repr(vars(format))}
+            texts |= {"the repr of the unpickled format": repr(unpickled), "vars": repr(vars(format))}
             texts |= _errors_of(subject, format)
         for name, text in texts.items():
-            where = f"option '{spec.name}', {name}, {cut(text.replace(SECRET, '<the secret>'))}"
-            subject.same(f"{where}: whether the secret is in it", SECRET in text, False)
+            problem = f"{name} shows the secret: {cut(text.replace(SECRET, '<the secret>'))}"
+            subject.check(f"option '{spec.name}'", SECRET not in text, problem)
 
 
 def _errors_of(subject: Subject, format: Format) -> dict[str, str]:
-    """The texts of errors that bad messages and bad calls give."""
+    """Return the texts of errors of bad messages and of a wrong call."""
     found: dict[str, str] = {}
     for case in subject.cases[:1]:
         try:
@@ -149,46 +150,48 @@ def _errors_of(subject: Subject, format: Format) -> dict[str, str]:
 
 @rule("object")
 def options_are_declared(subject: Subject) -> None:
-    """Every option has a text for the docs, and a default of the Python type that its values have."""
+    """Every option has a `doc`, and its default has the option's type and is an allowed value."""
     specs = subject.cls.option_specs
     names = [name for spec in specs for name in (spec.name, *spec.fallback)]
-    subject.same("the names of options that are there twice", sorted({n for n in names if names.count(n) > 1}), [])
+    subject.check_equal("option names that are declared twice", sorted({n for n in names if names.count(n) > 1}), [])
     for spec in specs:
-        subject.doing = f"option '{spec.name}'"
-        subject.same(f"option '{spec.name}', whether it has a `doc`", bool(spec.doc.strip()), True)
-        subject.same(f"option '{spec.name}', whether its type is known", spec.type in _PYTHON, True)
+        where = subject.context = f"option '{spec.name}'"
+        subject.check(where, bool(spec.doc.strip()), "its `doc` is empty")
+        subject.check(where, spec.type in _PYTHON, f"its type {spec.type!r} is unknown")
         if spec.default is not None:
             fits = isinstance(spec.default, _PYTHON[spec.type])
-            subject.same(f"option '{spec.name}', whether {spec.default!r} is a {spec.type}", fits, True)
+            subject.check(where, fits, f"its default {spec.default!r} is not of the type {spec.type}")
             allowed = not spec.allowed or spec.default in spec.allowed
-            subject.same(f"option '{spec.name}', whether its default {spec.default!r} is allowed", allowed, True)
+            subject.check(where, allowed, f"its default {spec.default!r} is not in `allowed`")
 
 
 @rule("object")
 def options_are_checked(subject: Subject) -> None:
-    """An option that is unknown or malformed is refused by an OptionError that says what there is."""
+    """An unknown option raises OptionError that names the known options. A malformed value raises OptionError that
+    names the option.
+    """
     name = f"{subject.cls.option_specs[0].name}x" if subject.cls.option_specs else "no-such-option"
-    text = _refusal(subject, name, "x")
+    text = _option_error(subject, name, "x")
     hint = subject.cls.option_specs[0].name if subject.cls.option_specs else "(none)"
-    subject.same(f"whether the error of the unknown option {name!r}, {text!r}, names {hint}", hint in text, True)
+    subject.check(f"the unknown option {name!r}", hint in text, f"the error {text!r} does not name {hint}")
     for spec in subject.cls.option_specs:
         wrong = "no-such-value" if spec.allowed else _MALFORMED.get(spec.type)
         if wrong is not None and spec.checked is None:
-            text = _refusal(subject, spec.name, wrong)
-            subject.same(f"whether the error {text!r} names the option {spec.name}", spec.name in text, True)
+            text = _option_error(subject, spec.name, wrong)
+            subject.check(f"option '{spec.name}'", spec.name in text, f"the error {text!r} does not name the option")
 
 
-def _refusal(subject: Subject, name: str, value: str) -> str:
+def _option_error(subject: Subject, name: str, value: str) -> str:
     try:
         subject.make({**subject.declared.options, name: value})
     except OptionError as error:
         return str(error)
-    raise Breach(f"option {name!r} with the value {value!r}: an OptionError was expected, but none came")
+    raise RuleBroken(f"option {name!r} with the value {value!r}: expected OptionError, got no error")
 
 
 @rule("object")
 def immutable(subject: Subject) -> None:
-    """A format is immutable: nothing that is given to it, taken from it or done with it changes it."""
+    """A format is immutable. Changing the dict of its options, or using the format, does not change it."""
     given = dict(subject.declared.options)
     format = subject.cls(given)
     before, state = repr(format), (hash(format), dict(format.options))
@@ -199,87 +202,91 @@ def immutable(subject: Subject) -> None:
     except TypeError:
         subject.compared += 1
     _use(subject, format)
-    subject.same("the repr, after options were changed and the format was used", repr(format), before)
-    subject.same("hash and options, after it was used", (hash(format), dict(format.options)), state)
-    subject.same("whether it still equals a new one", format == subject.make(), True)
+    subject.check_equal("the repr, after the options were changed and the format was used", repr(format), before)
+    subject.check_equal("hash and options, after the format was used", (hash(format), dict(format.options)), state)
+    subject.check("after the format was used", format == subject.make(), "it no longer equals a new format")
 
 
 def _use(subject: Subject, format: Format) -> None:
-    """Decode and encode with a format, the options of which fit all samples that have none."""
+    """Decode and encode all samples that have no options of their own."""
     for case in subject.cases:
         if case.sample.options is None:
-            _answered(subject, case, format)
+            _decode_and_encode(subject, case, format)
 
 
-def _answered(subject: Subject, case: Case, format: Format, turned: int = 0) -> tuple[list[Any], list[Any]]:
-    """All that comes of a case: of its messages and some changed ones, of its rows; so many of them go to the end."""
+def _decode_and_encode(subject: Subject, case: Case, format: Format, shift: int = 0) -> tuple[list[Any], list[Any]]:
+    """Decode the messages of a case and some changed messages, and encode its rows.
+
+    `shift` rotates messages and rows to the left. Returns the results of decoding and of encoding.
+    """
     other = replace(case, format=format)
-    messages = _turned([*case.messages.to_pylist(), *subject.changed[case.name][:60]], turned)
-    places = pa.array(_turned(list(range(len(case.rows))), turned), pa.int64())
+    messages = _rotated([*case.messages.to_pylist(), *subject.changed[case.name][:60]], shift)
+    indices = pa.array(_rotated(list(range(len(case.rows))), shift), pa.int64())
     decoded = other.decode(messages) if subject.declared.direction != "encode" else []
-    kinds = None if case.kinds is None else case.kinds.take(places)
-    encoded = other.encode(case.rows.take(places), kinds) if subject.declared.direction != "decode" else []
+    kinds = None if case.kinds is None else case.kinds.take(indices)
+    encoded = other.encode(case.rows.take(indices), kinds) if subject.declared.direction != "decode" else []
     return decoded, encoded
 
 
-def _turned(values: list[Any], count: int) -> list[Any]:
+def _rotated(values: list[Any], count: int) -> list[Any]:
     count %= max(len(values), 1)
     return [*values[count:], *values[:count]]
 
 
-def _same_as(subject: Subject, where: str, found: tuple[list[Any], ...], expected: tuple[list[Any], ...]) -> None:
-    for part, ones, wanted in zip(("decoded", "encoded"), found, expected, strict=True):
-        for one, want in zip(ones, wanted, strict=True):
-            subject.same(f"{where}, {part}", one, want)
+def _compare_both(subject: Subject, where: str, found: tuple[list[Any], ...], expected: tuple[list[Any], ...]) -> None:
+    for part, results, wanted in zip(("decoded", "encoded"), found, expected, strict=True):
+        for result, want in zip(results, wanted, strict=True):
+            subject.check_equal(f"{where}, {part}", result, want)
 
 
 @rule("object")
 def determinism(subject: Subject) -> None:
-    """The same batch gives the same answers again, also from an equal format and from a pickled one."""
+    """The same batch gives the same results every time, also with an equal format and with an unpickled format."""
     for case in subject.cases:
-        subject.doing = case.name
-        first = _answered(subject, case, case.format)
+        subject.context = case.name
+        first = _decode_and_encode(subject, case, case.format)
         others = (case.format, subject.make(case.sample.options), pickle.loads(pickle.dumps(case.format)))
-        for name, format in zip(("once more", "by an equal format", "by a pickled format"), others, strict=True):
-            _same_as(subject, f"{case.name}, {name}", _answered(subject, case, format), first)
+        names = ("the second time", "with an equal format", "with an unpickled format")
+        for name, format in zip(names, others, strict=True):
+            _compare_both(subject, f"{case.name}, {name}", _decode_and_encode(subject, case, format), first)
 
 
 @rule("object")
 def no_state(subject: Subject) -> None:
-    """No batch depends on those before it, of the same schema or of another one."""
+    """The results of a batch do not depend on earlier batches, with the same schema or with another."""
     for case in subject.cases:
-        subject.doing = case.name
+        subject.context = case.name
         fresh, used = subject.make(case.sample.options), subject.make(case.sample.options)
         for other in subject.cases:
             if other is not case and other.sample.options == case.sample.options:
-                _answered(subject, other, used)
+                _decode_and_encode(subject, other, used)
         if subject.declared.direction != "encode":
             for message in subject.changed[case.name][-40:]:
                 used.decode_batch(as_array([message, None, *case.good]), case.schema)
-        expected = _answered(subject, case, fresh)
-        _same_as(subject, f"{case.name}, after other batches", _answered(subject, case, used), expected)
+        expected = _decode_and_encode(subject, case, fresh)
+        _compare_both(subject, f"{case.name}, after other batches", _decode_and_encode(subject, case, used), expected)
 
 
 @rule("object", page="robustness.md#threads")
 def threads(subject: Subject) -> None:
-    """8 threads that share a format get the answers that one gets, each of messages in another order."""
+    """8 threads that share a format get the same results as a single thread. Each uses another order of messages."""
     for case in subject.cases:
-        subject.doing = case.name
-        expected = _answered(subject, case, case.format)
+        subject.context = case.name
+        expected = _decode_and_encode(subject, case, case.format)
 
-        def run(turned: int, case: Case = case) -> tuple[list[Any], list[Any]]:
-            return _answered(subject, case, case.format, turned)
+        def run(shift: int, case: Case = case) -> tuple[list[Any], list[Any]]:
+            return _decode_and_encode(subject, case, case.format, shift)
 
         with ThreadPoolExecutor(_THREADS) as pool:
-            for turned, found in enumerate(pool.map(run, range(_THREADS * 2))):
-                wanted = tuple(_turned(part, turned) for part in expected)
-                _same_as(subject, f"{case.name}, by thread {turned}", found, wanted)
+            for shift, found in enumerate(pool.map(run, range(_THREADS * 2))):
+                wanted = tuple(_rotated(part, shift) for part in expected)
+                _compare_both(subject, f"{case.name}, by thread {shift}", found, wanted)
 
 
 @rule("object")
 def one_way(subject: Subject) -> None:
-    """A format that only reads, or only writes, refuses the other way by a DirectionError, or an OptionError that says
-    why it does so with these options.
+    """A decode-only or encode-only format raises DirectionError for the other direction. It raises OptionError if its
+    options are the reason.
     """
     calls: dict[str, Callable[[Case], object]] = {
         "encode": lambda case: case.format.encode_batch(case.rows[:0], case.schema),
@@ -287,24 +294,24 @@ def one_way(subject: Subject) -> None:
     }
     for case in subject.cases:
         for direction, call in calls.items():
-            subject.doing = f"{case.name}, {direction} of an empty batch"
-            expected = "served" if subject.declared.direction in ("both", direction) else "refused"
+            subject.context = f"{case.name}, {direction} of an empty batch"
+            expected = "no error" if subject.declared.direction in ("both", direction) else "DirectionError"
             try:
                 call(case)
-                found = "served"
+                found = "no error"
             except (DirectionError, OptionError):
-                found = "refused"
-            subject.same(subject.doing, found, expected)
+                found = "DirectionError"
+            subject.check_equal(subject.context, found, expected)
 
 
 @contextmanager
-def known(subject: Subject) -> Iterator[None]:
-    """The format can be found by its name, as tables find it."""
+def registered(subject: Subject) -> Iterator[None]:
+    """Register the format, so that tables find it by its name."""
     try:
-        there = discovery.format_class(subject.identifier) is subject.cls
+        is_registered = discovery.format_class(subject.identifier) is subject.cls
     except UnknownFormatError:
-        there = False
-    if there:
+        is_registered = False
+    if is_registered:
         yield
         return
     before = discovery._registered.get(subject.identifier)
@@ -318,11 +325,11 @@ def known(subject: Subject) -> Iterator[None]:
             discovery._registered[subject.identifier] = before
 
 
-def table(subject: Subject, case: Case, part: str) -> KeyValueFormat:
-    """A Kafka table whose key, or value, has the sample's columns; the other part is one BYTES column of raw."""
+def kafka_table(subject: Subject, case: Case, part: str) -> KeyValueFormat:
+    """Create a Kafka table with the sample's columns in its key or value. The other part is one BYTES column of raw."""
     other = "key" if part == "value" else "value"
     columns = [f"{quoted(field.name)} {field.type}" for field in row_type(case.schema).fields]
-    beside = f"{_beside(case)} BYTES"
+    raw_column = f"{_spare_name(case)} BYTES"
     name = subject.identifier
     options = {
         "connector": "kafka",
@@ -332,12 +339,13 @@ def table(subject: Subject, case: Case, part: str) -> KeyValueFormat:
         "value.fields-include": "EXCEPT_KEY",
     }
     options |= {f"{part}.{name}.{key}": value for key, value in case.format._given.items()}
-    options["key.fields"] = ";".join(case.schema.names) if part == "key" else _beside(case)
-    return KeyValueFormat(", ".join([*columns, beside]), options)
+    options["key.fields"] = ";".join(case.schema.names) if part == "key" else _spare_name(case)
+    return KeyValueFormat(", ".join([*columns, raw_column]), options)
 
 
-def _beside(case: Case) -> str:
-    name = "beside"
+def _spare_name(case: Case) -> str:
+    """Return a column name that the sample does not have."""
+    name = "spare"
     while name in case.schema.names:
         name += "_"
     return name
@@ -345,28 +353,30 @@ def _beside(case: Case) -> str:
 
 @rule("object", page="key-value.md")
 def key_and_value(subject: Subject) -> None:
-    """In a table a format serves as the value, and as the key too if it has only inserts; else the key is refused."""
-    subject.reads()
-    with known(subject):
+    """A table may use the format as its value, and an insert-only format as its key. Another format as key raises
+    ConfigurationError.
+    """
+    subject.require_decode()
+    with registered(subject):
         for case in subject.cases:
             good, expected = case.good, case.decode(case.good)
             for part in ("key", "value"):
-                subject.doing = f"{case.name}, as the {part} of a table"
+                subject.context = f"{case.name}, as the {part} of a table"
                 if part == "key" and subject.format.changelog_mode is not ChangelogMode.INSERT_ONLY:
-                    _key_is_refused(subject, case)
+                    _check_key_error(subject, case)
                     continue
-                made = table(subject, case, part)
-                beside = as_array([b"x"] * len(good))
-                keys, values = (as_array(good), beside) if part == "key" else (beside, as_array(good))
-                batch = made.decode_batch(keys, values)
-                found = answers(replace(batch, rows=with_columns(batch.rows, range(len(case.schema.names)))))
-                subject.same_answers(subject.doing, good, found, expected)
+                raw = as_array([b"x"] * len(good))
+                keys, values = (as_array(good), raw) if part == "key" else (raw, as_array(good))
+                batch = kafka_table(subject, case, part).decode_batch(keys, values)
+                found = decode_results(replace(batch, rows=select_columns(batch.rows, range(len(case.schema.names)))))
+                subject.check_decoded(subject.context, good, found, expected)
 
 
-def _key_is_refused(subject: Subject, case: Case) -> None:
+def _check_key_error(subject: Subject, case: Case) -> None:
     try:
-        table(subject, case, "key").decode_batch(as_array([]), as_array([]))
+        kafka_table(subject, case, "key").decode_batch(as_array([]), as_array([]))
     except ConfigurationError:
         subject.compared += 1
     else:
-        raise Breach(f"{subject.doing}: a ConfigurationError was expected, as its rows are not only inserts")
+        problem = "expected ConfigurationError, because the format is not insert-only"
+        raise RuleBroken(f"{subject.context}: {problem}")

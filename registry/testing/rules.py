@@ -1,4 +1,4 @@
-"""The rules of the contract, in one table: tests, errors and the docs are made from it."""
+"""The table of the contract's rules. Tests, error messages and the docs are generated from it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Part = Literal["decode", "encode", "object", "spark"]
 class Rule:
     """A rule of the contract.
 
-    name: how tests, errors and the docs call it.
-    part: what it is about: 'decode', 'encode', the format as an 'object', or its Columns in 'spark'.
+    name: the rule's name in tests, errors and the docs.
+    part: the subject of the rule: 'decode', 'encode', the format as an 'object', or its Columns in 'spark'.
     sentence: the rule itself.
     page: the page and section of the docs that explain it.
-    check: raises `Breach` where it does not hold, `LeftOut` where it does not apply.
+    check: raises `RuleBroken` if the format breaks the rule, `NotApplicable` if the rule does not apply to it.
     """
 
     name: str
@@ -30,12 +30,12 @@ class Rule:
     check: Callable[..., None]
 
 
-class Breach(Exception):
-    """A rule does not hold; the text says for which case, what came and what was expected."""
+class RuleBroken(Exception):
+    """The format breaks a rule. The text says for which sample and message, what was expected and what it got."""
 
 
-class LeftOut(Exception):
-    """A rule does not apply to a format; the text says why."""
+class NotApplicable(Exception):
+    """A rule does not apply to a format. The text says why."""
 
 
 _PAGE: Final = "plugins.md#the-rules"
@@ -46,11 +46,14 @@ _Check = TypeVar("_Check", bound=Callable[..., None])
 
 
 def rule(part: Part, *, page: str = _PAGE) -> Callable[[_Check], _Check]:
-    """Make a rule of a function that looks at a `Subject`: its name is the rule's, its docstring the sentence."""
+    """Register a function that checks a `Subject` as a rule.
+
+    The function's name becomes the rule's name, its docstring the rule's sentence.
+    """
 
     def add(check: _Check) -> _Check:
         name, sentence = check.__name__, " ".join((check.__doc__ or "").split())
-        assert name not in RULES, f"rule {name} is there already"
+        assert name not in RULES, f"two rules have the name {name}"
         RULES[name] = Rule(name, part, sentence, f"docs/{page}", check)
         return check
 
@@ -59,7 +62,12 @@ def rule(part: Part, *, page: str = _PAGE) -> Callable[[_Check], _Check]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a rule: how much was compared, why it was left out, or the sentence of how it is broken."""
+    """The result of checking one rule.
+
+    compared: the number of comparisons.
+    left_out: why the rule does not apply, or None.
+    broken: the error message if the format breaks the rule, or None.
+    """
 
     rule: Rule
     compared: int = 0
@@ -67,30 +75,28 @@ class Outcome:
     broken: str | None = None
 
 
-def outcome(rule: Rule, subject: Subject, *further: Any) -> Outcome:
-    """Check one rule; `further` is what rules of Spark need beside the subject."""
+def check_rule(rule: Rule, subject: Subject, *further: Any) -> Outcome:
+    """Check one rule. `further` are the arguments that rules of Spark need after the subject."""
     from kvformat.registry.contract.errors import ContractError
 
     before = subject.compared
     try:
         rule.check(subject, *further)
-    except LeftOut as reason:
+    except NotApplicable as reason:
         return Outcome(rule, left_out=str(reason))
-    except Breach as breach:
+    except RuleBroken as breach:
         return Outcome(rule, broken=_sentence(rule, subject, str(breach)))
     except ContractError as error:
         shapes = RULES["encoded_shapes" if "encode_arrow" in str(error) else "shapes"]
         return Outcome(rule, broken=_sentence(shapes, subject, error.reason or str(error)))
     except Exception as error:
-        text = f"{subject.doing}: {type(error).__name__} was raised, and nothing was expected to be: {error}"
+        text = f"{subject.context}: unexpected {type(error).__name__}: {error}"
         return Outcome(rule, broken=_sentence(rule, subject, text))
     if subject.compared == before:
-        return Outcome(rule, broken=_sentence(rule, subject, "nothing was compared: there are no samples for it"))
+        text = "The rule compared nothing, because no sample fits it. Declare more `samples`"
+        return Outcome(rule, broken=_sentence(rule, subject, text))
     return Outcome(rule, subject.compared - before)
 
 
 def _sentence(rule: Rule, subject: Subject, text: str) -> str:
-    return (
-        f"format '{subject.identifier}' breaks the rule {rule.name}: {rule.sentence} {text}. "
-        f"The rule is explained in {rule.page}"
-    )
+    return f"format '{subject.identifier}' breaks the rule {rule.name}: {rule.sentence} {text}. See {rule.page}"

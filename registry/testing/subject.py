@@ -1,4 +1,4 @@
-"""A format under test: made once per sample, asked and compared; it counts what was compared."""
+"""The format under test. It is created once per sample, and all comparisons are counted."""
 
 from __future__ import annotations
 
@@ -13,26 +13,35 @@ import pyarrow as pa
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.format import Format
-from kvformat.registry.contract.types import nullable, resolve_schema, result_arrow_type, row_type
-from kvformat.registry.testing.answers import Answer, Written, answers, arrow_rows, row_texts, shown, written
+from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
+from kvformat.registry.contract.types import nullable
 from kvformat.registry.testing.declaration import Declaration, Sample
 from kvformat.registry.testing.edges import known_type, rows_of
 from kvformat.registry.testing.mutation import changed
-from kvformat.registry.testing.rules import Breach, LeftOut
+from kvformat.registry.testing.results import (
+    DecodeResult,
+    EncodeResult,
+    arrow_rows,
+    decode_results,
+    encode_results,
+    hex_text,
+    row_texts,
+)
+from kvformat.registry.testing.rules import NotApplicable, RuleBroken
 
 SEED: Final = 20_240_229
 SECRET: Final = "hunter2-do-not-show"
 MUTATIONS: Final = 400
-"""Changed messages of all samples together."""
+"""Number of changed messages, over all samples."""
 LARGE: Final = 20_011
-"""Messages, or rows, of a large batch: more than most formats take at once that take a part at a time."""
+"""Number of messages or rows of a large batch. It is larger than the parts in which most formats split a batch."""
 _SHOWN: Final = 300
-"""Characters of a row or an answer that a sentence quotes."""
+"""Maximum number of characters of a row or result that an error message quotes."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A sample with all that follows from it: `rows` are None for a format that only reads."""
+    """A sample with its format, and its rows, row kinds and messages as Arrow arrays."""
 
     name: str
     sample: Sample
@@ -44,59 +53,63 @@ class Case:
 
     @property
     def stored(self) -> pa.DataType:
-        """The Arrow type that decoded rows have."""
+        """The Arrow type of decoded rows."""
         return result_arrow_type(self.format.result_type(self.schema))
 
     @property
     def good(self) -> list[bytes]:
-        """The messages that are none of them null."""
+        """The messages that are not null."""
         return [message for message in self.messages.to_pylist() if message is not None]
 
-    def null_answer(self, declared: Declaration) -> Answer:
-        """What a null message gives; an error says what the format says."""
+    def null_answer(self, declared: Declaration) -> DecodeResult:
+        """Return the expected result of a null message. An error has the format's own text."""
         if declared.null_is_error:
             (found,) = self.decode([None])
-            return Answer(None, (), found.error or "an error")
+            return DecodeResult(None, (), found.error or "an error")
         nulls = ", ".join(f"{name!r}: None" for name in self.schema.names)
-        return Answer(f"[{{{nulls}}}]", ("+I",), None) if declared.null_is_row else Answer(None, (), None)
+        return DecodeResult(f"[{{{nulls}}}]", ("+I",), None) if declared.null_is_row else DecodeResult(None, (), None)
 
-    def decode(self, messages: pa.Array | Sequence[bytes | None]) -> list[Answer]:
-        """What comes of messages."""
-        return answers(self.format.decode_batch(as_array(messages), self.schema))
+    def decode(self, messages: pa.Array | Sequence[bytes | None]) -> list[DecodeResult]:
+        """Return the result of decoding each message."""
+        return decode_results(self.format.decode_batch(as_array(messages), self.schema))
 
-    def encode(self, rows: pa.StructArray, kinds: pa.StringArray | None = None) -> list[Written]:
-        """What comes of rows."""
-        return written(self.format.encode_batch(rows, self.schema, row_kinds=kinds))
+    def encode(self, rows: pa.StructArray, kinds: pa.StringArray | None = None) -> list[EncodeResult]:
+        """Return the result of encoding each row."""
+        return encode_results(self.format.encode_batch(rows, self.schema, row_kinds=kinds))
 
 
 class Subject:
-    """A format and what its author says about it; `compared` counts, `doing` says for errors what is looked at."""
+    """A format and its declaration.
+
+    compared: the number of comparisons so far.
+    context: what is being checked, for error messages.
+    """
 
     def __init__(self, declared: Declaration) -> None:
         self.declared = declared
         self.compared = 0
-        self.doing = "the samples"
+        self.context = "the samples"
         self.cls = format_class(declared.format) if isinstance(declared.format, str) else declared.format
         self.identifier = self.cls.identifier
 
     def make(self, options: Mapping[str, Any] | None = None) -> Format:
-        """A new object of the format with these options, by default those of all samples."""
+        """Create the format with these options, or with the declared options."""
         return self.cls(self.declared.options if options is None else options)
 
     @cached_property
     def format(self) -> Format:
-        """The format with the options of all samples."""
+        """The format with the declared options."""
         return self.make()
 
-    def reads(self) -> None:
-        """Leave a rule out for a format that only writes."""
+    def require_decode(self) -> None:
+        """Raise `NotApplicable` for a format that cannot decode."""
         if self.declared.direction == "encode":
-            raise LeftOut("the format only writes")
+            raise NotApplicable("the format can only encode")
 
-    def writes(self) -> None:
-        """Leave a rule out for a format that only reads."""
+    def require_encode(self) -> None:
+        """Raise `NotApplicable` for a format that cannot encode."""
         if self.declared.direction == "decode":
-            raise LeftOut("the format only reads")
+            raise NotApplicable("the format can only decode")
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -105,37 +118,37 @@ class Subject:
 
     def _case(self, number: int, sample: Sample) -> Case:
         name = f"sample {number} ({cut(sample.schema)})"
-        self.doing = name
+        self.context = name
         format, schema = self.make(sample.options), resolve_schema(sample.schema)
         rows = arrow_rows(_with_pairs(sample.rows, schema), result_arrow_type(row_type(schema)))
         kinds = None if sample.row_kinds is None else pa.array(list(sample.row_kinds), pa.string())
         if sample.messages is not None:
             messages = pa.array(sample.messages, pa.binary())
         elif self.declared.direction == "decode":
-            raise Breach(f"{name} has no messages, which a format that only reads needs")
+            raise RuleBroken(f"{name} has no `messages`; a format that can only decode needs them")
         else:
             batch = format.encode_batch(rows, schema, row_kinds=kinds)
-            for row, one in enumerate(written(batch)):
-                if one.error is not None:
-                    raise Breach(f"{name}, row {row}, {self.row(rows, row)}: a message was expected, but {one} came")
+            for row, result in enumerate(encode_results(batch)):
+                if result.error is not None:
+                    raise RuleBroken(f"{name}, row {row}, {self.row(rows, row)}: expected a message, got {result}")
             messages = batch.messages
         return Case(name, sample, format, schema, rows, kinds, messages)
 
-    def row(self, rows: pa.StructArray, place: int) -> str:
-        """A row for a sentence."""
-        return cut(row_texts(rows.slice(place, 1))[0])
+    def row(self, rows: pa.StructArray, index: int) -> str:
+        """Return a row as text for an error message."""
+        return cut(row_texts(rows.slice(index, 1))[0])
 
-    # --- messages that nobody declared -------------------------------------------------------------------
+    # --- generated messages ------------------------------------------------------------------------------
 
     @cached_property
     def changed(self) -> dict[str, list[bytes]]:
-        """Changed messages of each case by its name; seeded, so that they are the same in every run."""
+        """Changed messages of each case, by the case's name. They are the same in every run."""
         rng, share = random.Random(SEED), MUTATIONS // max(len(self.cases), 1) + 1
         return {case.name: changed(rng, case.good or [b""], share) for case in self.cases}
 
     @cached_property
     def bad(self) -> dict[str, list[bytes]]:
-        """Messages of each case that are errors: those that are declared and changed ones."""
+        """Declared and changed messages that are errors, by the case's name."""
         found = {}
         for at, case in enumerate(self.cases):
             maybe = [*(self.declared.bad if at == 0 else ()), *self.changed[case.name]]
@@ -146,18 +159,18 @@ class Subject:
     # --- types -------------------------------------------------------------------------------------------
 
     def is_unsupported(self, flink: str) -> bool:
-        """Whether the author says that the format refuses the type."""
+        """Return whether the type, or a type inside it, is declared as unsupported."""
         _, *walked = row_type(resolve_schema(f"v {flink}")).walk()
         names = {name for _, t in walked for name in (t.root, known_type(str(nullable(t))))}
         return any(text in names for text in self.declared.unsupported)
 
     @property
     def served(self) -> list[str]:
-        """The types that the format serves as its author says."""
+        """The declared types that are not unsupported."""
         return [flink for flink in self.declared.types if not self.is_unsupported(flink)]
 
     def refuses(self, flink: str) -> dict[str, SchemaError | None]:
-        """What an empty batch of a type raises in each direction that the format has."""
+        """Return, for each direction of the format, the `SchemaError` of an empty batch of the type, or None."""
         schema = resolve_schema(f"v {flink}")
         found: dict[str, SchemaError | None] = {}
         empty: dict[str, Callable[[], object]] = {
@@ -175,49 +188,55 @@ class Subject:
 
     # --- comparing -----------------------------------------------------------------------------------------
 
-    def same(self, where: str, found: object, expected: object) -> None:
-        """Count a comparison; raises `Breach` with what came and what was expected."""
+    def check_equal(self, where: str, found: object, expected: object) -> None:
+        """Count a comparison. Raises `RuleBroken` if the values differ."""
         self.compared += 1
         if found != expected:
             texts = _around_difference(str(expected), str(found))
-            raise Breach(f"{cut(where)}: {texts[0]} was expected, but {texts[1]} came")
+            raise RuleBroken(f"{cut(where)}: expected {texts[0]}, got {texts[1]}")
 
-    def same_answers(
+    def check(self, where: str, holds: bool, problem: str) -> None:
+        """Count a comparison. Raises `RuleBroken` with the problem if the condition does not hold."""
+        self.compared += 1
+        if not holds:
+            raise RuleBroken(f"{cut(where)}: {problem}")
+
+    def check_decoded(
         self,
         where: str,
         messages: pa.Array | Sequence[bytes | None],
-        found: Sequence[Answer],
-        expected: Sequence[Answer],
+        found: Sequence[DecodeResult],
+        expected: Sequence[DecodeResult],
     ) -> None:
-        """Compare what comes of messages, one by one."""
+        """Compare the results of decoding, message by message."""
         values = as_array(messages).to_pylist()
-        self.same(f"{where}, the number of lists", len(found), len(expected))
-        for place, (message, one, wanted) in enumerate(zip(values, found, expected, strict=True)):
-            self.same(f"{where}, message {place} of {len(values)}, {shown(message)}", one, wanted)
+        self.check_equal(f"{where}, the number of lists", len(found), len(expected))
+        for index, (message, result, wanted) in enumerate(zip(values, found, expected, strict=True)):
+            self.check_equal(f"{where}, message {index} of {len(values)}, {hex_text(message)}", result, wanted)
 
-    def same_written(
-        self, where: str, rows: pa.StructArray, found: Sequence[Written], expected: Sequence[Written]
+    def check_encoded(
+        self, where: str, rows: pa.StructArray, found: Sequence[EncodeResult], expected: Sequence[EncodeResult]
     ) -> None:
-        """Compare what comes of rows, one by one."""
-        self.same(f"{where}, the number of messages", len(found), len(expected))
-        for place, (one, wanted) in enumerate(zip(found, expected, strict=True)):
-            if one != wanted:
-                self.same(f"{where}, row {place} of {len(rows)}, {self.row(rows, place)}", one, wanted)
+        """Compare the results of encoding, row by row."""
+        self.check_equal(f"{where}, the number of messages", len(found), len(expected))
+        for index, (result, wanted) in enumerate(zip(found, expected, strict=True)):
+            if result != wanted:
+                self.check_equal(f"{where}, row {index} of {len(rows)}, {self.row(rows, index)}", result, wanted)
             self.compared += 1
 
 
 def as_array(messages: pa.Array | Sequence[bytes | None]) -> pa.Array:
-    """Messages as an Arrow array."""
+    """Return messages as an Arrow array."""
     return messages if isinstance(messages, pa.Array) else pa.array(messages, pa.binary())
 
 
 def cut(text: str) -> str:
-    """The beginning of a text for a sentence."""
+    """Return the beginning of a text, for an error message."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _around_difference(a: str, b: str) -> tuple[str, str]:
-    """Two texts for a sentence: of long ones what begins shortly before they differ."""
+    """Shorten two texts for an error message. Long texts start shortly before their first difference."""
     start = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), 0) - _SHOWN // 4
     if start <= 0 or max(len(a), len(b)) <= _SHOWN:
         return cut(a), cut(b)
@@ -225,7 +244,7 @@ def _around_difference(a: str, b: str) -> tuple[str, str]:
 
 
 def _with_pairs(rows: Sequence[Mapping[str, Any] | None], schema: pa.Schema) -> list[Any]:
-    """Rows with the entries of maps as pairs, as older versions of PyArrow need them."""
+    """Return rows whose maps are lists of pairs, which older versions of PyArrow need."""
     return [None if row is None else {f.name: _pairs(row.get(f.name), f.type) for f in schema} for row in rows]
 
 

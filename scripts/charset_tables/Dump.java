@@ -3,14 +3,15 @@ import java.io.PrintStream;
 import java.nio.charset.Charset;
 
 /**
- * Writes what this JVM's charsets do, one line a fact, columns parted by tabs, characters as UTF-16 in hex.
+ * Prints how this JVM's charsets decode and encode. Each line begins with its kind, columns are separated by tabs, and
+ * characters are UTF-16 in hex.
  *
- *   C  name, aliases, what is written for a character that does not fit
- *   1  what each byte decodes to (in all 256)
- *   2  a lead byte, what it and each second byte decode to (multi-byte charsets, lead bytes from 80)
- *   3  as 2, for EUC-JP's three bytes that begin with 8F
- *   4  what GB18030's four-byte sequences decode to, from 81308130 on
- *   E  what each character of the BMP is encoded as, surrogates left out
+ *   C  name, aliases, the bytes written for a character that the charset does not have
+ *   1  the text of each of the 256 bytes
+ *   2  a lead byte, and the text of it with each second byte (multi-byte charsets, lead bytes from 80)
+ *   3  a second byte, and the text of 8F, it and each third byte (EUC-JP)
+ *   4  the text of each four-byte sequence from 81308130 on (GB18030)
+ *   E  the bytes of each character of the BMP, without surrogates
  */
 public class Dump {
     public static void main(String[] arguments) throws Exception {

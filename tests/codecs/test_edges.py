@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import Format, SchemaError, get_format
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import arrow_type
-from kvformat.registry.sql.ddl import parse_type
-from kvformat.registry.testing.edges import EDGES, NO_TIMES, rows_of, shown
+from kvformat.registry.testing.edges import EDGES, NO_TIMES, rows_of, value_texts
 
 FORMATS: dict[str, tuple[str, dict[str, str]]] = {
     "json": ("json", {}),
@@ -81,7 +81,7 @@ def _there_and_back(format: Format, rows: pa.StructArray, flink: str) -> Outcome
     errors = zip(
         _texts(encoded.errors, len(rows), "encode"), _texts(batch.errors, len(rows), "decode"), strict=True
     )  # fmt: skip
-    texts = [first or second or value for (first, second), value in zip(errors, shown(found), strict=True)]
+    texts = [first or second or value for (first, second), value in zip(errors, value_texts(found), strict=True)]
     return Outcome(encoded.messages.to_pylist(), found, texts)
 
 
@@ -118,7 +118,7 @@ def test_every_format_keeps_the_edges_or_says_why_not(formats: dict[str, Format]
         if not _serves(format, flink):
             continue
         outcome = _there_and_back(format, rows, flink)
-        for value, text in zip(shown(rows), outcome.texts, strict=True):
+        for value, text in zip(value_texts(rows), outcome.texts, strict=True):
             expected = _expected(name, flink, value)
             assert text.startswith(expected) if expected != value else text == value, (name, value)
         assert not any(b"<value" in message for message in outcome.messages if message)  # Arrow's word for it
@@ -135,7 +135,7 @@ def test_every_format_writes_what_every_other_one_read(formats: dict[str, Format
             first = direct[a]
             for b, other in served.items():
                 second = _there_and_back(other, first.rows, flink)
-                unchanged = [x == y for x, y in zip(first.texts, shown(rows), strict=True)]
+                unchanged = [x == y for x, y in zip(first.texts, value_texts(rows), strict=True)]
                 for row, text in enumerate(first.texts):
                     if first.is_error[row]:
                         failed[a, b] += 1

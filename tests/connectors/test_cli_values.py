@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from kvformat.connectors.cli._values import ValueRefused, json_values, python_value, read_json
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable, resolve_schema, row_type
-from kvformat.registry.sql.ddl import parse_type
+from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 from tests.fuzz import rows
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks._records import made
+from benchmarks._records import record_kinds
 from kvformat.codecs._infer.documents import JsonDocuments
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Fraction, Integer, Repeated
@@ -28,8 +28,9 @@ from kvformat.registry import (
     UnknownFormatError,
     get_format,
 )
-from kvformat.registry.contract.types import FlinkType, resolve_schema, row_type
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.contract.types import FlinkType
 from tests.codecs.debezium import test_debezium_types as debezium_types
 from tests.support import interop, recordings, vectors
 from tests.support.registry_server import Registry, RegistryServer
@@ -293,7 +294,7 @@ def test_what_is_inferred_reads_its_sample_and_loses_nothing(rows: list[Any]) ->
     check([_written(row).encode() for row in rows])
 
 
-@pytest.mark.parametrize("kind", made(200), ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", record_kinds(200), ids=lambda kind: kind.name)
 def test_records_of_real_shape_are_read_without_a_loss(kind: Any) -> None:
     found = check(list(kind.pool))
     # the columns that a person chose for these records are there, most of them as that person declared them
@@ -700,7 +701,7 @@ def test_dataframes_are_sources(spark: Any) -> None:
 @pytest.mark.spark
 def test_what_is_proposed_is_read_by_spark(spark: Any) -> None:
     odd = [json.dumps({"select": 1, "a`b": 2, "a.b": {"x y": 3, "1": "2"}, "ü": ["12:00:01"]}).encode()]
-    for pool in (odd, *(list(kind.pool) for kind in made(40))):
+    for pool in (odd, *(list(kind.pool) for kind in record_kinds(40))):
         keys = [b"%d" % i for i in range(len(pool))]
         df = spark.createDataFrame(list(zip(keys, pool, strict=True)), "key BINARY, value BINARY")
         found = inspect_topic(df)

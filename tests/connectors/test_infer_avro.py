@@ -18,7 +18,7 @@ from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._avro.types import schema_text
 from kvformat.connectors import InferredSchema, ddl_from_subject, infer_schema, schema_from_subject
 from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError, get_format
-from kvformat.registry.sql.ddl import parse_schema as parse_columns
+from kvformat.registry.contract.ddl import parse_schema as parse_columns
 from tests.support import services
 from tests.support.registry_server import Registry
 

@@ -14,7 +14,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from benchmarks._records import made
+from benchmarks._records import record_kinds
 from kvformat.connectors import Inspection, KafkaTable, inspect_topic
 from kvformat.registry import ConfigurationError, KeyValueFormat, available_formats
 from tests.support import interop, recordings
@@ -325,7 +325,7 @@ def test_hostile_records_raise_nothing() -> None:
 
 
 def test_records_of_real_shape() -> None:
-    for kind in made(200):
+    for kind in record_kinds(200):
         found = inspect_topic(list(kind.pool), name=kind.name, topic=kind.name, bootstrap="b:9092")
         assert [(guess.format, guess.confidence) for guess in found.guesses] == [("json", 1.0)]
         assert len(read(found, None, list(kind.pool))) == len(kind.pool)

@@ -27,8 +27,8 @@ from typing import Any
 import pyarrow as pa
 
 from kvformat.registry import ConfigurationError, DecodedBatch, Format, KeyValueFormat, Option, get_format
+from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.sql.ddl import parse_schema
 from tests.codecs.kernel import json_mutation
 from tests.fuzz import mutation, rows, schemas
 from tests.support import vectors

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kvformat.registry import ConfigurationError, DecodedBatch, ErrorCode
 from kvformat.registry.contract.normalize_input import conform
-from kvformat.registry.testing.answers import LAYOUTS, with_garbage_under_nulls
+from kvformat.registry.testing.results import LAYOUTS, with_garbage_under_nulls
 from tests.fuzz.cases import Case, FormatCase, Message
 from tests.support.decoding import Answer, answers
 

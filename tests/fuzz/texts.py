@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from kvformat.registry import KeyValueFormat, KvFormatError, get_format
-from kvformat.registry.sql.ddl import parse_type
+from kvformat.registry.contract.ddl import parse_type
 from tests.fuzz.cases import FORMATS
 from tests.support import vectors
 

@@ -36,7 +36,7 @@ changes = spark.createDataFrame(
     "id BIGINT, name STRING, score DOUBLE, row_kind STRING",
 )
 records = table.encode(changes)
-bad = [(msgpack.packb({"id": "x"}), None), (msgpack.packb({"id": 4}), b"no gzip")]
+bad = [(msgpack.packb({"id": "x"}), None), (msgpack.packb({"id": 4}), b"not gzip")]
 decoded = table.decode(records.unionAll(spark.createDataFrame(bad, records.schema)), errors="capture")
 rows, wrong = split_errors(decoded)
 print("RESULT", json.dumps({
@@ -116,7 +116,7 @@ def test_a_job_with_the_examples_as_key_and_value(
     assert found["rows"] == [[1, "Ada", 0.5, "+U"], [2, None, 1.5, "+U"], [3, None, None, "-D"]]
     assert len(found["wrong"]) == 2
     assert "cannot read 'x' as BIGINT" in "".join(found["wrong"])
-    assert "no gzip: " in "".join(found["wrong"])
+    assert "not gzip: " in "".join(found["wrong"])
 
 
 # --- the tutorial ------------------------------------------------------------------------------------------------
@@ -211,17 +211,17 @@ def test_a_page_that_is_true(tutorial: types.ModuleType, tmp_path: Path) -> None
         ("$ mkdir other\n", "$ mkdir notes\n", "line 12: `mkdir notes` failed"),
         ("$ cd notes\n", "$ cd ./$no_such_variable/notes\n", "unbound variable"),
         ("$ cd notes\n", "$ false | cd notes\n", "line 13: .* failed"),
-        ("$ mkdir other\n", "mkdir other\n", "line 12: a console begins with a command"),
-        ("```text\ntwo\n", "```text\nfour\n", "this is not in a.txt:\nfour"),
-        ("-two", "-three", "this is 0 times in a.txt:\none\nthree"),
-        ("<!-- part of: a.txt -->\n", "", "line 23: nobody runs or checks this block"),
-        ("part of: a.txt", "from the project: README.md", "this is not in .*README.md"),
-        ("write: notes/a.txt", "wirte: notes/a.txt", "line 5: nobody runs or checks this block"),
+        ("$ mkdir other\n", "mkdir other\n", "line 12: a console block must begin with a command"),
+        ("```text\ntwo\n", "```text\nfour\n", "this text is not in a.txt:\nfour"),
+        ("-two", "-three", "this text must be once in a.txt, but is there 0 times:\none\nthree"),
+        ("<!-- part of: a.txt -->\n", "", "line 23: this block is not run and not checked"),
+        ("part of: a.txt", "from the project: README.md", "this text is not in .*README.md"),
+        ("write: notes/a.txt", "wirte: notes/a.txt", "line 5: this block is not run and not checked"),
     ],
 )
 def test_what_is_wrong_with_a_page_is_told(
     right: str, wrong: str, told: str, tutorial: types.ModuleType, tmp_path: Path
 ) -> None:
     assert PAGE.count(right) == 1
-    with pytest.raises(tutorial.Wrong, match=told):
+    with pytest.raises(tutorial.PageError, match=told):
         followed(tutorial, PAGE.replace(right, wrong), tmp_path)

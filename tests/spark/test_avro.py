@@ -67,8 +67,8 @@ def registry() -> Iterator[Registry]:
 
 def _messages(schema: str, options: dict[str, str]) -> list[bytes | None]:
     """One row of values and one of nulls, by the kernel."""
+    from kvformat.registry.contract.ddl import parse_schema
     from kvformat.registry.contract.types import arrow_type, nullable
-    from kvformat.registry.sql.ddl import parse_schema
 
     t = nullable(parse_schema(schema))
     full = {field.name: _ROW[field.name] for field in t.fields}

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from kvformat.registry import get_format
-from kvformat.registry.contract.types import spark_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import spark_schema
 
 pytestmark = pytest.mark.spark
 

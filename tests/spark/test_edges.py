@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kvformat.registry import ConfigurationError, get_format
-from kvformat.registry.testing.edges import NO_TIMES, rows_of, shown
+from kvformat.registry.testing.edges import NO_TIMES, rows_of, value_texts
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +26,7 @@ _AVRO = {"timestamp_mapping.legacy": "false"}
 def _possible(flink: str) -> pa.StructArray:
     """The edges that Spark can hold."""
     rows = rows_of(flink)
-    return rows.filter(pa.array([flink != "TIME(3)" or value not in NO_TIMES for value in shown(rows)]))
+    return rows.filter(pa.array([flink != "TIME(3)" or value not in NO_TIMES for value in value_texts(rows)]))
 
 
 def _messages(flink: str, longest: int) -> pa.BinaryArray:
@@ -62,7 +62,7 @@ def test_both_engines_write_the_edges_as_the_kernels_do(spark: Any, time_zone: s
         possible = _possible(flink)
         wanted = get_format(name, _FORMATS[name]).encode_batch(possible, f"v {flink}").messages
         found = table[f"{name}|{flink}|{engine}"].combine_chunks()[: len(possible)]
-        for value, got, expected in zip(shown(possible), found.to_pylist(), wanted.to_pylist(), strict=True):
+        for value, got, expected in zip(value_texts(possible), found.to_pylist(), wanted.to_pylist(), strict=True):
             assert got == expected, (name, flink, engine, value)
         cases += len(possible)
     print(f"\n{cases} messages compared")
@@ -76,7 +76,7 @@ def test_spark_holds_the_numbers_of_the_edges(spark: Any, time_zone: str) -> Non
         frame = spark.createDataFrame(pa.table({"n": list(range(len(messages))), "m": messages}))
         row = get_format("avro", _AVRO).decode("m", f"v {flink}", engine="arrow")
         found = frame.select("n", number(row.getField("v")).alias("v")).toArrow().sort_by("n")["v"].to_pylist()
-        assert [repr(value) for value in found] == shown(_possible(flink))
+        assert [repr(value) for value in found] == value_texts(_possible(flink))
 
 
 def test_a_time_that_is_none_is_the_error_of_its_message(spark: Any) -> None:

@@ -23,8 +23,9 @@ from kvformat.codecs._java.numbers import double_text, double_text_17
 from kvformat.codecs._json.native import json_text
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry import get_format
-from kvformat.registry.contract.types import FlinkType, arrow_schema, spark_schema
-from kvformat.registry.sql.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.schemas import arrow_schema, spark_schema
+from kvformat.registry.contract.types import FlinkType
 
 pytestmark = pytest.mark.spark
 

@@ -353,7 +353,7 @@ def test_a_bad_record_fails_the_job_and_says_why(spark: Any) -> None:
     upsert = KeyValueFormat("id INT, v STRING", _UPSERT, primary_key=["id"])
     with pytest.raises(Exception, match="the key is null, but an upsert table needs one"):
         upsert.decode(_frame(spark, (None, "{}"))).collect()
-    with pytest.raises(ConfigurationError, match="errors is"):
+    with pytest.raises(ConfigurationError, match="errors must be 'raise' or 'capture'"):
         kv.decode(_frame(spark), errors="ignore")  # type: ignore[arg-type]
 
 

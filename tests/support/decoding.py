@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kvformat.codecs._avro.kernel import stored
+from kvformat.codecs._avro.batches import view_as
 from kvformat.registry import DecodedBatch, Format
 
 
@@ -48,7 +48,7 @@ def answers(batch: DecodedBatch) -> list[Answer]:
     """What comes of each message. NaN equals NaN, -0.0 is not 0.0, dates and times are numbers."""
     values = batch.rows.flatten()  # without what lies under a null
     assert len(values) == len(batch.rows.values)
-    rows = list(map(repr, stored(batch.rows.values, storage(values.type)).to_pylist()))
+    rows = list(map(repr, view_as(batch.rows.values, storage(values.type)).to_pylist()))
     kinds = batch.row_kinds.to_pylist() if batch.row_kinds is not None else ["+I"] * len(rows)
     errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(batch.rows)
     offsets = batch.rows.offsets.to_pylist()

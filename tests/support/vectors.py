@@ -23,8 +23,8 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kvformat.registry import DecodedBatch, Format, get_format
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
-from kvformat.registry.sql.ddl import parse_type
 from tests.support.decoding import checked
 from tests.support.registry_server import Registry, RegistryServer
 
@@ -33,6 +33,12 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _TIMESTAMP = re.compile(r"([+-]?\d+)-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?Z?$")
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 Case = dict[str, Any]
+DOCUMENTED = {
+    "avro/truncated/json~1[40]": "a message without its last brace is an error; Flink does not look for the brace",
+    "json/coerce/BOOLEAN/strict~0[11]": "an array for a BOOLEAN is false; Flink fails inside of the array",
+    "json/syntax/strict/3~0[5]": "the last value of a repeated field counts; Flink fails at the first, bad one",
+}
+"""Messages that the library answers otherwise than Flink, with the reason. `docs/flink.md` has a row for each."""
 
 
 class NotComparable(Exception):
@@ -64,7 +70,8 @@ def message_bytes(value: Any) -> bytes | None:
 def outcomes(case: Case) -> Iterator[str | None]:
     """What the library does otherwise than the case asks for, one text per message; None for one that is right.
 
-    Messages that can't be compared are left out. What a case refuses, or registers, counts as a message.
+    Messages that can't be compared are left out. What a case refuses, or registers, counts as a message. A message
+    in `DOCUMENTED` is right if it differs from Flink.
     """
     if "deviation" in case:
         return
@@ -75,8 +82,12 @@ def outcomes(case: Case) -> Iterator[str | None]:
         format = get_format(case["format"], options)
         compare = _decoded if case["direction"] == "decode" else _encoded
         for index, problem in compare(case, format):
+            line = f"{case['id']}[{index}]"
+            if line in DOCUMENTED:
+                yield None if problem else f"{line} answers as Flink: remove it from DOCUMENTED and docs/flink.md"
+                continue
             yield problem and (
-                f"{case['id']}[{index}] options={case['options']} schema={case['schema']}\n"
+                f"{line} options={case['options']} schema={case['schema']}\n"
                 f"    message {case['messages'][index]['in']!r:.300}\n    {problem:.600}"
             )
         if registry is not None and "registered" in case:

@@ -1,4 +1,4 @@
-"""The contract of formats around several payloads, the bytes of each frame, and what is an error."""
+"""The rules of formats with several payloads, the bytes of each frame, and errors of frames."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ JSON = {"payload.format": "json", "schema-id": "7", "schema-version-id": VERSION
 DDL = "id BIGINT, name STRING"
 ROWS: list[Any] = [{"id": 7, "name": "Ada"}, {"id": None, "name": "ä" * 200}, None]
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "STRING", "BYTES")
-"""What every payload here has; a frame does not look at them."""
+"""Types that all payload formats here support. Frames do not depend on types."""
 FRACTIONS = {f"DOUBLE as {whole}": {"7.9": "7", "-0.5": "0"} for whole in ("INT", "BIGINT")}
-"""As Flink's json reads a number with a fraction for a column of whole ones."""
+"""Flink's json truncates the fraction of a number if the column is an INT or BIGINT."""
 FRAMES: list[dict[str, str]] = [
     {"framing": "gzip"},
     {"framing": "zstd"},
@@ -35,7 +35,7 @@ FRAME_IDS = ["-".join(frame.values()) for frame in FRAMES]
 
 
 class TestFramed(FormatContract):
-    """Every rule that needs no Spark, with each frame."""
+    """Every rule that does not need Spark, with each frame."""
 
     format = "framed"
     options = {**JSON, "framing": "length-prefix"}
@@ -45,19 +45,19 @@ class TestFramed(FormatContract):
 
 
 class TestFramedAvro(FormatContract):
-    """Around bytes that are no text."""
+    """Frames around binary data."""
 
     format = "framed"
     types = TYPES
     options = {"payload.format": "avro", "framing": "zstd"}
     samples = (Sample(DDL, ROWS),)
     bad = (b"", b"\x02\x0e", gzip.compress(b"\x02\x0e"), pa.compress(b"\x02", "zstd", asbytes=True))
-    untyped = "Avro's bytes do not say of what type a value is"
+    untyped = "Avro's bytes do not store the type of a value"
     by_position = True
 
 
 class TestFramedChanges(FormatContract):
-    """Around changes."""
+    """Frames around a changelog format."""
 
     format = "framed"
     types = TYPES
@@ -80,7 +80,7 @@ def framed(**options: str) -> FramedFormat:
 
 
 def errors_of(format: FramedFormat, *messages: bytes) -> list[tuple[str, str]]:
-    """The codes and texts of messages, each of which is an error, between two that are none."""
+    """Decode bad messages between two good messages. Returns the code and text of each error."""
     good = format.encode_batch(pa.array([{"id": 1, "name": "a"}]), DDL).messages[0].as_py()
     batch = format.decode_batch(pa.array([good, *messages, good]), DDL)
     rows = batch.rows.to_pylist()
@@ -89,7 +89,7 @@ def errors_of(format: FramedFormat, *messages: bytes) -> list[tuple[str, str]]:
     return list(zip(batch.codes.to_pylist()[1:-1], batch.errors.to_pylist()[1:-1], strict=True))
 
 
-def test_frames_are_what_others_read() -> None:
+def test_other_libraries_can_read_the_frames() -> None:
     (payload,) = get_format("json").encode_batch(pa.array([{"id": 1, "name": "a"}]), DDL).messages.to_pylist()
     written = [FramedFormat(JSON | frame).encode_batch(pa.array([{"id": 1, "name": "a"}]), DDL) for frame in FRAMES]
     zipped, zstd, length, apicurio, glue, glue_zipped = (batch.messages[0].as_py() for batch in written)
@@ -103,7 +103,7 @@ def test_frames_are_what_others_read() -> None:
     assert zlib.decompress(glue_zipped[18:]) == payload
 
 
-def test_frames_of_others_are_read() -> None:
+def test_frames_of_other_libraries_are_read() -> None:
     payload = b'{"id":1}'
     other = uuid.uuid5(uuid.NAMESPACE_URL, "another version")
     messages = [
@@ -121,22 +121,22 @@ def test_frames_of_others_are_read() -> None:
 @pytest.mark.parametrize(
     ("framing", "message", "reason"),
     [
-        ("gzip", b"", "no gzip: the message is empty"),
-        ("gzip", b'{"id":1}', "no gzip"),
-        ("gzip", gzip.compress(b"{}")[:-1], "no gzip: Truncated"),
-        ("gzip", gzip.compress(b"{}") + b"x", "no gzip"),
-        ("zstd", b"", "no zstd: the message is empty"),
-        ("zstd", gzip.compress(b"{}"), "no zstd"),
-        ("length-prefix", b"\0\0\0", "the message has 3 bytes, its head alone has 4"),
+        ("gzip", b"", "not gzip: the message is empty"),
+        ("gzip", b'{"id":1}', "not gzip"),
+        ("gzip", gzip.compress(b"{}")[:-1], "not gzip: Truncated"),
+        ("gzip", gzip.compress(b"{}") + b"x", "not gzip"),
+        ("zstd", b"", "not zstd: the message is empty"),
+        ("zstd", gzip.compress(b"{}"), "not zstd"),
+        ("length-prefix", b"\0\0\0", "the message has 3 bytes, its header alone has 4"),
         ("length-prefix", b"\0\0\0\x03{}", "the length is 3, but 2 bytes follow"),
         ("length-prefix", b"\xff\xff\xff\xff{}", "the length is 4294967295, but 2 bytes follow"),
-        ("apicurio", b"\x01" + bytes(8) + b"{}", "the first byte is 01, not 00"),
-        ("apicurio", b"\0{}", "the message has 3 bytes, its head alone has 9"),
-        ("glue", b"\x02\0" + bytes(16) + b"{}", "the first byte, the version, is 02, not 03"),
-        ("glue", b"\x03\x01" + bytes(16) + b"{}", "the second byte, the compression, is 01, neither 00 nor 05"),
-        ("glue", b"\x03\x05" + bytes(16) + b"{}", "no zlib: "),
-        ("glue", b"\x03\x05" + bytes(16) + zlib.compress(b"{}")[:-1], "no zlib: it is cut off"),
-        ("glue", b"\x03\x05" + bytes(16) + zlib.compress(b"{}") + b"x", "no zlib: bytes follow it"),
+        ("apicurio", b"\x01" + bytes(8) + b"{}", "expected 00 as the first byte, got 01"),
+        ("apicurio", b"\0{}", "the message has 3 bytes, its header alone has 9"),
+        ("glue", b"\x02\0" + bytes(16) + b"{}", "expected 03 as the first byte (version), got 02"),
+        ("glue", b"\x03\x01" + bytes(16) + b"{}", "expected 00 or 05 as the second byte (compression), got 01"),
+        ("glue", b"\x03\x05" + bytes(16) + b"{}", "not zlib: "),
+        ("glue", b"\x03\x05" + bytes(16) + zlib.compress(b"{}")[:-1], "not zlib: the data is truncated"),
+        ("glue", b"\x03\x05" + bytes(16) + zlib.compress(b"{}") + b"x", "not zlib: bytes follow the compressed data"),
     ],
 )
 def test_a_bad_frame_is_an_error_of_its_message(framing: str, message: bytes, reason: str) -> None:
@@ -145,17 +145,17 @@ def test_a_bad_frame_is_an_error_of_its_message(framing: str, message: bytes, re
     assert reason in text
 
 
-def test_an_error_of_the_payload_is_as_its_format_tells_it() -> None:
+def test_errors_of_the_payload_keep_their_text() -> None:
     format = framed(framing="length-prefix")
     assert errors_of(format, b"\0\0\0\x02no", b"\0", b'\0\0\0\x0a{"id":"x"}') == [
         ("MALFORMED", "not JSON: expecting value at character 1"),
-        ("MALFORMED", "the message has 1 bytes, its head alone has 4"),
+        ("MALFORMED", "the message has 1 bytes, its header alone has 4"),
         ("WRONG_TYPE", "field 'id': cannot read \"x\" as BIGINT"),
     ]
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=FRAME_IDS)
-def test_a_payload_has_no_more_bytes_than_it_may(frame: dict[str, str]) -> None:
+def test_the_size_of_a_payload_is_limited(frame: dict[str, str]) -> None:
     tight, wide = (FramedFormat({**JSON, **frame, "max-size": size}) for size in ("1 kb", "64 mb"))
     ((code, text),) = errors_of(tight, *_encoded(wide, "x" * 5_000_000))  # compressed, these are some kilobytes
     assert (code, text) == ("TOO_LARGE", "the payload has more than 'max-size' = 1024 bytes")
@@ -172,7 +172,7 @@ def _encoded(format: FramedFormat, name: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=FRAME_IDS)
-def test_broken_bytes_harm_nobody_else(frame: dict[str, str]) -> None:
+def test_broken_messages_do_not_affect_other_messages(frame: dict[str, str]) -> None:
     random.seed(15)
     format = FramedFormat({**JSON, **frame})
     (good,) = _encoded(format, "Ada")
@@ -199,14 +199,14 @@ def test_rows_kinds_and_metadata_are_those_of_the_payload() -> None:
 @pytest.mark.parametrize(
     ("options", "option", "reason"),
     [
-        ({"framing": "apicurio"}, "schema-id", "'framing' = 'apicurio' needs it for writing"),
-        ({"framing": "glue"}, "schema-version-id", "'framing' = 'glue' needs it for writing"),
-        ({"framing": "glue", "schema-version-id": "7"}, "schema-version-id", "it is no UUID"),
+        ({"framing": "apicurio"}, "schema-id", "it is required for writing with 'framing' = 'apicurio'"),
+        ({"framing": "glue"}, "schema-version-id", "it is required for writing with 'framing' = 'glue'"),
+        ({"framing": "glue", "schema-version-id": "7"}, "schema-version-id", "expected a UUID"),
         ({"framing": "brotli"}, "framing", r"supported values are \[gzip, zstd"),
         ({}, "framing", "needs the option 'framing'"),
     ],
 )
-def test_options_that_are_missing_or_malformed(options: dict[str, str], option: str, reason: str) -> None:
+def test_missing_and_malformed_options_are_reported(options: dict[str, str], option: str, reason: str) -> None:
     with pytest.raises(OptionError, match=reason) as caught:
         FramedFormat({"payload.format": "json", **options}).encode_batch(pa.array([{"id": 1}]), "id BIGINT")
     assert caught.value.option == option

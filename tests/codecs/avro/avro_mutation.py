@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._avro import Decoded, Plan, Schema, decode, parse_schema, plan
+from kvformat.codecs._avro.batches import view_as
 from kvformat.codecs._avro.exact import BadDatum, read_datum
-from kvformat.codecs._avro.kernel import stored
 from kvformat.registry.contract.errors import SchemaError
 from tests.codecs.avro.avro_random import Maker, branch_name, written
 
@@ -129,4 +129,4 @@ def exactly(plan: Plan, messages: list[bytes]) -> tuple[pa.Array, list[str | Non
 def shown(values: pa.Array, schema: Schema) -> list[str]:
     """Each value as a text that can be compared: NaN equals NaN, -0.0 is not 0.0, dates are numbers."""
     fresh = values.take(pa.array(np.arange(len(values))))
-    return [repr(value) for value in stored(fresh, schema.storage_type).to_pylist()]
+    return [repr(value) for value in view_as(fresh, schema.storage_type).to_pylist()]

@@ -21,10 +21,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._confluent import answers
+from kvformat.codecs._confluent import cache
 from kvformat.registry import Format, MissingExtraError, OptionError, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.contract import fork_safe
-from kvformat.registry.contract.types import resolve_schema
+from kvformat.registry.contract.schemas import resolve_schema
 from tests.support import services
 from tests.support.registry_server import Registry, RegistryServer
 
@@ -151,7 +151,7 @@ def test_an_id_that_is_registered_here_is_known_at_once(tmp_path: Path) -> None:
 
 def test_an_unknown_id_is_asked_for_ever_less_often(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(answers, "time", types.SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(cache, "time", types.SimpleNamespace(monotonic=lambda: now))
     schema, when = registry.ids.pop(300), []
     for now in map(float, range(4 * 3600)):
         before = len(registry.requests)
@@ -169,7 +169,7 @@ def test_an_unknown_id_is_asked_for_ever_less_often(registry: Registry, monkeypa
 
 
 def test_the_ids_that_a_registry_knows_are_all_read_however_many(registry: Registry) -> None:
-    good = range(1000, 1000 + 3 * answers._MOST_UNKNOWN)
+    good = range(1000, 1000 + 3 * cache._MOST_UNKNOWN)
     registry.ids |= dict.fromkeys(good, registry.ids[-2])
     messages = [_framed(schema_id, b"\x02") for schema_id in good]
     assert _decoded(_format(registry), *messages) == [(1, None)] * len(messages)
@@ -185,8 +185,8 @@ def test_a_flood_of_foreign_messages_costs_some_questions(registry: Registry) ->
     errors = found[:250] + found[254:]
     assert all(error.startswith("Could not find schema with id") for error in errors)
     left = [error for error in errors if "it was not asked for" in error]
-    most = answers._MOST_UNKNOWN + answers._AT_ONCE
-    assert answers._MOST_UNKNOWN <= len(errors) - len(left) < most
+    most = cache._MOST_UNKNOWN + cache._AT_ONCE
+    assert cache._MOST_UNKNOWN <= len(errors) - len(left) < most
     assert all("The message may be good: read it again" in error for error in left)
     assert len(registry.requests) == len(errors) - len(left) + 2
     again = _decoded(fmt, *foreign)  # what was not asked for is asked for, what was is remembered
@@ -206,7 +206,7 @@ def test_ids_are_asked_for_at_the_same_time(registry: Registry) -> None:
 def test_a_registry_that_is_too_slow_for_a_batch(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     registry.ids |= dict.fromkeys(range(20, 60), registry.ids[-2])
     clock = itertools.count(step=0.4)
-    monkeypatch.setattr(answers, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(cache, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
     messages = [_framed(schema_id, b"\x02") for schema_id in range(20, 60)]
     fmt = _format(registry, registry_timeout="1 s")
     with pytest.raises(SchemaRegistryError, match=r"of 40 schema ids of a batch.*registry-timeout"):

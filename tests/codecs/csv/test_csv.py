@@ -16,9 +16,9 @@ from kvformat.codecs._csv.fast import FastReader
 from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry import get_format
+from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.sql.ddl import parse_schema
 from tests.support import vectors
 
 _ORDERS = (

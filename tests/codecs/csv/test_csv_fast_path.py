@@ -17,8 +17,8 @@ from kvformat.codecs._csv.scalars import scalar_converter
 from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry import get_format
+from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType
-from kvformat.registry.sql.ddl import parse_schema, parse_type
 from tests.support import vectors
 
 # --- messages ------------------------------------------------------------------------------------------

@@ -25,13 +25,13 @@ from hypothesis import strategies as st
 from kvformat.codecs import KERNEL
 from kvformat.codecs._json.schema import JsonSchema
 from kvformat.codecs._json.settings import ReadSettings
-from kvformat.codecs._kernel import described, memory
+from kvformat.codecs._kernel import memory, message_metadata
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.memory import Bytes, Hashes
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.registry import get_format
+from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
-from kvformat.registry.sql.ddl import parse_schema, parse_type
 from tests.codecs import test_vectors
 from tests.codecs.kernel import json_mutation
 from tests.support import vectors
@@ -726,12 +726,12 @@ def test_a_column_by_itself_is_a_list(kind: str) -> None:
                 column.truncate(length)
                 del model[length:]
             elif step < 0.3:
-                reader.show(_bad_value(kind).encode())
-                assert column.read(reader, 0) < 0
+                reader.open_message(_bad_value(kind).encode())
+                assert column.read_value(reader, 0) < 0
                 column.truncate(len(model))
             else:
-                reader.show(text.encode())
-                assert column.read(reader, 0) == len(text.encode())
+                reader.open_message(text.encode())
+                assert column.read_value(reader, 0) == len(text.encode())
                 model.append(value)
             assert column.length == len(model)
         array = column.finish()
@@ -742,7 +742,7 @@ def test_a_column_by_itself_is_a_list(kind: str) -> None:
 
 @_by_itself
 def test_the_limit_of_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(described, "MOST_OF_A_BATCH", 1000)
+    monkeypatch.setattr(message_metadata, "MOST_OF_A_BATCH", 1000)
     two = b'{"data":[{},{}],"type":"INSERT","table":"%s"}'
     messages = [two % (b"t" * size) for size in (200, 200, 200, 50, 60, 40)]
     one = b'{"data":[{}],"type":"INSERT","table":"%s"}' % (b"t" * 2000)  # it is not repeated
@@ -755,15 +755,15 @@ def test_bytes_and_hashes_by_themselves_grow() -> None:
     out, data = Bytes(1), random.Random(1).randbytes(5000)
     for start in range(0, 5000, 7):
         memory.append_bytes(out, data[start : start + 7])
-    assert out.taken() == data
+    assert out.to_bytes() == data
     for number in (0, 9, 10, 65536, 2**31):
         size = out.size
         out.number(number)
-        assert out.taken()[size:] == b"%d" % number
+        assert out.to_bytes()[size:] == b"%d" % number
     for code in (0, 0x7F, 0x80, 0x7FF, 0x800, 0xFFFF, 0x10000, 0x10FFFF):
         size = out.size
         memory.append_character(out, code)
-        assert out.taken()[size:] == chr(code).encode(errors="surrogatepass")
+        assert out.to_bytes()[size:] == chr(code).encode(errors="surrogatepass")
     hashes = Hashes()
     names = [f"name {n}".encode() for n in range(3000)]
     joined = memoryview(b"".join(names))

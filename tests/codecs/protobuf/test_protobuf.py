@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kvformat.codecs import KERNEL
 from kvformat.registry import ErrorCode, Format, MissingExtraError, OptionError, SchemaError, get_format
-from kvformat.registry.sql.ddl import parse_type
+from kvformat.registry.contract.ddl import parse_type
 from tests.codecs.protobuf import protobuf_mutation
 from tests.codecs.protobuf.protobuf_types import a_file, a_format, descriptor_set, fields
 from tests.support import vectors

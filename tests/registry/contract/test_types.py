@@ -7,20 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.types import (
-    MAX_LENGTH,
+from kvformat.registry.contract.schemas import (
     TYPE_KEY,
-    FlinkField,
-    FlinkType,
     arrow_schema,
     resolve_schema,
     row_of_spark,
     row_type,
     spark_schema,
-    spark_type,
 )
-from kvformat.registry.sql.ddl import parse_schema, parse_type
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, spark_type
 
 pyspark_types = pytest.importorskip("pyspark.sql.types")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.sql.create_table import parse_create_table
-from kvformat.registry.sql.ddl import parse_schema, parse_type
 from kvformat.registry.sql.table_definition import TableColumn, Watermark, create_table_text
 from tests.support import interop
 

@@ -1,4 +1,4 @@
-"""Two good formats, of which the wrong ones are made."""
+"""Two correct formats. The mutants inherit from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECRET_OPTION: Final = Option(name="password", sensitive=True, doc="A secret.")
 
 
 class Good(JsonFormat):
-    """The format that the mutants of rows and objects are made of."""
+    """A correct insert-only format, the base class of most mutants."""
 
     identifier: ClassVar[str] = "good"
     option_specs: ClassVar[tuple[Option, ...]] = (*JsonFormat.option_specs, _SECRET_OPTION)
@@ -33,20 +33,20 @@ class Good(JsonFormat):
 
 
 class GoodChanges(DebeziumJsonFormat):
-    """The format that the mutants of changes are made of."""
+    """A correct changelog format, the base class of mutants with row kinds or metadata."""
 
     identifier: ClassVar[str] = "good-changes"
 
 
 def rebuilt(batch: DecodedBatch, rows: list[Any], errors: list[str | None] | None = None) -> DecodedBatch:
-    """The batch with other rows, and other errors if there are any."""
+    """Return the batch with these rows, and with these errors unless they are None."""
     lists = pa.array(rows, batch.rows.type)
     return replace(batch, rows=lists, errors=batch.errors if errors is None else pa.array(errors, pa.string()))
 
 
 def in_capitals(batch: DecodedBatch) -> DecodedBatch:
-    """The batch with all texts of its rows in capital letters."""
+    """Return the batch with all texts of its rows in capital letters."""
     rows = batch.rows.to_pylist()
-    for row in (one for several in rows for one in several or []):
+    for row in (row for rows_of_message in rows for row in rows_of_message or []):
         row.update({name: value.upper() for name, value in row.items() if isinstance(value, str)})
     return rebuilt(batch, rows)

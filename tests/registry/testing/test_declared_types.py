@@ -1,4 +1,4 @@
-"""The types that an author of a format declares: any that a schema may have, or a clear error of the kit."""
+"""The types of a declaration: the test kit accepts every type of a schema and reports other texts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 
 from kvformat.codecs.json import JsonFormat
 from kvformat.registry import ConfigurationError
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import arrow_type, nullable
-from kvformat.registry.sql.ddl import parse_type
 from kvformat.registry.testing import RULES, BrokenRules, Declaration, FormatContract, Sample, check_format
 from kvformat.registry.testing.edges import known_type, rows_of
-from kvformat.registry.testing.rules import outcome
+from kvformat.registry.testing.rules import check_rule
 from kvformat.registry.testing.subject import Subject
 
 TYPES = (
@@ -24,7 +24,7 @@ TYPES = (
 
 
 @pytest.mark.parametrize("text", TYPES)
-def test_any_type_of_a_schema_has_edges(text: str) -> None:
+def test_every_type_of_a_schema_has_edge_values(text: str) -> None:
     rows = rows_of(known_type(text))
     rows.validate(full=True)
     assert rows.type.field("v").type == arrow_type(nullable(parse_type(text)))
@@ -33,13 +33,13 @@ def test_any_type_of_a_schema_has_edges(text: str) -> None:
     assert known_type(known_type(text)) == known_type(text)
 
 
-def test_a_type_has_the_same_edges_in_any_spelling() -> None:
+def test_a_type_has_the_same_edge_values_in_every_spelling() -> None:
     for text, same in (("map< string , bigint >", "MAP<STRING, BIGINT>"), ("VARCHAR(2147483647)", "STRING")):
         assert known_type(text) == same
         assert rows_of(text).equals(rows_of(same))
 
 
-def test_any_spelling_may_be_declared() -> None:
+def test_types_may_be_declared_in_any_spelling() -> None:
     declared = Declaration(
         JsonFormat,
         samples=[Sample("id INT", [{"id": 1}])],
@@ -51,41 +51,41 @@ def test_any_spelling_may_be_declared() -> None:
     subject, compared = Subject(declared), 0
     assert subject.served == ["MAP<STRING, INT>", "INT", "DOUBLE", "DECIMAL(5, 2)", "ROW<`a` BIGINT>", "TIME(0)"]
     for name in ("types", "edges", "rows_alone", "other_types", "wide_schemas"):
-        found = outcome(RULES[name], subject)
+        found = check_rule(RULES[name], subject)
         assert (found.broken, found.left_out) == (None, None)
         compared += found.compared
     assert compared >= 150
 
 
-def test_check_format_takes_any_spelling() -> None:
+def test_check_format_accepts_any_spelling_of_types() -> None:
     schema = "m MAP<STRING, INT>"
     report = check_format(JsonFormat(), [{"m": {"a": 1}}], schema=schema, types=[schema[2:]], bad=[b"{"])
     assert report.compared["edges"] >= 8
-    with pytest.raises(BrokenRules, match="`bad` names no message"):
+    with pytest.raises(BrokenRules, match="`bad` declares no messages"):
         check_format(JsonFormat(), [{"id": 1}], schema="id INT", types=[])
 
 
 @pytest.mark.parametrize("name", ["types", "unsupported", "unlike_wider"])
-def test_what_is_not_a_type_is_an_error_of_the_declaration(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"can't try the type 'MAPP<INT>': .* Did you mean 'MAP'\?"):
+def test_a_text_that_is_not_a_type_is_reported(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot test the type 'MAPP<INT>': .* Did you mean 'MAP'\?"):
         Declaration(JsonFormat, **{name: ["MAPP<INT>"]})
 
     class Wrong(FormatContract):
         format = "json"
 
     setattr(Wrong, name, ["MAPP<INT>"])
-    with pytest.raises(ConfigurationError, match="can't try the type 'MAPP<INT>'"):
+    with pytest.raises(ConfigurationError, match="cannot test the type 'MAPP<INT>'"):
         Wrong().check(RULES["edges"])
 
 
-def test_what_is_not_a_pair_of_types_is_an_error_of_the_declaration() -> None:
-    with pytest.raises(ConfigurationError, match="it is written as 'DOUBLE as INT'"):
+def test_a_malformed_pair_of_types_is_reported() -> None:
+    with pytest.raises(ConfigurationError, match="write it as 'DOUBLE as INT'"):
         Declaration(JsonFormat, changed_reads={"DOUBLE": {"7.9": "7"}})
-    with pytest.raises(ConfigurationError, match="can't try the type 'INTT'"):
+    with pytest.raises(ConfigurationError, match="cannot test the type 'INTT'"):
         Declaration(JsonFormat, changed_values={"INTT": {}})
 
 
-def test_a_type_within_a_type_is_unsupported_too() -> None:
+def test_a_type_that_contains_an_unsupported_type_is_unsupported() -> None:
     subject = Subject(Declaration(JsonFormat, types=["ARRAY<TIME(3)>", "ARRAY<TIME(0)>"], unsupported=["TIME(3)"]))
     assert subject.served == ["ARRAY<TIME(0)>"]
     assert isinstance(rows_of("ARRAY<TIME(0)>"), pa.StructArray)

@@ -1,4 +1,4 @@
-"""Every built-in format passes the test kit, in the settings that make it read or write in another way."""
+"""Every built-in format passes the test kit, also with options that change how it reads or writes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DEEP: Final = Sample(
     ],
 )
 _ZONED: Final = Sample(
-    "z TIMESTAMP_LTZ(3), t TIMESTAMP(3)",  # hours that New York has twice, or not at all
+    "z TIMESTAMP_LTZ(3), t TIMESTAMP(3)",  # local hours that occur twice in New York, or do not exist there
     [
         {"z": dt.datetime(2024, 11, 3, hour, 30, tzinfo=dt.UTC), "t": dt.datetime(2024, month, day, hour - 4, 30)}
         for hour, month, day in ((5, 11, 3), (6, 3, 10), (7, 3, 10))
@@ -50,9 +50,9 @@ _ZONED: Final = Sample(
 _KINDS: Final = Sample(_PLAIN.schema, _ROWS, row_kinds=["+I", "-D", "+I", "-D"])
 _INTERVALS: Final = ("INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND")
 _FRACTIONS: Final = {"DOUBLE as INT": {"7.9": "7", "-0.5": "0"}, "DOUBLE as BIGINT": {"7.9": "7", "-0.5": "0"}}
-"""Flink's json cuts the fraction of a number for a column of whole ones."""
+"""Flink's json truncates the fraction of a number if the column is an INT or BIGINT."""
 _BYTES_OF_TEXT: Final = {"STRING as DECIMAL(38, 0)": {"b'x'": "Decimal('120')", "b'7x'": "Decimal('14200')"}}
-"""Avro reads a text as bytes, and a decimal is bytes."""
+"""Avro can read a string as bytes, and a decimal is stored as bytes."""
 _TORN: Final = (b"{torn", b"[1", b'"x"', b"\xff", b'{"id":}')
 
 
@@ -82,7 +82,7 @@ class TestJsonLenient(FormatContract):
     options = {"ignore-parse-errors": "true"}
     samples = (_PLAIN, _NESTED, _DEEP)
     skipped = (b"", b"{torn")
-    never_bad = "'ignore-parse-errors' passes over what is malformed"
+    never_bad = "'ignore-parse-errors' skips malformed messages"
     changed_reads = _FRACTIONS
 
 
@@ -91,7 +91,7 @@ class TestCsv(FormatContract):
     options = {"null-literal": "<null>"}
     samples = (_PLAIN, _NESTED, _ZONED)
     unsupported = (*_INTERVALS, "MAP", "MULTISET", "ROW<r ROW<t TIMESTAMP(3)>>")
-    # an array of one NULL is an empty text, which is no array
+    # an array of one NULL is written as an empty text, which is read as NULL
     changed_values = {"ARRAY<INT>": {"None": "[None]"}, "ARRAY<STRING>": {"None": "[None]"}}
     bad = (b'"torn', b"x,Ada,1,true,", b"1,Ada", b"1,\xff,1,true,")
     by_position = True
@@ -119,7 +119,7 @@ class TestRaw(FormatContract):
     most_columns = 1
     null_is_row = True
     bad = (b"\xff", b"a\xc3")
-    untyped = "a message is the bytes of a value, and does not say of what type"
+    untyped = "a message is the bytes of a value and does not store its type"
     by_position = True
 
 
@@ -130,7 +130,7 @@ class TestAvro(FormatContract):
     unsupported = _INTERVALS
     unlike_wider = ("INT", "BIGINT")
     bad = (b"", b"\x02", b"\x04\x02")
-    untyped = "the bytes of a value do not say of what type it is"
+    untyped = "the bytes of a value do not store its type"
     by_position = True
 
 
@@ -247,7 +247,7 @@ class TestProtobuf(FormatContract):
     null_is_error = True
 
 
-def test_every_format_is_here() -> None:
+def test_every_built_in_format_is_tested() -> None:
     tested = {of.format for of in FormatContract.__subclasses__() if of.__module__ == __name__}
     ours = {name for name in available_formats() if format_class(name).__module__.startswith("kvformat.")}
     assert tested == ours

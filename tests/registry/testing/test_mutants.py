@@ -1,4 +1,4 @@
-"""Wrong formats: for each rule of the test kit a format that breaks it, which is caught with the rule's sentence."""
+"""Mutants: formats that break one rule each. The test kit reports the broken rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kvformat.registry import (
     SchemaError,
 )
 from kvformat.registry.testing import RULES, Declaration, Sample
-from kvformat.registry.testing.rules import outcome
+from kvformat.registry.testing.rules import check_rule
 from kvformat.registry.testing.subject import Subject
 from tests.registry.testing import wrong_values  # noqa: F401 - further mutants of Good
 from tests.registry.testing.good import Good, GoodChanges, in_capitals, rebuilt
@@ -136,7 +136,7 @@ class RefusesTooLate(Good):
 
 
 class ByFloat(Good):
-    """DOUBLE by way of FLOAT."""
+    """Reads a DOUBLE as a FLOAT first."""
 
     identifier = "by-float"
     rule = "edges"
@@ -149,7 +149,7 @@ class ByFloat(Good):
 
 
 class Wraps(Good):
-    """Numbers of 32 bits by way of 64."""
+    """Reads an INT as 64 bits and drops the upper 32 bits."""
 
     identifier = "wraps"
     rule = "overflow"
@@ -226,7 +226,7 @@ class ShiftsAfterABadOne(Good):
 
 
 class LearnsFromTheFirst(Good):
-    """The first message says which columns the whole batch has."""
+    """Sets the columns that are NULL in the first message to NULL in the whole batch."""
 
     identifier = "learns-from-the-first"
     rule = "batches_of_one"
@@ -240,7 +240,7 @@ class LearnsFromTheFirst(Good):
 
 
 class CarriesOver(Good):
-    """A NULL is what the message before had."""
+    """Replaces NULL with the value of the message before."""
 
     identifier = "carries-over"
     rule = "order"
@@ -289,7 +289,7 @@ class WritesTooFew(Good):
 
 
 class ErrorsElsewhere(Good):
-    """A place too few for errors."""
+    """Has fewer errors than rows."""
 
     identifier = "errors-elsewhere"
     rule = "encoded_shapes"
@@ -418,7 +418,7 @@ class OptionsCanBeSet(Good):
 
 
 class Counts(Good):
-    """Each message has a number of its own."""
+    """Appends a changing number of blanks to each batch's messages."""
 
     identifier = "counts"
     rule = "determinism"
@@ -431,7 +431,7 @@ class Counts(Good):
 
 
 class BecomesLenient(Good):
-    """After a bad message no other is an error."""
+    """Ignores errors after the first batch with a bad message."""
 
     identifier = "becomes-lenient"
     rule = "no_state"
@@ -450,7 +450,7 @@ class BecomesLenient(Good):
 
 
 class SharesABuffer(Good):
-    """Messages wait in the class until eight threads have come."""
+    """Eight threads share a class attribute, so that all read the messages of the first thread."""
 
     identifier = "shares-a-buffer"
     rule = "threads"
@@ -469,7 +469,7 @@ class SharesABuffer(Good):
 
 
 class WritesAllTheSame(Good):
-    """It is said only to read."""
+    """Can encode, but is declared as decode-only."""
 
     identifier = "writes-all-the-same"
     rule = "one_way"
@@ -480,7 +480,7 @@ class WritesAllTheSame(Good):
 
 
 class OtherInATable(Good):
-    """A table makes it another format."""
+    """Behaves differently in a table: `complete_options` changes an option."""
 
     identifier = "other-in-a-table"
     rule = "key_and_value"
@@ -502,7 +502,7 @@ LEAST_MUTANTS: Final = 55
 
 
 def declaration(cls: type[Format], **further: Any) -> Declaration:
-    """What is declared for a mutant, and for the good formats."""
+    """Return the declaration of a mutant or of a correct format."""
     kinds = ["+I", "-D", "+I", "-D"] if issubclass(cls, DebeziumJsonFormat) else None
     declared = {
         "samples": [Sample(SCHEMA, ROWS, row_kinds=kinds), Sample("r ROW<x INT>", [{"r": {"x": 1}}, {"r": None}])],
@@ -516,22 +516,22 @@ def declaration(cls: type[Format], **further: Any) -> Declaration:
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_wrong_format_is_caught_with_the_sentence_of_its_rule(name: str) -> None:
+def test_the_rule_that_a_mutant_breaks_is_reported(name: str) -> None:
     mutant = MUTANTS[name]
     rule = RULES[mutant.rule]
-    found = outcome(rule, Subject(declaration(mutant)))
-    assert found.broken is not None, f"{found.compared} compared, left out: {found.left_out}"
+    found = check_rule(rule, Subject(declaration(mutant)))
+    assert found.broken is not None, f"{found.compared} comparisons, not applicable: {found.left_out}"
     print(found.broken)
     assert found.broken.startswith(f"format '{mutant.identifier}' breaks the rule {rule.name}: {rule.sentence} ")
-    assert found.broken.endswith(f"The rule is explained in {rule.page}")
+    assert found.broken.endswith(f"See {rule.page}")
     assert "hunter2" not in found.broken
 
 
 @pytest.mark.parametrize("good", [Good, GoodChanges])
-def test_what_the_mutants_are_made_of_is_good(good: type[Format]) -> None:
+def test_the_base_classes_of_the_mutants_follow_all_rules(good: type[Format]) -> None:
     subject = Subject(declaration(good, skipped=[b""]))
-    found = [outcome(rule, subject) for rule in RULES.values() if rule.part != "spark"]
-    assert [one.broken for one in found if one.broken] == []
+    found = [check_rule(rule, subject) for rule in RULES.values() if rule.part != "spark"]
+    assert [outcome.broken for outcome in found if outcome.broken] == []
 
 
 def test_every_rule_has_a_mutant() -> None:

@@ -1,4 +1,4 @@
-"""Wrong formats that read something as something else: text, other types, other names, and rows of large batches."""
+"""Mutants that read wrong values: invalid text, values of other types, similar names, swapped rows of large batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TextOfAnyBytes(Good):
 
 
 class TornIsNulls(Good):
-    """A message that can't be read is a row of NULLs."""
+    """Reads a malformed message as a row of NULLs."""
 
     identifier = "torn-is-nulls"
     rule = "bad_messages"
@@ -71,7 +71,7 @@ class TrueIsOne(Good):
 
 
 class CutsFractions(Good):
-    """7.9 is 7, and the author does not say so."""
+    """Reads 7.9 as 7, which is not declared."""
 
     identifier = "cuts-fractions"
     rule = "other_types"
@@ -79,7 +79,7 @@ class CutsFractions(Good):
 
 
 class CutsFractionsOtherwise(Good):
-    """7.9 is 7, where the author says that it is 8."""
+    """Reads 7.9 as 7, but declares 8."""
 
     identifier = "cuts-fractions-otherwise"
     rule = "other_types"
@@ -113,13 +113,13 @@ class SwapsRowsBeyond4096(Good):
 
 
 def _swapped(values: pa.Array) -> pa.Array:
-    """The values with those behind the 4,096th in turned order."""
+    """Return the values; those after the 4,096th are in reverse order."""
     count = len(values)
     return values if count <= 4096 else values.take(pa.array([*range(4096), *range(count - 1, 4095, -1)]))
 
 
 def _by(form: Callable[[str], str], messages: pa.BinaryArray, schema: pa.Schema) -> pa.BinaryArray:
-    """Messages whose members have the names of columns that are equal in this form."""
+    """Rename the members of JSON messages to the column names that are equal after `form`."""
     names, found = {form(name): name for name in schema.names}, []
     for message in messages.to_pylist():
         try:
@@ -147,7 +147,7 @@ class AnyNormalForm(Good):
 
 
 class CompatibleNames(Good):
-    """The ligature of f and i is f and i."""
+    """Reads the ligature of f and i as the two letters."""
 
     identifier = "compatible-names"
     rule = "names"
@@ -157,7 +157,7 @@ class CompatibleNames(Good):
 
 
 class SaysByPosition(Good):
-    """It finds columns by name."""
+    """Matches columns by name, but declares `by_position`."""
 
     identifier = "says-by-position"
     rule = "names"

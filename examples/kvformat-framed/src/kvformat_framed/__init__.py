@@ -1,10 +1,10 @@
-"""`framed`: a message is a frame around the payload of another format: compressed, with a length, or behind an id.
+"""`framed`: a message is a frame around the payload of another format: compression, a length or a schema id.
 
     'value.format' = 'framed', 'value.framed.framing' = 'zstd',
     'value.framed.payload.format' = 'json', 'value.framed.payload.json.ignore-parse-errors' = 'true'
 
-All that a message says is said by its payload: rows, kinds of rows and metadata are those of the other format.
-`frames.py` has the frames. A null message is a null payload, without a frame.
+Rows, row kinds and metadata are those of the payload's format. `frames.py` implements the frames. A null message is a
+null payload without a frame.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kvformat_framed import frames
 __all__ = ["FramedFormat"]
 
 _Batch = TypeVar("_Batch", DecodedBatch, EncodedBatch)
-_Fault = tuple[str, ErrorCode]
+_FrameError = tuple[str, ErrorCode]
 _FRAMINGS = ("gzip", "zstd", "length-prefix", "apicurio", "glue")
 
 
 class FramedFormat(Format):
-    """A frame around any format's payload, both ways."""
+    """A frame around the payload of any format."""
 
     identifier = "framed"
-    encode_needs_schema = True  # as some payloads do
+    encode_needs_schema = True  # because some payload formats need it
     option_specs = (
         Option(
             name="payload",
@@ -39,19 +39,19 @@ class FramedFormat(Format):
             required=True,
             doc="The format of the payload; its options are `payload.<format>.<option>`.",
         ),
-        Option(name="framing", type="enum", required=True, allowed=_FRAMINGS, doc="What is around the payload."),
+        Option(name="framing", type="enum", required=True, allowed=_FRAMINGS, doc="The kind of frame."),
         Option(
             name="max-size",
             type="memory",
             default=16 * 2**20,
-            doc="How many bytes a payload may have, also when it comes out of compression.",
+            doc="The maximum size of a payload in bytes, after decompression.",
         ),
-        Option(name="schema-id", type="long", doc="The id that `apicurio` writes; required there. All ids are read."),
+        Option(name="schema-id", type="long", doc="The schema id that `apicurio` writes. Required for writing."),
         Option(
             name="schema-version-id",
-            doc="The version of a schema, a UUID, that `glue` writes; required there. All versions are read.",
+            doc="The UUID of a schema version that `glue` writes. Required for writing.",
         ),
-        Option(name="compress", type="boolean", default=False, doc="Whether `glue` compresses. Both ways are read."),
+        Option(name="compress", type="boolean", default=False, doc="Whether `glue` compresses when it writes."),
     )
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
@@ -75,55 +75,62 @@ class FramedFormat(Format):
         try:
             return uuid.UUID(self.options["schema-version-id"] or "0" * 32)
         except ValueError:
-            self._refuse("schema-version-id", "it is no UUID such as 7b9b4ea1-3f5e-4a37-a7d0-2b2f8e0d3c11")
+            self._raise("schema-version-id", "expected a UUID such as 7b9b4ea1-3f5e-4a37-a7d0-2b2f8e0d3c11")
 
     def validate(self, direction: Any) -> None:
-        """Look at the options together."""
+        """Raise `OptionError` if an option that the frame needs for writing is missing."""
         needed = {"apicurio": "schema-id", "glue": "schema-version-id"}.get(self.options["framing"])
         if direction == "encode" and needed and self.options[needed] is None:
-            self._refuse(needed, f"'framing' = '{self.options['framing']}' needs it for writing")
+            self._raise(needed, f"it is required for writing with 'framing' = '{self.options['framing']}'")
 
-    def _refuse(self, option: str, reason: str) -> NoReturn:
+    def _raise(self, option: str, reason: str) -> NoReturn:
         raise OptionError(f"format 'framed', option '{option}': {reason}", format=self.identifier, option=option)
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        """The rows of the payloads."""
-        payloads, faults = _each(messages, lambda message: self._frame.read(message, self.options["max-size"]))
+        """Remove the frames and decode the payloads."""
+        payloads, errors = _convert_each(messages, lambda message: self._frame.read(message, self.options["max-size"]))
         decoded = self.payload.decode_batch(payloads, schema, metadata=metadata)
-        return _with_faults(decoded, faults, len(messages))
+        return _with_frame_errors(decoded, errors, len(messages))
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        """The payloads of the rows in frames."""
-        encoded, most = self.payload.encode_batch(rows, schema, row_kinds=row_kinds), self.options["max-size"]
-        messages, faults = _each(encoded.messages, lambda payload: self._frame.write(frames.within(payload, most)))
-        return _with_faults(replace(encoded, messages=messages), faults, len(rows))
+        """Encode the rows and add frames."""
+        encoded, max_size = self.payload.encode_batch(rows, schema, row_kinds=row_kinds), self.options["max-size"]
+        messages, errors = _convert_each(
+            encoded.messages, lambda payload: self._frame.write(frames.check_size(payload, max_size))
+        )
+        return _with_frame_errors(replace(encoded, messages=messages), errors, len(rows))
 
 
-def _each(values: pa.BinaryArray, change: Callable[[bytes], bytes]) -> tuple[pa.BinaryArray, dict[int, _Fault]]:
-    """Messages or payloads, each changed; null where that can't be, and what is wrong there, by place."""
-    changed: list[bytes | None] = []
-    faults: dict[int, _Fault] = {}
-    for place, value in enumerate(values.to_pylist()):
-        changed.append(None)
+def _convert_each(
+    values: pa.BinaryArray, convert: Callable[[bytes], bytes]
+) -> tuple[pa.BinaryArray, dict[int, _FrameError]]:
+    """Convert messages to payloads, or payloads to messages.
+
+    Returns the converted values, null if the conversion fails, and the errors by index.
+    """
+    converted: list[bytes | None] = []
+    errors: dict[int, _FrameError] = {}
+    for index, value in enumerate(values.to_pylist()):
+        converted.append(None)
         try:
-            changed[place] = None if value is None else change(value)
+            converted[index] = None if value is None else convert(value)
         except ValueError as cause:
-            faults[place] = (str(cause), ErrorCode.MALFORMED)
+            errors[index] = (str(cause), ErrorCode.MALFORMED)
         except OverflowError as cause:
-            faults[place] = (str(cause), ErrorCode.TOO_LARGE)
-    return pa.array(changed, pa.binary()), faults
+            errors[index] = (str(cause), ErrorCode.TOO_LARGE)
+    return pa.array(converted, pa.binary()), errors
 
 
-def _with_faults(batch: _Batch, faults: dict[int, _Fault], count: int) -> _Batch:
-    """What the payload's format gives, with the faults of frames among its errors."""
-    if not faults:
+def _with_frame_errors(batch: _Batch, frame_errors: dict[int, _FrameError], count: int) -> _Batch:
+    """Merge the errors of frames into the result of the payload's format."""
+    if not frame_errors:
         return batch
-    found = [faults.get(place, (None, None)) for place in range(count)]
-    errors, codes = (pa.array(each, pa.string()) for each in zip(*found, strict=True))
+    pairs = [frame_errors.get(index, (None, None)) for index in range(count)]
+    errors, codes = (pa.array(column, pa.string()) for column in zip(*pairs, strict=True))
     if batch.errors is not None:
         errors, codes = pc.coalesce(errors, batch.errors), pc.coalesce(codes, batch.codes)
     return replace(batch, errors=errors, codes=codes)

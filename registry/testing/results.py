@@ -1,4 +1,4 @@
-"""What comes of messages and rows, as values and texts that can be compared; and arrays of other layouts."""
+"""Results of decoding and encoding as comparable values, and the same messages in other Arrow layouts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ import pyarrow as pa
 from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
 
 
-class Answer(NamedTuple):
-    """What comes of one message: its rows as text, None for a null message or an error; their kinds; the error."""
+class DecodeResult(NamedTuple):
+    """The result of decoding one message.
+
+    rows: the rows as text; None if the list of rows is null.
+    kinds: the kind of each row, such as '+I'.
+    error: the error of the message, or None.
+    """
 
     rows: str | None
     kinds: tuple[str, ...]
@@ -26,45 +31,51 @@ class Answer(NamedTuple):
         return f"{self.rows}{f' of the kinds {list(self.kinds)}' if set(self.kinds) - {'+I'} else ''}"
 
 
-class Written(NamedTuple):
-    """What comes of one row: its message and its error."""
+class EncodeResult(NamedTuple):
+    """The result of encoding one row: its message and its error."""
 
     message: bytes | None
     error: str | None
 
     def __str__(self) -> str:
         if self.error is not None:
-            return f"the error {self.error!r}" + (f" and the message {shown(self.message)}" if self.message else "")
-        return shown(self.message)
+            return f"the error {self.error!r}" + (f" and the message {hex_text(self.message)}" if self.message else "")
+        return hex_text(self.message)
 
 
-def answers(batch: DecodedBatch) -> list[Answer]:
-    """What comes of each message. NaN equals NaN, -0.0 is not 0.0, dates and times are numbers, texts are bytes."""
+def decode_results(batch: DecodedBatch) -> list[DecodeResult]:
+    """Return the result of each message.
+
+    In the results NaN equals NaN and -0.0 differs from 0.0. Dates and times are numbers, texts are bytes.
+    """
     texts = row_texts(batch.rows.values)
     kinds = ["+I"] * len(texts) if batch.row_kinds is None else batch.row_kinds.to_pylist()
     errors = [None] * len(batch.rows) if batch.errors is None else batch.errors.to_pylist()
     offsets, valid = batch.rows.offsets.to_pylist(), batch.rows.is_valid().to_pylist()
     return [
-        Answer(f"[{', '.join(texts[start:stop])}]", tuple(kinds[start:stop]), error)
-        if there
-        else Answer(None, (), error)
-        for start, stop, there, error in zip(offsets[:-1], offsets[1:], valid, errors, strict=True)
+        DecodeResult(f"[{', '.join(texts[start:stop])}]", tuple(kinds[start:stop]), error)
+        if is_valid
+        else DecodeResult(None, (), error)
+        for start, stop, is_valid, error in zip(offsets[:-1], offsets[1:], valid, errors, strict=True)
     ]
 
 
-def written(batch: EncodedBatch) -> list[Written]:
-    """What comes of each row."""
+def encode_results(batch: EncodedBatch) -> list[EncodeResult]:
+    """Return the result of each row."""
     errors = [None] * len(batch.messages) if batch.errors is None else batch.errors.to_pylist()
-    return [Written(*pair) for pair in zip(batch.messages.to_pylist(), errors, strict=True)]
+    return [EncodeResult(*pair) for pair in zip(batch.messages.to_pylist(), errors, strict=True)]
 
 
 def row_texts(rows: pa.Array) -> list[str]:
-    """Each row as a text."""
+    """Return each row as text."""
     return list(map(repr, rows.cast(storage(rows.type)).to_pylist()))
 
 
 def storage(t: pa.DataType) -> pa.DataType:
-    """The type with numbers for dates and times, and bytes for texts, which some formats read from any bytes."""
+    """Return the type with dates and times as numbers and texts as bytes.
+
+    Some formats read text from any bytes, so a text may not be valid UTF-8.
+    """
     if pa.types.is_struct(t):
         return pa.struct([field.with_type(storage(field.type)) for field in t])
     if pa.types.is_map(t):
@@ -76,22 +87,22 @@ def storage(t: pa.DataType) -> pa.DataType:
     return {32: pa.int32(), 64: pa.int64()}[t.bit_width] if pa.types.is_temporal(t) else t
 
 
-def with_columns(rows: pa.ListArray, places: Sequence[int]) -> pa.ListArray:
-    """Lists of rows with some of their columns."""
-    fields = [rows.type.value_type.field(at) for at in places]
-    plain = pa.StructArray.from_arrays([rows.values.field(at) for at in places], fields=fields)
+def select_columns(rows: pa.ListArray, indices: Sequence[int]) -> pa.ListArray:
+    """Return the lists of rows with only the columns at these indices."""
+    fields = [rows.type.value_type.field(at) for at in indices]
+    plain = pa.StructArray.from_arrays([rows.values.field(at) for at in indices], fields=fields)
     return pa.ListArray.from_arrays(rows.offsets, plain, mask=rows.is_null() if rows.null_count else None)
 
 
-def shown(message: bytes | None, most: int = 80) -> str:
-    """The bytes of a message in hex, or `null`."""
+def hex_text(message: bytes | None, most: int = 80) -> str:
+    """Return the bytes of a message in hex, at most `most` of them, or `null`."""
     if message is None:
         return "null"
     more = f" and {len(message) - most} more bytes" if len(message) > most else ""
     return f"0x{message[:most].hex()}{more}"
 
 
-# --- the same messages in other arrays ----------------------------------------------------------------------
+# --- other Arrow layouts ------------------------------------------------------------------------------------
 
 
 def _within(messages: pa.Array) -> pa.Array:
@@ -105,7 +116,7 @@ def _in_chunks(messages: pa.Array) -> pa.ChunkedArray:
 
 
 def with_garbage_under_nulls(messages: pa.Array) -> pa.Array:
-    """The messages in an array that has the bytes of other messages where they are null."""
+    """Return the messages in an array that stores the bytes of another message at each null."""
     values = messages.to_pylist()
     some = next((value for value in values if value), b"under a null")
     plain = pa.array([some if value is None else value for value in values], pa.binary())
@@ -123,10 +134,13 @@ LAYOUTS: Final[dict[str, Callable[[pa.Array], pa.Array | pa.ChunkedArray]]] = {
 
 
 def arrow_rows(rows: Sequence[Any], of: pa.DataType) -> pa.StructArray:
-    """Rows of Python values as an Arrow array; raises `TypeError` that names the row for what does not fit."""
-    for place, row in enumerate(rows):
+    """Convert rows of Python values to an Arrow array of the type `of`.
+
+    Raises `TypeError`, which names the row, if a row does not fit the type.
+    """
+    for index, row in enumerate(rows):
         try:
             pa.array([row], of)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise TypeError(f"row {place} of the sample, {row!r}, does not fit {of}: {error}") from error
+            raise TypeError(f"row {index} of the sample, {row!r}, does not fit {of}: {error}") from error
     return pa.array(rows, of)

@@ -1,4 +1,4 @@
-# The C types of likeness.py.
+# The C types of previous_value.py.
 cimport cython
 from kvformat.codecs._kernel.memory cimport byte, equal, token
 from kvformat.codecs._kernel.reader cimport Reader
@@ -9,7 +9,7 @@ cdef int NEVER_ALIKE
 
 
 @cython.final
-cdef class Likeness:
+cdef class PreviousValueCache:
     cdef Py_ssize_t opening  # of the reader when it was learned, and its depth
     cdef int depth
     cdef Py_ssize_t at  # where in the data it is; nothing is known if the size is 0

@@ -15,13 +15,13 @@ from kvformat.codecs._kernel.reader import Reader
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import byte
 
 
-class Described:
+class MessageMetadata:
     """The columns of metadata, with a value for every message that has rows: `count` of them so far.
 
     `columns` are tuples: a column, the number of its member, whether that is outside of the payload, and whether what
@@ -39,13 +39,13 @@ class Described:
         self.count = self.repeated = self.weighed = 0
         return 0
 
-    def read(self, r: Reader, members: Members, outer: Members, needed: bool) -> int:
+    def read_values(self, r: Reader, members: Members, outer: Members, needed: bool) -> int:
         """Take a message's values. If they are not needed, one that is wrong for itself is not looked at, as in Flink.
 
         `members` are those of the object that has the rows, `outer` those of the message around it.
         """
         for column, number, outside, is_map in self.columns:
-            found = self.read_one(r, outer if outside else members, column, number, is_map)
+            found = self.read_member(r, outer if outside else members, column, number, is_map)
             if found == BAD:
                 r.steps.append(self.plan.outer_members[number] if outside else self.plan.members[number])
                 if self.plan.wrapped and not outside:
@@ -54,7 +54,7 @@ class Described:
                 return found
         return 0
 
-    def read_one(self, r: Reader, members: Members, column: Column, number: int, is_map: bool) -> int:
+    def read_member(self, r: Reader, members: Members, column: Column, number: int, is_map: bool) -> int:
         """Take the value of a member into a column, null where there is none."""
         place = members.places[number] if number >= 0 else -1
         c = byte(r.data, place, r.end) if place >= 0 else 110
@@ -64,7 +64,7 @@ class Described:
             return self.no_entries(column) if isinstance(column, Maps) else column.null()
         length = column.length
         r.final = r.final_of = None
-        found = column.read(r, place)
+        found = column.read_value(r, place)
         if r.lenient and r.final is not None:
             raise r.final
         if found == BAD and r.lenient:

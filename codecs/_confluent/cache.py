@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kvformat.codecs._confluent.client import IN_MEMORY, Confluent
-from kvformat.codecs._confluent.registry import Folder, Refused, SchemaRegistry, unanswered
+from kvformat.codecs._confluent.registry import Folder, Refused, SchemaRegistry, registry_error
 from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
 from kvformat.registry.contract.errors import SchemaRegistryError
 from kvformat.registry.contract.fork_safe import Guarded
@@ -24,7 +24,7 @@ _MOST_UNKNOWN = 100  # ids that a registry does not know, of one batch
 
 
 @dataclass(frozen=True, slots=True)
-class _Unknown:
+class _UnknownId:
     """An id that a registry does not know: why, until when (`time.monotonic()`) and for how long that is believed."""
 
     refused: Refused
@@ -49,10 +49,10 @@ class _Cache(Generic[_T]):
                 known.move_to_end(key)
             return found
 
-    def put(self, key: Hashable, value: _T, *, instead: bool = False) -> _T:
+    def put(self, key: Hashable, value: _T, *, replace: bool = False) -> _T:
         """Keep a value unless there is one already, or in its stead; returns what is kept."""
         with self._entries.use() as known:
-            if instead:
+            if replace:
                 known.pop(key, None)
             kept = known.setdefault(key, value)
             known.move_to_end(key)
@@ -68,7 +68,7 @@ class _Cache(Generic[_T]):
 _registries: _Cache[SchemaRegistry] = _Cache(_CLIENTS)
 _texts: _Cache[str] = _Cache(_ANSWERS)
 _ids: _Cache[int] = _Cache(_ANSWERS)
-_unknown: _Cache[_Unknown] = _Cache(_ANSWERS)
+_unknown: _Cache[_UnknownId] = _Cache(_ANSWERS)
 
 
 def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, str | Refused]:
@@ -79,11 +79,11 @@ def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, s
     are refused for this once: what floods a topic with foreign messages must neither stop it nor its registry.
     Raises `SchemaRegistryError` when a registry can't be asked, or not about all of them in the time for one question.
     """
-    found = {schema_id: _known(settings, schema_id) for schema_id in ids}
+    found = {schema_id: _cached_schema(settings, schema_id) for schema_id in ids}
     answers = {schema_id: answer for schema_id, answer in found.items() if answer is not None}
     waiting = [schema_id for schema_id in found if schema_id not in answers]
     if len(waiting) < 2:
-        return answers | {schema_id: _asked(settings, schema_id) for schema_id in waiting}
+        return answers | {schema_id: _request_schema(settings, schema_id) for schema_id in waiting}
     deadline, unknown = time.monotonic() + settings.timeout, 0
     _registry(settings)  # one client for all threads: creating one takes longer than a question
     with ThreadPoolExecutor(min(_AT_ONCE, len(waiting)), "kvformat-schema-ids") as threads:
@@ -99,14 +99,14 @@ def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, s
                     f"{len(waiting) - at} of {len(waiting)} schema ids of a batch: there is no time left to ask for "
                     "them (option 'registry-timeout')"
                 )
-                raise unanswered(settings, why, schema_id=waiting[at])
+                raise registry_error(settings, why, schema_id=waiting[at])
             asked = waiting[at : at + _AT_ONCE]
-            answers |= zip(asked, threads.map(_asked, [settings] * len(asked), asked), strict=True)
+            answers |= zip(asked, threads.map(_request_schema, [settings] * len(asked), asked), strict=True)
             unknown += sum(isinstance(answers[schema_id], Refused) for schema_id in asked)
     return answers
 
 
-def _known(settings: RegistrySettings, schema_id: int) -> str | Refused | None:
+def _cached_schema(settings: RegistrySettings, schema_id: int) -> str | Refused | None:
     """What the registry has answered about an id, if that still counts."""
     text = _texts.get((settings, schema_id))
     if text is not None:
@@ -115,7 +115,7 @@ def _known(settings: RegistrySettings, schema_id: int) -> str | Refused | None:
     return unknown.refused if unknown is not None and time.monotonic() < unknown.until else None
 
 
-def _asked(settings: RegistrySettings, schema_id: int) -> str | Refused:
+def _request_schema(settings: RegistrySettings, schema_id: int) -> str | Refused:
     """What the registry answers about an id."""
     key = (settings, schema_id)
     answer = _registry(settings).schema(schema_id)
@@ -123,7 +123,7 @@ def _asked(settings: RegistrySettings, schema_id: int) -> str | Refused:
         return _texts.put(key, answer)
     before = _unknown.get(key)
     seconds = _UNKNOWN_FOR if before is None else min(before.seconds * 2, _LONGEST_UNKNOWN)
-    _unknown.put(key, _Unknown(answer, time.monotonic() + seconds, seconds), instead=True)
+    _unknown.put(key, _UnknownId(answer, time.monotonic() + seconds, seconds), replace=True)
     return answer
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._avro.exact import BadDatum, write_datum
-from kvformat.codecs._avro.merging import PIECE, all_errors, errors_of, replaced
+from kvformat.codecs._avro.merging import CHUNK_ROWS, concat_errors, replace_rows, spread_errors
 from kvformat.codecs._avro.read import Decoded, read_batch
 from kvformat.codecs._avro.resolve import Plan, ResolutionRules, compile_plan
 from kvformat.codecs._avro.schema import Schema
@@ -63,29 +63,29 @@ def decode(
     Never raises for bad data. Raises `SchemaError` if the reader's schema is recursive.
     """
     compiled = plan(writer_schema, reader_schema, rules)
-    which = _readable(messages, np.zeros(len(messages), np.int64)) if messages.null_count else None
-    return read_batch(messages, [compiled], compiled.reader.arrow_type, which, start)
+    writer_index = _without_nulls(messages, np.zeros(len(messages), np.int64)) if messages.null_count else None
+    return read_batch(messages, [compiled], compiled.reader.arrow_type, writer_index, start)
 
 
 def decode_mixed(
     messages: pa.BinaryArray,
     writer_schemas: Sequence[Schema],
-    which: Ints,
+    writer_index: Ints,
     reader_schema: Schema,
     *,
     start: int = 0,
     rules: ResolutionRules = _RULES,
 ) -> Decoded:
-    """As `decode`, of messages by several writers: message i has the schema `writer_schemas[which[i]]`.
+    """As `decode`, of messages by several writers: message i has the schema `writer_schemas[writer_index[i]]`.
 
     A message for which that is negative, or null, is not read: its value is null, without an error.
     """
     plans = [plan(writer, reader_schema, rules) for writer in writer_schemas]
-    return read_batch(messages, plans, reader_schema.arrow_type, _readable(messages, which), start)
+    return read_batch(messages, plans, reader_schema.arrow_type, _without_nulls(messages, writer_index), start)
 
 
-def _readable(messages: pa.BinaryArray, which: Ints) -> Ints:
-    return np.where(np.asarray(messages.is_valid()), which, -1) if messages.null_count else which
+def _without_nulls(messages: pa.BinaryArray, writer_index: Ints) -> Ints:
+    return np.where(np.asarray(messages.is_valid()), writer_index, -1) if messages.null_count else writer_index
 
 
 def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:
@@ -93,20 +93,24 @@ def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:
 
     Never raises for a value that the schema does not have. Raises `SchemaError` for an array of another type.
     """
-    fitting = _fitting(values, schema)
+    fitting = _cast(values, schema)
     if fitting.null_count and schema.type != "null" and not schema.is_nullable:
         valid = np.asarray(fitting.is_valid())
         place = pa.array(np.cumsum(valid) - 1, mask=~valid)
-        written = _written(fitting.drop_null(), schema, prefix)
+        written = _encode_values(fitting.drop_null(), schema, prefix)
         return Encoded(written.messages.take(place), None if written.errors is None else written.errors.take(place))
-    return _written(fitting, schema, prefix)
+    return _encode_values(fitting, schema, prefix)
 
 
-def _written(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
+def _encode_values(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
     """Encode values in pieces of a size that is good for the processor's caches."""
-    if len(values) > PIECE:
-        parts = [_written(values.slice(at, PIECE), schema, prefix) for at in range(0, len(values), PIECE)]
-        return Encoded(pa.concat_arrays([part.messages for part in parts]), all_errors(parts, PIECE, len(values)))
+    if len(values) > CHUNK_ROWS:
+        parts = [
+            _encode_values(values.slice(at, CHUNK_ROWS), schema, prefix) for at in range(0, len(values), CHUNK_ROWS)
+        ]
+        return Encoded(
+            pa.concat_arrays([part.messages for part in parts]), concat_errors(parts, CHUNK_ROWS, len(values))
+        )
     if not len(values):
         return Encoded(pa.array([], pa.binary()), None)
     messages, bad = write_batch(values, schema, prefix)
@@ -114,7 +118,7 @@ def _written(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
         return Encoded(messages, None)
     rows = MessageNumbers(np.flatnonzero(bad))
     exact, errors = [], []
-    for value in stored(values.take(pa.array(rows)), schema.storage_type).to_pylist():
+    for value in view_as(values.take(pa.array(rows)), schema.storage_type).to_pylist():
         message, error = None, None
         try:
             message = prefix + write_datum(schema, value)
@@ -122,28 +126,28 @@ def _written(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
             error = str(fault)
         exact.append(message)
         errors.append(error)
-    return Encoded(replaced(messages, rows, pa.array(exact, pa.binary())), errors_of(rows, errors, len(values)))
+    return Encoded(replace_rows(messages, rows, pa.array(exact, pa.binary())), spread_errors(rows, errors, len(values)))
 
 
-def stored(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def view_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """An array that is no slice, and its children aren't, as one of another type with the same buffers.
 
     As `values.view(kind)`, which fails for null types within others.
     """
     buffers, count = values.buffers(), len(values)
     if pa.types.is_struct(kind):
-        inner = [stored(values.field(i), field.type) for i, field in enumerate(kind)]
+        inner = [view_as(values.field(i), field.type) for i, field in enumerate(kind)]
         return pa.Array.from_buffers(kind, count, buffers[:1], children=inner)
     if pa.types.is_map(kind):
-        entries = [stored(values.keys, kind.key_type), stored(values.items, kind.item_type)]
+        entries = [view_as(values.keys, kind.key_type), view_as(values.items, kind.item_type)]
         pairs = pa.StructArray.from_arrays(entries, fields=[pa.field("key", kind.key_type, False), kind.item_field])
         return pa.Array.from_buffers(kind, count, buffers[:2], children=[pairs])
     if pa.types.is_list(kind):
-        return pa.Array.from_buffers(kind, count, buffers[:2], children=[stored(values.values, kind.value_type)])
+        return pa.Array.from_buffers(kind, count, buffers[:2], children=[view_as(values.values, kind.value_type)])
     return values if values.type == kind else values.view(kind)
 
 
-def _fitting(values: pa.Array, schema: Schema) -> pa.Array:
+def _cast(values: pa.Array, schema: Schema) -> pa.Array:
     """The values with the schema's Arrow type; that of fields which can't be null does not matter."""
     if values.type == schema.arrow_type:
         return values

@@ -10,7 +10,7 @@ from kvformat.codecs._kernel.reader import Reader
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import byte, equal, token
@@ -23,7 +23,7 @@ NEVER_ALIKE = 32
 """From here on objects are no longer compared: too often they were not alike."""
 
 
-class Likeness:
+class PreviousValueCache:
     """What an object or array was like, such as Debezium's `source`, to go past the next one.
 
     Bytes that are equal need not be read again: what was JSON is JSON. Where the first other byte is in a scalar, or

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import KeyValueFormat, get_format
+from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.sql.create_table import parse_create_table
-from kvformat.registry.sql.ddl import parse_schema
 
 _SECRETS = ("hunter2", "Tr0ub4dor", "c0rrecthorse")
 _TABLE = """

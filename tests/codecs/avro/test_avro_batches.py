@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs._avro import Schema, decode, encode, plan
-from kvformat.codecs._avro import kernel as kernel_module
+from kvformat.codecs._avro import Schema, batches, decode, encode, plan
 from kvformat.codecs._avro.bounds import added_per_item
-from kvformat.codecs._avro.cursors import AvroBatch, Lanes
+from kvformat.codecs._avro.cursors import AvroBatch, Cursors
 from kvformat.codecs._avro.exact import write_datum
 from kvformat.codecs._avro.fast import fast_reader
 from kvformat.codecs._columnar import MessageNumbers
@@ -31,7 +30,9 @@ _MUTATIONS = case_count("KVFORMAT_AVRO_MUTATIONS", quick=2_000, all=6_000)  # a 
 
 def _fast_refusals(decoded: Schema, messages: list[bytes]) -> int:
     batch = AvroBatch(pa.array(messages, pa.binary()))
-    fast_reader(plan(decoded)).read(Lanes(batch, MessageNumbers(np.arange(len(messages))), batch.start, batch.end))
+    fast_reader(plan(decoded)).read_part(
+        Cursors(batch, MessageNumbers(np.arange(len(messages))), batch.start, batch.end)
+    )
     return int(batch.refused.sum())
 
 
@@ -58,7 +59,7 @@ def test_reads_and_writes_as_fastavro(seed: int) -> None:
     encoded = encode(array, schema)
     assert encoded.errors is None
     assert encoded.messages.to_pylist() == messages
-    fresh = kernel_module.stored(array.take(pa.array(np.arange(len(array)))), schema.storage_type)
+    fresh = batches.view_as(array.take(pa.array(np.arange(len(array)))), schema.storage_type)
     assert [write_datum(schema, value) for value in fresh.to_pylist()] == messages
 
 
@@ -185,7 +186,9 @@ def test_short_symbols_and_defaults_stay_in_the_fast_path() -> None:
         assert bool(added_per_item(plan(writer, reader).action.steps[0].action)) is long
         messages = [bytes.fromhex("04" + "0e" * 2 + "00")] * MANY
         batch = AvroBatch(pa.array(messages, pa.binary()))
-        fast_reader(plan(writer, reader)).read(Lanes(batch, MessageNumbers(np.arange(MANY)), batch.start, batch.end))
+        fast_reader(plan(writer, reader)).read_part(
+            Cursors(batch, MessageNumbers(np.arange(MANY)), batch.start, batch.end)
+        )
         assert not batch.refused.any()
 
 

@@ -28,8 +28,8 @@ from kvformat.codecs._debezium.parse_texts import parse_instant
 from kvformat.codecs._debezium.value_readings import has_debezium_type
 from kvformat.codecs._infer.column_types import BYTES, STRING, Notes, array_of, is_name, map_of, shown
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.discovery import get_format
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schemas import resolve_schema
 from kvformat.registry.contract.types import FlinkField, FlinkType

@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._changes.unchanged import KEEP, PLACEHOLDER_OPTION, UNCHANGED_OPTION
 from kvformat.codecs._changes.upsert import MODE_OPTION, UPSERT
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import get_format
-from kvformat.registry.contract.format import DecodedBatch, Format
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
+from kvformat.registry.format import Format
 
 _WHY = "as with PostgreSQL's default replica identity"
 

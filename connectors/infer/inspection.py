@@ -17,7 +17,7 @@ from kvformat.connectors.infer.sample import SAMPLE, sample_of
 from kvformat.connectors.infer.unreadable import unreadable_messages
 from kvformat.registry.contract.discovery import available_formats, format_class
 from kvformat.registry.contract.errors import ConfigurationError, PluginError, SchemaRegistryError
-from kvformat.registry.contract.format import Part
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.samples import MessageSample, Recognition
 
 _MOST = 100_000  # records

@@ -12,7 +12,6 @@ import pytest
 from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.registry import (
     DecodedBatch,
-    DirectionError,
     EncodedBatch,
     Format,
     MessageSample,
@@ -23,7 +22,8 @@ from kvformat.registry import (
     register_format,
 )
 from kvformat.registry.contract import discovery
-from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, row_type
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from tests.codecs.protobuf.protobuf_types import descriptor_set, fields
 
 STRING = FlinkType("VARCHAR", length=2**31 - 1)
@@ -52,7 +52,7 @@ class FormsFormat(Format):
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        raise DirectionError("format 'forms' only reads", format=self.identifier)
+        raise self.unsupported("encode")
 
 
 def _form(message: bytes) -> dict[str, str]:

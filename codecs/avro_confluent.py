@@ -44,7 +44,7 @@ class AvroConfluentFormat(RegistryFormat):
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.avro_schemas import propose_confluent
 
-        return propose_confluent(sample, self._given)
+        return propose_confluent(sample, self._given, self.settings)
 
     def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])

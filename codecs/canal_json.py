@@ -97,7 +97,7 @@ class CanalJsonFormat(MySqlChangeFormat):
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.change_data import propose_canal
 
-        return propose_canal(sample, self, self._given)
+        return propose_canal(sample, self, self._given, (BYTES_ENCODING.name, LATIN))
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

@@ -93,7 +93,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.avro_schemas import propose_debezium_avro
 
-        return propose_debezium_avro(sample, self._given)
+        return propose_debezium_avro(sample, self._given, self)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)

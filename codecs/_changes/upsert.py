@@ -87,7 +87,7 @@ class ChangeDataFormat(Format):
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.needed_options import add_needed_options
 
-        return add_needed_options(self.propose_columns(sample), sample, self.identifier)
+        return add_needed_options(self.propose_columns(sample), sample, self.identifier, (MODE_OPTION.name, UPSERT))
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

@@ -24,7 +24,7 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
@@ -47,10 +47,11 @@ from kvformat.codecs._infer.debezium_columns import MARKS, TYPES, DebeziumColumn
 from kvformat.codecs._infer.message_kinds import AVRO_FILE_MAGIC, schema_id_of
 from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
-from kvformat.codecs.avro_confluent import AvroConfluentFormat
-from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+
+if TYPE_CHECKING:
+    from kvformat.codecs._confluent.format import RegistryFormat
 
 _ROWS_ALONE = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
 _OF_LOGICAL = ("logicalType", "precision", "scale")
@@ -93,22 +94,21 @@ def _rows_alone(sample: MessageSample, kind: str) -> Recognition:
     return Recognition(frames.indices[kind], 1.0, are, sample.registry, format="avro-confluent", marks_deletes=marked)
 
 
-def propose_confluent(sample: MessageSample, options: Mapping[str, Any]) -> SchemaProposal:
+def propose_confluent(sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings) -> SchemaProposal:
     """By the schemas of the ids in the messages: the newest one, and what only others have."""
     notes = Notes()
-    schemas = _schemas(sample, AvroConfluentFormat(options).settings, notes)
+    schemas = _schemas(sample, settings, notes)
     if not schemas:
         return SchemaProposal((), options, (), notes.texts())
     return columns_of_schema(_together(schemas, notes), options, notes)
 
 
-def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any]) -> SchemaProposal:
+def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt: RegistryFormat) -> SchemaProposal:
     """By what the schemas of the ids say of the rows before and after a change.
 
     Where those have Debezium's own types, and `types` is not given, they are read by these.
     """
     notes = Notes()
-    fmt = DebeziumAvroConfluentFormat(options)
     flat: bool = fmt.options[FLATTENED.name]
     schemas = _schemas(sample, fmt.settings, notes)
     if options.get("types") == "flink":

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvformat.codecs._changes.format import JsonChangeFormat
 from kvformat.codecs._changes.metadata import TEXTS
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json
 from kvformat.codecs._debezium.options import FLATTENED
@@ -21,11 +20,13 @@ from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_
 from kvformat.codecs._infer.value_summary import ISO_ZONED, ValueSummary, form_of
 from kvformat.codecs._json.document import JsonFault
 from kvformat.codecs._kernel.tree import Node, Repeated
-from kvformat.codecs.canal_json import BYTES_ENCODING, LATIN
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import FlinkField, FlinkType
+
+if TYPE_CHECKING:
+    from kvformat.codecs._changes.format import JsonChangeFormat
 
 _Object = dict[str, Node]
 _MOST_DECLARED = 5  # different declarations of a column that are kept
@@ -374,8 +375,13 @@ def propose_envelopes(sample: MessageSample, format: JsonChangeFormat, given: Ma
     return _look_at_envelopes(sample, format).schema(given)
 
 
-def propose_canal(sample: MessageSample, format: JsonChangeFormat, given: Mapping[str, Any]) -> SchemaProposal:
-    """Propose columns by `mysqlType`, else `sqlType`, else by the values, which are all texts."""
+def propose_canal(
+    sample: MessageSample, format: JsonChangeFormat, given: Mapping[str, Any], bytes_option: tuple[str, str]
+) -> SchemaProposal:
+    """Propose columns by `mysqlType`, else `sqlType`, else by the values, which are all texts.
+
+    `bytes_option` is the option, and its value, with which BYTES are read as Canal writes them.
+    """
     binary = set[str]()
 
     def declare(rows: _Rows, message: _Object) -> None:
@@ -388,10 +394,11 @@ def propose_canal(sample: MessageSample, format: JsonChangeFormat, given: Mappin
     rows = _look_at_envelopes(sample, format, declare)
     found = rows.schema(given)
     names = {name for name in binary if all(map(_is_latin, rows.values.get(name, ())))}
-    if not names or found.options.get(BYTES_ENCODING.name, LATIN) != LATIN:
+    option, latin = bytes_option
+    if not names or found.options.get(option, latin) != latin:
         return found
     fields = tuple(replace(field, type=BYTES) if field.name in names else field for field in found.fields)
-    return replace(found, fields=fields, options={**found.options, BYTES_ENCODING.name: LATIN})
+    return replace(found, fields=fields, options={**found.options, option: latin})
 
 
 def _look_at_envelopes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
 
 from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._confluent import Refused, schemas_by_id
@@ -12,9 +13,12 @@ from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._infer.change_data import DEBEZIUM_MEMBERS, is_named_by_debezium
 from kvformat.codecs._infer.message_kinds import CONFLUENT, indices_of, schema_id_of
 from kvformat.codecs._infer.numbers import number_type
-from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError, SchemaRegistryError
 from kvformat.registry.contract.samples import MessageSample
+
+if TYPE_CHECKING:
+    from kvformat.codecs._confluent.format import RegistryFormat
 
 NOT_ASKED, UNKNOWN, AVRO, CHANGES = "not asked", "unknown", "AVRO", "changes"
 MARKED_ROWS, NAMED_ROWS = "marked rows", "named rows"
@@ -53,8 +57,9 @@ def confluent_frames(sample: MessageSample) -> ConfluentFrames:
             not_asked, description=f"{description}; no registry was asked what they stand for", notes=(note,)
         )
         return ConfluentFrames() if may_be_numbers else not_asked
+    registry = cast("RegistryFormat", get_format("avro-confluent", sample.registry))
     try:
-        answers = schemas_by_id(AvroConfluentFormat(sample.registry).settings, usual)
+        answers = schemas_by_id(registry.settings, usual)
     except SchemaRegistryError as error:
         return ConfluentFrames() if may_be_numbers else replace(not_asked, notes=(str(error),))
     kinds: dict[str, list[int]] = {}

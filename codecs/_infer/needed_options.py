@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._changes.unchanged import KEEP, PLACEHOLDER_OPTION, UNCHANGED_OPTION
-from kvformat.codecs._changes.upsert import MODE_OPTION, UPSERT
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import get_format
@@ -25,11 +24,16 @@ from kvformat.registry.format import Format
 _WHY = "as with PostgreSQL's default replica identity"
 
 
-def add_needed_options(found: SchemaProposal, sample: MessageSample, name: str) -> SchemaProposal:
-    """Add the options to a proposal of the format of a name, each with a note; options that are given stay."""
+def add_needed_options(
+    found: SchemaProposal, sample: MessageSample, name: str, upsert: tuple[str, str]
+) -> SchemaProposal:
+    """Add the options to a proposal of the format of a name, each with a note; options that are given stay.
+
+    `upsert` is the option, and its value, for changes without the rows before them.
+    """
     if not found.fields:
         return found
-    return _with_unchanged(_with_changelog_mode(found, sample, name), sample, name)
+    return _with_unchanged(_with_changelog_mode(found, sample, name, upsert), sample, name)
 
 
 def _with_unchanged(found: SchemaProposal, sample: MessageSample, name: str) -> SchemaProposal:
@@ -53,20 +57,22 @@ def _decoded(found: SchemaProposal, sample: MessageSample, format: Format) -> De
     return format.decode_batch(sample.array(), found.ddl)
 
 
-def _with_changelog_mode(found: SchemaProposal, sample: MessageSample, name: str) -> SchemaProposal:
+def _with_changelog_mode(
+    found: SchemaProposal, sample: MessageSample, name: str, mode: tuple[str, str]
+) -> SchemaProposal:
     """Add 'changelog.mode' = 'upsert' and a note, where the sample has changes without the row before them.
 
     Without a PRIMARY KEY there is no such table: then the note alone says what is missing.
     """
     usual = get_format(name, found.options)
-    if usual.changelog_mode is not ChangelogMode.ALL or MODE_OPTION.name in found.options:
+    if usual.changelog_mode is not ChangelogMode.ALL or mode[0] in found.options:
         return found
-    upsert = {**found.options, MODE_OPTION.name: UPSERT}
+    upsert = {**found.options, mode[0]: mode[1]}
     batch = _decoded(found, sample, usual)
     bare = _bad(batch) - _bad(_decoded(found, sample, get_format(name, upsert)))
     if bare > 0 and not found.primary_key:
         note = (
-            f"{bare} changes come without the row before them, {_WHY}: '{MODE_OPTION.name}' = '{UPSERT}' reads them, "
+            f"{bare} changes come without the row before them, {_WHY}: '{mode[0]}' = '{mode[1]}' reads them, "
             "which needs a PRIMARY KEY, and the keys of the records name none"
         )
         return replace(found, notes=(*found.notes, note))

@@ -22,9 +22,9 @@ from kvformat.codecs._kernel.changes import ChangeBatch, OperationRows
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.flattened import FlatBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}

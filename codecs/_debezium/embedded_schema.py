@@ -35,10 +35,10 @@ from kvformat.codecs._debezium.value_readings import ConnectorModes, ValueReadin
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel.messages import JsonBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.join_batches import joined_rows
 from kvformat.registry.contract.types import FlinkField, FlinkType
 

@@ -9,8 +9,8 @@ from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.messages import JsonBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.types import FlinkType
 
 

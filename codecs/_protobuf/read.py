@@ -20,8 +20,8 @@ from kvformat.codecs._protobuf.binding import TEXTS
 from kvformat.codecs._protobuf.required import Required
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.codecs._protobuf.words import said
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 UNRECOGNIZED = "UNRECOGNIZED"

@@ -9,7 +9,7 @@ from typing import Any
 
 from kvformat.codecs._debezium.connect_schema import image_schema_from_json
 from kvformat.codecs._debezium.options import FLATTENED
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Node, Repeated
 from kvformat.codecs.canal_json import BYTES_ENCODING, LATIN
 from kvformat.connectors.infer.debezium import MARKS, MOMENT, TYPES, DebeziumColumns, is_instant
@@ -142,7 +142,7 @@ def _objects(
     for message in sample.present():
         try:
             tree = documents.read(message)
-        except JsonFault:
+        except JsonSyntaxError:
             other += 1
             continue
         if isinstance(tree, list) and len(tree) == 1:

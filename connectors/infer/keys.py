@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.connectors.infer.sample import Documents
 from kvformat.connectors.infer.types import Notes, shown
 
@@ -19,7 +19,7 @@ def names_of_json(keys: Iterable[bytes | None]) -> Counter[KeyNames]:
     for key in keys:
         try:
             tree = documents.read(key) if key else None
-        except JsonFault:
+        except JsonSyntaxError:
             continue
         if isinstance(tree, dict) and isinstance(tree.get("payload"), dict) and "schema" in tree:
             tree = tree["payload"]

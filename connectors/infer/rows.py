@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.sample import Documents, MessageSample
 from kvformat.connectors.infer.seen import Seen
@@ -19,7 +19,7 @@ def json_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSc
     for message in sample.present():
         try:
             tree = documents.read(message)
-        except JsonFault:
+        except JsonSyntaxError:
             broken += 1
             continue
         arrays += isinstance(tree, list)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs._json.document import FirstValue, JsonFault
+from kvformat.codecs._json.document_reader import DocumentReader, JsonSyntaxError
 from kvformat.codecs._json.encodings import recoded
 from kvformat.codecs._kernel.tree import Node
 from kvformat.registry.contract.errors import ConfigurationError
@@ -114,11 +114,11 @@ class Documents:
     """Reads messages as JSON, as the JSON formats do, also those in UTF-16 and with a byte order mark."""
 
     def __init__(self) -> None:
-        self._reader = FirstValue(of_rows=True)
+        self._reader = DocumentReader(of_rows=True)
 
     def read(self, message: bytes) -> Node:
-        """The tree of a message; raises `JsonFault` for one that is no JSON."""
+        """The tree of a message; raises `JsonSyntaxError` for one that is no JSON."""
         text, malformed = recoded(message)
         if malformed:
-            raise JsonFault("bytes that are not UTF-8")
-        return self._reader.read_all(text)
+            raise JsonSyntaxError("bytes that are not UTF-8")
+        return self._reader.read_document(text)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kvformat.codecs._confluent import PREFIX
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Node
 from kvformat.connectors.infer.avro import CONTAINER, schema_id_of
 from kvformat.connectors.infer.sample import Documents, is_wrapped
@@ -160,7 +160,7 @@ def shape_of(message: bytes, documents: Documents) -> str:
 def _json(message: bytes, documents: Documents) -> Node:
     try:
         return documents.read(message)
-    except JsonFault:
+    except JsonSyntaxError:
         return None
 
 

@@ -19,8 +19,8 @@ from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 

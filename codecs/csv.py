@@ -25,12 +25,13 @@ from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
 from kvformat.codecs._csv.types import check_types
 from kvformat.codecs._csv.write import CsvWriter
 from kvformat.codecs._two_paths import TwoPathReader
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.format import Format
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

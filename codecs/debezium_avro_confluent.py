@@ -46,11 +46,11 @@ from kvformat.codecs._debezium.options import (
 )
 from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs._debezium.value_readings import ConnectorModes, flink_misreads, plan_row
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType

@@ -39,11 +39,12 @@ from kvformat.codecs._debezium.options import (
 from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs._debezium.value_readings import plan_row
 from kvformat.codecs._json.nulls import is_null
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ReadingOnlyError, SchemaError
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.format import Format
 
 _FLATTENED = Envelope(
     operation="__op",
@@ -225,4 +226,4 @@ class ConnectKeyFormat(DebeziumJsonFormat):
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        raise self.no("encode")
+        raise self.unsupported("encode")

@@ -17,12 +17,13 @@ from kvformat.codecs._json.nulls import is_null
 from kvformat.codecs._json.read import JsonReader
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
 from kvformat.codecs._json.write import JsonWriter
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.format import Format
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

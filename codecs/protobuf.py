@@ -19,10 +19,11 @@ from kvformat.codecs._protobuf.descriptors import CLASS_OPTION, FILE_OPTION, loa
 from kvformat.codecs._protobuf.read import ProtobufReader, Settings
 from kvformat.codecs._protobuf.types import MessageTypes
 from kvformat.codecs._protobuf.write import ProtobufWriter
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.format import Format
 
 
 class ProtobufFormat(Format):

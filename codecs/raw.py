@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._java.charsets import Charset, find_charset
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType, quoted
+from kvformat.registry.format import Format
 
 _NUMBERS = {
     "BOOLEAN": "u1",

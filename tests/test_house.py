@@ -76,6 +76,57 @@ def test_locks_are_those_that_work_after_a_fork() -> None:
     assert others == []
 
 
+_FLOORS = ("contract", "sql", "spark", "format", "table", "streams", "key_value_format", "testing")
+"""The rooms and modules of `registry/`, each of which imports only from itself and from those before it."""
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    """Modules imported at runtime, also inside functions; imports for typing do not count."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.ImportFrom) and child.module:
+            yield child.module
+            yield from (f"{child.module}.{alias.name}" for alias in child.names)
+        elif isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        yield from _imports(child)
+
+
+def _import_graph() -> dict[str, set[str]]:
+    named = {
+        f"kvformat.{name.removesuffix('.py').replace('/', '.').removesuffix('.__init__')}": tree
+        for name, tree, _ in _modules()
+    }
+    graph: dict[str, set[str]] = {}
+    for name, tree in named.items():
+        found = {imported for imported in _imports(tree) if imported in named and imported != name}
+        # `from package import module` imports the module; it does not use names of the package
+        graph[name] = {module for module in found if not any(other.startswith(f"{module}.") for other in found)}
+    return graph
+
+
+def test_imports_have_no_circle() -> None:
+    graph = _import_graph()
+    assert sum(map(len, graph.values())) > 900
+    while leaves := {name for name, imported in graph.items() if not imported & graph.keys()}:
+        graph = {name: imported for name, imported in graph.items() if name not in leaves}
+    assert graph == {}
+
+
+def test_rooms_of_the_registry_import_only_from_lower_ones() -> None:
+    upward = []
+    for name, imported in _import_graph().items():
+        floors = [
+            _FLOORS.index(path[2])
+            for path in (name.split("."), *(m.split(".") for m in sorted(imported)))
+            if path[1] == "registry" and path[2:]
+        ]
+        if name.startswith("kvformat.registry.") and max(floors) > floors[0]:
+            upward.append(name)
+    assert upward == []
+
+
 def _bounds(node: ast.stmt) -> list[str]:
     """The names of the bounds that a statement sets, each to a number."""
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:

@@ -14,8 +14,8 @@ from kvformat.codecs._changes.upsert import MODE_OPTION, ChangeDataFormat, Upser
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
 from kvformat.codecs._java.regex import JavaPattern
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType

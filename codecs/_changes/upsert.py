@@ -24,9 +24,10 @@ from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE, Batc
 from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.unchanged import KEEP, OWN_COLUMNS, UNCHANGED_OPTION, UnchangedColumns
 from kvformat.codecs._columnar import Ints, Mask
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.format import DecodedBatch, Format
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.format import Format
 
 UPSERT = "upsert"
 MODE_OPTION = Option(

@@ -29,8 +29,8 @@ from kvformat.codecs._debezium.value_readings import has_debezium_type
 from kvformat.connectors.infer.inferred import column_text
 from kvformat.connectors.infer.seen import MOST_DIGITS
 from kvformat.connectors.infer.types import BYTES, STRING, Notes, array_of, is_name, map_of, shown
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.discovery import get_format
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.schemas import resolve_schema
 from kvformat.registry.contract.types import FlinkField, FlinkType
 

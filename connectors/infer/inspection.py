@@ -24,7 +24,7 @@ from kvformat.connectors.infer.shapes import SHAPES, Shape, shape_of
 from kvformat.connectors.infer.text import delimiter_of, is_utf8
 from kvformat.connectors.infer.types import Notes
 from kvformat.registry.contract.errors import ConfigurationError, SchemaError, SchemaRegistryError
-from kvformat.registry.contract.format import Part
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _MOST = 100_000  # records

@@ -20,9 +20,9 @@ from kvformat.codecs._changes.unchanged import KEEP, PLACEHOLDER_OPTION, UNCHANG
 from kvformat.codecs._changes.upsert import MODE_OPTION, UPSERT, ChangeDataFormat
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.sample import MessageSample
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import get_format
-from kvformat.registry.contract.format import DecodedBatch
 
 _WHY = "as with PostgreSQL's default replica identity"
 

@@ -48,7 +48,7 @@ FLAGS = "-O3 -g0"
 INLINE = ("CYTHON_INLINE", "inline __attribute__((always_inline))")
 
 HINT = """\
-The JSON kernel is not compiled: {reason}
+The kernel for JSON and protobuf is not compiled: {reason}
 It works all the same, but reads many times slower. To compile it, install a C compiler and Python's headers
 (Debian, Ubuntu: apt-get install gcc libc6-dev python3-dev) and then kvformat again, with pip's options
 --force-reinstall --no-deps --no-cache-dir."""
@@ -113,7 +113,8 @@ def build(*, afresh: bool = False, again: bool = True) -> dict[str, Path]:
         if old and failure.exists() and not again:
             raise BuildError(failure.read_text(encoding="utf-8"))
         if old:
-            print(f"kvformat: compiling the JSON kernel ({', '.join(old)})", file=sys.stderr, flush=True)
+            what = f"the kernel for JSON and protobuf ({', '.join(old)})"
+            print(f"kvformat: compiling {what}", file=sys.stderr, flush=True)
             command = [sys.executable, "-P", __file__, "compile", *old]
             run = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._columnar import Mask, merge_rows
-from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 Row = tuple[Any, ...]

@@ -14,7 +14,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,12 +46,13 @@ from kvformat.codecs._debezium.options import (
 )
 from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs._debezium.value_readings import ConnectorModes, flink_misreads, plan_row
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
@@ -82,6 +83,17 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         *UNCHANGED_OPTIONS,
         FLATTENED,
     )
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.avro_schemas import recognize_debezium_avro
+
+        return recognize_debezium_avro(sample)
+
+    def propose_columns(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.avro_schemas import propose_debezium_avro
+
+        return propose_debezium_avro(sample, self._given, self)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)

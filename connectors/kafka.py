@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from kvformat.connectors.sink import ExtraColumns
     from kvformat.registry.contract.changelog import ChangelogMode
-    from kvformat.registry.contract.format import Errors
+    from kvformat.registry.format import Errors
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
     from kvformat.registry.streams.maintain import Merge
     from kvformat.registry.table.metadata import MetadataKeys

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.changelog import UNCHANGED, ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.contract.format import UNCHANGED, Errors
+from kvformat.registry.format import Errors
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND
 from kvformat.registry.streams.changes import latest_by_key, normalize_changes

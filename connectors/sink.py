@@ -19,6 +19,7 @@ from kvformat.connectors import topics
 from kvformat.connectors.buffer import last_of_buffers
 from kvformat.connectors.effects import WRITING
 from kvformat.connectors.properties import misspelt, unreadable_key
+from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import (
     ConfigurationError,
     KafkaSinkWarning,
@@ -27,7 +28,6 @@ from kvformat.registry.contract.errors import (
     did_you_mean,
     listed,
 )
-from kvformat.registry.contract.format import UNCHANGED
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND
 from kvformat.registry.sql.connector_options import UPSERT_KAFKA, delivery_guarantee

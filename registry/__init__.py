@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.discovery import available_formats, get_format, register_format
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -29,8 +30,9 @@ from kvformat.registry.contract.errors import (
     UncompiledKernelWarning,
     UnknownFormatError,
 )
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch, Format
 from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.format import Format
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.settings import recommended_settings
 from kvformat.registry.streams.changes import (
@@ -63,14 +65,17 @@ __all__ = [
     "KafkaSourceWarning",
     "KeyValueFormat",
     "KvFormatError",
+    "MessageSample",
     "MetadataError",
     "MissingExtraError",
     "Option",
     "OptionError",
     "PluginError",
     "ReadingOnlyError",
+    "Recognition",
     "RowKind",
     "SchemaError",
+    "SchemaProposal",
     "SchemaRegistryError",
     "UncompiledKernelWarning",
     "UnknownFormatError",

@@ -29,13 +29,13 @@ from kvformat.registry.contract.errors import (
     SchemaError,
     retold,
 )
-from kvformat.registry.contract.format import Errors
 from kvformat.registry.contract.html import html
 from kvformat.registry.contract.nested_formats import innermost
 from kvformat.registry.contract.normalize_input import binary_messages, conform
 from kvformat.registry.contract.options import Direction, OptionValues
 from kvformat.registry.contract.schemas import arrow_schema, resolve_schema, row_type, spark_schema
 from kvformat.registry.contract.types import nullable, quoted
+from kvformat.registry.format import Errors
 from kvformat.registry.sql.connector_options import KAFKA, masked
 from kvformat.registry.sql.statements import Statement, find_table, statements
 from kvformat.registry.sql.table_definition import (

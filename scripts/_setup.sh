@@ -34,7 +34,7 @@ find_python() {
         "Or name one: PYTHON=/path/to/python3.11 $0"
 }
 
-# search_compiler: looks for a C compiler and the headers of $python, which the JSON kernel needs.
+# search_compiler: looks for a C compiler and the headers of $python, which the kernel needs.
 # find_compiler: does that too, and fails if there is none.
 compiler_works() { "$python" -P kernel_build.py check >/dev/null; }
 search_compiler() {
@@ -46,7 +46,7 @@ search_compiler() {
 }
 find_compiler() {
     search_compiler && return
-    fail "The JSON kernel is compiled, but $("$python" -P kernel_build.py check)." \
+    fail "The kernel for JSON and protobuf is compiled, but $("$python" -P kernel_build.py check)." \
         "On Debian or Ubuntu: sudo apt-get install gcc libc6-dev python3-dev, then run this again." \
         "Or name one: CC=/path/to/gcc $0"
 }

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import RowsOf, numbers_of, owners, relisted, retyped, valid_of
 from kvformat.codecs._columnar import validity
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _Ints = npt.NDArray[np.int64]

@@ -17,14 +17,14 @@ from kvformat.codecs._java.regex import JavaPattern, SlowMatchError
 from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.words import JsonWords
-from kvformat.codecs._kernel import note
+from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.changes import ChangeBatch, OperationRows
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.flattened import FlatBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
@@ -55,7 +55,7 @@ class ChangeReader:
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
-        note(len(messages))
+        count_messages(len(messages))
         with self._batch.use() as (plan, batch):  # the columns grow in place
             image, metadata, kinds = batch.read_batch(messages)
             columns = [image.field(place) for place in range(image.type.num_fields)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kvformat.registry.contract.errors import ReadingOnlyError
-from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.format import Format
 
 
 def check_reading_only(format: Format, direction: Direction, option: Option, writes: str, hint: str = "") -> None:

@@ -12,7 +12,7 @@ from kvformat.codecs._changes.conversions import Conversion, RowErrors
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._columnar import Ints
-from kvformat.registry.contract.format import DecodedBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.join_batches import joined_rows, with_reasons
 from kvformat.registry.contract.types import FlinkType
 

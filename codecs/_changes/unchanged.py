@@ -25,8 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._columnar import Mask
+from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.format import UNCHANGED, DecodedBatch
 from kvformat.registry.contract.join_batches import with_reasons
 from kvformat.registry.contract.options import Option
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE, Frame
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.codecs._json.write import JsonWriter
-from kvformat.registry.contract.format import EncodedBatch
+from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:

@@ -32,11 +32,13 @@ from kvformat.codecs._confluent import (
     schemas_by_id,
 )
 from kvformat.codecs.avro import READING, encode_rows
+from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
-from kvformat.registry.contract.format import EncodedBatch, Format, Part
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.format import Format
 
 _Mask = npt.NDArray[np.bool_]
 

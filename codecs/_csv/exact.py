@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kvformat.codecs._csv.encodings import BadEncoding, text_of
 from kvformat.codecs._csv.records import BLANKS, CsvFault, RecordParser
 from kvformat.codecs._csv.scalars import scalar_converter
 from kvformat.codecs._csv.settings import ReadSettings
+from kvformat.codecs._java import jackson_text
 from kvformat.codecs._json.scalars import misfit
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkField, FlinkType
@@ -38,11 +38,11 @@ class ExactReader:
             return None, None
         try:
             return [self._row(message)], None
-        except (BadEncoding, CsvFault) as fault:
+        except (jackson_text.BadEncoding, CsvFault) as fault:
             return ([], None) if self._settings.lenient else (None, str(fault))
 
     def _row(self, message: bytes) -> Row:
-        text, malformed = text_of(message)
+        text, malformed = jackson_text.CSV.decode(message)
         columns = self._parser.columns(text, malformed=malformed)
         if columns is None:
             raise CsvFault("there is no record in the message")

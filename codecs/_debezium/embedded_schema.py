@@ -35,10 +35,10 @@ from kvformat.codecs._debezium.value_readings import ConnectorModes, ValueReadin
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel.messages import JsonBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.join_batches import joined_rows
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
@@ -340,7 +340,7 @@ class _SchemaFinder:
 
         A message that is not valid JSON, or not one object, has no schema.
         """
-        lists = self._batch.read(messages)
+        lists = self._batch.read_batch(messages)
         one = np.asarray(lists.value_lengths().fill_null(0)) == 1
         numbers = np.full(len(messages), -1)
         numbers[one] = np.asarray(lists.values.field(0).fill_null(-1))[np.asarray(lists.offsets)[:-1][one]]

@@ -19,8 +19,8 @@ from kvformat.codecs._avro import Schema
 from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER
 from kvformat.codecs._changes.other_messages import OtherMessage, find_by_members
 from kvformat.codecs._columnar import Mask, validity
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 _OP, _DELETED = "__op", "__deleted"

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs._changes.upsert import OR_UPSERT_HINT
 from kvformat.codecs._debezium.connect_schema import image_schema_from_json, parse_json
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import parted
-from kvformat.registry.contract.format import DecodedBatch
 
 NO_BEFORE_HINT = (
     ". Postgres sends it only after ALTER TABLE ... REPLICA IDENTITY FULL; with another database, check that its log "

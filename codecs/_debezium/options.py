@@ -9,8 +9,8 @@ from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.unchanged import placeholder_of
 from kvformat.codecs._debezium.value_readings import ConnectorModes
 from kvformat.registry.contract.errors import OptionError
-from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.format import Format
 
 DEBEZIUM = "debezium"
 TYPE_OPTIONS = (

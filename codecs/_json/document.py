@@ -31,8 +31,8 @@ class FirstValue:
 
     def read(self, document: bytes) -> Node:
         """The tree of proper UTF-8; raises `JsonFault` where it begins with no value."""
-        self._reader.show(document)
-        tree: Node = self._tree.read(self._reader, self._reader.start())
+        self._reader.open_message(document)
+        tree: Node = self._tree.read_node(self._reader, self._reader.first_token())
         if self._tree.end < 0:
             raise JsonFault(fault_text(self._reader), code=fault_code(self._reader.code))
         return tree

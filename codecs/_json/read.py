@@ -7,10 +7,10 @@ import pyarrow as pa
 from kvformat.codecs._json.schema import JsonSchema
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.words import JsonWords
-from kvformat.codecs._kernel import note
+from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.messages import JsonBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.types import FlinkType
 
 
@@ -26,8 +26,8 @@ class JsonReader:
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message: null for a null message or an error, empty for a skipped one."""
-        note(len(messages))
+        count_messages(len(messages))
         with self._batch.use() as batch:  # the columns grow in place
-            rows = batch.read(messages)
+            rows = batch.read_batch(messages)
             errors, codes = batch.errors()
         return DecodedBatch(rows, None, errors, codes)

@@ -1,14 +1,14 @@
-"""The kernel of the JSON reader: plain Python that Cython compiles, or that runs as it stands.
+"""The kernel that decodes JSON, change data and protobuf: Python source that Cython can compile.
 
-Every `X.py` here with an `X.pxd` beside it is compiled by `kernel_build.py` where the wheel is made. Who imports such a
-module gets what is there:
+`kernel_build.py` compiles each `X.py` with an `X.pxd` beside it when a wheel is built. An import loads:
 
     a wheel with extension modules       the compiled modules
     a wheel without them, a zip          the source
-    an editable install                  compiled modules of the source as it is now, built by the import when they are
-                                         not there; the source where that is not possible
+    an editable install                  modules compiled from the current source. The import compiles them first if
+                                         needed, and falls back to the source if it can't
 
-`KVFORMAT_KERNEL=python` in the environment takes the source in any case, `KVFORMAT_KERNEL=compiled` refuses it.
+The environment variable `KVFORMAT_KERNEL=python` forces the source. `KVFORMAT_KERNEL=compiled` makes a kernel that is
+not compiled an ImportError.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from typing import Any, Final, Literal
 
 from kvformat.registry.contract.errors import UncompiledKernelWarning
 
-__all__ = ["ADVICE", "COMPILED", "KERNEL", "WHY", "note"]
+__all__ = ["ADVICE", "COMPILED", "KERNEL", "WHY", "count_messages"]
 
 _FOLDER = os.path.dirname(os.path.realpath(__file__))
-_PATIENCE = 5_000
-"""Messages that a process reads with the source before it is told: someone who tries things out stays below."""
+_WARN_AFTER = 5_000
+"""The process warns after it has read this many messages uncompiled. Interactive work stays below it."""
+_NAME = "the kernel for JSON and protobuf"
 
 
 class _Finder:
-    """Finds submodules in files that do not stand in the package's folder under their names."""
+    """Import finder for submodules in files outside the package's folder, or with other names."""
 
     def __init__(self, files: dict[str, str]) -> None:
         self._files = {f"{__name__}.{name}": file for name, file in files.items()}
@@ -45,21 +46,21 @@ class _Finder:
 
 
 def _choose(asked: str) -> tuple[bool, str]:
-    """Make imports find the kernel that is asked for; returns whether it is compiled, and if not, why."""
+    """Make imports find the requested kernel. Return whether it is compiled, and the reason if it is not."""
     if asked not in ("", "python", "compiled"):
         raise ImportError(f"the environment variable KVFORMAT_KERNEL is {asked!r}; allowed: python, compiled")
     try:
         names = os.listdir(_FOLDER)
     except OSError:
         return False, "it can't be loaded from a zip; install a wheel"
-    # Wheels are made without declarations, so this is a checkout.
+    # Wheels contain no .pxd files, so this is a checkout.
     if any(name.endswith(".pxd") for name in names):
         if asked == "python":
             return False, ""
         files, why = _built()
         sys.meta_path.insert(0, _Finder(files))
         return bool(files), why
-    # A wheel has all of the extension modules or none.
+    # A wheel has all extension modules or none.
     beside = [name.partition(".")[0] for name in names if name[name.find(".") :] in EXTENSION_SUFFIXES]
     if asked == "python":
         sys.meta_path.insert(0, _Finder({name: os.path.join(_FOLDER, f"{name}.py") for name in beside}))
@@ -67,7 +68,7 @@ def _choose(asked: str) -> tuple[bool, str]:
 
 
 def _built() -> tuple[dict[str, str], str]:
-    """The checkout's compiled modules, brought up to date; none, and why, where that is not possible."""
+    """Compile the checkout's outdated modules. Return the files by module, or an empty dict and the reason."""
     file = os.path.join(_FOLDER, "..", "..", "kernel_build.py")
     spec = importlib.util.spec_from_file_location("kvformat_kernel_build", file)
     assert spec is not None
@@ -76,12 +77,12 @@ def _built() -> tuple[dict[str, str], str]:
     spec.loader.exec_module(builder)
     try:
         return {name: str(built) for name, built in builder.build(again=False).items()}, ""
-    except (builder.CompilerMissingError, OSError) as error:  # OSError: the checkout is somebody else's
+    except (builder.CompilerMissingError, OSError) as error:  # OSError: no write permission
         return {}, str(error)
     except builder.BuildError as error:
         why = f"compiling it failed: {error}"
         warnings.warn(
-            f"the JSON kernel runs uncompiled, {why}. `python {os.path.realpath(file)}` shows everything",
+            f"{_NAME} runs uncompiled, {why}. `python {os.path.realpath(file)}` shows the full output",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -91,29 +92,29 @@ def _built() -> tuple[dict[str, str], str]:
 _ASKED = os.environ.get("KVFORMAT_KERNEL", "")
 _compiled, WHY = _choose(_ASKED)
 COMPILED: Final = _compiled
-"""Whether the modules of this package are the compiled ones."""
+"""Whether this package's modules are compiled."""
 KERNEL: Final[Literal["compiled", "python"]] = "compiled" if COMPILED else "python"
-"""The same as a word, for users: `kvformat.codecs.KERNEL`."""
-# WHY says why not, and is empty where that is meant so; ADVICE is what to do.
+"""Which kernel runs; public as `kvformat.codecs.KERNEL`."""
+# WHY is the reason why the kernel is not compiled, "" if the user asked for the source. ADVICE is the next step.
 ADVICE: Final = (
     "Install a wheel for this platform, or gcc and python3-dev and then kvformat again (docs/install.md). "
-    "KVFORMAT_KERNEL=python in the environment says that it is meant so"
+    "Set KVFORMAT_KERNEL=python to accept the uncompiled kernel"
 )
 if _ASKED == "compiled" and not COMPILED:
-    raise ImportError(f"KVFORMAT_KERNEL=compiled, but the JSON kernel is not compiled: {WHY}. {ADVICE}")
+    raise ImportError(f"KVFORMAT_KERNEL=compiled, but {_NAME} is not compiled: {WHY}. {ADVICE}")
 
 _read = 0
 
 
-def note(messages: int) -> None:
-    """Count messages that a reader read; warns once where that many should not be read by the source."""
+def count_messages(messages: int) -> None:
+    """Count messages that were read. Warn once if the kernel runs uncompiled and the count is high."""
     global _read
-    if COMPILED or _ASKED or _read > _PATIENCE:
+    if COMPILED or _ASKED or _read > _WARN_AFTER:
         return
     _read += messages
-    if _read > _PATIENCE:
+    if _read > _WARN_AFTER:
         warnings.warn(
-            f"the JSON kernel runs uncompiled, many times slower: {WHY}. {ADVICE}",
+            f"{_NAME} runs uncompiled, many times slower: {WHY}. {ADVICE}",
             UncompiledKernelWarning,
             stacklevel=2,
         )

@@ -62,10 +62,10 @@ cdef class ChangeBatch(Batch):
     cdef Bytes kinds
 
     @cython.locals(at=cython.Py_ssize_t, found=cython.Py_ssize_t, rows=cython.Py_ssize_t, r=Reader)
-    cdef int one(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
+    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     cdef int undo(self, Py_ssize_t rows) except -1
     @cython.locals(count=cython.Py_ssize_t, weight=cython.Py_ssize_t)
-    cdef int settle(self, Py_ssize_t rows) except -9
+    cdef int finish_message(self, Py_ssize_t rows) except -9
     @cython.locals(r=Reader, end=cython.Py_ssize_t, c=cython.int)
     cdef Py_ssize_t message(self, Py_ssize_t at, bint loose) except -1
     cdef Py_ssize_t find(self, Py_ssize_t at) except -1
@@ -114,11 +114,11 @@ cdef class ChangeBatch(Batch):
     @cython.locals(r=Reader, end=cython.Py_ssize_t, image=Rows)
     cdef Py_ssize_t row(self, Py_ssize_t at, Py_ssize_t over, int kind) except -1
     @cython.locals(r=Reader, place=cython.Py_ssize_t)
-    cdef Py_ssize_t astray(self, Py_ssize_t code, int member, int over, Py_ssize_t index) except -1
+    cdef Py_ssize_t add_error_path(self, Py_ssize_t code, int member, int over, Py_ssize_t index) except -1
 
 
 cdef class Parts(Members):
     cdef ChangeBatch batch
     cdef bint outer
 
-    cdef Py_ssize_t value(self, Reader r, int number, Py_ssize_t at) except -1
+    cdef Py_ssize_t skip_value(self, Reader r, int number, Py_ssize_t at) except -1

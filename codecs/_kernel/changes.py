@@ -37,7 +37,7 @@ from kvformat.registry.contract.error_codes import ErrorCode
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import byte, matches, token
@@ -92,7 +92,7 @@ class ChangeBatch(Batch):
     def read_batch(self, messages: pa.BinaryArray) -> tuple[pa.Array, list[pa.Array], Any]:
         """The rows of the batch, the metadata of each, and their kinds, a byte each."""
         self.image.start(self.capacity(len(messages)))
-        self.reader.allow(2 * self.image.cells)
+        self.reader.start_batch(2 * self.image.cells)
         self.metadata.start(len(messages))
         self.kinds = Bytes(self.capacity(len(messages)))
         self.run(messages)
@@ -100,9 +100,9 @@ class ChangeBatch(Batch):
         kinds = np.frombuffer(memoryview(self.kinds.view), np.uint8, self.rows)
         return self.image.finish(), metadata, kinds
 
-    def one(self, begin: int, end: int, loose: bool) -> int:
+    def read_message(self, begin: int, end: int, loose: bool) -> int:
         r = self.reader
-        r.message(begin, end)
+        r.start_message(begin, end)
         at = token(r.data, begin, end)
         rows = self.rows
         self.read_ahead_accepted = False
@@ -111,22 +111,22 @@ class ChangeBatch(Batch):
             if found == BAD:
                 self.undo(rows)
                 self.rows = rows
-                r.message(begin, end)
+                r.start_message(begin, end)
                 r.steps = []
                 r.careful = True
                 found = self.message(at, loose)
         except self.plan.error as fault:
             if r.lenient and fault.code != "TOO_LARGE":  # the rows that were complete before stay, as in Flink
-                return self.settle(rows)
-            return self.failed(fault.said)
+                return self.finish_message(rows)
+            return self.add_error(fault.said)
         if found == FAULT:
             if r.lenient and r.code != TOO_LARGE and r.code != TOO_MANY_CELLS:
                 self.rows = rows
-                return self.settle(rows)
-            return self.fault(loose)
-        return self.bad_value() if found == BAD else self.settle(rows)
+                return self.finish_message(rows)
+            return self.add_syntax_error(loose)
+        return self.add_value_error() if found == BAD else self.finish_message(rows)
 
-    def settle(self, rows: int) -> int:
+    def finish_message(self, rows: int) -> int:
         """End a message that has all rows behind the first ones."""
         if not self.read_ahead_accepted:
             self.image.truncate(self.rows)
@@ -140,7 +140,7 @@ class ChangeBatch(Batch):
             f"most {MOST_OF_A_MESSAGE} bytes are allowed for a message, {MOST_OF_A_BATCH} for a batch; ask for "
             "less metadata, or take smaller batches"
         )
-        return self.failed((ErrorCode.TOO_LARGE, text))
+        return self.add_error((ErrorCode.TOO_LARGE, text))
 
     def undo(self, rows: int) -> int:
         self.image.truncate(rows)
@@ -163,7 +163,7 @@ class ChangeBatch(Batch):
         end = self.find(at)
         if end < 0:
             return end
-        end = self.behind(end, loose)
+        end = self.check_end(end, loose)
         return end if end < 0 else self.changes(at)
 
     def find(self, at: int) -> int:
@@ -173,7 +173,7 @@ class ChangeBatch(Batch):
         """
         self.found = False
         if self.wrapped:
-            return self.root.read(self.reader, at)
+            return self.root.find_members(self.reader, at)
         return self.find_inside(at)
 
     def find_inside(self, at: int) -> int:
@@ -183,13 +183,13 @@ class ChangeBatch(Batch):
         self.found = True
         self.reading_ahead = not self.reader.careful
         self.taken = self.containers_seen = 0
-        return self.members.read(self.reader, at)
+        return self.members.find_members(self.reader, at)
 
     def outer_value(self, number: int, at: int) -> int:
         """Go past a member of the message: into the payload."""
         r = self.reader
         if number != 0 or byte(r.data, at, r.end) != 123:
-            return r.skip_known(at)
+            return r.skip_cached(at)
         if r.depth >= MAX_DEPTH:
             return r.fail(at, TOO_DEEP)
         r.depth += 1
@@ -222,7 +222,7 @@ class ChangeBatch(Batch):
         if fine:
             depth = r.depth
             r.depth += 2 if self.many else 1
-            end = self.noting(self.own, row) if self.partial else self.image.members(r, row)
+            end = self.noting(self.own, row) if self.partial else self.image.read_members(r, row)
             r.depth = depth
             if end >= 0 and self.many:  # just one row
                 end = token(r.data, end, r.end)
@@ -244,7 +244,7 @@ class ChangeBatch(Batch):
         """Take the members of a row, and note their places."""
         members.forget()
         self.image.noted = members
-        end = self.image.members(self.reader, at)
+        end = self.image.read_members(self.reader, at)
         self.image.noted = None
         return end
 
@@ -296,7 +296,7 @@ class ChangeBatch(Batch):
                 return 0
         self.image.close(r, self.element)
         for i in range(1, operation.count):
-            if operation.overs[i] >= 0 or self.image.again(r, self.own, self.laid) < 0:
+            if operation.overs[i] >= 0 or self.image.repeat_row(r, self.own, self.laid) < 0:
                 return 0
         for i in range(operation.count):
             self.kinds.put(operation.kinds[i])
@@ -330,14 +330,14 @@ class ChangeBatch(Batch):
                 at = token(r.data, at + 1, r.end)
             if byte(r.data, at, r.end) != 93:
                 return r.fail(at, EXPECTED_COMMA)
-        at = self.behind(at + 1, loose)
+        at = self.check_end(at + 1, loose)
         if at < 0:
             return at
         if len(found) != 1:
             raise self.plan.not_one_object(len(found))
         here = found[0]
         if byte(r.data, here, r.end) != 123:
-            raise self.plan.not_an_object(self.nodes.read(r, here))
+            raise self.plan.not_an_object(self.nodes.read_node(r, here))
         r.depth = 2
         at = self.find(here)
         return at if at < 0 else here
@@ -380,14 +380,14 @@ class ChangeBatch(Batch):
 
     def not_a(self, at: int, column: Any) -> int:
         """Note that a value is none of a column's type."""
-        return self.reader.bad(at, column)
+        return self.reader.reject(at, column)
 
     def is_wanted(self, number: int, pattern: Any, member: str) -> bool:
         """Whether the text of a member matches a filter."""
         place = self.members.places[number]
         if place < 0:
             return bool(self.plan.is_wanted_without(member))
-        return bool(self.plan.matches(pattern, member, self.nodes.read(self.reader, place)))
+        return bool(self.plan.matches(pattern, member, self.nodes.read_node(self.reader, place)))
 
     def find_operation(self, at: int) -> OperationRows:
         """What the message's operation gives, no rows for one that is skipped."""
@@ -399,14 +399,14 @@ class ChangeBatch(Batch):
                 if matches(r.data, place, r.end, self.operation_texts, start, self.operation_starts[i + 1] - start):
                     operation: OperationRows = cython.cast(OperationRows, self.operations[i])
                     return operation
-        node = self.nodes.read(r, place) if place >= 0 else None
+        node = self.nodes.read_node(r, place) if place >= 0 else None
         unusual: OperationRows = self.plan.find_operation(node, self.whole(at) if node is None else None)
         return unusual
 
     def whole(self, at: int) -> Any:
         """All of a message, which says without an operation what it is."""
         self.reader.depth = 0
-        return self.nodes.read(self.reader, at)
+        return self.nodes.read_node(self.reader, at)
 
     # --- rows ------------------------------------------------------------------------------------------
 
@@ -428,7 +428,7 @@ class ChangeBatch(Batch):
             old = self.members.places[over] if over >= 0 else -1
             found = self.row(self.members.places[member], old, operation.kinds[i])
             if found < 0:
-                return self.astray(found, member, over, -1)
+                return self.add_error_path(found, member, over, -1)
         return 0
 
     def is_bare(self, operation: OperationRows) -> bool:
@@ -464,7 +464,7 @@ class ChangeBatch(Batch):
             for i in range(operation.count):
                 found = self.row(new, old if operation.overs[i] >= 0 else -1, operation.kinds[i])
                 if found < 0:
-                    return self.astray(found, AFTER, over, index)
+                    return self.add_error_path(found, AFTER, over, index)
                 if operation.overs[i] >= 0:
                     end_of_old = found
                 else:
@@ -508,16 +508,16 @@ class ChangeBatch(Batch):
         """Read a row and forget it."""
         if at < 0 or byte(self.reader.data, at, self.reader.end) == 110:
             return 0
-        found = self.reader.make(at, self.image.cells)
+        found = self.reader.count_cells(at, self.image.cells)
         if found >= 0:
-            found = self.image.read(self.reader, at)
+            found = self.image.read_value(self.reader, at)
         self.image.truncate(self.rows)
-        return found if found >= 0 else self.astray(found, member, -1, index)
+        return found if found >= 0 else self.add_error_path(found, member, -1, index)
 
     def lengths(self) -> tuple[int, int]:
         """How many rows there are before and after the change."""
-        r = self.reader
-        return len(self.nodes.read(r, self.members.places[BEFORE])), len(self.nodes.read(r, self.members.places[AFTER]))
+        r, places = self.reader, self.members.places
+        return len(self.nodes.read_node(r, places[BEFORE])), len(self.nodes.read_node(r, places[AFTER]))
 
     def next_element(self, at: int) -> int:
         """The element of an array behind one that ends at a place, or the end of the array."""
@@ -532,27 +532,27 @@ class ChangeBatch(Batch):
         if c == opening:
             return True
         if c == 110 or r.lenient:
-            raise self.plan.no_rows(member, index, self.nodes.read(r, self.members.places[OPERATION]))
+            raise self.plan.no_rows(member, index, self.nodes.read_node(r, self.members.places[OPERATION]))
         self.not_a(at, self.plan.rows if opening == 91 else self.plan.row)
-        self.astray(BAD, member, -1, index)
+        self.add_error_path(BAD, member, -1, index)
         return False
 
     def row(self, at: int, over: int, kind: int) -> int:
         """Read a row, with the members of the object at `over` instead of its own; returns the end of the last one."""
         r = self.reader
         image = self.image
-        at = r.make(at, image.cells)
+        at = r.count_cells(at, image.cells)
         if at < 0:
             return at
         r.depth += 1
         if r.careful:
-            end = image.carefully(r, at)
+            end = image.read_members_carefully(r, at)
             if end >= 0 and over >= 0:
-                end = image.carefully(r, over)
+                end = image.read_members_carefully(r, over)
         else:
-            end = image.members(r, at)
+            end = image.read_members(r, at)
             if end >= 0 and over >= 0:
-                end = image.members(r, over)
+                end = image.read_members(r, over)
         r.depth -= 1
         if end < 0:
             return end
@@ -562,7 +562,7 @@ class ChangeBatch(Batch):
             self.rows += 1
         return end
 
-    def astray(self, code: int, member: int, over: int, index: int) -> int:
+    def add_error_path(self, code: int, member: int, over: int, index: int) -> int:
         """Add the way from the message to a row, where a value in it is bad: in a member, or in the one over it."""
         r = self.reader
         if code == BAD:
@@ -585,5 +585,5 @@ class Parts(Members):
         super().__init__(Names(names))
         self.batch, self.outer = batch, outer
 
-    def value(self, r: Reader, number: int, at: int) -> int:
+    def skip_value(self, r: Reader, number: int, at: int) -> int:
         return self.batch.outer_value(number, at) if self.outer else self.batch.inner_value(number, at)

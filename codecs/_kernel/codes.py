@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 
-FAULT, BAD, ODD = -2, -3, -4
+FAULT, BAD, NEEDS_PYTHON = -2, -3, -4
 """No places: not JSON, a value that a column can't take, a value that is left to Python."""
 
 MAX_DEPTH = 1000

@@ -1,13 +1,11 @@
 # The C types of columns.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport (
-    Bytes, append, append_bytes, bits_of, byte, single, special, word,
-)
+from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, EQUALS, LEFT_BRACE, LEFT_BRACKET, LOWER_F, LOWER_N, LOWER_T, MINUS, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, UPPER_I, UPPER_N, append, append_bytes, bits_of, byte, single, special, word
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 
 cdef Py_ssize_t BAD
-cdef Py_ssize_t ODD
+cdef Py_ssize_t NEEDS_PYTHON
 cdef int TOO_LARGE
 cdef unsigned long long NULL_TEXT
 cdef unsigned long long TRUE_TEXT
@@ -44,46 +42,46 @@ cdef class Column:
     cpdef int start(self, Py_ssize_t capacity) except -1
     cdef int grow(self, Py_ssize_t capacity) except -1
     @cython.final
-    cdef inline int add(self, bint valid) except -1
+    cdef inline int add_validity(self, bint valid) except -1
     cdef int null(self) except -1
     cdef bint repeat(self) except -1
     cdef int truncate(self, Py_ssize_t length) except -1
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
-    cdef Py_ssize_t other(self, Reader r, Py_ssize_t at) except -1
-    cdef Py_ssize_t odd(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_uncommon(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_slow(self, Reader r, Py_ssize_t at) except -1
     @cython.locals(end=cython.Py_ssize_t)
-    cdef Py_ssize_t odd_text(self, Reader r, Py_ssize_t at, int first) except -1
+    cdef Py_ssize_t read_slow_text(self, Reader r, Py_ssize_t at, int first) except -1
     cdef int put(self, object value) except -1
     cdef Py_ssize_t weight(self) noexcept
 
 
-cdef class Words(Column):
+cdef class Int64Column(Column):
     cdef long long[::1] values
     cdef object stored
 
     @cython.final
-    cdef inline Py_ssize_t word(self, long long value, Py_ssize_t end) except -1
+    cdef inline Py_ssize_t add_value(self, long long value, Py_ssize_t end) except -1
 
 
-cdef class Booleans(Words):
+cdef class Booleans(Int64Column):
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
-cdef class Integers(Words):
+cdef class Integers(Int64Column):
     cdef unsigned long long most
     cdef long long factor
     cdef bint cuts
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t, start=cython.Py_ssize_t, value=cython.ulonglong, size=cython.longlong)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
-cdef class Doubles(Words):
+cdef class Doubles(Int64Column):
     cdef bint short
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t, value=cython.double, quoted=cython.bint, start=cython.Py_ssize_t)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
 cdef class Decimals(Column):
@@ -92,9 +90,9 @@ cdef class Decimals(Column):
     cdef int scale
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t, start=cython.Py_ssize_t, value=cython.ulonglong, unit=cython.ulonglong, shift=cython.longlong)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     @cython.final
-    cdef inline int keep(self, unsigned long long low, unsigned long long high) except -1
+    cdef inline int add_decimal(self, unsigned long long low, unsigned long long high) except -1
 
 
 cdef class Slices(Column):
@@ -107,7 +105,7 @@ cdef class Texts(Slices):
     cdef Bytes text
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     @cython.final
     cdef inline Py_ssize_t done(self, Reader r, Py_ssize_t end) except -1
     @cython.final
@@ -118,6 +116,6 @@ cdef class Texts(Slices):
 
 cdef class Binaries(Texts):
     @cython.locals(end=cython.Py_ssize_t, size=cython.Py_ssize_t)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     @cython.locals(bits=cython.ulonglong, i=cython.int, padded=cython.int)
     cdef bint decoded(self, Reader r, Py_ssize_t at, Py_ssize_t end) except -1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.codes import BAD, FALSE_TEXT, MOST_BYTES, NULL_TEXT, ODD, TOO_LARGE, TRUE_TEXT
+from kvformat.codecs._kernel.codes import BAD, FALSE_TEXT, MOST_BYTES, NEEDS_PYTHON, NULL_TEXT, TOO_LARGE, TRUE_TEXT
 from kvformat.codecs._kernel.memory import Bytes, filled, grown
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Tree
@@ -22,10 +22,35 @@ from kvformat.codecs._kernel.tree import Tree
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append, append_bytes, bits_of, byte, single, special, word
+    from kvformat.codecs._kernel.memory import (
+        BACKSLASH,
+        COMMA,
+        DIGIT_0,
+        DIGIT_1,
+        DIGIT_9,
+        EQUALS,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        LOWER_F,
+        LOWER_N,
+        LOWER_T,
+        MINUS,
+        QUOTE,
+        RIGHT_BRACE,
+        RIGHT_BRACKET,
+        UPPER_I,
+        UPPER_N,
+        append,
+        append_bytes,
+        bits_of,
+        byte,
+        single,
+        special,
+        word,
+    )
 
 EXACT_DOUBLE = 2**53
 LOW_BITS, HALF_WAY = 0x1FFFFFFF, 0x10000000
@@ -82,7 +107,7 @@ class Column:
         self.capacity = capacity
         return 0
 
-    def add(self, valid: bool) -> int:
+    def add_validity(self, valid: bool) -> int:
         """End a value, for which there is room."""
         self.valid[self.length] = valid
         self.length += 1
@@ -94,7 +119,7 @@ class Column:
         """Take a null."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
-        return self.add(False)
+        return self.add_validity(False)
 
     def repeat(self) -> bool:
         """Take the last value once more, where there is a way that is shorter than to read it; says whether."""
@@ -105,27 +130,27 @@ class Column:
         self.length = length
         return 0
 
-    def read(self, r: Reader, at: int) -> int:
+    def read_value(self, r: Reader, at: int) -> int:
         """Take the value at a place; returns its end, FAULT or BAD. After a code `truncate` must be called."""
         raise NotImplementedError
 
-    def other(self, r: Reader, at: int) -> int:
+    def read_uncommon(self, r: Reader, at: int) -> int:
         """Take a value that is not of the usual form, such as null."""
         c = byte(r.data, at, r.end)
-        if c == 110:
+        if c == LOWER_N:
             end = r.literal(at, NULL_TEXT, 4)
             if end > 0:
                 self.null()
             return end
-        if not self.is_text and not self.other_forms and (c == 123 or c == 91 or self.convert is None):
-            return r.bad(at, self)
-        return self.odd(r, at)
+        if not self.is_text and not self.other_forms and (c in (LEFT_BRACE, LEFT_BRACKET) or self.convert is None):
+            return r.reject(at, self)
+        return self.read_slow(r, at)
 
-    def odd(self, r: Reader, at: int) -> int:
+    def read_slow(self, r: Reader, at: int) -> int:
         """Take any value that is not null by `convert`."""
         if self.nodes is None:
             self.nodes = Tree(keep_repeats=False)
-        node = self.nodes.read(r, at)
+        node = self.nodes.read_node(r, at)
         end = self.nodes.end
         if end < 0:
             return end
@@ -136,22 +161,22 @@ class Column:
             if self.weight() > MOST_BYTES:
                 return r.fail(at, TOO_LARGE)
         except ValueError as fault:
-            r.bad(at, self)
+            r.reject(at, self)
             r.reason = fault
             if getattr(fault, "final", False):
                 r.final, r.final_of = fault, self
             return BAD
         return end
 
-    def odd_text(self, r: Reader, at: int, first: int) -> int:
+    def read_slow_text(self, r: Reader, at: int, first: int) -> int:
         """The same for a string where a number belongs, given its first byte.
 
         Letters, quotes and more can't begin a number; signs, blanks, escapes and what is not ASCII may.
         """
-        if 58 <= first < 128 and first != 92 and not self.is_text and not self.other_forms:
+        if DIGIT_9 < first < 128 and first != BACKSLASH and not self.is_text and not self.other_forms:
             end = r.string(at)
-            return end if end < 0 else r.bad(at, self)
-        return self.odd(r, at)
+            return end if end < 0 else r.reject(at, self)
+        return self.read_slow(r, at)
 
     def put(self, value: Any) -> int:
         """Take a value that Python has."""
@@ -177,7 +202,7 @@ class Column:
         raise NotImplementedError
 
 
-class Words(Column):
+class Int64Column(Column):
     """What is kept as 64 bits a value, and stored as `stored`, a type of numpy."""
 
     values: memoryview[int]
@@ -190,7 +215,7 @@ class Words(Column):
         self.values = grown(self.values if self.length else None, self.length, capacity, "q")
         return Column.grow(self, capacity)
 
-    def word(self, value: int, end: int) -> int:
+    def add_value(self, value: int, end: int) -> int:
         """Take a value that ends at a place; returns that."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
@@ -200,20 +225,20 @@ class Words(Column):
         return end
 
     def null(self) -> int:
-        self.word(0, 0)
+        self.add_value(0, 0)
         self.valid[self.length - 1] = False
         self.nulls += 1
         return 0
 
     def repeat(self) -> bool:
         if self.valid[self.length - 1]:
-            self.word(self.values[self.length - 1], 0)
+            self.add_value(self.values[self.length - 1], 0)
         else:
             self.null()
         return True
 
     def put(self, value: Any) -> int:
-        return self.null() if value is None else self.word(value, 0)
+        return self.null() if value is None else self.add_value(value, 0)
 
     def buffers(self) -> list[pa.Buffer]:
         if self.stored.itemsize == 8:
@@ -221,34 +246,34 @@ class Words(Column):
         return [pa.py_buffer(np.frombuffer(memoryview(self.values), np.int64, self.length).astype(self.stored))]
 
 
-class Booleans(Words):
+class Booleans(Int64Column):
     """BOOLEAN: every value except true and "true" is false, also an object or array."""
 
     def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
         super().__init__(type, kind, convert, np.bool_)
 
-    def read(self, r: Reader, at: int) -> int:
+    def read_value(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
-        if c == 116:
+        if c == LOWER_T:
             end = r.literal(at, TRUE_TEXT, 4)
-        elif c == 102:
+        elif c == LOWER_F:
             end = r.literal(at, FALSE_TEXT, 5)
-        elif c == 34 and word(r.data, at + 1) & FIVE_BYTES == QUOTED_TRUE and at + 6 <= r.end:
-            return self.word(1, at + 6)
-        elif c == 34 and word(r.data, at + 1) & SIX_BYTES == QUOTED_FALSE and at + 7 <= r.end:
-            return self.word(0, at + 7)
-        elif (c == 123 or c == 91) and not self.other_forms:
+        elif c == QUOTE and word(r.data, at + 1) & FIVE_BYTES == QUOTED_TRUE and at + 6 <= r.end:
+            return self.add_value(1, at + 6)
+        elif c == QUOTE and word(r.data, at + 1) & SIX_BYTES == QUOTED_FALSE and at + 7 <= r.end:
+            return self.add_value(0, at + 7)
+        elif c in (LEFT_BRACE, LEFT_BRACKET) and not self.other_forms:
             end = r.skip(at)
         else:
-            return self.other(r, at)
-        return self.word(c == 116, end) if end > 0 else end
+            return self.read_uncommon(r, at)
+        return self.add_value(c == LOWER_T, end) if end > 0 else end
 
     def buffers(self) -> list[pa.Buffer]:
         words = np.frombuffer(memoryview(self.values), np.int64, self.length)
         return [pa.py_buffer(np.packbits(words.astype(np.bool_), bitorder="little"))]
 
 
-class Integers(Words):
+class Integers(Int64Column):
     """TINYINT to BIGINT, and the intervals, which are stored `factor` times the number.
 
     From 32 bits on a fraction is cut (`cuts`).
@@ -269,32 +294,32 @@ class Integers(Words):
         self.most = (2 ** (bits - 1) - 1) // factor
         self.cuts = cuts and bits > 16
 
-    def read(self, r: Reader, at: int) -> int:
+    def read_value(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
         start = at
-        if c == 34:
+        if c == QUOTE:
             if self.other_forms:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             start = at + 1
             c = byte(r.data, start, r.end)
-            if c != 45 and not 48 <= c <= 57:
-                return self.odd_text(r, at, c)
-        elif 49 <= c <= 57:
+            if c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
+                return self.read_slow_text(r, at, c)
+        elif DIGIT_1 <= c <= DIGIT_9:
             # most numbers: up to 18 digits and nothing more
             size = 0
-            while 48 <= c <= 57 and start - at < 18:
-                size = size * 10 + (c - 48)
+            while DIGIT_0 <= c <= DIGIT_9 and start - at < 18:
+                size = size * 10 + (c - DIGIT_0)
                 start += 1
                 c = byte(r.data, start, r.end)
-            if (c == 44 or c == 125 or c == 93) and size <= self.most:
-                return self.word(size * self.factor, start)
+            if c in (COMMA, RIGHT_BRACE, RIGHT_BRACKET) and size <= self.most:
+                return self.add_value(size * self.factor, start)
             start = at
-        elif c != 45 and c != 48:
-            return self.other(r, at)
+        elif c != MINUS and c != DIGIT_0:
+            return self.read_uncommon(r, at)
         end = r.number(start)
         if start > at:
-            if end < 0 or not r.whole or r.digit_count > 19 or byte(r.data, end, r.end) != 34:
-                return self.odd(r, at)
+            if end < 0 or not r.whole or r.digit_count > 19 or byte(r.data, end, r.end) != QUOTE:
+                return self.read_slow(r, at)
             end += 1
         elif end < 0:
             return end
@@ -302,48 +327,48 @@ class Integers(Words):
         if not r.whole:
             # so few digits are cut alike as a decimal and, after rounding, as a double
             if not self.cuts or self.other_forms or r.digit_count > 15 or r.exponent < -15 or r.exponent >= 0:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             if end - at != r.digit_count + 1 + r.negative:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             value = value // TENS[-r.exponent]
             if value >= self.most:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
         elif r.digit_count > 19:
-            return self.odd(r, at)
+            return self.read_slow(r, at)
         if value > self.most and not (r.negative and value == self.most + 1 and self.factor == 1):
-            return self.odd(r, at)
+            return self.read_slow(r, at)
         if r.negative and value:
             size = -1 - (value - 1)
-            return self.word(size * self.factor, end)
-        return self.word(value * self.factor, end)
+            return self.add_value(size * self.factor, end)
+        return self.add_value(value * self.factor, end)
 
 
-class Doubles(Words):
+class Doubles(Int64Column):
     """DOUBLE, and FLOAT (`short`): rounded once from the text, but for FLOAT in the tree reader, as in Flink."""
 
     def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
         super().__init__(type, kind, convert, np.float64)
         self.short = kind == pa.float32()
 
-    def read(self, r: Reader, at: int) -> int:
+    def read_value(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
-        quoted = c == 34
+        quoted = c == QUOTE
         start = at
         if quoted:
             if self.other_forms:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             start = at + 1
             c = byte(r.data, start, r.end)
-            if c == 73 or c == 78:  # Infinity, NaN
-                return self.odd(r, at)
-            if c != 45 and not 48 <= c <= 57:
-                return self.odd_text(r, at, c)
-        elif c != 45 and not 48 <= c <= 57:
-            return self.other(r, at)
+            if c in (UPPER_I, UPPER_N):  # Infinity, NaN
+                return self.read_slow(r, at)
+            if c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
+                return self.read_slow_text(r, at, c)
+        elif c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
+            return self.read_uncommon(r, at)
         end = r.number(start)
         if quoted:
-            if end < 0 or byte(r.data, end, r.end) != 34:
-                return self.odd(r, at)
+            if end < 0 or byte(r.data, end, r.end) != QUOTE:
+                return self.read_slow(r, at)
         elif end < 0:
             return end
         if r.digit_count < 20 and r.mantissa <= EXACT_DOUBLE and -22 <= r.exponent <= 22:
@@ -355,21 +380,21 @@ class Doubles(Words):
         else:
             value = float(r.text(start, end))
         if value == 0 and r.negative and not r.streaming:
-            return self.odd(r, at)  # a zero has its sign by how it is written
+            return self.read_slow(r, at)  # a zero has its sign by how it is written
         if self.short and value != 0:
             if not 1.1754943508222875e-38 <= abs(value) < 3.4028234e38:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             if (r.streaming or r.decimals or r.whole or quoted) and bits_of(value) & LOW_BITS == HALF_WAY:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             value = single(value)
-        return self.word(bits_of(value), end + quoted)
+        return self.add_value(bits_of(value), end + quoted)
 
     def put(self, value: Any) -> int:
-        return self.word(bits_of(value), 0)
+        return self.add_value(bits_of(value), 0)
 
     def buffers(self) -> list[pa.Buffer]:
         if not self.short:
-            return Words.buffers(self)
+            return Int64Column.buffers(self)
         with np.errstate(over="ignore"):
             return [pa.py_buffer(np.frombuffer(memoryview(self.values), np.float64, self.length).astype(np.float32))]
 
@@ -387,63 +412,63 @@ class Decimals(Column):
         self.values = grown(self.values if self.length else None, self.length * 2, capacity * 2, "Q")
         return Column.grow(self, capacity)
 
-    def read(self, r: Reader, at: int) -> int:
+    def read_value(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
         start = at
-        if c == 34:
+        if c == QUOTE:
             start = at + 1
             c = byte(r.data, start, r.end)
-            if c != 45 and not 48 <= c <= 57:
-                return self.odd_text(r, at, c)
-        elif c != 45 and not 48 <= c <= 57:
-            return self.other(r, at)
+            if c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
+                return self.read_slow_text(r, at, c)
+        elif c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
+            return self.read_uncommon(r, at)
         end = r.number(start)
         if start > at:
-            if end < 0 or byte(r.data, end, r.end) != 34:
-                return self.odd(r, at)
+            if end < 0 or byte(r.data, end, r.end) != QUOTE:
+                return self.read_slow(r, at)
             end += 1
         elif end < 0:
             return end
         value = r.mantissa
         shift = r.exponent + self.scale
         if r.digit_count > 18 or not -18 <= shift <= 18:
-            return self.odd(r, at)
+            return self.read_slow(r, at)
         if shift >= 0:
             if value >= TENS[18 - shift]:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             value *= TENS[shift]
         else:
             unit = TENS[-shift]
             if self.other_forms and value % unit:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             value = value // unit + (1 if value % unit * 2 >= unit else 0)
         if self.precision <= 18 and value >= TENS[self.precision]:
             if self.other_forms:
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             self.null()
         elif r.negative and value:
-            self.keep((LARGEST - (value - 1)) | (LARGEST + 1), LARGEST * 2 + 1)
+            self.add_decimal((LARGEST - (value - 1)) | (LARGEST + 1), LARGEST * 2 + 1)
         else:
-            self.keep(value, 0)
+            self.add_decimal(value, 0)
         return end
 
-    def keep(self, low: int, high: int) -> int:
+    def add_decimal(self, low: int, high: int) -> int:
         """Take an unscaled number, as two words."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         self.values[self.length * 2] = low
         self.values[self.length * 2 + 1] = high
-        return self.add(True)
+        return self.add_validity(True)
 
     def null(self) -> int:
-        self.keep(0, 0)
+        self.add_decimal(0, 0)
         self.valid[self.length - 1] = False
         self.nulls += 1
         return 0
 
     def repeat(self) -> bool:
         if self.valid[self.length - 1]:
-            self.keep(self.values[self.length * 2 - 2], self.values[self.length * 2 - 1])
+            self.add_decimal(self.values[self.length * 2 - 2], self.values[self.length * 2 - 1])
         else:
             self.null()
         return True
@@ -452,7 +477,7 @@ class Decimals(Column):
         if value is None:
             return self.null()
         unscaled = unscaled_of(value, self.scale)
-        return self.keep(unscaled & 0xFFFFFFFFFFFFFFFF, unscaled >> 64 & 0xFFFFFFFFFFFFFFFF)
+        return self.add_decimal(unscaled & 0xFFFFFFFFFFFFFFFF, unscaled >> 64 & 0xFFFFFFFFFFFFFFFF)
 
     def buffers(self) -> list[pa.Buffer]:
         return [filled(self.values, self.length * 2)]
@@ -488,31 +513,31 @@ class Texts(Slices):
         self.text = Bytes(max(capacity, 8) * 16)
         return Slices.start(self, capacity)
 
-    def read(self, r: Reader, at: int) -> int:
+    def read_value(self, r: Reader, at: int) -> int:
         c = byte(r.data, at, r.end)
-        if c == 34:
+        if c == QUOTE:
             end = special(r.data, at + 1, r.end)
-            if byte(r.data, end, r.end) == 34:
+            if byte(r.data, end, r.end) == QUOTE:
                 append(self.text, r.data, at + 1, end)
                 end += 1
             else:
                 end = r.string_into(at, self.text)
-        elif (c == 123 or c == 91) and not self.other_forms:
+        elif c in (LEFT_BRACE, LEFT_BRACKET) and not self.other_forms:
             end = r.compact(at, self.text)
-            if end == ODD:
-                return self.odd(r, at)
-        elif c == 45 or 48 <= c <= 57:
+            if end == NEEDS_PYTHON:
+                return self.read_slow(r, at)
+        elif c == MINUS or DIGIT_0 <= c <= DIGIT_9:
             end = r.number(at)
             if not r.streaming and (not r.whole or (r.negative and r.mantissa == 0 and r.digit_count == 1)):
-                return self.odd(r, at)
+                return self.read_slow(r, at)
             if end > 0:
                 append(self.text, r.data, at, end)
-        elif c == 116 or c == 102:
+        elif c in (LOWER_T, LOWER_F):
             end = r.scalar(at)
             if end > 0:
                 append(self.text, r.data, at, end)
         else:
-            return self.other(r, at)
+            return self.read_uncommon(r, at)
         return self.done(r, end)
 
     def done(self, r: Reader, end: int) -> int:
@@ -529,7 +554,7 @@ class Texts(Slices):
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         self.offsets[self.length + 1] = self.text.size
-        return self.add(valid)
+        return self.add_validity(valid)
 
     def null(self) -> int:
         return self.ended(False)
@@ -561,14 +586,14 @@ class Texts(Slices):
 class Binaries(Texts):
     """BYTES: base64."""
 
-    def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 34:
-            return self.other(r, at)
+    def read_value(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != QUOTE:
+            return self.read_uncommon(r, at)
         end = special(r.data, at + 1, r.end)
         size = self.text.size
-        if byte(r.data, end, r.end) != 34 or not self.decoded(r, at + 1, end):
+        if byte(r.data, end, r.end) != QUOTE or not self.decoded(r, at + 1, end):
             self.text.size = size
-            return self.odd(r, at)
+            return self.read_slow(r, at)
         return self.done(r, end + 1)
 
     def decoded(self, r: Reader, at: int, end: int) -> bool:
@@ -583,9 +608,9 @@ class Binaries(Texts):
                 self.text.put(bits >> 8 & 255)
                 self.text.put(bits & 255)
                 continue
-            if at != end or byte(r.data, at - 1, end) != 61:
+            if at != end or byte(r.data, at - 1, end) != EQUALS:
                 return False
-            padded = 2 if byte(r.data, at - 2, end) == 61 else 1
+            padded = 2 if byte(r.data, at - 2, end) == EQUALS else 1
             bits = 0
             for i in range(4 - padded):
                 bits = bits << 6 | SEXTETS[byte(r.data, at - 4 + i, end)]

@@ -22,10 +22,23 @@ from kvformat.registry.contract.cells import CELLS_PER_BYTE
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, matches, part, special, token
+    from kvformat.codecs._kernel.memory import (
+        COLON,
+        COMMA,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        QUOTE,
+        RIGHT_BRACE,
+        RIGHT_BRACKET,
+        byte,
+        matches,
+        part,
+        special,
+        token,
+    )
 
 DOUBTFUL = 32
 """From here on it is no use to look for a name where it came last time: too often it was not there."""
@@ -67,7 +80,7 @@ class Names:
             number = self.chains[number]
         return number
 
-    def read(self, r: Reader, at: int, before: int) -> int:
+    def read_name(self, r: Reader, at: int, before: int) -> int:
         """The number of the name at a place, -1 if it is not known, given the one before it (`count` if none).
 
         `value` is then the place of the member's value, or a code: without one the number says nothing.
@@ -85,15 +98,15 @@ class Names:
 
     def search(self, r: Reader, at: int, before: int) -> int:
         """The same for a name that is not where it came last time."""
-        if byte(r.data, at, r.end) != 34:
+        if byte(r.data, at, r.end) != QUOTE:
             self.value = r.fail(at, EXPECTED_NAME)
             return -1
         stop = special(r.data, at + 1, r.end)
-        if byte(r.data, stop, r.end) == 34 and byte(r.data, stop + 1, r.end) == 58:
+        if byte(r.data, stop, r.end) == QUOTE and byte(r.data, stop + 1, r.end) == COLON:
             self.value = token(r.data, stop + 2, r.end)
             number = self.find(r, at, stop + 2 - at)
         else:
-            number = self.unusual(r, at)
+            number = self.search_escaped(r, at)
         if number >= 0:
             if self.followers[before] != number:
                 self.followers[before] = number
@@ -103,7 +116,7 @@ class Names:
                 self.doubt -= 1
         return number
 
-    def unusual(self, r: Reader, at: int) -> int:
+    def search_escaped(self, r: Reader, at: int) -> int:
         """The same for a name with escapes, or with blanks before the colon."""
         end = r.string(at)
         if end < 0:
@@ -136,40 +149,40 @@ class Lists(Slices):
         self.element.start(capacity)
         return Slices.start(self, capacity)
 
-    def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 91:
-            return self.other(r, at)
+    def read_value(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != LEFT_BRACKET:
+            return self.read_uncommon(r, at)
         if r.depth >= MAX_DEPTH:
             return r.fail(at, TOO_DEEP)
         r.depth += 1
         element = self.element
         first = element.length
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) != 93:
+        if byte(r.data, at, r.end) != RIGHT_BRACKET:
             while True:
-                at = self.member(r, element, at, first)
+                at = self.read_element(r, element, at, first)
                 if at < 0:
                     return at
                 at = token(r.data, at, r.end)
-                if byte(r.data, at, r.end) != 44:
+                if byte(r.data, at, r.end) != COMMA:
                     break
                 at = token(r.data, at + 1, r.end)
-            if byte(r.data, at, r.end) != 93:
+            if byte(r.data, at, r.end) != RIGHT_BRACKET:
                 return r.fail(at, EXPECTED_COMMA)
         r.depth -= 1
         self.end()
         return at + 1
 
-    def member(self, r: Reader, column: Column, at: int, first: int) -> int:
+    def read_element(self, r: Reader, column: Column, at: int, first: int) -> int:
         """Read a member's value, given the place of the container's first one."""
         start = at
         depth = r.depth
         length = column.length
         if self.counted:
-            at = r.make(at, self.counted)
+            at = r.count_cells(at, self.counted)
             if at < 0:
                 return at
-        at = column.read(r, at)
+        at = column.read_value(r, at)
         if at == BAD:
             if r.lenient:
                 r.depth = depth
@@ -190,7 +203,7 @@ class Lists(Slices):
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         self.offsets[self.length + 1] = self.element.length
-        return self.add(True)
+        return self.add_validity(True)
 
     def put(self, value: Any) -> int:
         for item in value:
@@ -201,7 +214,7 @@ class Lists(Slices):
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         self.offsets[self.length + 1] = self.offsets[self.length]
-        return self.add(False)
+        return self.add_validity(False)
 
     def truncate(self, length: int) -> int:
         self.length = length
@@ -226,28 +239,28 @@ class Maps(Lists):
         self.keys.start(capacity)
         return Lists.start(self, capacity)
 
-    def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 123:
-            return self.other(r, at)
+    def read_value(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != LEFT_BRACE:
+            return self.read_uncommon(r, at)
         if r.depth >= MAX_DEPTH:
             return r.fail(at, TOO_DEEP)
         first = self.items.length
         opening = at
         if r.rereads or (r.careful and not r.streaming):
-            return self.by_name(r, opening, first)
+            return self.read_by_name(r, opening, first)
         outer = r.in_map
         length = self.length
         r.in_map = True
         if not outer:
             r.repeats = False
-        at = self.entries(r, at, first)
+        at = self.read_entries(r, at, first)
         r.in_map = outer
         if at >= 0 and r.repeats and not outer:
             self.length = length
-            return self.by_name(r, opening, first)
+            return self.read_by_name(r, opening, first)
         return at
 
-    def entries(self, r: Reader, at: int, first: int) -> int:
+    def read_entries(self, r: Reader, at: int, first: int) -> int:
         """Take the entries of an object; `Reader.repeats` then says whether a name may be there twice.
 
         Then the outermost map is read again, only once: each that does so for itself would read those within it.
@@ -255,9 +268,9 @@ class Maps(Lists):
         hashes = r.hashes.size
         r.depth += 1
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) != 125:
+        if byte(r.data, at, r.end) != RIGHT_BRACE:
             while True:
-                if byte(r.data, at, r.end) != 34:
+                if byte(r.data, at, r.end) != QUOTE:
                     return r.fail(at, EXPECTED_NAME)
                 text = self.keys.text.size
                 at = r.string_into(at, self.keys.text)
@@ -269,16 +282,16 @@ class Maps(Lists):
                     at = r.colon(at)
                 if at < 0:
                     return at
-                at = self.member(r, self.items, at, first)
+                at = self.read_element(r, self.items, at, first)
                 if at == BAD:
                     self.name_step(r, part(self.keys.text.view, text, self.keys.text.size).decode())
                 if at < 0:
                     return at
                 at = token(r.data, at, r.end)
-                if byte(r.data, at, r.end) != 44:
+                if byte(r.data, at, r.end) != COMMA:
                     break
                 at = token(r.data, at + 1, r.end)
-            if byte(r.data, at, r.end) != 125:
+            if byte(r.data, at, r.end) != RIGHT_BRACE:
                 return r.fail(at, EXPECTED_COMMA)
         r.depth -= 1
         if not r.repeats and self.items.length - first > 1 and r.hashes.repeated(hashes):
@@ -291,15 +304,15 @@ class Maps(Lists):
         """Put the key instead of a number into the way to a value."""
         r.steps[len(r.steps) - 1] = name
 
-    def by_name(self, r: Reader, at: int, first: int) -> int:
+    def read_by_name(self, r: Reader, at: int, first: int) -> int:
         """Read an object by the last place of each name."""
         self.keys.truncate(first)
         self.items.truncate(first)
         places: dict[str, int] = {}
         at = token(r.data, at + 1, r.end)
         r.depth += 1
-        while byte(r.data, at, r.end) != 125:
-            if byte(r.data, at, r.end) != 34:
+        while byte(r.data, at, r.end) != RIGHT_BRACE:
+            if byte(r.data, at, r.end) != QUOTE:
                 return r.fail(at, EXPECTED_NAME)
             end = r.string(at)
             value = end if end < 0 else r.colon(end)
@@ -311,14 +324,14 @@ class Maps(Lists):
             if at < 0:
                 return at
             at = token(r.data, at, r.end)
-            if byte(r.data, at, r.end) == 44:
+            if byte(r.data, at, r.end) == COMMA:
                 at = token(r.data, at + 1, r.end)
-                if byte(r.data, at, r.end) == 125:
+                if byte(r.data, at, r.end) == RIGHT_BRACE:
                     return r.fail(at, EXPECTED_NAME)
-            elif byte(r.data, at, r.end) != 125:
+            elif byte(r.data, at, r.end) != RIGHT_BRACE:
                 return r.fail(at, EXPECTED_COMMA)
         r.rereads += 1  # maps inside need not find out again that a name is there twice
-        kept = self.keep(r, places, first)
+        kept = self.read_last_values(r, places, first)
         r.rereads -= 1
         if kept < 0:
             return kept
@@ -326,27 +339,27 @@ class Maps(Lists):
         self.end()
         return at + 1
 
-    def keep(self, r: Reader, places: dict[str, int], first: int) -> int:
+    def read_last_values(self, r: Reader, places: dict[str, int], first: int) -> int:
         """Read the values at these places; names that are equal once they are cleaned are one."""
         last: dict[str, int] = {}
         for name in places:
             last[clean(name)] = places[name]
         for name in places:
             if last[clean(name)] != places[name]:  # no value of the map, but it must be good
-                start = self.named(r, places[name], name)
+                start = self.read_named_value(r, places[name], name)
                 if start < 0:
                     return start
                 self.items.truncate(first)
         for key in last:
             self.keys.put(key)
-            start = self.named(r, last[key], key)
+            start = self.read_named_value(r, last[key], key)
             if start < 0:
                 return start
         return 0
 
-    def named(self, r: Reader, at: int, name: str) -> int:
+    def read_named_value(self, r: Reader, at: int, name: str) -> int:
         """Read the value of a name."""
-        at = self.member(r, self.items, at, 0)
+        at = self.read_element(r, self.items, at, 0)
         if at == BAD:
             self.name_step(r, name)
         return at
@@ -383,17 +396,17 @@ class Rows(Column):
             column.start(capacity)
         return Column.start(self, capacity)
 
-    def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 123:
-            return self.other(r, at)
+    def read_value(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != LEFT_BRACE:
+            return self.read_uncommon(r, at)
         if r.depth >= MAX_DEPTH:
             return r.fail(at, TOO_DEEP)
         r.depth += 1
-        end = self.carefully(r, at) if r.careful else self.members(r, at)
+        end = self.read_members_carefully(r, at) if r.careful else self.read_members(r, at)
         r.depth -= 1
         return end if end < 0 else self.close(r, end)
 
-    def members(self, r: Reader, at: int) -> int:
+    def read_members(self, r: Reader, at: int) -> int:
         """Take the members of an object; a column that has one already takes the new one instead.
 
         If they are to be `noted`, their places are.
@@ -403,10 +416,10 @@ class Rows(Column):
         columns = self.columns
         before = names.count
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) == 125:
+        if byte(r.data, at, r.end) == RIGHT_BRACE:
             return at + 1
         while True:
-            number = names.read(r, at, before)
+            number = names.read_name(r, at, before)
             at = names.value
             if at < 0:
                 return at
@@ -421,12 +434,12 @@ class Rows(Column):
                     if r.final_of is column:
                         r.final = r.final_of = None
                     if column.cells > CELLS_PER_BYTE:
-                        at = r.make(at, column.cells)
+                        at = r.count_cells(at, column.cells)
                         if at < 0:
                             return at
                 start = at
                 depth = r.depth
-                at = column.read(r, at)
+                at = column.read_value(r, at)
                 if at == BAD:
                     if r.lenient:
                         r.depth = depth
@@ -440,17 +453,17 @@ class Rows(Column):
                 return at
             at = token(r.data, at, r.end)
             c = byte(r.data, at, r.end)
-            if c == 125:
+            if c == RIGHT_BRACE:
                 return at + 1
-            if c != 44:
+            if c != COMMA:
                 return r.fail(at, EXPECTED_COMMA)
             at = token(r.data, at + 1, r.end)
 
-    def carefully(self, r: Reader, at: int) -> int:
+    def read_members_carefully(self, r: Reader, at: int) -> int:
         """Take the members by their last places, in the order of the columns."""
         if self.last is None:
             self.last = Members(self.names)
-        end = self.last.read(r, at)
+        end = self.last.find_members(r, at)
         self.looked_at = end
         if end < 0:
             return end
@@ -463,20 +476,20 @@ class Rows(Column):
                 column.truncate(self.length)
             if place < 0:
                 continue
-            place = column.read(r, place)
+            place = column.read_value(r, place)
             if place == BAD:
                 r.steps.append(self.field_names[number])
             if place < 0:
                 return place
         return end
 
-    def again(self, r: Reader, own: Members, laid: Members) -> int:
+    def repeat_row(self, r: Reader, own: Members, laid: Members) -> int:
         """Take the last row once more as it was by its own members, without those that were laid over it."""
         for number in range(self.names.count):
             column = cython.cast(Column, self.columns[number])
             if laid.places[number] >= 0 or not column.repeat():
                 place = own.places[number]
-                if place >= 0 and column.read(r, place) < 0:
+                if place >= 0 and column.read_value(r, place) < 0:
                     return BAD
         return self.close(r, r.end)
 
@@ -486,7 +499,7 @@ class Rows(Column):
             column = cython.cast(Column, self.columns[number])
             if column.length == self.length:
                 if r.fail_on_missing:
-                    r.bad(end, self)
+                    r.reject(end, self)
                     r.reason = MISSING
                     r.steps.append(self.field_names[number])
                     return BAD
@@ -495,10 +508,10 @@ class Rows(Column):
                 raise AssertionError(f"a column of {column.length} values in row {self.length}")
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
-        self.add(True)
+        self.add_validity(True)
         return end
 
-    def row(self) -> int:
+    def end_row(self) -> int:
         """End a row whose columns all have a value."""
         for number in range(self.names.count):
             column = cython.cast(Column, self.columns[number])
@@ -506,7 +519,7 @@ class Rows(Column):
                 raise AssertionError(f"a column of {column.length} values in row {self.length}")
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
-        return self.add(True)
+        return self.add_validity(True)
 
     def null(self) -> int:
         for number in range(self.names.count):
@@ -550,32 +563,32 @@ class Members:
             self.places[number] = -1
         return 0
 
-    def read(self, r: Reader, at: int) -> int:
+    def find_members(self, r: Reader, at: int) -> int:
         """Find the members of the object at a place; returns its end."""
         self.forget()
         before = self.names.count
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) == 125:
+        if byte(r.data, at, r.end) == RIGHT_BRACE:
             return at + 1
         while True:
-            number = self.names.read(r, at, before)
+            number = self.names.read_name(r, at, before)
             at = self.names.value
             if at < 0:
                 return at
             if number >= 0:
                 self.places[number] = at
                 before = number
-            at = self.value(r, number, at)
+            at = self.skip_value(r, number, at)
             if at < 0:
                 return at
             at = token(r.data, at, r.end)
             c = byte(r.data, at, r.end)
-            if c == 125:
+            if c == RIGHT_BRACE:
                 return at + 1
-            if c != 44:
+            if c != COMMA:
                 return r.fail(at, EXPECTED_COMMA)
             at = token(r.data, at + 1, r.end)
 
-    def value(self, r: Reader, number: int, at: int) -> int:
+    def skip_value(self, r: Reader, number: int, at: int) -> int:
         """Go past the value of a member, by the number of its name; returns its end."""
         return r.skip(at)

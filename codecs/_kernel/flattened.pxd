@@ -20,4 +20,4 @@ cdef class FlatBatch(ChangeBatch):
     cdef Py_ssize_t find_inside(self, Py_ssize_t at) except -1
     @cython.locals(r=Reader, place=cython.Py_ssize_t, place_of_operation=cython.Py_ssize_t, c=cython.int, number=cython.int, unusual=OperationRows)
     cdef OperationRows find_operation(self, Py_ssize_t at)
-    cdef Py_ssize_t astray(self, Py_ssize_t code, int member, int over, Py_ssize_t index) except -1
+    cdef Py_ssize_t add_error_path(self, Py_ssize_t code, int member, int over, Py_ssize_t index) except -1

@@ -16,7 +16,7 @@ from kvformat.codecs._kernel.reader import Reader
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import byte, matches
@@ -38,7 +38,7 @@ class FlatBatch(ChangeBatch):
     def find_inside(self, at: int) -> int:
         """Find the members beside the columns; returns the end of the row."""
         self.found, self.reading_ahead = True, False
-        end = self.members.read(self.reader, at)
+        end = self.members.find_members(self.reader, at)
         self.members.places[AFTER] = at
         return end
 
@@ -61,7 +61,7 @@ class FlatBatch(ChangeBatch):
                     return unusual
         return self.upserted
 
-    def astray(self, code: int, member: int, over: int, index: int) -> int:
+    def add_error_path(self, code: int, member: int, over: int, index: int) -> int:
         """The way from the message to a row: there is none but the payload."""
         if code == BAD and self.wrapped:
             self.reader.steps.append("payload")

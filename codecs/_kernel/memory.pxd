@@ -3,6 +3,38 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.string cimport memcmp, memcpy
 
+# Bytes of JSON by their names; C constants.
+cdef enum:
+    TAB = 9
+    NEWLINE = 10
+    RETURN = 13
+    SPACE = 32
+    QUOTE = 34
+    PLUS = 43
+    COMMA = 44
+    MINUS = 45
+    POINT = 46
+    DIGIT_0 = 48
+    DIGIT_1 = 49
+    DIGIT_9 = 57
+    COLON = 58
+    EQUALS = 61
+    QUESTION_MARK = 63
+    UPPER_E = 69
+    UPPER_I = 73
+    UPPER_N = 78
+    UPPER_Z = 90
+    LEFT_BRACKET = 91
+    BACKSLASH = 92
+    RIGHT_BRACKET = 93
+    LOWER_E = 101
+    LOWER_F = 102
+    LOWER_N = 110
+    LOWER_T = 116
+    LOWER_U = 117
+    LEFT_BRACE = 123
+    RIGHT_BRACE = 125
+
 
 # The byte at a place of a message that ends at `end`, 0 outside of it. `end` is never beyond the data (Reader.open).
 cdef inline int byte(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
@@ -165,7 +197,7 @@ cdef inline double single(double value) noexcept nogil:
 # Where the next token is: behind blanks.
 cdef inline Py_ssize_t token(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     cdef int c = byte(data, at, end)
-    while c <= 32 and (c == 32 or c == 10 or c == 13 or c == 9):
+    while c <= SPACE and (c == SPACE or c == NEWLINE or c == RETURN or c == TAB):
         at += 1
         c = byte(data, at, end)
     return at
@@ -189,7 +221,7 @@ cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_
             if found:
                 return at + <Py_ssize_t>((((found - 1) & ones) * ones) >> 56) - 1
             at += 8
-        while at < end and byte(data, at, end) != 34 and byte(data, at, end) != 92:
+        while at < end and byte(data, at, end) != QUOTE and byte(data, at, end) != BACKSLASH:
             at += 1
         return at
 

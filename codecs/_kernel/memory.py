@@ -16,7 +16,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 SIZES = {"B": 1, "i": 4, "q": 8, "Q": 8}
 MIX = 0x9E3779B97F4A7C15
@@ -39,6 +39,13 @@ def filled(view: Any, count: int) -> pa.Buffer:
 
 
 if not cython.compiled:
+    TAB, NEWLINE, RETURN, SPACE = b"\t\n\r "
+    QUOTE, BACKSLASH, COMMA, COLON = b"\"\\,:"
+    LEFT_BRACKET, RIGHT_BRACKET, LEFT_BRACE, RIGHT_BRACE = b"[]{}"
+    PLUS, MINUS, POINT, DIGIT_0, DIGIT_1, DIGIT_9 = b"+-.019"
+    LOWER_E, LOWER_F, LOWER_N, LOWER_T, LOWER_U = b"efntu"
+    UPPER_E, UPPER_I, UPPER_N, UPPER_Z = b"EINZ"
+    EQUALS, QUESTION_MARK = b"=?"
 
     def byte(data: memoryview[int], at: int, end: int) -> int:
         """The byte at a place of a message that ends at `end`, 0 outside of it."""
@@ -149,9 +156,9 @@ class Bytes:
         """Append a number that is not negative."""
         if value > 9:
             self.number(value // 10)
-        return self.put(48 + value % 10)
+        return self.put(DIGIT_0 + value % 10)
 
-    def taken(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """What was appended."""
         return part(self.view, 0, self.size)
 

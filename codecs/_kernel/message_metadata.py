@@ -15,7 +15,7 @@ from kvformat.codecs._kernel.reader import Reader
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import byte
@@ -64,7 +64,7 @@ class MessageMetadata:
             return self.no_entries(column) if isinstance(column, Maps) else column.null()
         length = column.length
         r.final = r.final_of = None
-        found = column.read(r, place)
+        found = column.read_value(r, place)
         if r.lenient and r.final is not None:
             raise r.final
         if found == BAD and r.lenient:

@@ -1,7 +1,7 @@
 # The C types of messages.py.
 cimport cython
 from kvformat.codecs._kernel.containers cimport Rows
-from kvformat.codecs._kernel.memory cimport Bytes, append_bytes, byte, part, token
+from kvformat.codecs._kernel.memory cimport Bytes, COMMA, LEFT_BRACE, LEFT_BRACKET, LOWER_N, RIGHT_BRACKET, append_bytes, byte, part, token
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 
@@ -36,7 +36,7 @@ cdef class Messages:
     cdef int begin(self, Py_ssize_t count) except -1
     cdef Py_ssize_t capacity(self, Py_ssize_t messages) except -1
     @cython.locals(text=str)
-    cdef int failed(self, object said) except -9
+    cdef int add_error(self, object said) except -9
 
 
 cdef class Batch(Messages):
@@ -47,27 +47,27 @@ cdef class Batch(Messages):
     cdef Py_ssize_t value_end
     cdef Tree nodes
 
-    cdef int one(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
+    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     cdef int undo(self, Py_ssize_t rows) except -1
     @cython.locals(r=Reader)
-    cdef Py_ssize_t behind(self, Py_ssize_t end, bint loose) except -1
+    cdef Py_ssize_t check_end(self, Py_ssize_t end, bint loose) except -1
     @cython.locals(r=Reader, c=cython.int)
-    cdef int bad_value(self) except -9
+    cdef int add_value_error(self) except -9
     @cython.locals(r=Reader, end=cython.Py_ssize_t)
     cdef object only_value(self, Py_ssize_t at, bint loose)
     @cython.locals(r=Reader, known=tuple, text=bytes)
-    cdef int fault(self, bint loose) except -9
+    cdef int add_syntax_error(self, bint loose) except -9
     @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, checked=cython.Py_ssize_t, last=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
     cpdef int run(self, object messages) except -1
     @cython.locals(found=cython.int, data="const unsigned char[::1]")
-    cdef int unusual(self, object message) except -9
+    cdef int read_recoded(self, object message) except -9
 
 
 cdef class JsonBatch(Batch):
     cdef readonly Rows root
 
     @cython.locals(at=cython.Py_ssize_t, found=cython.Py_ssize_t, rows=cython.Py_ssize_t, c=cython.int, r=Reader)
-    cdef int one(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
+    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     @cython.locals(r=Reader)
     cdef Py_ssize_t document(self, Py_ssize_t at, bint loose) except -1
     @cython.locals(c=cython.int, index=cython.Py_ssize_t, start=cython.Py_ssize_t, r=Reader)
@@ -75,7 +75,7 @@ cdef class JsonBatch(Batch):
     @cython.locals(r=Reader)
     cdef int no_rows(self, Py_ssize_t at, bint loose) except -9
     @cython.locals(r=Reader, found=cython.Py_ssize_t, end=cython.Py_ssize_t)
-    cdef int again(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -9
+    cdef int reread(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -9
     @cython.locals(r=Reader)
-    cdef Py_ssize_t once_more(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -1
+    cdef Py_ssize_t read_carefully(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -1
     cdef int undo(self, Py_ssize_t rows) except -1

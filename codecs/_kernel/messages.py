@@ -29,11 +29,20 @@ from kvformat.registry.contract.error_codes import ErrorCode, errors_at
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append_bytes, byte, part, token
-
+    from kvformat.codecs._kernel.memory import (
+        COMMA,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        LOWER_N,
+        RIGHT_BRACKET,
+        append_bytes,
+        byte,
+        part,
+        token,
+    )
 
 Said: TypeAlias = "tuple[ErrorCode, str]"
 """An error in words, and its code."""
@@ -88,7 +97,7 @@ class Faults:
         if not self.count:
             return None, None
         numbers = np.frombuffer(memoryview(self.numbers), np.int64, 3 * self.count)
-        return errors_at(numbers[::3], numbers[1::3], numbers[2::3], self.text.taken(), messages)
+        return errors_at(numbers[::3], numbers[1::3], numbers[2::3], self.text.to_bytes(), messages)
 
 
 class Messages:
@@ -118,7 +127,7 @@ class Messages:
         """For how many rows to make room at first: what was usual lately, but not far more than there are messages."""
         return min(max(messages, self.usual_rows), 4 * messages + 64)
 
-    def failed(self, said: Any) -> int:
+    def add_error(self, said: Any) -> int:
         """Take the words for what is wrong with the last message; returns 0."""
         code, text = said
         append_bytes(self.faults.text, text.encode())
@@ -149,7 +158,7 @@ class Batch(Messages):
         self.nodes = Tree(keep_repeats=False)
         self.value_end = 0
 
-    def one(self, begin: int, end: int, loose: bool) -> int:
+    def read_message(self, begin: int, end: int, loose: bool) -> int:
         """Read a message that is not empty: 1, or 0 where it is bad and `failed` was told why.
 
         What is malformed is read as far as the first value goes (`loose`), as in Flink.
@@ -199,15 +208,15 @@ class Batch(Messages):
                 if end > checked:
                     checked = r.utf8_end(end, last)
             if plain and stop == end:
-                found = self.one(begin, end, False)
+                found = self.read_message(begin, end, False)
             elif plain and not r.is_loose(stop, end):
-                found = self.one(begin, stop, True)
+                found = self.read_message(begin, stop, True)
             else:
-                found = self.unusual(part(r.data, begin, end))
+                found = self.read_recoded(part(r.data, begin, end))
             if found == 1:
                 self.offsets[i + 1] = self.rows
                 if r.cells > r.usual_cells:
-                    r.settle()
+                    r.charge_cells()
             else:
                 self.undo(rows)
                 self.rows = rows
@@ -216,18 +225,18 @@ class Batch(Messages):
         self.usual_rows = (self.usual_rows + self.rows) // 2
         return 0
 
-    def unusual(self, message: bytes) -> int:
+    def read_recoded(self, message: bytes) -> int:
         """Read a message that is not proper UTF-8."""
         data = self.reader.data
         text, malformed = self.words.recoded(message)
         self.reader.open(memoryview(text))
         try:
-            found: int = self.one(0, len(text), malformed)
+            found: int = self.read_message(0, len(text), malformed)
         finally:
             self.reader.open(data)
         return found
 
-    def behind(self, end: int, loose: bool) -> int:
+    def check_end(self, end: int, loose: bool) -> int:
         """The end of a message whose value ends at a place, FAULT where more follows than blanks; a code as it is."""
         r = self.reader
         if end >= 0 and not loose:
@@ -236,12 +245,12 @@ class Batch(Messages):
                 return r.fail(end, TRAILING)
         return end
 
-    def bad_value(self) -> int:
+    def add_value_error(self) -> int:
         """Say which value of the last message can't be read; of an object or array only that it is one. Returns 0."""
         r = self.reader
         c = byte(r.data, r.bad_at, r.end)
-        value: Any = {} if c == 123 else [] if c == 91 else self.nodes.read(r, r.bad_at)
-        return self.failed(self.words.bad_value(r.steps, r.reason, r.culprit.name, value))
+        value: Any = {} if c == LEFT_BRACE else [] if c == LEFT_BRACKET else self.nodes.read_node(r, r.bad_at)
+        return self.add_error(self.words.bad_value(r.steps, r.reason, r.culprit.name, value))
 
     def only_value(self, at: int, loose: bool) -> Any:
         """The node of a message that is no object, None if there is nothing; sets `value_end`, perhaps to FAULT."""
@@ -249,21 +258,21 @@ class Batch(Messages):
         node: Any = None
         end = at
         if at < r.end:
-            node = self.nodes.read(r, at)
-            end = self.behind(self.nodes.end, loose)
+            node = self.nodes.read_node(r, at)
+            end = self.check_end(self.nodes.end, loose)
         elif loose:
             end = r.fail(at, EXPECTED_VALUE)
         self.value_end = end
         return node
 
-    def fault(self, loose: bool) -> int:
+    def add_syntax_error(self, loose: bool) -> int:
         """Say why the last message is no JSON; returns 0."""
         r = self.reader
         if loose and r.code != TOO_MANY_CELLS:
-            return self.failed(self.malformed)
+            return self.add_error(self.malformed)
         known = self.placed.get(r.code)
         if known is None:
-            return self.failed(self.words.fault(r))
+            return self.add_error(self.words.fault(r))
         code, text = known
         append_bytes(self.faults.text, text)
         self.faults.text.number(r.characters(r.begin, r.where) + 1)
@@ -278,32 +287,32 @@ class JsonBatch(Batch):
         super().__init__(reader, words)
         self.root = root
 
-    def read(self, messages: pa.BinaryArray) -> pa.ListArray:
+    def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
         """The rows of each message."""
         self.root.start(self.capacity(len(messages)))
-        self.reader.allow(self.root.cells)
+        self.reader.start_batch(self.root.cells)
         self.run(messages)
         return self.lists(self.root.finish())
 
     def undo(self, rows: int) -> int:
         return self.root.truncate(rows)
 
-    def one(self, begin: int, end: int, loose: bool) -> int:
+    def read_message(self, begin: int, end: int, loose: bool) -> int:
         r = self.reader
-        r.message(begin, end)
+        r.start_message(begin, end)
         at = token(r.data, begin, end)
         rows = self.rows
         c = byte(r.data, at, end)
-        if c != 123 and c != 91:
+        if c != LEFT_BRACE and c != LEFT_BRACKET:
             return self.no_rows(at, loose)
         found = self.document(at, loose)
         if found == BAD:
-            return self.again(at, rows, loose)
+            return self.reread(at, rows, loose)
         if found == FAULT:
             if not r.lenient or r.code == TOO_LARGE or r.code == TOO_MANY_CELLS:
-                return self.fault(loose)
+                return self.add_syntax_error(loose)
             # of an array the elements before the fault are kept, if it is in the array
-            if not r.streaming or c != 91 or r.code == TRAILING:
+            if not r.streaming or c != LEFT_BRACKET or r.code == TRAILING:
                 self.rows = rows
             self.root.truncate(self.rows)
         return 1
@@ -311,14 +320,14 @@ class JsonBatch(Batch):
     def document(self, at: int, loose: bool) -> int:
         """Read all of a message from its bracket on: its end, FAULT or BAD."""
         r = self.reader
-        if byte(r.data, at, r.end) == 123:
+        if byte(r.data, at, r.end) == LEFT_BRACE:
             r.cells = self.root.cells
-            at = self.root.read(r, at)
+            at = self.root.read_value(r, at)
             if at >= 0:
                 self.rows += 1
         else:
             at = self.elements(at)
-        return self.behind(at, loose)
+        return self.check_end(at, loose)
 
     def elements(self, at: int) -> int:
         """Read the rows of an array. Nulls are no rows; if lenient, nor is all that is no object."""
@@ -326,13 +335,13 @@ class JsonBatch(Batch):
         index = 0
         r.depth += 1
         at = token(r.data, at + 1, r.end)
-        if byte(r.data, at, r.end) != 93:
+        if byte(r.data, at, r.end) != RIGHT_BRACKET:
             while True:
                 c = byte(r.data, at, r.end)
-                if c == 123:
-                    at = r.make(at, self.root.cells)
+                if c == LEFT_BRACE:
+                    at = r.count_cells(at, self.root.cells)
                     if at >= 0:
-                        at = self.root.read(r, at)
+                        at = self.root.read_value(r, at)
                     if at >= 0:
                         self.rows += 1
                     elif at == BAD:
@@ -340,17 +349,17 @@ class JsonBatch(Batch):
                 else:
                     start = at
                     at = r.skip(at)
-                    if at >= 0 and c != 110 and not r.lenient:
-                        at = r.bad(start, self.root)
+                    if at >= 0 and c != LOWER_N and not r.lenient:
+                        at = r.reject(start, self.root)
                         r.steps.append(index)
                 if at < 0:
                     return at
                 index += 1
                 at = token(r.data, at, r.end)
-                if byte(r.data, at, r.end) != 44:
+                if byte(r.data, at, r.end) != COMMA:
                     break
                 at = token(r.data, at + 1, r.end)
-            if byte(r.data, at, r.end) != 93:
+            if byte(r.data, at, r.end) != RIGHT_BRACKET:
                 return r.fail(at, EXPECTED_COMMA)
         r.depth -= 1
         return at + 1
@@ -360,26 +369,26 @@ class JsonBatch(Batch):
         r = self.reader
         node = self.only_value(at, loose)
         if self.value_end < 0:
-            return 1 if r.lenient else self.fault(loose)
+            return 1 if r.lenient else self.add_syntax_error(loose)
         if r.lenient or (node is None and not r.streaming):
             return 1
-        return self.failed(self.words.no_rows(node))
+        return self.add_error(self.words.no_rows(node))
 
-    def again(self, at: int, rows: int, loose: bool) -> int:
+    def reread(self, at: int, rows: int, loose: bool) -> int:
         """Read a message again in which a column could not take a value: by the last places of names."""
         r = self.reader
         end = 0
-        if byte(r.data, at, r.end) == 91:  # of an object all is looked at before its values are
+        if byte(r.data, at, r.end) == LEFT_BRACKET:  # of an object all is looked at before its values are
             r.depth = 0
-            end = self.behind(r.skip(at), loose)
+            end = self.check_end(r.skip(at), loose)
         if end < 0:
-            return self.fault(loose)
-        found = self.once_more(at, rows, loose)
-        if found == BAD and (end > 0 or self.behind(self.root.looked_at, loose) >= 0):
-            return self.bad_value()
-        return self.fault(loose) if found < 0 else 1
+            return self.add_syntax_error(loose)
+        found = self.read_carefully(at, rows, loose)
+        if found == BAD and (end > 0 or self.check_end(self.root.looked_at, loose) >= 0):
+            return self.add_value_error()
+        return self.add_syntax_error(loose) if found < 0 else 1
 
-    def once_more(self, at: int, rows: int, loose: bool) -> int:
+    def read_carefully(self, at: int, rows: int, loose: bool) -> int:
         """Read a message again, carefully."""
         r = self.reader
         self.undo(rows)

@@ -10,7 +10,7 @@ from kvformat.codecs._kernel.reader import Reader
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import byte, equal, token

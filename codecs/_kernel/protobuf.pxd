@@ -1,6 +1,6 @@
 # The C types of protobuf.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Column, Texts, Words
+from kvformat.codecs._kernel.columns cimport Column, Texts, Int64Column
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, byte, part, word
 from kvformat.codecs._kernel.messages cimport Messages
@@ -61,7 +61,7 @@ cdef class Wire:
 
     cdef int open(self, const unsigned char[::1] data) except -1
     cdef int start(self, Py_ssize_t begin, Py_ssize_t end) except -1
-    cdef Py_ssize_t make(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
+    cdef Py_ssize_t count_cells(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
     cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
     @cython.locals(c=cython.int)
     cdef inline Py_ssize_t varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
@@ -109,7 +109,7 @@ cdef class Rivals:
 
 
 cdef class NumberReader(FieldReader):
-    cdef Words words
+    cdef Int64Column words
     cdef int how
     cdef Py_ssize_t most
     cdef long long default
@@ -149,7 +149,7 @@ cdef class MessageReader:
 
     cdef inline Py_ssize_t find(self, int number) except -9
     @cython.locals(seen=cython.ulonglong, start=cython.Py_ssize_t, slot=cython.Py_ssize_t, field=FieldReader)
-    cdef Py_ssize_t read(self, Wire w, Py_ssize_t at, Py_ssize_t end, int group) except -1
+    cdef Py_ssize_t read_fields(self, Wire w, Py_ssize_t at, Py_ssize_t end, int group) except -1
     @cython.locals(i=cython.Py_ssize_t)
     cdef int close(self, Wire w) except -1
     @cython.locals(i=cython.Py_ssize_t, field=FieldReader)
@@ -201,4 +201,4 @@ cdef class ProtobufBatch(Messages):
     @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, place=cython.Py_ssize_t, w=Wire)
     cpdef int run(self, object messages) except -1
     @cython.locals(w=Wire)
-    cdef bint one(self, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef bint read_message(self, Py_ssize_t begin, Py_ssize_t end) except -1

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, FAULT, MOST_BYTES
-from kvformat.codecs._kernel.columns import Column, Texts, Words
+from kvformat.codecs._kernel.columns import Column, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.memory import grown
 from kvformat.codecs._kernel.messages import Messages, Said
@@ -55,7 +55,7 @@ from kvformat.registry.contract.cells import CELLS_PER_BYTE
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import append, append_bytes, byte, part, word
@@ -87,7 +87,7 @@ class Wire:
     def start(self, begin: int, end: int) -> int:
         """Begin with a message."""
         self.begin = begin
-        self.texts.message(begin, end)
+        self.texts.start_message(begin, end)
         self.depth = 0
         self.is_unknown = self.is_doubtful = False
         if self.steps:
@@ -100,9 +100,9 @@ class Wire:
         self.where = at
         return FAULT
 
-    def make(self, at: int, cells: int) -> int:
+    def count_cells(self, at: int, cells: int) -> int:
         """Note that a value becomes so many cells; returns its place, or FAULT where these are too many."""
-        return at if self.texts.make(at, cells) >= 0 else self.fail(at, TOO_MANY_CELLS)
+        return at if self.texts.count_cells(at, cells) >= 0 else self.fail(at, TOO_MANY_CELLS)
 
     def varint(self, at: int, end: int) -> int:
         """Read a varint into `value`: the low 64 bits of up to ten bytes."""
@@ -278,10 +278,12 @@ class Rivals:
 class NumberReader(FieldReader):
     """A number, bool or enum; `how` it is on the wire. Of an enum that is closed only the `known` numbers count."""
 
-    def __init__(self, name: str, column: Words | None, how: int, default: int | None, known: list[int] | None) -> None:
+    def __init__(
+        self, name: str, column: Int64Column | None, how: int, default: int | None, known: list[int] | None
+    ) -> None:
         wire = FIXED64 if how == BITS64 else FIXED32 if how >= BITS32 else VARINT
         super().__init__(name, wire, column)
-        self.words: Words = column  # type: ignore[assignment]
+        self.words: Int64Column = column  # type: ignore[assignment]
         self.how = how
         self.most = column.most if isinstance(column, EnumNames) else MOST_BYTES
         self.has_default, self.default = default is not None, default or 0
@@ -315,9 +317,9 @@ class NumberReader(FieldReader):
     def close(self, w: Wire) -> int:
         if self.came:
             self.came = False
-            self.words.word(self.value, 0)
+            self.words.add_value(self.value, 0)
         elif self.has_default:
-            self.words.word(self.default, 0)
+            self.words.add_value(self.default, 0)
         else:
             self.words.null()
         if self.words.length > self.most:
@@ -414,7 +416,7 @@ class MessageReader:
             return self.table[number]
         return self.far.get(number, -1) if self.far else -1
 
-    def read(self, w: Wire, at: int, end: int, group: int) -> int:
+    def read_fields(self, w: Wire, at: int, end: int, group: int) -> int:
         """Read all fields up to the end, or up to the end of the group of that number."""
         seen = 0
         while at < end:
@@ -503,7 +505,7 @@ class SubmessageReader(FieldReader):
             return w.fail(at, NESTED_TOO_DEEPLY)
         w.depth += 1
         self.came = True
-        at = self.message.read(w, at, end, self.group)
+        at = self.message.read_fields(w, at, end, self.group)
         w.depth -= 1
         return at
 
@@ -515,7 +517,7 @@ class SubmessageReader(FieldReader):
         if self.message.close(w) < 0:
             w.steps.append(self.name)
             return FAULT
-        return self.rows.row()
+        return self.rows.end_row()
 
     def drop(self) -> int:
         self.came = False
@@ -539,7 +541,7 @@ class RepeatedReader(FieldReader):
 
     def take(self, w: Wire, at: int, end: int) -> int:
         if self.counted:
-            at = w.make(at, self.counted)
+            at = w.count_cells(at, self.counted)
             if at < 0:
                 return at
         at = self.element.take(w, at, end)
@@ -593,11 +595,11 @@ class EntriesReader(FieldReader):
         if w.depth >= MAX_LEVELS:
             return w.fail(at, NESTED_TOO_DEEPLY)
         if self.counted:
-            at = w.make(at, self.counted)
+            at = w.count_cells(at, self.counted)
             if at < 0:
                 return at
         w.depth += 1
-        at = self.entry.read(w, at, at + w.size, 0)
+        at = self.entry.read_fields(w, at, at + w.size, 0)
         if at < 0:
             return at
         w.depth -= 1
@@ -641,10 +643,10 @@ class ProtobufBatch(Messages):
         self.said, self.lacking, self.lenient = said, lacking, lenient
         self.wire = Wire()
 
-    def read(self, messages: pa.BinaryArray) -> pa.ListArray:
+    def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
         """The rows of each message. A null one is an error."""
         self.root.start(self.capacity(len(messages)))
-        self.wire.texts.allow(self.root.cells)
+        self.wire.texts.start_batch(self.root.cells)
         self.run(messages)
         return self.lists(self.root.finish())
 
@@ -666,39 +668,39 @@ class ProtobufBatch(Messages):
             if has_nulls and not valid[place >> 3] >> (place & 7) & 1:
                 self.present[i] = 0
                 if not self.lenient:
-                    self.failed(self.said(NO_MESSAGE, 0, []))
+                    self.add_error(self.said(NO_MESSAGE, 0, []))
                 continue
             begin = offsets[place]
             end = offsets[place + 1]
             if not 0 <= begin <= end <= len(w.data):
                 raise ValueError("a message outside of the data")
-            if self.one(begin, end):
+            if self.read_message(begin, end):
                 self.present[i] = 1
                 self.rows += 1
                 self.offsets[i + 1] = self.rows
                 if w.texts.cells > self.root.cells:
-                    w.texts.settle()
+                    w.texts.charge_cells()
             else:
                 self.message.drop()
                 self.root.truncate(self.rows)
         w.open(memoryview(b""))
         return 0
 
-    def one(self, begin: int, end: int) -> bool:
+    def read_message(self, begin: int, end: int) -> bool:
         """Read a message; whether it is good. One that becomes too large is an error, others are none if lenient."""
         w = self.wire
         w.start(begin, end)
         self.present[self.current] = self.lenient
-        if self.message.read(w, begin, end, 0) >= 0:
+        if self.message.read_fields(w, begin, end, 0) >= 0:
             lack: Any = self.lacking(part(w.data, begin, end)) if w.is_doubtful else None
             if lack is not None:
                 if not self.lenient:
-                    self.failed(lack)
+                    self.add_error(lack)
                 return False
             if self.message.close(w) >= 0:
-                self.root.row()
+                self.root.end_row()
                 return True
         if not self.lenient or w.code == TOO_MANY_CELLS or w.code == TOO_MUCH_TEXT:
             self.present[self.current] = False
-            self.failed(self.said(w.code, w.where - begin, w.steps))
+            self.add_error(self.said(w.code, w.where - begin, w.steps))
         return False

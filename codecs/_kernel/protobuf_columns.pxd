@@ -1,6 +1,6 @@
 # The C types of protobuf_columns.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Column, Texts, Words
+from kvformat.codecs._kernel.columns cimport Column, Texts, Int64Column
 from kvformat.codecs._kernel.containers cimport Lists
 from kvformat.codecs._kernel.memory cimport same
 
@@ -12,7 +12,7 @@ cdef int FEW
 cdef class Pairs(Lists):
     cdef readonly Column keys
     cdef readonly Column items
-    cdef Words words
+    cdef Int64Column words
     cdef Texts texts
     cdef bint has_equal
 
@@ -22,7 +22,7 @@ cdef class Pairs(Lists):
     cdef bint equal(self, Py_ssize_t a, Py_ssize_t b) except -1
 
 
-cdef class EnumNames(Words):
+cdef class EnumNames(Int64Column):
     cdef object numbers
     cdef object names
     cdef readonly Py_ssize_t most

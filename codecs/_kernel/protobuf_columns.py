@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, MOST_BYTES
-from kvformat.codecs._kernel.columns import Column, Texts, Words
+from kvformat.codecs._kernel.columns import Column, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists
 from kvformat.codecs._kernel.memory import filled
 
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import same
@@ -30,7 +30,7 @@ class Pairs(Lists):
     def __init__(self, type: Any, kind: pa.DataType, keys: Column, items: Column) -> None:
         super().__init__(type, kind, items)
         self.keys, self.items = keys, items
-        self.words = keys if isinstance(keys, Words) else None
+        self.words = keys if isinstance(keys, Int64Column) else None
         self.texts = keys if isinstance(keys, Texts) else None
         self.has_equal = False
 
@@ -86,7 +86,7 @@ class Pairs(Lists):
         return pa.Array.from_buffers(self.kind, self.length, buffers, children=[entries])
 
 
-class EnumNames(Words):
+class EnumNames(Int64Column):
     """STRING for an enum: its numbers, which become names at the end; `other` for one that has none.
 
     Of `most` values the names fit an Arrow array, however long they are.

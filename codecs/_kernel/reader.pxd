@@ -1,14 +1,14 @@
 # The C types of reader.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport Bytes, Hashes, append, append_character, ascii_end, byte, part, same, special, token, word
+from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COLON, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, Hashes, LEFT_BRACE, LEFT_BRACKET, LOWER_E, LOWER_F, LOWER_N, LOWER_T, LOWER_U, MINUS, PLUS, POINT, QUESTION_MARK, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, UPPER_E, UPPER_I, UPPER_N, append, append_character, ascii_end, byte, part, same, special, token, word
 
 cdef Py_ssize_t FAULT
 cdef Py_ssize_t BAD
-cdef Py_ssize_t ODD
+cdef Py_ssize_t NEEDS_PYTHON
 cdef int MAX_DEPTH
 cdef int MAX_DIGITS
-cdef int WORTH_KNOWING
-cdef long long FAR
+cdef int MIN_CACHED
+cdef long long HUGE_EXPONENT
 cdef unsigned long long HIGHS
 cdef unsigned long long ALL
 cdef unsigned long long NULL_TEXT
@@ -33,7 +33,7 @@ cdef Py_ssize_t MOST_CELLS
 cdef Py_ssize_t MOST_CELLS_OF_A_BATCH
 
 @cython.locals(a=cython.int, b=cython.int, c=cython.int, d=cython.int)
-cdef inline int unit(unsigned long long found) except -9 nogil
+cdef inline int four_hex_digits(unsigned long long found) except -9 nogil
 
 
 @cython.final
@@ -58,8 +58,8 @@ cdef class Reader:
     cdef Py_ssize_t usual_cells
     cdef Py_ssize_t free_cells
     cdef Py_ssize_t cells_left  # for all messages of the batch
-    cdef Py_ssize_t known_at
-    cdef Py_ssize_t known_size
+    cdef Py_ssize_t cached_at
+    cdef Py_ssize_t cached_size
     cdef Py_ssize_t openings  # how often other data was taken
     cdef public bint careful
     cdef readonly int code
@@ -82,21 +82,21 @@ cdef class Reader:
     cdef Hashes hashes
 
     cdef int open(self, const unsigned char[::1] data) except -1
-    cdef int message(self, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef int start_message(self, Py_ssize_t begin, Py_ssize_t end) except -1
     cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
-    cpdef int allow(self, Py_ssize_t cells) except -1
-    cdef inline Py_ssize_t make(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
+    cpdef int start_batch(self, Py_ssize_t cells) except -1
+    cdef inline Py_ssize_t count_cells(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
     @cython.locals(out=cython.Py_ssize_t)
-    cdef int settle(self) except -1
-    cdef Py_ssize_t bad(self, Py_ssize_t at, object culprit) except -1
+    cdef int charge_cells(self) except -1
+    cdef Py_ssize_t reject(self, Py_ssize_t at, object culprit) except -1
     cdef inline Py_ssize_t literal(self, Py_ssize_t at, unsigned long long text, int size) noexcept nogil
-    cdef Py_ssize_t no_value(self, Py_ssize_t at) noexcept nogil
+    cdef Py_ssize_t fail_value(self, Py_ssize_t at) noexcept nogil
     cdef inline Py_ssize_t string(self, Py_ssize_t at) noexcept nogil
     cdef Py_ssize_t escaped_string(self, Py_ssize_t opening, Py_ssize_t at) noexcept nogil
     cdef Py_ssize_t string_into(self, Py_ssize_t at, Bytes out) except -1 nogil
     @cython.locals(code=cython.int, low=cython.int, span=cython.Py_ssize_t, found=cython.ulonglong)
     cdef Py_ssize_t escapes_into(self, Py_ssize_t opening, Py_ssize_t at, Bytes out) except -1 nogil
-    cdef Py_ssize_t no_escape(self, Py_ssize_t opening, Py_ssize_t at) noexcept nogil
+    cdef Py_ssize_t fail_escape(self, Py_ssize_t opening, Py_ssize_t at) noexcept nogil
     cdef bint is_plain(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
     @cython.locals(mantissa=cython.ulonglong, c=cython.int)
     cdef inline Py_ssize_t digits(self, Py_ssize_t at) noexcept nogil
@@ -110,7 +110,7 @@ cdef class Reader:
     @cython.locals(c=cython.int, depth=cython.int, closing=cython.int, start=cython.Py_ssize_t)
     cdef Py_ssize_t skip(self, Py_ssize_t at) except -1 nogil
     @cython.locals(size=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int)
-    cdef Py_ssize_t skip_known(self, Py_ssize_t at) except -1 nogil
+    cdef Py_ssize_t skip_cached(self, Py_ssize_t at) except -1 nogil
     cdef Py_ssize_t compact(self, Py_ssize_t at, Bytes out) except -1
     @cython.locals(c=cython.int, depth=cython.int, base=cython.Py_ssize_t)
     cdef Py_ssize_t compact_tokens(self, Py_ssize_t at, Py_ssize_t stop, Bytes out) except -1
@@ -121,6 +121,6 @@ cdef class Reader:
     cdef bint is_loose(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
     cpdef object text(self, Py_ssize_t start, Py_ssize_t stop)
     cpdef object string_text(self, Py_ssize_t start, Py_ssize_t stop)
-    cpdef Py_ssize_t start(self)
+    cpdef Py_ssize_t first_token(self)
     @cython.locals(count=cython.Py_ssize_t)
     cpdef Py_ssize_t characters(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil

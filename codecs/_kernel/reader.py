@@ -36,8 +36,8 @@ from kvformat.codecs._kernel.codes import (
     FAULT,
     MAX_DEPTH,
     MAX_DIGITS,
+    NEEDS_PYTHON,
     NULL_TEXT,
-    ODD,
     OPEN_STRING,
     TOO_DEEP,
     TOO_MANY_CELLS,
@@ -50,10 +50,34 @@ from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CE
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import (
+        BACKSLASH,
+        COLON,
+        COMMA,
+        DIGIT_0,
+        DIGIT_1,
+        DIGIT_9,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        LOWER_E,
+        LOWER_F,
+        LOWER_N,
+        LOWER_T,
+        LOWER_U,
+        MINUS,
+        PLUS,
+        POINT,
+        QUESTION_MARK,
+        QUOTE,
+        RIGHT_BRACE,
+        RIGHT_BRACKET,
+        SPACE,
+        UPPER_E,
+        UPPER_I,
+        UPPER_N,
         append,
         append_character,
         ascii_end,
@@ -65,9 +89,9 @@ if not cython.compiled:
         word,
     )
 
-FAR = 100_000_000_000
+HUGE_EXPONENT = 100_000_000_000
 """More than any exponent that Java has; a number with more is written this way."""
-WORTH_KNOWING = 256
+MIN_CACHED = 256
 """Of so many bytes a value is remembered; most are not the same in the next message."""
 HIGHS = 0x8080808080808080
 ALL = 0xFFFFFFFFFFFFFFFF
@@ -81,7 +105,7 @@ _DIGITS = re.compile(rb"[0-9]*")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 
 
-def unit(found: int) -> int:
+def four_hex_digits(found: int) -> int:
     """The lowest four bytes of a word, hexadecimal digits, as a number; -1 if they are not."""
     a = HEX[found & 255]
     b = HEX[found >> 8 & 255]
@@ -112,7 +136,7 @@ class Reader:
         self.decimals, self.raw_controls = decimals, raw_controls
         self.data = memoryview(b"")
         self.begin = self.end = self.where = self.bad_at = 0
-        self.known_at = self.known_size = self.openings = 0
+        self.cached_at = self.cached_size = self.openings = 0
         self.code = self.depth = self.rereads = 0
         self.careful = False
         self.culprit: Any = None
@@ -122,7 +146,7 @@ class Reader:
         self.steps: list[Any] = []
         self.in_map = self.repeats = False
         self.cells = self.most_cells = self.usual_cells = self.free_cells = self.cells_left = 0
-        self.allow(0)
+        self.start_batch(0)
         self.mantissa = self.exponent = self.digit_count = 0
         self.negative = self.whole = False
         self.stack: memoryview[int] = grown(None, 0, MAX_DEPTH + 1, "B")
@@ -133,11 +157,11 @@ class Reader:
         """Take the bytes of other messages."""
         self.data = data
         self.begin = self.end = 0
-        self.known_at = self.known_size = 0
+        self.cached_at = self.cached_size = 0
         self.openings += 1
         return 0
 
-    def message(self, begin: int, end: int) -> int:
+    def start_message(self, begin: int, end: int) -> int:
         """Begin with a message."""
         if not 0 <= begin <= end <= len(self.data):
             raise ValueError("a message outside of the data")
@@ -152,19 +176,19 @@ class Reader:
         self.most_cells = self.free_cells + CELLS_PER_BYTE * (end - begin)
         return 0
 
-    def allow(self, cells: int) -> int:
+    def start_batch(self, cells: int) -> int:
         """Begin with a batch whose messages may have so many cells whatever their size is."""
         self.usual_cells = cells
         self.cells_left = MOST_CELLS_OF_A_BATCH
         self.free_cells = cells + MOST_CELLS
         return 0
 
-    def make(self, at: int, cells: int) -> int:
+    def count_cells(self, at: int, cells: int) -> int:
         """Note that the value at a place becomes so many cells; returns that, or FAULT where these are too many."""
         self.cells += cells
         return at if self.cells <= self.most_cells else self.fail(at, TOO_MANY_CELLS)
 
-    def settle(self) -> int:
+    def charge_cells(self) -> int:
         """End a message of more cells than usual: those that its bytes do not allow for count for the batch."""
         out = self.cells - self.usual_cells - CELLS_PER_BYTE * (self.end - self.begin)
         if out > 0:
@@ -172,12 +196,12 @@ class Reader:
             self.free_cells = self.usual_cells + min(MOST_CELLS, self.cells_left)
         return 0
 
-    def show(self, message: bytes) -> None:
+    def open_message(self, message: bytes) -> None:
         """Take the bytes of one message."""
         self.open(memoryview(message))
-        self.message(0, len(message))
+        self.start_message(0, len(message))
 
-    def start(self) -> int:
+    def first_token(self) -> int:
         """Where the message begins, behind blanks."""
         return token(self.data, self.begin, self.end)
 
@@ -187,7 +211,7 @@ class Reader:
         self.where = min(at, self.end)
         return FAULT
 
-    def bad(self, at: int, culprit: Any) -> int:
+    def reject(self, at: int, culprit: Any) -> int:
         """Note which value a column can't take."""
         self.bad_at = at
         self.culprit = culprit
@@ -199,35 +223,35 @@ class Reader:
     def literal(self, at: int, text: int, size: int) -> int:
         """`null`, `true` or `false`, given as a word of so many bytes."""
         if at + size > self.end or (word(self.data, at) ^ text) & ALL >> 64 - 8 * size:
-            return self.no_value(at)
+            return self.fail_value(at)
         return at + size
 
-    def no_value(self, at: int) -> int:
+    def fail_value(self, at: int) -> int:
         """Fail at what is no value: NaN, Infinity, or anything else."""
-        c = byte(self.data, at + 1 if byte(self.data, at, self.end) == 45 else at, self.end)
-        return self.fail(at, CONSTANT if c == 78 or c == 73 else EXPECTED_VALUE)
+        c = byte(self.data, at + 1 if byte(self.data, at, self.end) == MINUS else at, self.end)
+        return self.fail(at, CONSTANT if c in (UPPER_N, UPPER_I) else EXPECTED_VALUE)
 
     # --- strings ---------------------------------------------------------------------------------------
 
     def string(self, at: int) -> int:
         """The end of the string whose opening quote is at a place."""
         stop = special(self.data, at + 1, self.end)
-        if byte(self.data, stop, self.end) == 34:
+        if byte(self.data, stop, self.end) == QUOTE:
             return stop + 1
         return self.escaped_string(at, stop)
 
     def escaped_string(self, opening: int, at: int) -> int:
         """The end of a string, from its first backslash on."""
         while at < self.end:
-            if byte(self.data, at, self.end) == 34:
+            if byte(self.data, at, self.end) == QUOTE:
                 return at + 1
             c = byte(self.data, at + 1, self.end)
-            if c == 117:
-                if at + 6 > self.end or unit(word(self.data, at + 2)) < 0:
+            if c == LOWER_U:
+                if at + 6 > self.end or four_hex_digits(word(self.data, at + 2)) < 0:
                     return self.fail(at + 1, BAD_HEX)
                 at += 6
             elif ESCAPES[c] == 0:
-                return self.no_escape(opening, at)
+                return self.fail_escape(opening, at)
             else:
                 at += 2
             at = special(self.data, at, self.end)
@@ -237,7 +261,7 @@ class Reader:
         """Append what a string says, as UTF-8 with `?` for half a surrogate pair; returns its end."""
         stop = special(self.data, at + 1, self.end)
         append(out, self.data, at + 1, min(stop, self.end))
-        if byte(self.data, stop, self.end) == 34:
+        if byte(self.data, stop, self.end) == QUOTE:
             return stop + 1
         return self.escapes_into(at, stop, out)
 
@@ -246,7 +270,7 @@ class Reader:
         while at < self.end:
             found = word(self.data, at)
             if found & 0xFFFF == 0x755C and at + 6 <= self.end:  # backslash, u
-                code = unit(found >> 16)
+                code = four_hex_digits(found >> 16)
                 if code < 0:
                     return self.fail(at + 1, BAD_HEX)
                 at += 6
@@ -254,33 +278,33 @@ class Reader:
                     low = -1
                     found = word(self.data, at)
                     if code < 0xDC00 and found & 0xFFFF == 0x755C and at + 6 <= self.end:
-                        low = unit(found >> 16)
+                        low = four_hex_digits(found >> 16)
                     if 0xDC00 <= low < 0xE000:
                         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
                         at += 6
                     else:
-                        code = 63
+                        code = QUESTION_MARK
                 append_character(out, code)
                 continue
             code = byte(self.data, at, self.end)
-            if code == 34:
+            if code == QUOTE:
                 return at + 1
-            if code != 92:
+            if code != BACKSLASH:
                 span = at
                 at = special(self.data, at, self.end)
                 append(out, self.data, span, min(at, self.end))
                 continue
             code = byte(self.data, at + 1, self.end)
-            if code == 117:
+            if code == LOWER_U:
                 return self.fail(at + 1, BAD_HEX)
             code = ESCAPES[code]
             if code == 0:
-                return self.no_escape(opening, at)
+                return self.fail_escape(opening, at)
             at += 2
             append_character(out, code)
         return self.fail(opening, OPEN_STRING)
 
-    def no_escape(self, opening: int, at: int) -> int:
+    def fail_escape(self, opening: int, at: int) -> int:
         """Fail at a backslash that begins no escape, perhaps because the message ends behind it."""
         if at + 1 < self.end:
             return self.fail(at, BAD_ESCAPE)
@@ -291,7 +315,7 @@ class Reader:
         if cython.compiled:
             while at < stop:
                 c = byte(self.data, at, self.end)
-                if c < 32 or c == 92:
+                if c < SPACE or c == BACKSLASH:
                     return False
                 at += 1
             return True
@@ -306,7 +330,7 @@ class Reader:
         if cython.compiled:
             mantissa = self.mantissa
             while True:
-                c = byte(self.data, at, self.end) - 48
+                c = byte(self.data, at, self.end) - DIGIT_0
                 if c < 0 or c > 9:
                     break
                 mantissa = mantissa * 10 + c
@@ -322,7 +346,7 @@ class Reader:
     def number(self, at: int) -> int:
         """Read a number: `mantissa` * 10**`exponent`, right where `digit_count` is below 20; `whole` if no fraction."""
         begin = at
-        self.negative = byte(self.data, at, self.end) == 45
+        self.negative = byte(self.data, at, self.end) == MINUS
         start = at + 1 if self.negative else at
         self.mantissa = 0
         self.exponent = 0
@@ -330,12 +354,12 @@ class Reader:
         at = self.digits(start)
         count = at - start
         if count == 0:
-            return self.no_value(begin)
-        if count > 1 and byte(self.data, start, self.end) == 48:
+            return self.fail_value(begin)
+        if count > 1 and byte(self.data, start, self.end) == DIGIT_0:
             return self.fail(start + 1, EXPECTED_COMMA)
         c = byte(self.data, at, self.end)
         fraction = 0
-        if c == 46:
+        if c == POINT:
             self.whole = False
             start = at + 1
             at = self.digits(start)
@@ -348,7 +372,7 @@ class Reader:
         if count > MAX_DIGITS:
             return self.fail(begin, TOO_MANY_DIGITS)
         self.digit_count = count
-        if c == 101 or c == 69:
+        if c in (LOWER_E, UPPER_E):
             return self.power(begin, at, fraction)
         return at
 
@@ -357,16 +381,16 @@ class Reader:
         letter = at
         self.whole = False
         c = byte(self.data, at + 1, self.end)
-        down = c == 45
-        at += 2 if down or c == 43 else 1
+        down = c == MINUS
+        at += 2 if down or c == PLUS else 1
         first = at
         power = 0
         while True:
             c = byte(self.data, at, self.end)
-            if c < 48 or c > 57:
+            if c < DIGIT_0 or c > DIGIT_9:
                 break
-            if power < FAR:
-                power = power * 10 + (c - 48)
+            if power < HUGE_EXPONENT:
+                power = power * 10 + (c - DIGIT_0)
             at += 1
         if at == first:
             return self.fail(letter, EXPECTED_COMMA)
@@ -386,13 +410,13 @@ class Reader:
     def colon(self, at: int) -> int:
         """The value behind a name that ends at a place."""
         at = token(self.data, at, self.end)
-        if byte(self.data, at, self.end) != 58:
+        if byte(self.data, at, self.end) != COLON:
             return self.fail(at, EXPECTED_COLON)
         return token(self.data, at + 1, self.end)
 
     def name(self, at: int) -> int:
         """The value behind a name and its colon."""
-        if byte(self.data, at, self.end) != 34:
+        if byte(self.data, at, self.end) != QUOTE:
             return self.fail(at, EXPECTED_NAME)
         at = self.string(at)
         return at if at < 0 else self.colon(at)
@@ -400,28 +424,28 @@ class Reader:
     def scalar(self, at: int) -> int:
         """The end of a value that is no object and no array."""
         c = byte(self.data, at, self.end)
-        if c == 34:
+        if c == QUOTE:
             return self.string(at)
-        if c == 45 or 48 <= c <= 57:
+        if c == MINUS or DIGIT_0 <= c <= DIGIT_9:
             return self.number(at)
-        if c == 110:
+        if c == LOWER_N:
             return self.literal(at, NULL_TEXT, 4)
-        if c == 116:
+        if c == LOWER_T:
             return self.literal(at, TRUE_TEXT, 4)
-        if c == 102:
+        if c == LOWER_F:
             return self.literal(at, FALSE_TEXT, 5)
-        return self.no_value(at)
+        return self.fail_value(at)
 
     def skip(self, at: int) -> int:
         """The end of any value, all of it checked."""
         c = byte(self.data, at, self.end)
-        if c != 123 and c != 91:
+        if c != LEFT_BRACE and c != LEFT_BRACKET:
             return self.scalar(at)
         depth = 0
         closing = 0  # of the array or object we are in
         while True:
             c = byte(self.data, at, self.end)  # of a value
-            if c == 123 or c == 91:
+            if c in (LEFT_BRACE, LEFT_BRACKET):
                 if self.depth + depth >= MAX_DEPTH:
                     return self.fail(at, TOO_DEEP)
                 self.stack[depth] = closing
@@ -429,20 +453,20 @@ class Reader:
                 closing = c + 2
                 at = token(self.data, at + 1, self.end)
                 if byte(self.data, at, self.end) != closing:
-                    if c == 123:
+                    if c == LEFT_BRACE:
                         at = self.name(at)
                         if at < 0:
                             return at
                     continue
             else:
-                if c == 34:
+                if c == QUOTE:
                     at = self.string(at)
-                elif 49 <= c <= 57:
+                elif DIGIT_1 <= c <= DIGIT_9:
                     start = at
-                    while 48 <= c <= 57:
+                    while DIGIT_0 <= c <= DIGIT_9:
                         at += 1
                         c = byte(self.data, at, self.end)
-                    if c == 46 or c == 101 or c == 69 or at - start > MAX_DIGITS:
+                    if c in (POINT, LOWER_E, UPPER_E) or at - start > MAX_DIGITS:
                         at = self.number(start)
                 else:
                     at = self.scalar(at)
@@ -455,31 +479,31 @@ class Reader:
                 if depth == 0:
                     return at + 1
                 at = token(self.data, at + 1, self.end)
-            if byte(self.data, at, self.end) != 44:
+            if byte(self.data, at, self.end) != COMMA:
                 return self.fail(at, EXPECTED_COMMA)
             at = token(self.data, at + 1, self.end)
-            if closing == 125:
+            if closing == RIGHT_BRACE:
                 at = self.name(at)
                 if at < 0:
                     return at
 
-    def skip_known(self, at: int) -> int:
+    def skip_cached(self, at: int) -> int:
         """As `skip`, for a large value that is the same in many messages, such as a schema: equal bytes end alike."""
-        size = self.known_size
-        if size and at + size <= self.end and same(self.data, at, self.known_at, size):
+        size = self.cached_size
+        if size and at + size <= self.end and same(self.data, at, self.cached_at, size):
             return at + size
         end = self.skip(at)
         c = byte(self.data, at, self.end)
-        if end - at >= WORTH_KNOWING and (c == 123 or c == 91):
-            self.known_at = at
-            self.known_size = end - at
+        if end - at >= MIN_CACHED and c in (LEFT_BRACE, LEFT_BRACKET):
+            self.cached_at = at
+            self.cached_size = end - at
         return end
 
     def compact(self, at: int, out: Bytes) -> int:
         """Append a value as JSON without blanks, as Jackson writes its tree; returns its end.
 
-        ODD, with nothing appended, where more than the blanks would be other than in the message: a repeated name, an
-        escape, a fraction that Java writes in another way.
+        Returns NEEDS_PYTHON and appends nothing if Jackson would change more than the blanks: for a repeated name, an
+        escape, or a fraction that Java writes in another way.
         """
         end = self.skip(at)
         if end < 0:
@@ -502,35 +526,35 @@ class Reader:
             span = at
             c = byte(self.data, at, self.end)
             at += 1
-            if c == 34:
+            if c == QUOTE:
                 at = self.string(span)
                 if not self.is_plain(span + 1, at - 1):
-                    return ODD
+                    return NEEDS_PYTHON
                 if is_name:
                     self.hashes.push(self.data, span + 1, at - 1)
                     is_name = False
-            elif c == 123 or c == 91:
+            elif c in (LEFT_BRACE, LEFT_BRACKET):
                 self.stack[depth] = c
                 self.bases[depth] = self.hashes.size
                 depth += 1
-                is_name = c == 123
-            elif c == 125 or c == 93:
+                is_name = c == LEFT_BRACE
+            elif c in (RIGHT_BRACE, RIGHT_BRACKET):
                 depth -= 1
                 base = self.bases[depth]
                 if self.hashes.repeated(base):
-                    return ODD
+                    return NEEDS_PYTHON
                 self.hashes.size = base
                 is_name = False
-            elif c == 44:
-                is_name = self.stack[depth - 1] == 123
-            elif c == 45 or 48 <= c <= 57:
+            elif c == COMMA:
+                is_name = self.stack[depth - 1] == LEFT_BRACE
+            elif c == MINUS or DIGIT_0 <= c <= DIGIT_9:
                 at = self.number(span)
                 if not self.whole:
                     if not self.is_usual_fraction(span, at):
-                        return ODD
+                        return NEEDS_PYTHON
                 elif self.negative and self.digit_count == 1 and self.mantissa == 0:
                     span += 1  # -0
-            elif c != 58:
+            elif c != COLON:
                 at = self.scalar(span)
             append(out, self.data, span, at)
         return at
@@ -541,16 +565,16 @@ class Reader:
         So it is where it has no exponent and at most 15 digits, the last one not 0, and from 0.001 up to 10 million.
         """
         c = byte(self.data, end - 1, self.end)
-        if self.digit_count > 15 or c < 49 or c > 57 or self.exponent < -14 or self.exponent >= 0:
+        if self.digit_count > 15 or c < DIGIT_1 or c > DIGIT_9 or self.exponent < -14 or self.exponent >= 0:
             return False
         whole = self.digit_count + self.exponent  # digits before the point
         if end - at != self.digit_count + 1 + self.negative or whole > 7:
             return False
         # without digits before the point but 0, one of the first three behind it
         first = at + self.negative
-        if whole == 1 and byte(self.data, first, self.end) == 48:
+        if whole == 1 and byte(self.data, first, self.end) == DIGIT_0:
             for i in range(2, 5):  # noqa: SIM110 - a generator is an object
-                if 49 <= byte(self.data, first + i, self.end) <= 57:
+                if DIGIT_1 <= byte(self.data, first + i, self.end) <= DIGIT_9:
                     return True
             return False
         return True

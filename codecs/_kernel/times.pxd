@@ -1,7 +1,7 @@
 # The C types of times.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport byte, word
-from kvformat.codecs._kernel.columns cimport Words
+from kvformat.codecs._kernel.memory cimport DIGIT_0, POINT, QUOTE, UPPER_Z, byte, word
+from kvformat.codecs._kernel.columns cimport Int64Column
 from kvformat.codecs._kernel.reader cimport Reader
 
 cdef long long NO_TIME
@@ -26,21 +26,21 @@ cdef long long days_of(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t 
 cdef long long micros_of_day(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t end) noexcept nogil
 
 
-cdef class Dates(Words):
+cdef class Dates(Int64Column):
     @cython.locals(end=cython.Py_ssize_t, days=cython.longlong)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
-cdef class Times(Words):
+cdef class Times(Int64Column):
     @cython.locals(end=cython.Py_ssize_t, micros=cython.longlong)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
-cdef class Timestamps(Words):
+cdef class Timestamps(Int64Column):
     cdef int between
     cdef bint zoned
     cdef long long unit
     cdef int width
 
     @cython.locals(end=cython.Py_ssize_t, stop=cython.Py_ssize_t, days=cython.longlong, micros=cython.longlong)
-    cdef Py_ssize_t read(self, Reader r, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1

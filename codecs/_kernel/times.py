@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.columns import Words
+from kvformat.codecs._kernel.columns import Int64Column
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, word
+    from kvformat.codecs._kernel.memory import DIGIT_0, POINT, QUOTE, UPPER_Z, byte, word
 
 HIGHS = 0x8080808080808080
 NO_DIGITS = 0xFFFFFFFFFFFFFFFF
@@ -94,12 +94,12 @@ def micros_of_day(data: memoryview[int], at: int, stop: int, end: int) -> int:
     at += 8
     if at == stop:
         return micros
-    if byte(data, at, end) != 46 or not 2 <= stop - at <= 10:
+    if byte(data, at, end) != POINT or not 2 <= stop - at <= 10:
         return NO_TIME
     fraction = count = 0
     at += 1
     while at < stop:
-        c = byte(data, at, end) - 48
+        c = byte(data, at, end) - DIGIT_0
         if c < 0 or c > 9:
             return NO_TIME
         if count < 6:
@@ -112,43 +112,43 @@ def micros_of_day(data: memoryview[int], at: int, stop: int, end: int) -> int:
     return micros + fraction
 
 
-class Dates(Words):
+class Dates(Int64Column):
     """DATE, in days."""
 
     def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
         super().__init__(type, kind, convert, np.int32)
 
-    def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 34:
-            return self.other(r, at)
+    def read_value(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != QUOTE:
+            return self.read_uncommon(r, at)
         end = r.string(at)
         if end < 0:
             return end
         days = days_of(r.data, at + 1, r.end) if end - at == 12 else NO_TIME
         if days == NO_TIME:
-            return self.odd(r, at)
-        return self.word(days, end)
+            return self.read_slow(r, at)
+        return self.add_value(days, end)
 
 
-class Times(Words):
+class Times(Int64Column):
     """TIME, in nanoseconds; what is below a millisecond is cut, as in Flink."""
 
     def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
         super().__init__(type, kind, convert, np.int64)
 
-    def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 34:
-            return self.other(r, at)
+    def read_value(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != QUOTE:
+            return self.read_uncommon(r, at)
         end = r.string(at)
         if end < 0:
             return end
         micros = micros_of_day(r.data, at + 1, end - 1, r.end)
         if micros == NO_TIME:
-            return self.odd(r, at)
-        return self.word(micros // 1000 * 1_000_000, end)
+            return self.read_slow(r, at)
+        return self.add_value(micros // 1000 * 1_000_000, end)
 
 
-class Timestamps(Words):
+class Timestamps(Int64Column):
     """TIMESTAMP and, `zoned`, TIMESTAMP_LTZ, in microseconds; `iso` has a T where SQL has a blank.
 
     With a `unit` of more than one microsecond, what is below it is cut. With a `width`, read here are texts of so many
@@ -170,21 +170,21 @@ class Timestamps(Words):
         self.between, self.zoned = ord("T" if iso else " "), zoned
         self.unit, self.width = unit, width
 
-    def read(self, r: Reader, at: int) -> int:
-        if byte(r.data, at, r.end) != 34:
-            return self.other(r, at)
+    def read_value(self, r: Reader, at: int) -> int:
+        if byte(r.data, at, r.end) != QUOTE:
+            return self.read_uncommon(r, at)
         end = r.string(at)
         if end < 0:
             return end
         stop = end - 1
         if self.zoned:
             stop -= 1
-            if byte(r.data, stop, r.end) != 90:
-                return self.odd(r, at)
+            if byte(r.data, stop, r.end) != UPPER_Z:
+                return self.read_slow(r, at)
         days = days_of(r.data, at + 1, r.end)
         micros = micros_of_day(r.data, at + 12, stop, r.end)
         if days == NO_TIME or micros == NO_TIME or byte(r.data, at + 11, r.end) != self.between:
-            return self.odd(r, at)
+            return self.read_slow(r, at)
         if (self.width and end - at != self.width + 2) or (self.unit > 1 and days < FIRST_DAY):
-            return self.odd(r, at)
-        return self.word(days * MICROS_OF_A_DAY + micros // self.unit * self.unit, end)
+            return self.read_slow(r, at)
+        return self.add_value(days * MICROS_OF_A_DAY + micros // self.unit * self.unit, end)

@@ -1,6 +1,6 @@
 # The C types of tree.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport byte, token
+from kvformat.codecs._kernel.memory cimport COMMA, LEFT_BRACE, LEFT_BRACKET, LOWER_F, LOWER_N, LOWER_T, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, byte, token
 from kvformat.codecs._kernel.reader cimport Reader
 
 cdef int CONTROL
@@ -15,7 +15,7 @@ cdef class Tree:
     cdef readonly Py_ssize_t end
 
     @cython.locals(c=cython.int, closing=cython.int, stop=cython.Py_ssize_t, is_object=cython.bint)
-    cpdef object read(self, Reader r, Py_ssize_t at)
+    cpdef object read_node(self, Reader r, Py_ssize_t at)
     @cython.locals(c=cython.int)
     cdef object scalar(self, Reader r, Py_ssize_t at)
     @cython.locals(start=cython.Py_ssize_t)

@@ -19,10 +19,22 @@ from kvformat.codecs._kernel.reader import Reader
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, token
+    from kvformat.codecs._kernel.memory import (
+        COMMA,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        LOWER_F,
+        LOWER_N,
+        LOWER_T,
+        QUOTE,
+        RIGHT_BRACE,
+        RIGHT_BRACKET,
+        byte,
+        token,
+    )
 
 Node: TypeAlias = "bool | str | list[Node] | dict[str, Node] | None"
 
@@ -56,27 +68,27 @@ class Tree:
         self.keep_repeats = keep_repeats
         self.end = 0
 
-    def read(self, r: Reader, at: int) -> Any:
+    def read_node(self, r: Reader, at: int) -> Any:
         """The value at a place. Its end is then in `end`; there is no value where that is negative."""
         open_: list[Any] = []  # members so far, whether of an object, the name before the bracket
         name: Any = None
         value: Any
         while True:
             c = byte(r.data, at, r.end)
-            if c == 123 or c == 91:
+            if c in (LEFT_BRACE, LEFT_BRACKET):
                 if r.depth + len(open_) >= MAX_DEPTH:
                     return self.stop(r.fail(at, TOO_DEEP))
                 closing = c + 2
                 at = token(r.data, at + 1, r.end)
                 if byte(r.data, at, r.end) != closing:
-                    open_.append(([], c == 123, name))
-                    if c == 123:
+                    open_.append(([], c == LEFT_BRACE, name))
+                    if c == LEFT_BRACE:
                         name = self.name(r, at)
                         at = self.end
                         if at < 0:
                             return None
                     continue
-                value = {} if c == 123 else []
+                value = {} if c == LEFT_BRACE else []
                 at += 1
             else:
                 value = self.scalar(r, at)
@@ -88,7 +100,7 @@ class Tree:
                 members.append((name, value) if is_object else value)
                 at = token(r.data, at, r.end)
                 c = byte(r.data, at, r.end)
-                if c == 44:
+                if c == COMMA:
                     at = token(r.data, at + 1, r.end)
                     if is_object:
                         name = self.name(r, at)
@@ -96,7 +108,7 @@ class Tree:
                         if at < 0:
                             return None
                     break
-                if c != (125 if is_object else 93):
+                if c != (RIGHT_BRACE if is_object else RIGHT_BRACKET):
                     return self.stop(r.fail(at, EXPECTED_COMMA))
                 open_.pop()
                 value = self.object_of(members) if is_object else members
@@ -113,12 +125,12 @@ class Tree:
         if end < 0:
             return None
         c = byte(r.data, at, r.end)
-        if c == 34:
+        if c == QUOTE:
             return self.string(r, at, end)
-        if c == 110:
+        if c == LOWER_N:
             return None
-        if c == 116 or c == 102:
-            return c == 116
+        if c in (LOWER_T, LOWER_F):
+            return c == LOWER_T
         return Integer(r.text(at, end)) if r.whole else Fraction(r.text(at, end))
 
     def name(self, r: Reader, at: int) -> Any:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.columns import Column, Words
+from kvformat.codecs._kernel.columns import Column, Int64Column
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
     import cython
 else:
-    from kvformat.codecs._kernel import shadow as cython
+    from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import matches, part
 
 
-class Repeats(Words):
+class Repeats(Int64Column):
     """Large values, most of them like the one before: the number of each among those that differ, the `texts`."""
 
     def __init__(self, type: Any, kind: pa.DataType) -> None:
@@ -32,7 +32,7 @@ class Repeats(Words):
         self.size = 0
         return Column.start(self, capacity)
 
-    def read(self, r: Reader, at: int) -> int:
+    def read_value(self, r: Reader, at: int) -> int:
         end = at + self.size
         if not matches(r.data, at, r.end, self.last, 0, self.size):
             end = r.skip(at)
@@ -42,12 +42,12 @@ class Repeats(Words):
             self.texts.append(text)
             # equal bytes end alike, but a number may go on
             self.last, self.size = memoryview(text + bytes(8)), end - at if text[-1:] in (b"}", b"]") else 0
-        return self.word(len(self.texts) - 1, end)
+        return self.add_value(len(self.texts) - 1, end)
 
 
-class Presence(Words):
+class Presence(Int64Column):
     """Whether a member is there, whatever its value: 1, and null where it is not."""
 
-    def read(self, r: Reader, at: int) -> int:
+    def read_value(self, r: Reader, at: int) -> int:
         end = r.skip(at)
-        return end if end < 0 else self.word(1, end)
+        return end if end < 0 else self.add_value(1, end)

@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._java.charsets import java_text
-from kvformat.codecs._kernel import note
+from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel import protobuf as wire
 from kvformat.codecs._kernel import protobuf_codes as codes
-from kvformat.codecs._kernel.columns import Binaries, Booleans, Texts, Words
+from kvformat.codecs._kernel.columns import Binaries, Booleans, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
 from kvformat.codecs._protobuf.binding import TEXTS
 from kvformat.codecs._protobuf.required import Required
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.codecs._protobuf.words import said
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 UNRECOGNIZED = "UNRECOGNIZED"
@@ -68,9 +68,9 @@ class ProtobufReader:
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of one row per message: null for an error, empty where errors are ignored."""
-        note(len(messages))
+        count_messages(len(messages))
         with self._batch.use() as batch:  # the columns grow in place
-            rows = batch.read(messages)
+            rows = batch.read_batch(messages)
             errors, codes = batch.errors()
         return DecodedBatch(rows, None, errors, codes)
 
@@ -172,7 +172,7 @@ class _Schema:
         return wire.NumberReader(field.name, words, _HOW[field.kind], _bits(field.kind, default), known)
 
 
-def _words(t: FlinkType, enum: EnumType | None) -> Words:
+def _words(t: FlinkType, enum: EnumType | None) -> Int64Column:
     if t.root in TEXTS:
         assert enum is not None
         names: dict[int, str] = {}
@@ -181,7 +181,7 @@ def _words(t: FlinkType, enum: EnumType | None) -> Words:
         return EnumNames(t, _stored(t), names, UNRECOGNIZED)
     if t.root == "BOOLEAN":
         return Booleans(t, _stored(t), bool)
-    return Words(t, _stored(t), None, _STORED[t.root])
+    return Int64Column(t, _stored(t), None, _STORED[t.root])
 
 
 def _bits(kind: str, default: Any) -> int | None:

@@ -22,7 +22,7 @@ from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs._protobuf.binding import TEXTS
 from kvformat.codecs._protobuf.required import lacks
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, FieldType, MessageType, MessageTypes
-from kvformat.registry.contract.format import EncodedBatch
+from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.types import FlinkType
 
 _Ints = npt.NDArray[np.int64]

@@ -135,9 +135,9 @@ def _kernel() -> Finding:
         warnings.simplefilter("ignore")  # what an import warns of is in the finding
         from kvformat.codecs import _kernel
     if _kernel.COMPILED:
-        return Finding("ok", "JSON kernel", "compiled")
+        return Finding("ok", "kernel", "compiled")
     why = _kernel.WHY or "KVFORMAT_KERNEL=python"
-    return Finding("warning", "JSON kernel", f"runs as Python, many times slower: {why}", _kernel.ADVICE)
+    return Finding("warning", "kernel", f"runs as Python, many times slower: {why}", _kernel.ADVICE)
 
 
 def _extras() -> Iterator[Finding]:
@@ -230,7 +230,7 @@ def _worker() -> Finding:
         lines = told.strip().splitlines() or ["no answer"]
         return Finding("failed", what, f"{python} can't import kvformat: {lines[-1][:300]}", advice)
     version, kernel, arrow = match.groups()
-    text = f"{version}, {python}, JSON kernel {kernel}, PyArrow {arrow}"
+    text = f"{version}, {python}, kernel {kernel}, PyArrow {arrow}"
     if version.split(".")[:2] != platform.python_version().split(".")[:2]:
         return Finding("failed", what, f"{text}: Spark wants the same minor version as here", advice)
     return Finding("ok", what, text)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+UNCHANGED = "unchanged_columns"
+"""Column with the names of the columns whose values a message leaves out: they keep their previous values."""
+
 
 class RowKind(enum.StrEnum):
     """What a row says about the table: its value is the short text that batches and columns carry."""

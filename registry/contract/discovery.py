@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvformat.registry.contract.errors import FormatClashError, PluginError, UnknownFormatError, did_you_mean, listed
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.format import Format
+from kvformat.registry.contract.format_hooks import FormatHooks
+
+if TYPE_CHECKING:
+    from kvformat.registry.format import Format
 
 GROUP = "kvformat.formats"
 
@@ -42,7 +45,7 @@ def register_format(cls: type[Format]) -> type[Format]:
 
     The same class again is no error; another class under the same name is a `FormatClashError`.
     """
-    if not (isinstance(cls, type) and issubclass(cls, Format)):
+    if not _is_format(cls):
         raise PluginError(f"{cls!r} is no subclass of kvformat.registry.Format")
     name = _checked_identifier(cls)
     with _turn.use():
@@ -95,10 +98,10 @@ def _load(name: str) -> type[Format]:
         raise FormatClashError(f"format '{name}' is claimed by {owners}; uninstall one of them", format=name)
     owner = _owner(points[0])
     try:
-        cls = points[0].load()
+        cls: type[Format] = points[0].load()
     except (Exception, SystemExit) as cause:  # whatever a plugin's import does, it is the plugin's error
         raise PluginError(f"format '{name}' of {owner} could not be loaded: {cause!r}", format=name) from cause
-    if not (isinstance(cls, type) and issubclass(cls, Format)):
+    if not _is_format(cls):
         raise PluginError(
             f"format '{name}' of {owner} is no subclass of kvformat.registry.Format: {cls!r}", format=name
         )
@@ -108,6 +111,11 @@ def _load(name: str) -> type[Format]:
         )
     _loaded[name] = cls
     return cls
+
+
+def _is_format(cls: object) -> bool:
+    """Return whether it is a class that derives from `Format`, of which only the base is known here."""
+    return isinstance(cls, type) and issubclass(cls, FormatHooks)
 
 
 def _checked_identifier(cls: type[Format]) -> str:

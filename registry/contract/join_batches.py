@@ -15,7 +15,7 @@ from kvformat.registry.contract.error_codes import rejoined
 from kvformat.registry.contract.errors import BatchSizeError
 
 if TYPE_CHECKING:
-    from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
+    from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 
 
 def joined_rows(batches: Sequence[DecodedBatch]) -> DecodedBatch:

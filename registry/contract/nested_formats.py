@@ -10,28 +10,19 @@ Options of the inner format are checked by its own declarations, and shown as th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, retold
+from kvformat.registry.contract.format_hooks import FormatHooks, Part
 from kvformat.registry.contract.options import Option, owner
 
-if TYPE_CHECKING:
-    from kvformat.registry.contract.format import Format, Part
 
-
-def _class_of(identifier: str) -> type[Format]:
-    from kvformat.registry.contract.discovery import format_class  # which imports what imports this module
-
-    return format_class(identifier)
-
-
-def inner_format(outer: str, spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> Format:
+def inner_format(outer: str, spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> FormatHooks:
     """The format that these keys are about; raises `OptionError` and what `get_format` does, with the whole keys."""
-    from kvformat.registry.contract.format import Format
-
     if spec.name in keys:
         found = given[spec.name]
-        if isinstance(found, Format) and len(keys) == 1:
+        if isinstance(found, FormatHooks) and len(keys) == 1:
             return found
         raise OptionError(
             f"option '{spec.name}' of format '{outer}' is a Format and nothing else; as texts, name it by "
@@ -53,7 +44,7 @@ def inner_format(outer: str, spec: Option, keys: Sequence[str], given: Mapping[s
                 option=key,
             )
     try:
-        cls = _class_of(identifier)
+        cls = format_class(identifier)
     except ConfigurationError as error:
         raise retold(error, f"option '{spec.key}' of format '{outer}': ", option=spec.key) from error
     try:
@@ -79,7 +70,7 @@ def innermost(specs: Sequence[Option], key: str) -> Option | None:
         return spec
     identifier, _, rest = key.removeprefix(f"{spec.name}.").partition(".")
     try:
-        return innermost(_class_of(identifier).option_specs, rest)
+        return innermost(format_class(identifier).option_specs, rest)
     except ConfigurationError:
         return None
 
@@ -91,7 +82,7 @@ def complete_inner(specs: Sequence[Option], given: Mapping[str, Any], *, topic: 
         if spec.type != "format" or spec.key not in given:
             continue
         try:
-            cls = _class_of(str(given[spec.key]))
+            cls = format_class(str(given[spec.key]))
         except ConfigurationError:
             continue  # the format itself, when it is made, says what is wrong
         prefix = f"{spec.name}.{given[spec.key]}."

@@ -117,7 +117,12 @@ class ParsedOptions:
     deferred: Mapping[Direction, OptionError]
 
 
-def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]) -> ParsedOptions:
+def parse_options(
+    format: str,
+    specs: Sequence[Option],
+    given: Mapping[str, Any],
+    inner_format: Callable[[str, Option, Sequence[str], Mapping[str, Any]], Any],
+) -> ParsedOptions:
     """Check and parse what a user gave; raises `OptionError` for what is unknown, missing or malformed."""
     known = {name: spec for spec in specs for name in (spec.key, *spec.fallback)}
     for name in given:
@@ -128,8 +133,6 @@ def parse_options(format: str, specs: Sequence[Option], given: Mapping[str, str]
                 format=format,
                 option=name,
             )
-    from kvformat.registry.contract.nested_formats import inner_format  # which knows formats, and these their options
-
     values: dict[str, Any] = {}
     deferred: dict[Direction, OptionError] = {}
     for spec in specs:

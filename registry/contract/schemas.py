@@ -121,5 +121,3 @@ def _declared(text: str, derived: FlinkType, storage: Any) -> FlinkType:
         return derived
     # compared as stored, because a column may have been cast or renamed since the metadata was written
     return replace(declared, nullable=derived.nullable) if storage(declared) == storage(derived) else derived
-
-

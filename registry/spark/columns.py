@@ -34,7 +34,8 @@ except ImportError as cause:
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from kvformat.registry.contract.format import DecodedBatch, Engine, Errors, Format
+    from kvformat.registry.contract.batches import DecodedBatch
+    from kvformat.registry.format import Engine, Errors, Format
 
 _COLUMN = re.compile("^Column<'(.*)'>$", re.DOTALL)
 _HEAD = 100  # so many bytes of a bad message are quoted in an error

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvformat.registry.contract.changelog import RowKind
+from kvformat.registry.contract.changelog import UNCHANGED, RowKind
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, SchemaError, listed
-from kvformat.registry.contract.format import UNCHANGED
 from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND, check_errors_split, exact_column
 from kvformat.registry.streams.change_columns import (
     ADDED_KINDS,

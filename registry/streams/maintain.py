@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, too_many_bad
-from kvformat.registry.contract.format import UNCHANGED
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.streams.change_columns import HasKeyColumns
 from kvformat.registry.streams.changes import latest_by_key, split_errors
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from kvformat.registry.contract.format import Errors
     from kvformat.registry.contract.options import Direction
+    from kvformat.registry.format import Errors
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
 
     Merge: TypeAlias = Callable[[DataFrame, int], None]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 
-from kvformat.registry.contract.format import UNCHANGED
+from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.spark.decoded_columns import ROW_KIND, exact_column
 from kvformat.registry.streams.change_columns import ADDED_KINDS
 

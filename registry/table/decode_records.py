@@ -16,10 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.format import DecodedBatch, Format
 from kvformat.registry.contract.types import arrow_type, nullable
+from kvformat.registry.format import Format
 from kvformat.registry.table.record_arrays import any_valid, struct_array, with_prefix
 from kvformat.registry.table.record_layout import RecordLayout
 

@@ -45,7 +45,7 @@ except ImportError as cause:
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from kvformat.registry.contract.format import Format
+    from kvformat.registry.format import Format
     from kvformat.registry.table.metadata import MetadataColumn
     from kvformat.registry.table.table_plan import TablePlan
 

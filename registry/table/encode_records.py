@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.format import EncodedBatch
 from kvformat.registry.contract.schemas import result_arrow_type, row_type
 from kvformat.registry.table.record_arrays import any_valid, struct_array, with_prefix
 from kvformat.registry.table.record_layout import RecordLayout

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import MetadataError, SchemaError, did_you_mean
-from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.format import Format
 from kvformat.registry.sql.table_definition import TableColumn
 
 MetadataKeys = Sequence[str] | Mapping[str, str]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.format import Format
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ import pyarrow as pa
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, retold
-from kvformat.registry.contract.format import Format, Part
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.options import Direction, owner
 from kvformat.registry.contract.schemas import arrow_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
+from kvformat.registry.format import Format
 from kvformat.registry.sql.connector_options import KAFKA, UPSERT_KAFKA, masked, options_of, parse_option
 from kvformat.registry.sql.table_definition import TableDefinition
 from kvformat.registry.table import connector_checks as checks

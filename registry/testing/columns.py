@@ -13,11 +13,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.contract.format import DecodedBatch, Engine
 from kvformat.registry.contract.schemas import result_arrow_type, row_type
 from kvformat.registry.contract.types import nullable, spark_type
+from kvformat.registry.format import Engine
 from kvformat.registry.testing.results import (
     DecodeResult,
     EncodeResult,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from kvformat.registry.contract.errors import ContractError
-from kvformat.registry.contract.format import Format
+from kvformat.registry.format import Format
 from kvformat.registry.testing import columns, decoding, encoding, objects  # noqa: F401 - they fill RULES
 from kvformat.registry.testing.declaration import Declaration, FormatDirection, Sample
 from kvformat.registry.testing.edges import EDGES

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.contract.format import Format
+from kvformat.registry.format import Format
 from kvformat.registry.testing.edges import EDGES, known_type
 
 FormatDirection = Literal["both", "decode", "encode"]

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.check_results import Checker
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import DataError, SchemaError
-from kvformat.registry.contract.format import DecodedBatch
 from kvformat.registry.contract.schemas import resolve_schema
 from kvformat.registry.contract.types import arrow_type
 from kvformat.registry.testing.edges import NO_TIMES, OTHERS, WIDER, in_range, rows_of, value_texts

@@ -15,10 +15,10 @@ import pyarrow as pa
 from kvformat.registry.contract import discovery
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError, DirectionError, OptionError, UnknownFormatError
-from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import quoted
+from kvformat.registry.format import Format
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.testing.results import decode_results, select_columns
 from kvformat.registry.testing.rules import NotApplicable, RuleBroken, rule

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 
 
 class DecodeResult(NamedTuple):

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.format import Format
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.contract.types import nullable
+from kvformat.registry.format import Format
 from kvformat.registry.testing.declaration import Declaration, Sample
 from kvformat.registry.testing.edges import known_type, rows_of
 from kvformat.registry.testing.mutation import changed

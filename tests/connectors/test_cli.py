@@ -678,7 +678,7 @@ def test_a_sound_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         monkeypatch.delenv(name, raising=False)
     found, status = _findings()
     assert status == 0
-    for what in ("Python", "PySpark", "pandas", "Java", "Python of local workers", "extra kafka", "JSON kernel"):
+    for what in ("Python", "PySpark", "pandas", "Java", "Python of local workers", "extra kafka", "kernel"):
         assert found[what]["status"] in ("ok", "warning"), found[what]
     kafka = found["Spark's Kafka source and sink"]
     assert kafka["status"] == "warning"

@@ -81,7 +81,7 @@ def test_the_source_can_be_asked_for(installed: Environment) -> None:
 def test_without_a_compiler_the_source_is_installed(with_pure_wheel: Environment, pure_wheel: tuple[Path, str]) -> None:
     assert report(with_pure_wheel) == ("python", {".py"})
     told = pure_wheel[1]
-    assert "The JSON kernel is not compiled: there is no C compiler (/nonexistent/cc)" in told
+    assert "The kernel for JSON and protobuf is not compiled: there is no C compiler (/nonexistent/cc)" in told
     assert "apt-get install gcc" in told
 
 
@@ -95,7 +95,8 @@ def test_a_wheel_for_others_is_never_without(tmp_path: Path) -> None:
 
 def test_the_compiled_kernel_can_be_insisted_on(with_pure_wheel: Environment) -> None:
     told = refusal(with_pure_wheel, "import kvformat.codecs._kernel", KVFORMAT_KERNEL="compiled")
-    assert told.startswith("ImportError: KVFORMAT_KERNEL=compiled, but the JSON kernel is not compiled: ")
+    reason = "KVFORMAT_KERNEL=compiled, but the kernel for JSON and protobuf is not compiled: "
+    assert told.startswith("ImportError: " + reason)
 
 
 def test_an_unknown_kernel_is_refused(with_pure_wheel: Environment) -> None:
@@ -105,21 +106,21 @@ def test_an_unknown_kernel_is_refused(with_pure_wheel: Environment) -> None:
 
 NOTES = """
 import warnings
-from kvformat.codecs._kernel import note
+from kvformat.codecs._kernel import count_messages
 from kvformat.registry.contract.errors import UncompiledKernelWarning
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    note(5_000)
+    count_messages(5_000)
     print(len(caught), end=" ")
-    note(1)
-    note(100_000)
+    count_messages(1)
+    count_messages(100_000)
 print(len(caught), *{w.category.__name__ for w in caught}, *(w.message for w in caught))
 """
 
 
 def test_much_work_for_the_source_is_warned_of_once(with_pure_wheel: Environment) -> None:
     told = with_pure_wheel.python("-c", NOTES)
-    assert told.startswith("0 1 UncompiledKernelWarning the JSON kernel runs uncompiled")
+    assert told.startswith("0 1 UncompiledKernelWarning the kernel for JSON and protobuf runs uncompiled")
     assert "gcc" in told
     assert with_pure_wheel.python("-c", NOTES, KVFORMAT_KERNEL="python").strip() == "0 0"
 
@@ -173,7 +174,7 @@ def test_an_editable_install_compiles_what_changed(edited: tuple[Environment, Pa
     together = [subprocess.Popen(command, cwd=environment.folder, **pipes) for _ in range(3)]
     told = [process.communicate() for process in together]
     assert [json.loads(out)[0] for out, _ in told] == ["compiled"] * 3
-    assert sum(err.count(b"compiling the JSON kernel") for _, err in told) == 1, "one of them compiles"
+    assert sum(err.count(b"compiling the kernel for JSON and protobuf") for _, err in told) == 1, "one of them compiles"
     (new,) = set(built.glob(f"*{SUFFIX}")) - before
     assert new.name.startswith(f"{module.stem}-")
     script = f"from kvformat.codecs._kernel.{module.stem} import edited; print(edited())"
@@ -197,7 +198,7 @@ def test_an_editable_install_that_can_not_compile_runs_the_source(edited: tuple[
     done = subprocess.run(command, cwd=environment.folder, capture_output=True, text=True, check=False)
     assert f"{module.name}:" in done.stderr
     assert "undeclared name not builtin: no_such_name" in done.stderr
-    assert "compiling the JSON kernel (" not in done.stderr
+    assert "compiling the kernel for JSON and protobuf (" not in done.stderr
     # It says how to see more, and does.
     script = folder.parent.parent / "kernel_build.py"
     done = subprocess.run([environment.executable, script], capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ import pytest
 
 from kvformat.registry import ChangelogMode, KeyValueFormat, get_format
 from kvformat.registry.contract.errors import ConfigurationError, OptionError
-from kvformat.registry.contract.format import Format
+from kvformat.registry.format import Format
 from tests.support.decoding import alone, answers, decoded
 
 _SCHEMA = "id INT, name STRING"

@@ -352,7 +352,7 @@ def test_memory_is_a_few_times_the_message(name: str, unit: bytes, times: int, m
 
 
 @pytest.mark.parametrize("unit", [b"\0\0\xd8\1", b"\0\0\0\\\0\0\xd8\1"])
-def test_halves_of_characters_in_json_are_gone_over_once(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lone_surrogates_in_json_are_escaped_in_linear_time(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at = 0
 
     class Counted(str):
@@ -369,11 +369,11 @@ def test_halves_of_characters_in_json_are_gone_over_once(unit: bytes, monkeypatc
         assert isinstance(fault, UnicodeEncodeError)
         looked_at += fault.end - fault.start
         fault.object = Counted(fault.object)
-        return encodings._escape_halves(fault)
+        return encodings._escape_surrogates(fault)
 
     works = []
     codecs.register_error("tests.halves", escaped)
-    monkeypatch.setattr(encodings, "_HALVES", "tests.halves")
+    monkeypatch.setattr(encodings, "_LONE_SURROGATES", "tests.halves")
     for count in (1000, 4000):
         looked_at = 0
         encodings.recoded(b"\0\0\0{" + unit * count)

@@ -726,12 +726,12 @@ def test_a_column_by_itself_is_a_list(kind: str) -> None:
                 column.truncate(length)
                 del model[length:]
             elif step < 0.3:
-                reader.show(_bad_value(kind).encode())
-                assert column.read(reader, 0) < 0
+                reader.open_message(_bad_value(kind).encode())
+                assert column.read_value(reader, 0) < 0
                 column.truncate(len(model))
             else:
-                reader.show(text.encode())
-                assert column.read(reader, 0) == len(text.encode())
+                reader.open_message(text.encode())
+                assert column.read_value(reader, 0) == len(text.encode())
                 model.append(value)
             assert column.length == len(model)
         array = column.finish()
@@ -755,15 +755,15 @@ def test_bytes_and_hashes_by_themselves_grow() -> None:
     out, data = Bytes(1), random.Random(1).randbytes(5000)
     for start in range(0, 5000, 7):
         memory.append_bytes(out, data[start : start + 7])
-    assert out.taken() == data
+    assert out.to_bytes() == data
     for number in (0, 9, 10, 65536, 2**31):
         size = out.size
         out.number(number)
-        assert out.taken()[size:] == b"%d" % number
+        assert out.to_bytes()[size:] == b"%d" % number
     for code in (0, 0x7F, 0x80, 0x7FF, 0x800, 0xFFFF, 0x10000, 0x10FFFF):
         size = out.size
         memory.append_character(out, code)
-        assert out.taken()[size:] == chr(code).encode(errors="surrogatepass")
+        assert out.to_bytes()[size:] == chr(code).encode(errors="surrogatepass")
     hashes = Hashes()
     names = [f"name {n}".encode() for n in range(3000)]
     joined = memoryview(b"".join(names))
@@ -790,7 +790,7 @@ def test_the_source_answers_as_flink() -> None:
         "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *sys.argv[1:]]))"
     )
     vectors = [
-        f"tests/codecs/test_vectors.py::test_kernels_answer_as_flink[{'-'.join(group)}]"
+        f"tests/codecs/test_vectors.py::test_results_equal_flink[{'-'.join(group)}]"
         for group in test_vectors.GROUPS
         if group[0] in test_vectors.JSON_FORMATS and group[1] == "decode"
     ]

@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, text_format
 
 from kvformat.registry import get_format
-from kvformat.registry.contract.format import Format
+from kvformat.registry.format import Format
 
 _FIELD = re.compile(r"(repeated|optional|required)?\s*([\w.]+) (\w+) = (\d+);")
 _LABELS = {"repeated": "LABEL_REPEATED", "required": "LABEL_REQUIRED"}

@@ -15,7 +15,7 @@ from kvformat.codecs.debezium_json import DebeziumJsonFormat
 from kvformat.codecs.json import JsonFormat
 from kvformat.registry import Format, KeyValueFormat, Option, OptionError, UnknownFormatError, register_format
 from kvformat.registry.contract import discovery
-from kvformat.registry.contract.format import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 
 PASSWORD = "hunter2"
 SECRET = {

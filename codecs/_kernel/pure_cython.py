@@ -7,7 +7,7 @@ A kernel module starts with
     if TYPE_CHECKING:
         import cython
     else:
-        from kvformat.codecs._kernel import shadow as cython
+        from kvformat.codecs._kernel import pure_cython as cython
 
 Cython takes the name for its own, by the import that never runs, and leaves `if not cython.compiled:` out. Plain Python
 gets this module, also where Cython is installed: importing that takes longer than importing the kernel.

@@ -1,34 +1,26 @@
-"""The contract of a format. What its author writes: `identifier`, `decode_arrow`, `encode_arrow`.
+"""A format with its options: what users call.
 
-Everything else has a default: no options, insert-only, no metadata, Columns through Arrow. A kernel never raises
-for bad data: it reports the error of a message and leaves its neighbours alone. What to do about an error is
-the caller's policy. Options or a schema that the format can't serve do raise, also for an empty batch.
+The author of a format derives from `Format` and writes the methods of its base, `contract/format_hooks.py`.
 """
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.check_results import Checker, impossible_values
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.error_codes import parted
-from kvformat.registry.contract.errors import (
-    ConfigurationError,
-    DirectionError,
-    MetadataError,
-    SchemaError,
-    did_you_mean,
-    listed,
-)
+from kvformat.registry.contract.errors import ConfigurationError, MetadataError, SchemaError, did_you_mean, listed
+from kvformat.registry.contract.format_hooks import FormatHooks, Part
 from kvformat.registry.contract.html import html
 from kvformat.registry.contract.isolate_errors import alone, message_slices
 from kvformat.registry.contract.join_batches import (
@@ -39,18 +31,17 @@ from kvformat.registry.contract.join_batches import (
     scattered,
     with_reasons,
 )
-from kvformat.registry.contract.nested_formats import complete_inner, innermost, of_inner
+from kvformat.registry.contract.nested_formats import complete_inner, inner_format, innermost, of_inner
 from kvformat.registry.contract.normalize_input import conform, wide_messages
 from kvformat.registry.contract.options import (
     Direction,
-    Option,
     OptionValues,
     parse_options,
     shown_value,
     without_userinfo_in,
 )
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
-from kvformat.registry.contract.types import FlinkType, spark_type
+from kvformat.registry.contract.types import FlinkField, FlinkType, spark_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -58,45 +49,8 @@ if TYPE_CHECKING:
 
 Engine = Literal["auto", "arrow", "native"]
 Errors = Literal["raise", "capture"]
-Part = Literal["key", "value"]
-_NO_COLUMNS = pa.schema([])
-UNCHANGED = "unchanged_columns"
-"""The column that names the columns of a row whose value the message does not have: it is the one they had before."""
-
-
-@dataclass(frozen=True)
-class DecodedBatch:
-    """What a batch of messages decoded to.
-
-    rows: `ListArray` of structs (the schema's columns, then the metadata asked for), one list per message: a null
-        list is a null message or one with an error, an empty list a message that the format skips.
-    row_kinds: string array aligned with `rows.values` ('+I', '-U', '+U', '-D'), or None when all are '+I'.
-    errors: string array, one per message, null where all is well, or None when there are none at all.
-    codes: string array, the `ErrorCode` of each error, None when there are none. A kernel may leave it out: then the
-        text of an error begins with its code (`ErrorCode.marked`), which `decode_batch` takes from it.
-    """
-
-    rows: pa.ListArray
-    row_kinds: pa.StringArray | None = None
-    errors: pa.StringArray | None = None
-    codes: pa.StringArray | None = None
-
-
-@dataclass(frozen=True)
-class EncodedBatch:
-    """What a batch of rows encoded to.
-
-    messages: binary array, one per row; a null is a real null (a tombstone, or a null key), or a row with an error.
-    errors: string array, one per row, null where all is well, or None when there are none at all.
-    codes: string array, the `ErrorCode` of each error, None when there are none; see `DecodedBatch`.
-    """
-
-    messages: pa.BinaryArray
-    errors: pa.StringArray | None = None
-    codes: pa.StringArray | None = None
-
-
 _Batch = TypeVar("_Batch", DecodedBatch, EncodedBatch)
+_NO_COLUMNS = pa.schema([])
 
 
 def _with_codes(batch: _Batch) -> _Batch:
@@ -107,112 +61,19 @@ def _with_codes(batch: _Batch) -> _Batch:
     return replace(batch, errors=errors, codes=codes)
 
 
-class Format(abc.ABC):
+class Format(FormatHooks):
     """A format with its options: immutable, comparable, picklable; `repr` is a constructor call without secrets.
 
-    `options` holds the parsed values under their declared names, defaults included.
+    `options` holds the parsed values by their declared names, with defaults.
     """
-
-    identifier: ClassVar[str]
-    """The name of the format, as `get_format` and tables give it."""
-    option_specs: ClassVar[tuple[Option, ...]] = ()
-    """The declarations of its options."""
-    changelog_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
-    """The kinds of row that its messages may hold."""
-    metadata_types: Mapping[str, str] = {}
-    """Metadata key -> text of its Flink type, in the order in which Flink lists them."""
-    nulls_delete: bool = False
-    """Whether a null value deletes the row of its key in each table that reads the key, not in upsert tables alone."""
-    time_digits: int = 0
-    """How many digits of a second TIME columns have at least in Spark, whatever precision the schema declares."""
-    own_columns: Mapping[str, str] = {}
-    """Columns that decoded rows have behind those of the schema and the metadata: name -> text of the Flink type."""
-    encode_needs_schema: ClassVar[bool] = False
-    """Whether `encode` needs the declared types, because the bytes depend on more than the values."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         given = dict(options or {})
-        self._parsed = parse_options(self.identifier, self.option_specs, given)
+        self._parsed = parse_options(self.identifier, self.option_specs, given, inner_format)
         specs = {name: innermost(self.option_specs, name) for name in given}
         self._given = OptionValues(given, {name: spec.masked(given[name]) for name, spec in specs.items() if spec})
-        #: the formats among the options, by the names of these
+        # the formats among the options, by the names of the options
         self._inner = {name: value for name, value in self._parsed.values.items() if isinstance(value, Format)}
-
-    # --- what an author writes -------------------------------------------------------------------------
-
-    @abc.abstractmethod
-    def decode_arrow(
-        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
-    ) -> DecodedBatch:
-        """`decode_batch` with everything checked: a plain binary array, a canonical schema, known metadata keys.
-
-        Rows are `arrow_type(nullable(...))` of the schema. A format that only writes raises `self.no("decode")`.
-        """
-
-    @abc.abstractmethod
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
-        """`encode_batch` with everything checked: the columns of the schema, in its order and with its Arrow types."""
-
-    def validate(self, direction: Direction) -> None:  # noqa: B027 - a hook that few formats need
-        """Look at the options together; raise `OptionError` for what can't be used in this direction."""
-
-    @classmethod
-    def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
-        """The options with what a table of one Kafka topic adds to them, such as the subject of a schema registry.
-
-        `part` is 'key' or 'value'. What the user gave must stay as it is. The default asks the
-        formats among the options.
-        """
-        return complete_inner(cls.option_specs, options, topic=topic, part=part)
-
-    def for_encoding(self, schema: pa.Schema) -> Format:
-        """The format that a Spark job carries to its executors: what one process does for all of them is done here.
-
-        Called by `encode`, once, with the canonical schema; never when a plan is shown or run. The default takes the
-        formats among the options to write the same rows, and does it for them.
-        """
-        return self._with_inner(lambda inner: inner.for_encoding(schema))
-
-    def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
-        """The format for the values of a table whose rows have a key, of which the value has these columns.
-
-        `in_record` says that the key of each record has all columns of that key, also where its value has none. The
-        default takes the formats among the options to hold the same rows.
-        """
-        return self._with_inner(lambda inner: inner.for_rows(key, in_record=in_record))
-
-    def for_key(self, key: Format) -> Format:
-        """The format that reads the keys of records whose values this format reads, given the one that was declared.
-
-        The default is that. A format of change data may know more of what its connector makes of keys.
-        """
-        return key
-
-    def is_tombstone(self, message: bytes) -> bool:
-        """Whether a message that gives no row deletes the row of its key, as a null value does: `null` in JSON.
-
-        Called for values of tables whose rows are changed by their key. The default is False.
-        """
-        return False
-
-    def _with_inner(self, change: Callable[[Format], Format]) -> Format:
-        """The format with the formats among its options changed."""
-        changed = {name: change(inner) for name, inner in self._inner.items()}
-        if all(changed[name] is inner for name, inner in self._inner.items()):
-            return self
-        replaced = {key for spec in self.option_specs if spec.name in changed for key in spec.keys(self._given)}
-        others = {key: value for key, value in self._given.items() if key not in replaced}
-        return type(self)({**others, **changed})
-
-    def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
-        """A Spark expression that gives just what the kernel gives, where that is faster; else None."""
-        return None
-
-    def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
-        """A Spark expression of the same bytes, where that is faster; else None. `row` has the types of `schema`."""
-        return None
 
     # --- Arrow, no Spark -------------------------------------------------------------------------------
 
@@ -432,10 +293,19 @@ class Format(abc.ABC):
         """The parsed option values under their declared names; its `repr` shows no secret, `options[name]` does."""
         return self._parsed.values
 
-    def no(self, direction: Direction) -> DirectionError:
-        """The error of a one-way format."""
-        other = "encode" if direction == "decode" else "decode"
-        return DirectionError(f"format '{self.identifier}' can only {other}, not {direction}", format=self.identifier)
+    def _with_inner(self, change: Callable[[Format], Format]) -> Format:
+        """The format with the formats among its options changed."""
+        changed = {name: change(inner) for name, inner in self._inner.items()}
+        if all(changed[name] is inner for name, inner in self._inner.items()):
+            return self
+        replaced = {key for spec in self.option_specs if spec.name in changed for key in spec.keys(self._given)}
+        others = {key: value for key, value in self._given.items() if key not in replaced}
+        return type(self)({**others, **changed})
+
+    @classmethod
+    def _complete_inner_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
+        """Return the options with the additions of the formats among them."""
+        return complete_inner(cls.option_specs, options, topic=topic, part=part)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._given!r})" if self._given else f"{type(self).__name__}()"
@@ -462,8 +332,6 @@ class Format(abc.ABC):
 
     def result_type(self, schema: pa.Schema, metadata: Sequence[str] = ()) -> FlinkType:
         """The ROW that decoding gives: the schema's columns, the metadata asked for, and the format's own columns."""
-        from kvformat.registry.contract.types import FlinkField
-
         columns = row_type(schema).fields
         beside = {**{key: self.metadata_types[key] for key in metadata}, **self.own_columns}
         return FlinkType(

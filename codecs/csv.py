@@ -15,6 +15,7 @@ Rules: Flink's "CSV Format" page, its `CsvRowDataDeserializationSchema`, `CsvRow
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
@@ -111,6 +113,17 @@ class CsvFormat(Format):
             doc="Whether an empty text is read as NULL.",
         ),
     )
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.delimited import recognize_csv
+
+        return recognize_csv(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.delimited import propose_csv
+
+        return propose_csv(sample, self._given)
 
     def validate(self, direction: Direction) -> None:
         for name in _CHARACTERS:

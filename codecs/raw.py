@@ -11,6 +11,7 @@ Rules: Flink's "Raw Format" page and its `RawFormatDeserializationSchema` and `R
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType, quoted
 from kvformat.registry.format import Format
@@ -61,6 +63,17 @@ class RawFormat(Format):
             "fail. Unset, `error` for UTF-8 and, as in Flink, `replace` for other charsets. For reading only.",
         ),
     )
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.raw_bytes import recognize_raw
+
+        return recognize_raw(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.raw_bytes import propose_raw
+
+        return propose_raw(sample, has_charset="charset" in self._given)
 
     def validate(self, direction: Direction) -> None:
         charset = self._charset()

@@ -1,12 +1,13 @@
-r"""Avro's JSON encoding, for `avro` with `encoding` = `json`: not the format `json`.
+r"""Avro's JSON encoding, for `avro` with `encoding` = `json`. It is not the format `json`.
 
     {"id":7,"name":{"string":"ab"},"r":{"org.apache.flink.avro.generated.record_r":{"x":null}},"b":{"bytes":"\u0000ÿ"}}
 
-A value of a union stands in an object whose only name is its branch, null stands alone. Logical types are their
-numbers and bytes, bytes are the characters U+0000 to U+00FF. Messages are read one by one into a tree, rows are written
-column by column.
+A value of a union is an object with one member, named after the branch; null is `null`. Logical types are written as
+their numbers and bytes. Bytes are a string of the characters U+0000 to U+00FF. Messages are read one by one as trees of
+nodes. Rows are written column by column.
 
 Rules: "JSON Encoding" of the Avro specification, `org.apache.avro.io.JsonDecoder` and `JsonEncoder`, and Jackson.
+Records skip members that are not fields. The first value of a repeated field counts.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ _WholeReader = Callable[[Any], int]
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "int": 32, "long": 64}
 _COUNT = FlinkType("INT")
-_NANOS = 1_000_000  # of a millisecond, the unit of TIME
+_NANOS = 1_000_000  # in a millisecond, the unit of TIME
 _LONGEST = 25  # digits; more than any integer has
 _EXACT = Context(prec=100)
 _MISSING = "is missing; every field must be there, as null if it is null"
 
 
 def micros_per_unit(schema: Schema, *, micros_as_millis: bool) -> int:
-    """How many microseconds one of a timestamp's number is; before Flink 2.4 the schema's word does not count."""
+    """Return the unit of a timestamp in microseconds. Flink before 2.4 ignores the unit in the schema."""
     millis = schema.logical is None or schema.logical.name.endswith("millis")
     return 1000 if millis or micros_as_millis else 1
 
@@ -69,7 +70,7 @@ def micros_per_unit(schema: Schema, *, micros_as_millis: bool) -> int:
 
 
 class AvroJsonReader:
-    """Reads messages as rows; `schema` is the one derived from `row`."""
+    """Reads messages as rows. `schema` is derived from the type `row`."""
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
         self._row_type = row
@@ -115,7 +116,7 @@ def _empty_row(schema: Schema) -> tuple[Any, ...] | None:
 
 
 class _CellBudget:
-    """Limits the cells that a message becomes, and the cells of a batch beyond those that its bytes allow."""
+    """Limits the cells of a message, and the cells of a batch beyond those that its bytes allow."""
 
     def __init__(self) -> None:
         self._left = self._free = self._batch = 0
@@ -129,7 +130,7 @@ class _CellBudget:
         self._left = self._free + CELLS_PER_BYTE * size
 
     def finish_message(self) -> None:
-        """Take the cells of a message that was read from the batch's."""
+        """Subtract the cells of a message that was read from those of the batch."""
         self._batch -= max(self._free - self._left, 0)
 
     def take(self, cells: int) -> None:
@@ -144,7 +145,7 @@ class _Reader(Protocol):
 
 
 class _Readers:
-    """Makes the reader of a schema. A reader converts a node of the document to a value of the column."""
+    """Makes the reader of a schema. Readers convert a node of the document to a value of the column."""
 
     def __init__(self, micros_as_millis: bool, budget: _CellBudget) -> None:
         self._micros_as_millis, self._budget = micros_as_millis, budget
@@ -326,7 +327,7 @@ def _floating(kind: str) -> _Converter:
 
 
 def _whole(kind: str, t: FlinkType) -> _WholeReader:
-    """An int or long: a fraction is cut off, as Jackson does by way of a double."""
+    """Read an int or long. A fraction is read as a double and truncated, as in Jackson."""
     bits = _BITS[kind]
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     narrow = 2 ** (_BITS.get(t.root, bits) - 1)
@@ -352,13 +353,13 @@ def _whole(kind: str, t: FlinkType) -> _WholeReader:
 
 
 class AvroJsonWriter:
-    """Writes rows of one type; `schema` is the one derived from `row`."""
+    """Writes rows as messages. `schema` is derived from the type `row`."""
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
         self._row, self._schema, self._micros_as_millis = nullable(row), schema, micros_as_millis
 
     def write(self, rows: pa.StructArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
-        """Messages, null for a null or failed row, and errors, null where all is well (None if there are none)."""
+        """Return a message per row, null for a null or failed row. Also returns errors, None if there are none."""
         batch = _Batch(self._micros_as_millis, len(rows))
         valid = rows.is_valid()
         owners = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
@@ -373,7 +374,7 @@ class AvroJsonWriter:
 
 
 class _Batch:
-    """The writing of one batch; `owners` are the top-level rows of nested values, -1 for what stands in a null."""
+    """Writes one batch. `owners` are the row indices of nested values, -1 for values inside a null."""
 
     def __init__(self, micros_as_millis: bool, rows: int) -> None:
         self.errors: list[str | None] = [None] * rows
@@ -440,7 +441,7 @@ class _Batch:
 
 
 def _whole_texts(values: pa.Array, unit: int) -> pa.LargeStringArray:
-    """Numbers of a coarser unit; what lies below is cut off, also before 1970."""
+    """Return the texts of numbers in a coarser unit, rounded down."""
     numbers = values.view(pa.int64())
     filled: _Ints = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     return pa.array(filled // unit, mask=numbers.is_null().to_numpy(zero_copy_only=False)).cast(TEXT)

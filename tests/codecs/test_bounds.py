@@ -159,8 +159,8 @@ def test_the_number_of_cells_is_limited(name: str, tmp_path: Path) -> None:
     assert found.errors is not None
     assert found.codes is not None
     assert found.codes.to_pylist() == [None, "TOO_LARGE", None, None]
-    assert "too many cells" in str(found.errors[1]) or "items with columns" in str(found.errors[1])
-    assert str(MOST_CELLS) in str(found.errors[1]) or "are added to this message" in str(found.errors[1])
+    assert "too many cells" in str(found.errors[1]) or "items that each add" in str(found.errors[1])
+    assert str(MOST_CELLS) in str(found.errors[1]) or "the limit for this message" in str(found.errors[1])
     counts = found.rows.value_lengths().to_pylist()
     assert counts[0] == counts[2] == 1
     assert counts[1] is None

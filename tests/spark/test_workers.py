@@ -1,4 +1,4 @@
-"""Local workers by a Python that lacks the library are found before a job starts."""
+"""A job fails before it starts if the Python of local workers lacks the library."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _outcomes(python: str, tmp_path: Path) -> list[str]:
     return [line.removeprefix("OUTCOME ") for line in run.stdout.splitlines() if line.startswith("OUTCOME")]
 
 
-def test_a_python_without_the_library_is_refused_before_the_job(tmp_path: Path) -> None:
+def test_a_python_without_the_library_is_an_error_before_the_job(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
     python = str(tmp_path / "bare" / "bin" / "python")
     *said, jobs = _outcomes(python, tmp_path)
@@ -54,14 +54,14 @@ def test_a_python_without_the_library_is_refused_before_the_job(tmp_path: Path) 
     for text in said:
         assert f"run the Python '{python}', which can't import kvformat: No module named '" in text
         assert f"'{sys.executable}': set PYSPARK_PYTHON" in text
-    assert jobs == "jobs 1"  # which asked a worker, once
+    assert jobs == "jobs 1"  # the check ran once, in a worker
 
 
-def test_the_drivers_python_is_asked_nothing(tmp_path: Path) -> None:
+def test_the_drivers_python_is_not_checked(tmp_path: Path) -> None:
     assert _outcomes(sys.executable, tmp_path) == [*["fine"] * 5, "jobs 0"]
 
 
-def test_another_python_with_the_library_is_fine(tmp_path: Path) -> None:
+def test_another_python_with_the_library_is_accepted(tmp_path: Path) -> None:
     link = tmp_path / "python"
     link.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
     link.chmod(0o755)

@@ -25,6 +25,7 @@ from kvformat.codecs._avro.types import schema_text
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
@@ -64,6 +65,11 @@ class AvroFormat(Format):
             "writes them.",
         ),
     )
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.avro_schemas import propose_avro_files
+
+        return propose_avro_files(sample)
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
@@ -32,6 +34,17 @@ class AvroConfluentFormat(RegistryFormat):
     """The `avro-confluent` format."""
 
     identifier: ClassVar[str] = "avro-confluent"
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.avro_schemas import recognize_confluent
+
+        return recognize_confluent(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.avro_schemas import propose_confluent
+
+        return propose_confluent(sample, self._given, self.settings)
 
     def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])

@@ -1,4 +1,4 @@
-"""Declarations of the kernel's methods: a compiled method that its `.pxd` does not declare is slow, without a warning."""
+"""Declarations of the kernel's methods. Compiled methods that no `.pxd` declares are slow, without a warning."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._csv.exact import ExactReader
-from kvformat.codecs._csv.fast import FastReader
+from kvformat.codecs._csv.batch_reader import CsvBatchReader
+from kvformat.codecs._csv.message_reader import CsvMessageReader
 from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
 from kvformat.codecs._csv.types import check_types
 from kvformat.codecs._csv.write import CsvWriter
@@ -195,7 +195,7 @@ class CsvFormat(Format):
 @cached_by_identity
 def _reader(row: FlinkType, settings: ReadSettings) -> TwoPathReader:
     check_types(row, "decode")
-    return TwoPathReader(row, FastReader(row, settings), ExactReader(row, settings))
+    return TwoPathReader(row, CsvBatchReader(row, settings), CsvMessageReader(row, settings))
 
 
 @cached_by_identity

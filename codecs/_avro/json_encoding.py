@@ -24,22 +24,22 @@ import pyarrow.compute as pc
 from kvformat.codecs._avro.decimals import DecimalReading, to_bytes
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._java.numbers import double_texts
-from kvformat.codecs._java.parse import clean, nearest_double, nearest_single
-from kvformat.codecs._json.document import FirstValue, JsonFault
+from kvformat.codecs._java.parse import parse_double, parse_float, replace_lone_surrogates
+from kvformat.codecs._json.document_reader import DocumentReader, JsonSyntaxError
 from kvformat.codecs._json.encodings import recoded
-from kvformat.codecs._json.scalars import BadValue, shown
+from kvformat.codecs._json.scalars import BadValue, preview
 from kvformat.codecs._json.write import (
     TEXT,
     Parts,
-    escaped,
-    joined,
-    joined_lists,
+    escape_json,
+    join_lists,
+    join_texts,
+    keep_nulls,
     list_counts,
     list_offsets,
     map_entries,
     member_name,
-    quoted,
-    unless_null,
+    quote_texts,
 )
 from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
@@ -82,23 +82,23 @@ class AvroJsonReader:
         """Return a row and an error per message: the row is null for a null or failed message."""
         rows: list[Any] = []
         errors: list[str | None] = []
-        first = FirstValue()
+        reader = DocumentReader()
         self._budget.start_batch()
         for message in messages.to_pylist():
-            row, error = (None, None) if message is None else self._read_message(message, first)
+            row, error = (None, None) if message is None else self._read_message(message, reader)
             if row is not None:
                 self._budget.finish_message()
             rows.append(row)
             errors.append(error)
         return to_arrow(rows, self._row_type), errors
 
-    def _read_message(self, message: bytes, first: FirstValue) -> tuple[Any, str | None]:
+    def _read_message(self, message: bytes, reader: DocumentReader) -> tuple[Any, str | None]:
         if self._empty_row is not None:
             return self._empty_row, None
         self._budget.start_message(len(message))
         try:
-            return self._record.value(first.read(recoded(message)[0])), None
-        except JsonFault as fault:
+            return self._record.value(reader.read_first_value(recoded(message)[0])), None
+        except JsonSyntaxError as fault:
             return None, fault.code.marked(f"not JSON: {fault}")
         except BadValue as bad:
             return None, str(bad)
@@ -171,7 +171,7 @@ class _Readers:
         if schema.type == "boolean":
             return _boolean
         if schema.type == "string":
-            return lambda node: clean(_text(node))
+            return lambda node: replace_lone_surrogates(_text(node))
         if t.root == "DECIMAL":
             return _decimal(t)
         return _bytes if schema.type == "bytes" else _floating(schema.type)
@@ -187,7 +187,7 @@ class _Readers:
         def read(node: Node) -> int:
             micros: int = number(node) * unit
             if not -(2**63) <= micros < 2**63:
-                raise BadValue(f"{shown(node)} is too far from 1970 for a {t.root}", ErrorCode.OUT_OF_RANGE)
+                raise BadValue(f"{preview(node)} is too far from 1970 for a {t.root}", ErrorCode.OUT_OF_RANGE)
             return micros
 
         return read
@@ -228,13 +228,13 @@ class _Union:
         if node is None:
             return None
         if not isinstance(node, dict) or len(node) != 1:
-            raise BadValue(f"expected null or an object with one member, named {self._name}, found {shown(node)}")
+            raise BadValue(f"expected null or an object with one member, named {self._name}, found {preview(node)}")
         ((branch, value),) = _members(node).items()
         if branch == self._name:
             return self._reader.value(value)
         if branch == "null" and value is None:
             return None
-        raise BadValue(f"{shown(branch)} is not a branch of the union; the branches are null and {self._name}")
+        raise BadValue(f"{preview(branch)} is not a branch of the union; the branches are null and {self._name}")
 
 
 class _Array:
@@ -265,7 +265,7 @@ class _Map:
         entries = {}
         for key, value in node.members if isinstance(node, Repeated) else node.items():
             try:
-                entries[clean(key)] = self._reader.value(value)
+                entries[replace_lone_surrogates(key)] = self._reader.value(value)
             except BadValue as bad:
                 raise _at(bad, key) from None
         return list(entries.items())
@@ -282,7 +282,7 @@ def _at(bad: BadValue, step: str | int) -> BadValue:
 
 
 def _expected(what: str, node: Node) -> BadValue:
-    return BadValue(f"expected {what}, found {shown(node)}")
+    return BadValue(f"expected {what}, found {preview(node)}")
 
 
 def _boolean(node: Node) -> bool:
@@ -316,7 +316,7 @@ def _decimal(t: FlinkType) -> _Converter:
 
 
 def _floating(kind: str) -> _Converter:
-    nearest = nearest_single if kind == "float" else nearest_double
+    nearest = parse_float if kind == "float" else parse_double
 
     def read(node: Node) -> float:
         if not isinstance(node, Integer | Fraction):
@@ -341,9 +341,9 @@ def _whole(kind: str, t: FlinkType) -> _WholeReader:
         else:
             raise _expected("a number", node)
         if not least <= number <= most:
-            raise BadValue(f"{shown(node)} is out of the range of {kind}", ErrorCode.OUT_OF_RANGE)
+            raise BadValue(f"{preview(node)} is out of the range of {kind}", ErrorCode.OUT_OF_RANGE)
         if not -narrow <= number < narrow:
-            raise BadValue(f"{shown(node)} does not fit {t.root}", ErrorCode.OUT_OF_RANGE)
+            raise BadValue(f"{preview(node)} does not fit {t.root}", ErrorCode.OUT_OF_RANGE)
         return number
 
     return read
@@ -363,7 +363,7 @@ class AvroJsonWriter:
         batch = _Batch(self._micros_as_millis, len(rows))
         valid = rows.is_valid()
         owners = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
-        texts = joined(batch.record(rows, self._schema, self._row, "", owners), len(rows))
+        texts = join_texts(batch.record(rows, self._schema, self._row, "", owners), len(rows))
         if _empty_row(self._schema) is not None:
             texts = pa.array([""] * len(rows), TEXT)
         failed = [error is not None for error in batch.errors]
@@ -383,7 +383,7 @@ class _Batch:
     def value(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
         if schema.optional is not None:
             inner = self._plain(values, schema.optional, t, path, owners)
-            return unless_null(values, ["{" + member_name(schema.optional.full_name) + ":", *inner, "}"])
+            return keep_nulls(values, ["{" + member_name(schema.optional.full_name) + ":", *inner, "}"])
         if values.null_count:
             self._fail(values, schema, path, owners)
         return self._plain(values, schema, t, path, owners)
@@ -398,12 +398,12 @@ class _Batch:
     def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
         if schema.type == "record":
             valid = values.is_valid().to_numpy(zero_copy_only=False)
-            return unless_null(values, self.record(values, schema, t, path, np.where(valid, owners, -1)))
+            return keep_nulls(values, self.record(values, schema, t, path, np.where(valid, owners, -1)))
         if schema.items is not None:
             counts = list_counts(pc.list_value_length(values))
             items = values.flatten()
             below = self.value(items, schema.items, t.fields[0].type, f"{path}.element", np.repeat(owners, counts))
-            return unless_null(values, ["[", *joined_lists(below, list_offsets(counts)), "]"])
+            return keep_nulls(values, ["[", *join_lists(below, list_offsets(counts)), "]"])
         if schema.values is not None:
             return self._map(values, schema.values, t, path, owners)
         return self._scalar(values, schema, t)
@@ -422,14 +422,14 @@ class _Batch:
         below = np.repeat(np.where(valid, owners, -1), counts)
         value_type = t.fields[1].type if t.root == "MAP" else _COUNT
         parts = self.value(items, inner, value_type, f"{path}.value", below)
-        entries: Parts = ['"', escaped(keys.cast(TEXT)), '":', *parts]
-        return unless_null(values, ["{", *joined_lists(entries, list_offsets(counts)), "}"])
+        entries: Parts = ['"', escape_json(keys.cast(TEXT)), '":', *parts]
+        return keep_nulls(values, ["{", *join_lists(entries, list_offsets(counts)), "}"])
 
     def _scalar(self, values: pa.Array, schema: Schema, t: FlinkType) -> Parts:
         if schema.type == "string":
-            return quoted(escaped(values.cast(TEXT)))
+            return quote_texts(escape_json(values.cast(TEXT)))
         if schema.type == "bytes":
-            return quoted(escaped(_latin(_decimal_bytes(values) if t.root == "DECIMAL" else values)))
+            return quote_texts(escape_json(_latin(_decimal_bytes(values) if t.root == "DECIMAL" else values)))
         if schema.type in ("float", "double"):
             return [_floating_texts(values)]
         if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
@@ -451,7 +451,7 @@ def _floating_texts(values: pa.Array) -> pa.LargeStringArray:
     texts, finite = double_texts(values).cast(TEXT), pc.is_finite(values)
     if not finite.false_count:
         return texts
-    return pc.if_else(finite, texts, joined(['"', texts, '"'], len(texts), nulls="emit_null"))
+    return pc.if_else(finite, texts, join_texts(['"', texts, '"'], len(texts), nulls="emit_null"))
 
 
 def _decimal_bytes(values: pa.Array) -> pa.BinaryArray:

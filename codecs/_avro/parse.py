@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from kvformat.codecs._avro.schema import MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
-from kvformat.codecs._java.parse import BLANKS, floating_text, nearest_double
+from kvformat.codecs._java.parse import BLANKS, parse_double, python_float_text
 from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
 
 MAX_DEPTH: Final = 64
@@ -286,7 +286,7 @@ def _default(schema: Schema, value: Any, path: str) -> Any:
     if schema.type not in ("float", "double") or not isinstance(value, str):
         return value
     try:
-        return nearest_double(floating_text(value))
+        return parse_double(python_float_text(value))
     except ValueError:
         _fail(f"the default {json.dumps(value)} is not a number", path)
 

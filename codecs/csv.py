@@ -24,7 +24,7 @@ from kvformat.codecs._csv.fast import FastReader
 from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
 from kvformat.codecs._csv.types import check_types
 from kvformat.codecs._csv.write import CsvWriter
-from kvformat.codecs._two_paths import TwoPathReader
+from kvformat.codecs._fast_or_exact import FastOrExactReader
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
@@ -180,9 +180,9 @@ class CsvFormat(Format):
 
 
 @cached_by_identity
-def _reader(row: FlinkType, settings: ReadSettings) -> TwoPathReader:
+def _reader(row: FlinkType, settings: ReadSettings) -> FastOrExactReader:
     check_types(row, "decode")
-    return TwoPathReader(row, FastReader(row, settings), ExactReader(row, settings))
+    return FastOrExactReader(row, FastReader(row, settings), ExactReader(row, settings))
 
 
 @cached_by_identity

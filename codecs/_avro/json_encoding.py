@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import to_arrow
 from kvformat.codecs._avro.decimals import DecimalReading, to_bytes
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._java.numbers import double_texts
@@ -42,7 +43,6 @@ from kvformat.codecs._json.write import (
 )
 from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
-from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType, nullable

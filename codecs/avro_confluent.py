@@ -1,15 +1,16 @@
-"""`avro-confluent`: Avro whose schema is in a schema registry.
+"""`avro-confluent`: Avro messages with schemas in a schema registry.
 
     00  00 00 00 01  0e 02 04 61 62      `00`, the schema's id as four bytes, big-endian, and the datum
 
-Reading takes the schema of each message's id for the writer's and the table's, or the option `schema`, for the
-reader's. Writing registers the table's schema, or the option `schema`, under `subject` and writes the id it gets.
-Timestamps are those of `avro` with `timestamp_mapping.legacy`.
+When reading, the writer's schema is the schema of each message's id. The reader's schema is the option `schema`, or the
+table's schema. Writing registers the option `schema`, or the table's schema, under `subject` and writes its id.
+Timestamps are read and written as by `avro` with `timestamp_mapping.legacy`.
 Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, and Confluent's wire format.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
@@ -32,6 +34,17 @@ class AvroConfluentFormat(RegistryFormat):
     """The `avro-confluent` format."""
 
     identifier: ClassVar[str] = "avro-confluent"
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.avro_schemas import recognize_confluent
+
+        return recognize_confluent(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.avro_schemas import propose_confluent
+
+        return propose_confluent(sample, self._given, self.settings)
 
     def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])
@@ -52,7 +65,7 @@ class AvroConfluentFormat(RegistryFormat):
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=True))
         if schema_id is None or self.options["schema"] not in (None, derived.text):
-            return None  # not known here, or not the types that Spark's function has for these columns
+            return None  # the id is unknown here, or Spark's function has other types for these columns
         from kvformat.codecs._avro.native import encode_native
 
         return encode_native(row, derived, schema, prefix(schema_id))

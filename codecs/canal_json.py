@@ -14,8 +14,9 @@ Rules: Flink's "Canal Format" page, its `CanalJsonDeserializationSchema` and `Ca
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kvformat.codecs._changes.conversions import EachValue
 from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope, Frame, RowImage
@@ -27,6 +28,7 @@ from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import PlannedReader, RowPlan
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 LATIN = "ISO-8859-1"
@@ -85,6 +87,17 @@ class CanalJsonFormat(MySqlChangeFormat):
         key_metadata="pk-names",
     )
     metadata_types = envelope.metadata_types
+    envelope_description = "are JSON objects with type and an array data, as Canal writes them"
+
+    @staticmethod
+    def is_envelope(message: Mapping[str, Any]) -> bool:
+        has_rows = isinstance(message.get("data", 0), list | None) and str(message.get("type")).isupper()
+        return has_rows and ("isDdl" in message or message.keys() <= {"type", "data", "old"})
+
+    def propose_columns(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.change_data import propose_canal
+
+        return propose_canal(sample, self, self._given, (BYTES_ENCODING.name, LATIN))
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

@@ -15,12 +15,13 @@ Rules: Flink's "CSV Format" page, its `CsvRowDataDeserializationSchema`, `CsvRow
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._csv.exact import ExactReader
-from kvformat.codecs._csv.fast import FastReader
+from kvformat.codecs._csv.batch_reader import CsvBatchReader
+from kvformat.codecs._csv.message_reader import CsvMessageReader
 from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
 from kvformat.codecs._csv.types import check_types
 from kvformat.codecs._csv.write import CsvWriter
@@ -29,6 +30,7 @@ from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
@@ -112,6 +114,17 @@ class CsvFormat(Format):
         ),
     )
 
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.delimited import recognize_csv
+
+        return recognize_csv(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.delimited import propose_csv
+
+        return propose_csv(sample, self._given)
+
     def validate(self, direction: Direction) -> None:
         for name in _CHARACTERS:
             value = self.options[name]
@@ -182,7 +195,7 @@ class CsvFormat(Format):
 @cached_by_identity
 def _reader(row: FlinkType, settings: ReadSettings) -> FastOrExactReader:
     check_types(row, "decode")
-    return FastOrExactReader(row, FastReader(row, settings), ExactReader(row, settings))
+    return FastOrExactReader(row, CsvBatchReader(row, settings), CsvMessageReader(row, settings))
 
 
 @cached_by_identity

@@ -14,7 +14,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -52,6 +52,7 @@ from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
@@ -82,6 +83,17 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         *UNCHANGED_OPTIONS,
         FLATTENED,
     )
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.avro_schemas import recognize_debezium_avro
+
+        return recognize_debezium_avro(sample)
+
+    def propose_columns(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.avro_schemas import propose_debezium_avro
+
+        return propose_debezium_avro(sample, self._given, self)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)

@@ -12,7 +12,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumJsonDeserializationSchema` a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -43,6 +43,7 @@ from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ReadingOnlyError, SchemaError
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 
@@ -122,6 +123,17 @@ class DebeziumJsonFormat(JsonChangeFormat):
         ),
     )
     metadata_types = envelope.metadata_types
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.change_data import recognize_debezium
+
+        return recognize_debezium(sample)
+
+    def propose_columns(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.change_data import propose_debezium
+
+        return propose_debezium(sample, self._given)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)

@@ -9,6 +9,7 @@ Rules: Flink's "JSON Format" page, its `JsonParserRowDataDeserializationSchema` 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
@@ -55,6 +57,17 @@ class JsonFormat(Format):
             doc="Whether values are read by the rules of Flink's streaming reader, else by those of its tree reader.",
         ),
     )
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.json_rows import recognize_rows
+
+        return recognize_rows(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.json_rows import propose_rows
+
+        return propose_rows(sample, self._given)
 
     def validate(self, direction: Direction) -> None:
         if direction == "decode" and self.options["fail-on-missing-field"] and self.options["ignore-parse-errors"]:

@@ -14,7 +14,8 @@ Rules: Flink's "Maxwell Format" page, its `MaxwellJsonDeserializationSchema` and
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowImage
 from kvformat.codecs._changes.format import CHANGE_OPTIONS
@@ -66,3 +67,10 @@ class MaxwellJsonFormat(MySqlChangeFormat):
         key_metadata="primary-key-columns",
     )
     metadata_types = envelope.metadata_types
+    envelope_description = "are JSON objects with type and an object data, as Maxwell writes them"
+
+    @staticmethod
+    def is_envelope(message: Mapping[str, Any]) -> bool:
+        types = ("insert", "update", "delete", "bootstrap-insert", "bootstrap-start", "bootstrap-complete")
+        has_row = isinstance(message.get("data"), dict) and message.get("type") in types
+        return has_row and ("database" in message or message.keys() <= {"type", "data", "old"})

@@ -12,7 +12,8 @@ Rules: Flink's "Ogg Format" page, its `OggJsonDeserializationSchema` and `OggJso
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from kvformat.codecs._changes.envelope import Envelope, Frame, RowImage
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, JsonChangeFormat
@@ -56,3 +57,8 @@ class OggJsonFormat(JsonChangeFormat):
         other_by_operation={"T": OtherMessage("a TRUNCATE", empties_table=True)},
     )
     metadata_types = envelope.metadata_types
+    envelope_description = "are JSON objects with op_type, and before or after: Oracle GoldenGate"
+
+    @staticmethod
+    def is_envelope(message: Mapping[str, Any]) -> bool:
+        return isinstance(message.get("op_type"), str) and ("before" in message or "after" in message)

@@ -9,7 +9,7 @@ Rules: Flink's "Protobuf Format" page, its `flink-protobuf` on protobuf-java, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from kvformat.codecs._protobuf.write import ProtobufWriter
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.format import Format
 
@@ -64,6 +65,17 @@ class ProtobufFormat(Format):
             doc="Writing: what stands for NULL in an ARRAY of strings, and as a string key or value of a MAP.",
         ),
     )
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.protobuf_fields import recognize_protobuf
+
+        return recognize_protobuf(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.protobuf_fields import propose_fields
+
+        return propose_fields(self._types)
 
     def __init__(self, options: Mapping[str, Any] | None = None, *, types: MessageTypes | None = None) -> None:
         super().__init__(options)

@@ -11,17 +11,19 @@ Rules: Flink's "Raw Format" page and its `RawFormatDeserializationSchema` and `R
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._java.charsets import Charset, charset
+from kvformat.codecs._java.charsets import Charset, find_charset
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType, quoted
 from kvformat.registry.format import Format
@@ -62,6 +64,17 @@ class RawFormat(Format):
         ),
     )
 
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.raw_bytes import recognize_raw
+
+        return recognize_raw(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.raw_bytes import propose_raw
+
+        return propose_raw(sample, has_charset="charset" in self._given)
+
     def validate(self, direction: Direction) -> None:
         charset = self._charset()
         if self.options["invalid-text"] == _KEEP and charset.name != "UTF-8":
@@ -100,7 +113,7 @@ class RawFormat(Format):
 
     def _charset(self) -> Charset:
         try:
-            return charset(self.options["charset"])
+            return find_charset(self.options["charset"])
         except LookupError as cause:
             raise OptionError(
                 f"Unsupported 'raw.charset' name: {self.options['charset']}. {cause.args[0]}",

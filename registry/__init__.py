@@ -31,6 +31,7 @@ from kvformat.registry.contract.errors import (
     UnknownFormatError,
 )
 from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.format import Format
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.settings import recommended_settings
@@ -64,14 +65,17 @@ __all__ = [
     "KafkaSourceWarning",
     "KeyValueFormat",
     "KvFormatError",
+    "MessageSample",
     "MetadataError",
     "MissingExtraError",
     "Option",
     "OptionError",
     "PluginError",
     "ReadingOnlyError",
+    "Recognition",
     "RowKind",
     "SchemaError",
+    "SchemaProposal",
     "SchemaRegistryError",
     "UncompiledKernelWarning",
     "UnknownFormatError",

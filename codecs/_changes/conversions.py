@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import RowsOf, row_lookup, valid_mask, with_elements
 from kvformat.codecs._columnar import Ints, Mask, validity
-from kvformat.codecs._json.scalars import shown
+from kvformat.codecs._json.scalars import preview
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
@@ -68,7 +68,7 @@ class Conversion(abc.ABC):
     def reason(self, value: Any, path: str) -> str:
         """The error of a value that can't be converted."""
         text = value.hex() if isinstance(value, bytes) else value
-        quoted = shown(text) if isinstance(text, str) else str(text)[:_SHOWN]
+        quoted = preview(text) if isinstance(text, str) else str(text)[:_SHOWN]
         return self.error_code.marked(f"field '{path}': cannot read {quoted} ({self.source}) as {self.type.summary()}")
 
 

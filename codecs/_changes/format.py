@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -17,6 +18,7 @@ from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, Read
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
@@ -45,6 +47,24 @@ class JsonChangeFormat(ChangeDataFormat):
 
     option_specs: ClassVar[tuple[Option, ...]] = CHANGE_OPTIONS
     envelope: ClassVar[Envelope]
+    envelope_description: ClassVar[str]
+    """What messages with this envelope are; it continues the text "3 of 5 messages"."""
+
+    @staticmethod
+    def is_envelope(message: Mapping[str, Any]) -> bool:
+        """Return whether a JSON object is an envelope of the format, also as Flink writes it."""
+        raise NotImplementedError
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.message_kinds import recognize_json
+
+        return recognize_json(sample, cls.is_envelope, cls.envelope_description)
+
+    def propose_columns(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.change_data import propose_envelopes
+
+        return propose_envelopes(sample, self, self._given)
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ from kvformat.codecs._columnar import Ints, Mask
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.format import Format
 
 UPSERT = "upsert"
@@ -78,6 +79,15 @@ class ChangeDataFormat(Format):
     def upsert(self) -> bool:
         """Whether rows before updates are left out."""
         return self.changelog_mode is ChangelogMode.UPSERT
+
+    def propose_columns(self, sample: MessageSample) -> SchemaProposal:
+        """Propose columns for the rows in the envelopes of a sample."""
+        raise NotImplementedError
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.needed_options import add_needed_options
+
+        return add_needed_options(self.propose_columns(sample), sample, self.identifier, (MODE_OPTION.name, UPSERT))
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kvformat.connectors.infer.avro import ddl_from_subject, schema_from_subject
 from kvformat.connectors.infer.infer import infer_schema
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.inspection import FormatGuess, Inspection, inspect_topic
+from kvformat.connectors.infer.subject import ddl_from_subject, schema_from_subject
 
 __all__ = [
     "FormatGuess",

@@ -1,31 +1,16 @@
-"""`infer_schema`: a schema for messages of any format of the library."""
+"""`infer_schema`: a schema for messages of any format that proposes one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kvformat.connectors.infer import avro, changes, text
 from kvformat.connectors.infer.inferred import InferredSchema
-from kvformat.connectors.infer.needs import with_what_changes_need
-from kvformat.connectors.infer.rows import json_schema
-from kvformat.connectors.infer.sample import SAMPLE, MessageSample, sample_of
+from kvformat.connectors.infer.sample import SAMPLE, sample_of
 from kvformat.registry.contract.discovery import get_format
-from kvformat.registry.contract.errors import SchemaError, listed
-
-_MAKERS: dict[str, Callable[[MessageSample, Mapping[str, Any]], InferredSchema]] = {
-    "json": json_schema,
-    "debezium-json": changes.debezium_schema,
-    "canal-json": changes.canal_schema,
-    "maxwell-json": changes.maxwell_schema,
-    "ogg-json": changes.ogg_schema,
-    "csv": text.csv_schema,
-    "raw": text.raw_schema,
-    "avro": avro.container_schema,
-    "avro-confluent": avro.confluent_schema,
-    "debezium-avro-confluent": avro.debezium_schema,
-}
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 
 
 def infer_schema(
@@ -44,21 +29,20 @@ def infer_schema(
     doesn't have, `ConfigurationError` for a stream and for what is no source. Never raises for bad messages.
     """
     given = dict(options or {})
-    if format not in _MAKERS:
-        get_format(format)  # names what there is
-        raise SchemaError(f"format '{format}': its messages say nothing about columns; known are {listed(_MAKERS)}")
     get_format(format, given).validate("decode")
-    messages = sample_of(source, keys, sample)
-    return schema_of(messages, format, given)
+    return schema_of(sample_of(source, keys, sample), format, given)
 
 
 def schema_of(sample: MessageSample, format: str, options: Mapping[str, Any]) -> InferredSchema:
-    """The schema of a sample; raises as `infer_schema` does."""
-    found = _MAKERS[format](sample, options)
+    """The schema that a format proposes for a sample; raises as `infer_schema` does."""
+    return InferredSchema.of(format, options, proposal_of(sample, format, options))
+
+
+def proposal_of(sample: MessageSample, format: str, options: Mapping[str, Any]) -> SchemaProposal:
+    """What a format proposes for a sample; raises `SchemaError` if there are no columns."""
+    found = get_format(format, options).propose_schema(sample)
     notes = (*found.notes, sample.cut) if sample.cut else found.notes
     if not found.fields:
         why = "; ".join(notes) or f"there are {len(sample.values)} messages"
         raise SchemaError(f"format '{format}': no columns can be inferred: {why}", format=format, reason=why)
-    if found.unreadable:
-        return replace(found, notes=notes)
-    return with_what_changes_need(replace(found, notes=notes), sample)
+    return replace(found, notes=notes)

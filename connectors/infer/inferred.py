@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.options import OptionValues, find_option
+from kvformat.registry.contract.samples import SchemaProposal, columns_text
 from kvformat.registry.contract.schemas import spark_schema
 from kvformat.registry.contract.types import FlinkField, FlinkType, quoted
 from kvformat.registry.sql.connector_options import masked
@@ -40,6 +41,12 @@ class InferredSchema:
         shown = OptionValues(dict(self.options), shown_options(self.format, self.options))
         object.__setattr__(self, "options", shown)
 
+    @classmethod
+    def of(cls, format: str, given: Mapping[str, Any], proposal: SchemaProposal) -> InferredSchema:
+        """Make the schema of a format's proposal; `given` are the options that the user gave."""
+        options = {**given, **proposal.options}
+        return cls(format, proposal.fields, options, proposal.primary_key, proposal.notes, proposal.unreadable)
+
     @property
     def row(self) -> FlinkType:
         """The columns as a ROW."""
@@ -48,7 +55,7 @@ class InferredSchema:
     @property
     def ddl(self) -> str:
         """The columns as Flink's text, as every `schema` of the library takes it."""
-        return ", ".join(map(column_text, self.fields))
+        return columns_text(self.fields)
 
     @cached_property
     def schema(self) -> StructType:
@@ -93,16 +100,11 @@ def shown_options(format: str, options: Mapping[str, Any]) -> dict[str, str]:
     return {key: str(masked(key, value, find_option(specs, key))) for key, value in options.items()}
 
 
-def column_text(column: FlinkField) -> str:
-    """A column as it stands in a list of columns."""
-    return f"{quoted(column.name)} {column.type}"
-
-
 def table_text(
     name: str, columns: Iterable[FlinkField], primary_key: tuple[str, ...], options: Mapping[str, Any]
 ) -> str:
     """A CREATE TABLE on several lines."""
-    parts = list(map(column_text, columns))
+    parts = [columns_text((column,)) for column in columns]
     if primary_key:
         parts.append(f"PRIMARY KEY ({', '.join(map(quoted, primary_key))}) NOT ENFORCED")
     given = [f"{_literal(key)} = {_literal(masked(key, str(value)))}" for key, value in options.items()]

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from kvformat.codecs._changes.other_messages import OTHER_MESSAGES
-from kvformat.connectors.infer.avro import BOOTSTRAP
-from kvformat.connectors.infer.changes import is_flattened
+from kvformat.codecs._infer.change_data import is_flattened
+from kvformat.codecs._infer.column_types import Notes
 from kvformat.connectors.infer.inferred import InferredSchema, table_text
-from kvformat.connectors.infer.sample import MessageSample
-from kvformat.connectors.infer.types import Notes
+from kvformat.connectors.infer.subject import BOOTSTRAP
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import format_class, get_format
 from kvformat.registry.contract.errors import ConfigurationError, SchemaRegistryError
+from kvformat.registry.contract.samples import MessageSample
 from kvformat.registry.contract.types import FlinkField
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.connector_options import KAFKA, UPSERT_KAFKA

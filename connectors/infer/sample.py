@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs._json.document import FirstValue, JsonFault
-from kvformat.codecs._json.encodings import recoded
-from kvformat.codecs._kernel.tree import Node
 from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.samples import MessageSample
 
 SAMPLE = 1000
 """Messages that are looked at, unless told otherwise."""
 MAX_BYTES = 64 << 20
 """Of all messages; those behind are not looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageSample:
-    """Messages, None for a null one, and their keys where they are known. cut: what was not looked at, in words."""
-
-    values: tuple[bytes | None, ...]
-    keys: tuple[bytes | None, ...] | None = None
-    cut: str = ""
-
-    def array(self) -> pa.BinaryArray:
-        """The messages as formats take them."""
-        return pa.array(self.values, pa.binary())
-
-    def present(self) -> Iterator[bytes]:
-        """The messages that are neither null nor blank."""
-        return (value for value in self.values if value is not None and value.strip())
 
 
 def sample_of(source: Any, keys: Any, most: int) -> MessageSample:
@@ -97,28 +77,3 @@ def _messages(source: Any, what: str) -> Iterator[bytes | None]:
         if message is not None and not isinstance(message, bytes | bytearray | memoryview):
             raise ConfigurationError(f"{what} has a message that is {type(message).__name__}; messages are bytes")
         yield None if message is None else bytes(message)
-
-
-def is_wrapped(tree: Node) -> bool:
-    """Whether a document is Kafka Connect's object of `schema` and `payload`, which is a row or null."""
-    has_both = isinstance(tree, dict) and tree.keys() == {"schema", "payload"}
-    return has_both and isinstance(tree, dict) and isinstance(tree["payload"], dict | None)
-
-
-def is_tombstone(tree: Node) -> bool:
-    """Whether a document is how Connect's JsonConverter writes a null that has a schema: `null`, or as `payload`."""
-    return tree is None or (is_wrapped(tree) and isinstance(tree, dict) and tree["payload"] is None)
-
-
-class Documents:
-    """Reads messages as JSON, as the JSON formats do, also those in UTF-16 and with a byte order mark."""
-
-    def __init__(self) -> None:
-        self._reader = FirstValue(of_rows=True)
-
-    def read(self, message: bytes) -> Node:
-        """The tree of a message; raises `JsonFault` for one that is no JSON."""
-        text, malformed = recoded(message)
-        if malformed:
-            raise JsonFault("bytes that are not UTF-8")
-        return self._reader.read_all(text)

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.errors import DirectionError
+from kvformat.registry.contract.errors import DirectionError, SchemaError
 from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
@@ -120,6 +121,25 @@ class FormatHooks(abc.ABC):
         An example is `null` in JSON. Called for values of tables that change rows by their key.
         """
         return False
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        """Find the messages of a sample that are probably of this format; see `Recognition`.
+
+        `inspect_topic` asks all formats. The default finds none.
+        """
+        return ()
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        """Propose columns for the messages of a sample, and options that they need beside those of this format.
+
+        `infer_schema` calls it. Messages that are malformed are skipped, with a note. The default raises `SchemaError`.
+        """
+        raise SchemaError(
+            f"format '{self.identifier}' does not propose columns: its messages do not describe them. Give the schema "
+            "yourself",
+            format=self.identifier,
+        )
 
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
         """Return a Spark expression with exactly the kernel's result, if it is faster; by default None."""

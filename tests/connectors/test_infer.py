@@ -16,10 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks._records import record_kinds
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._infer.documents import JsonDocuments
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Fraction, Integer, Repeated
 from kvformat.connectors import InferredSchema, infer_schema, inspect_topic
-from kvformat.connectors.infer.sample import Documents
 from kvformat.registry import (
     ConfigurationError,
     KeyValueFormat,
@@ -96,10 +96,10 @@ def lost(node: Any, t: FlinkType, value: Any) -> Iterator[str]:
 def check(messages: Messages) -> InferredSchema:
     """Infer from JSON messages of one object each, and hold the rows against the messages."""
     found = infer_schema(messages, format="json")
-    documents, t = Documents(), row_type(resolve_schema(found.ddl))
+    documents, t = JsonDocuments(), row_type(resolve_schema(found.ddl))
     for message, row in zip(messages, read(found, messages), strict=True):
         assert message is not None
-        assert list(lost(documents.read(message), t, row)) == []
+        assert list(lost(documents.parse(message), t, row)) == []
     return found
 
 
@@ -202,11 +202,11 @@ def test_maps_in_maps_take_no_exponential_time() -> None:
         merges += 1
         return merged(places)
 
-    from kvformat.connectors.infer import types
+    from kvformat.codecs._infer import column_types
 
-    merged = types.merged
+    merged = column_types.merge_summaries
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(types, "merged", counted)
+        patch.setattr(column_types, "merge_summaries", counted)
         nested["1"]["1"]["3"] = 1
         check([json.dumps({"a": nested}).encode()])
     assert 3 <= merges < 10_000
@@ -330,8 +330,8 @@ def test_no_message_of_the_vectors_is_read_worse_than_with_texts(format: str) ->
 
 def _is_json(message: bytes) -> bool:
     try:
-        Documents().read(message)
-    except JsonFault:
+        JsonDocuments().parse(message)
+    except JsonSyntaxError:
         return False
     return True
 

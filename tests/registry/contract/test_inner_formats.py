@@ -1,4 +1,4 @@
-"""Formats among the options of a format: how they are given, checked, shown, and what they are asked."""
+"""Options of the type `format`: how inner formats are given, checked and shown, and which calls they receive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = {
 
 
 class Wrapped(Format):
-    """Payloads as they are."""
+    """Passes payloads to the inner format unchanged."""
 
     identifier = "wrapped"
     option_specs = (
@@ -56,7 +56,7 @@ def test_the_value_is_a_format_with_its_options() -> None:
     assert format.decode_batch(pa.array([b'{"id":1}', b"no"]), "id INT").rows.to_pylist() == [[{"id": 1}], []]
 
 
-def test_a_format_may_be_given_as_it_is() -> None:
+def test_a_format_object_can_be_given() -> None:
     format = Wrapped({"payload": JsonFormat({"ignore-parse-errors": "true"})})
     assert format.options["payload"].options["ignore-parse-errors"]
     assert repr(format) == "Wrapped({'payload': JsonFormat({'ignore-parse-errors': 'true'})})"
@@ -64,14 +64,14 @@ def test_a_format_may_be_given_as_it_is() -> None:
     assert Wrapped({"payload": JsonFormat()}) != format
 
 
-def test_it_is_an_object_like_any_other() -> None:
+def test_a_format_with_an_inner_format_is_a_value() -> None:
     format = Wrapped({"payload.format": "json", "payload.json.ignore-parse-errors": "true"})
     assert eval(repr(format)) == format
     assert pickle.loads(pickle.dumps(format)) == format
     assert hash(pickle.loads(pickle.dumps(format))) == hash(format)
 
 
-def test_formats_may_be_inside_of_each_other() -> None:
+def test_inner_formats_can_be_nested() -> None:
     inner = "payload.wrapped.payload"
     format = Wrapped(
         {"payload.format": "wrapped", f"{inner}.format": "json", f"{inner}.json.ignore-parse-errors": "true"}
@@ -120,21 +120,21 @@ def test_formats_may_be_inside_of_each_other() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_by_the_whole_key(given: dict[str, Any], option: str, said: str) -> None:
+def test_errors_name_the_full_option_key(given: dict[str, Any], option: str, said: str) -> None:
     with pytest.raises(OptionError) as caught:
         Wrapped(given)
     assert said in str(caught.value)
     assert caught.value.option == option
 
 
-def test_an_unknown_format_is_told() -> None:
+def test_an_unknown_inner_format_is_reported() -> None:
     with pytest.raises(
         UnknownFormatError, match=r"^option 'payload\.format' of format 'wrapped': unknown format 'jso'"
     ):
         Wrapped({"payload.format": "jso"})
 
 
-def test_its_secrets_are_secrets() -> None:
+def test_secrets_of_an_inner_format_are_hidden() -> None:
     format = Wrapped(SECRET)
     inside = Wrapped(
         {"payload": AvroConfluentFormat({"url": "mock://inner", "basic-auth.user-info": f"ann:{PASSWORD}"})}
@@ -153,7 +153,7 @@ def test_its_secrets_are_secrets() -> None:
     assert PASSWORD not in str(caught.value)
 
 
-def test_the_checks_of_one_direction_are_made() -> None:
+def test_an_inner_format_is_validated_for_one_direction() -> None:
     format = Wrapped({"payload.format": "avro-confluent", "payload.avro-confluent.url": "mock://inner"})
     assert format.prepare("decode", "id INT").names == ["id"]
     with pytest.raises(
@@ -163,7 +163,7 @@ def test_the_checks_of_one_direction_are_made() -> None:
     assert caught.value.option == "payload.avro-confluent.subject"
 
 
-def test_a_table_completes_its_options() -> None:
+def test_a_table_completes_the_options_of_an_inner_format() -> None:
     options = {"payload.format": "avro-confluent", "payload.avro-confluent.url": "mock://inner", "mark": "?"}
     completed = Wrapped.complete_options(options, topic="orders", part="value")
     assert completed == {**options, "payload.avro-confluent.subject": "orders-value"}
@@ -180,13 +180,13 @@ def test_a_table_completes_its_options() -> None:
     assert table._plan("encode").layout.value_format.options["payload"].options["subject"] == "orders-value"
 
 
-def test_a_table_refuses_what_the_inner_format_does_not_know() -> None:
+def test_a_table_refuses_unknown_options_of_an_inner_format() -> None:
     options = {"value.format": "wrapped", "value.wrapped.payload.format": "json"}
     with pytest.raises(OptionError, match=r"value\.wrapped\.payload\.json\.nope"):
         _ = KeyValueFormat("id INT", {**options, "value.wrapped.payload.json.nope": "1"}).value_schema
 
 
-def test_the_schema_of_a_job_is_asked_for_once() -> None:
+def test_the_schema_of_a_job_is_requested_once() -> None:
     format = Wrapped({**SECRET, "mark": "?"})
     made = format.for_encoding(pa.schema([("id", pa.int32())]))
     assert isinstance(made.options["payload"].options["schema-id"], int)
@@ -196,12 +196,12 @@ def test_the_schema_of_a_job_is_asked_for_once() -> None:
     assert plain.for_encoding(pa.schema([("id", pa.int32())])) is plain
 
 
-def test_the_key_of_the_rows_is_passed_on() -> None:
+def test_the_key_of_the_rows_is_passed_to_the_inner_format() -> None:
     format = Wrapped({"payload": DebeziumJsonFormat({"changelog.mode": "upsert"})})
     made = format.for_rows(["id"], in_record=True)
     assert made.options["payload"].row_key == (("id",), True)
     assert pickle.loads(pickle.dumps(made)).options["payload"].row_key == (("id",), True)
 
 
-def test_the_table_of_options_names_the_key() -> None:
+def test_the_table_of_options_shows_the_key_of_the_inner_format() -> None:
     assert "| `payload.format` | format | required |  | What is inside. |" in options_table(Wrapped.option_specs)

@@ -1,4 +1,4 @@
-"""Formats by name, their options and their errors, the contract of a format without Spark."""
+"""Formats by name, their options and their errors, without Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.probe import ProbeFormat
 
 @pytest.fixture
 def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A registry that forgets what a test registers or installs."""
+    """Remove the formats that a test registers or installs."""
     monkeypatch.setattr(discovery, "_registered", {})
     monkeypatch.setattr(discovery, "_loaded", {})
     monkeypatch.setattr(discovery, "_found", None)
@@ -42,14 +42,14 @@ def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _install(folder: Path, distribution: str, entries: str) -> None:
-    """A real distribution in a folder, as pip would leave it."""
+    """Create an installed distribution in a folder, as pip does."""
     info = folder / f"{distribution}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[kvformat.formats]\n{entries}\n")
 
 
-def test_built_in_formats_come_by_name() -> None:
+def test_built_in_formats_are_found_by_name() -> None:
     assert {"json", "raw"} <= set(registry.available_formats())
     assert type(registry.get_format("json")) is JsonFormat
     assert registry.get_format("raw", {"endianness": "LITTLE-endian"}).options["endianness"] == "little-endian"
@@ -62,7 +62,7 @@ def test_every_module_of_a_format_is_registered() -> None:
     assert modules <= set(registry.available_formats())
 
 
-def test_unknown_format_lists_names_and_guesses() -> None:
+def test_an_unknown_format_error_lists_names_and_suggestions() -> None:
     with pytest.raises(
         UnknownFormatError, match=r"unknown format 'jsn'\. Did you mean 'json'\? Available formats: .*json.*raw"
     ):
@@ -71,7 +71,7 @@ def test_unknown_format_lists_names_and_guesses() -> None:
         registry.get_format("JSON")  # names are case-sensitive, as in Flink
 
 
-def test_registering_twice_is_no_error_but_another_class_is(fresh_registry: None) -> None:
+def test_registering_another_class_under_a_name_is_an_error(fresh_registry: None) -> None:
     registry.register_format(ProbeFormat)
     registry.register_format(ProbeFormat)
     assert type(registry.get_format("probe")) is ProbeFormat
@@ -92,7 +92,7 @@ def test_registering_twice_is_no_error_but_another_class_is(fresh_registry: None
         registry.register_format(dict)  # type: ignore[type-var, arg-type]
 
 
-def test_installed_plugin_clash_and_broken_plugin(
+def test_conflicting_and_broken_plugins_are_reported(
     fresh_registry: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probe = "tests.support.probe:ProbeFormat"
@@ -111,7 +111,7 @@ def test_installed_plugin_clash_and_broken_plugin(
         registry.get_format("odd")
     with pytest.raises(PluginError, match="its identifier is 'probe'"):
         registry.get_format("misnamed")
-    assert type(registry.get_format("json")) is JsonFormat  # a broken neighbour harms nobody
+    assert type(registry.get_format("json")) is JsonFormat  # a broken plugin does not affect other formats
 
 
 def test_missing_pyspark_names_the_extra() -> None:
@@ -146,7 +146,7 @@ def test_missing_pyspark_names_the_extra() -> None:
         ({"map-null-key.literal": "\ud800"}, "half of a character"),
     ],
 )
-def test_bad_options_fail_at_once(options: dict[str, Any], text: str) -> None:
+def test_bad_options_are_errors_at_construction(options: dict[str, Any], text: str) -> None:
     with pytest.raises(OptionError) as caught:
         registry.get_format("json", options)
     assert text in str(caught.value)
@@ -154,7 +154,7 @@ def test_bad_options_fail_at_once(options: dict[str, Any], text: str) -> None:
     assert caught.value.option == next(iter(options))
 
 
-def test_options_of_one_direction_fail_there_only() -> None:
+def test_options_of_one_direction_are_errors_only_there() -> None:
     fmt = registry.get_format("json", {"map-null-key.mode": "NONE"})
     fmt.decode_batch(pa.array([], pa.binary()), "a INT")
     with pytest.raises(OptionError, match=r"map-null-key\.mode.*LITERAL, FAIL, DROP"):
@@ -217,7 +217,7 @@ def test_malformed_values(type: Any, text: str) -> None:
         Option(name="x", type=type).parse(text)
 
 
-def test_secrets_are_nowhere() -> None:
+def test_secrets_are_hidden() -> None:
     fmt = ProbeFormat({"password": "hunter2", "mark": "m"})
     assert "hunter2" not in repr(fmt)
     assert "mark" in repr(fmt)
@@ -248,7 +248,7 @@ def test_metadata_keys_are_checked() -> None:
     assert list(ProbeFormat().readable_metadata) == ["probe.length", "probe.note"]
 
 
-def test_rows_are_fitted_by_name_and_only_without_loss() -> None:
+def test_rows_are_matched_by_name_and_converted_without_loss() -> None:
     fmt = registry.get_format("json")
     rows = pa.array(
         [{"b": "x", "extra": 1, "a": 7}], pa.struct([("b", pa.large_string()), ("extra", pa.int8()), ("a", pa.int16())])
@@ -276,7 +276,7 @@ def test_option_tables_are_generated() -> None:
     assert all(f"`{option.name}`" in table for option in JsonFormat.option_specs)
 
 
-def test_the_error_tree_is_the_one_that_is_drawn() -> None:
+def test_the_error_tree_equals_its_drawing() -> None:
     drawn = [
         line.strip(" │├└─").split()[0]
         for line in (errors.__doc__ or "").splitlines()

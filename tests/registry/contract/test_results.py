@@ -1,4 +1,4 @@
-"""What the base class of formats holds kernels to: the contract of their results, and no harm to neighbours."""
+"""The base class of formats checks results, and an error of one message does not affect other messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LISTS = pa.list_(_ROW)
 
 
 class PlainFormat(Format):
-    """One text per message, as it is; tests give it other kernels."""
+    """Reads each message as one text. Tests replace its functions."""
 
     identifier: ClassVar[str] = "plain"
     changelog_mode = ChangelogMode.ALL
@@ -133,7 +133,7 @@ _WRONG_MESSAGES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", _WRONG_ROWS)
-def test_rows_that_break_the_contract_name_format_and_rule(name: str) -> None:
+def test_bad_decode_results_raise_an_error_with_format_and_rule(name: str) -> None:
     result, rule = _WRONG_ROWS[name]
     with pytest.raises(ContractError, match=rule) as caught:
         _decoding(lambda messages: result).decode_batch(_TWO, "a STRING")
@@ -142,7 +142,7 @@ def test_rows_that_break_the_contract_name_format_and_rule(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _WRONG_MESSAGES)
-def test_messages_that_break_the_contract_name_format_and_rule(name: str) -> None:
+def test_bad_encode_results_raise_an_error_with_format_and_rule(name: str) -> None:
     result, rule = _WRONG_MESSAGES[name]
     with pytest.raises(ContractError, match=rule) as caught:
         _encoding(lambda rows: result).encode_batch(_ROWS, "a STRING")
@@ -150,7 +150,7 @@ def test_messages_that_break_the_contract_name_format_and_rule(name: str) -> Non
     assert "encode_arrow breaks the contract" in str(caught.value)
 
 
-def test_what_keeps_the_contract_is_handed_on_as_it_is() -> None:
+def test_valid_results_are_returned_unchanged() -> None:
     kinds = pa.array(["+I", "-U", "+U", "-D"]).slice(1)
     rows = pa.array([[{"a": "x"}, {"a": None}, None], None, [], None], _LISTS)
     errors, codes = (pa.array([None, text, None, None]) for text in ("bad", "MALFORMED"))
@@ -159,11 +159,11 @@ def test_what_keeps_the_contract_is_handed_on_as_it_is() -> None:
     assert _decoding(lambda some: batch if len(some) else _rows_of(some)).decode_batch(messages, "a STRING") is batch
 
 
-# --- kernels that raise ------------------------------------------------------------------------------------
+# --- exceptions --------------------------------------------------------------------------------------------
 
 
 class _Counted:
-    """A kernel that raises for some messages and counts how often it is called."""
+    """Raises for some messages and counts its calls."""
 
     def __init__(self, raises: Callable[[bytes], bool], error: Exception | None = None) -> None:
         self._raises, self._error, self.calls = raises, error, 0
@@ -180,7 +180,7 @@ def _numbered(count: int) -> pa.BinaryArray:
     return pa.array([b"%d" % number for number in range(count)])
 
 
-def test_one_message_at_which_a_kernel_raises_costs_few_calls_and_no_neighbour() -> None:
+def test_one_message_that_raises_costs_few_calls_and_affects_no_other_message() -> None:
     kernel = _Counted(lambda message: message == b"6789")
     batch = decoded(_decoding(kernel), _numbered(10_000), "a STRING")
     assert batch.errors is not None
@@ -194,14 +194,14 @@ def test_one_message_at_which_a_kernel_raises_costs_few_calls_and_no_neighbour()
     assert kernel.calls <= 32  # the batch, an empty one, and two for each halving
 
 
-def test_every_message_at_which_a_kernel_raises_is_found() -> None:
+def test_every_message_that_raises_is_found() -> None:
     kernel = _Counted(lambda message: int(message) % 3 == 1)
     batch = decoded(_decoding(kernel), _numbered(1000), "a STRING")
     assert batch.errors is not None
     assert batch.errors.is_valid().to_pylist() == [number % 3 == 1 for number in range(1000)]
 
 
-def test_a_kernel_that_always_raises_is_not_tried_for_each_message() -> None:
+def test_a_format_that_always_raises_is_not_called_for_each_message() -> None:
     kernel = _Counted(lambda message: True)
     batch = decoded(_decoding(kernel), _numbered(100_000), "a STRING")
     assert batch.errors is not None
@@ -211,7 +211,7 @@ def test_a_kernel_that_always_raises_is_not_tried_for_each_message() -> None:
     assert kernel.calls < 200
 
 
-def test_kinds_and_errors_of_parts_stay_with_their_messages() -> None:
+def test_kinds_and_errors_of_split_batches_keep_their_positions() -> None:
     def kernel(messages: pa.BinaryArray) -> DecodedBatch:
         texts = messages.to_pylist()
         if b"boom" in texts:
@@ -242,14 +242,14 @@ def test_kinds_and_errors_of_parts_stay_with_their_messages() -> None:
 @pytest.mark.parametrize(
     "error", [SchemaError("no such type"), SchemaRegistryError("no answer"), ImportError("no library")]
 )
-def test_errors_of_configuration_and_registry_are_let_out(error: Exception) -> None:
+def test_configuration_and_registry_errors_are_raised(error: Exception) -> None:
     kernel = _Counted(lambda message: True, error)
     with pytest.raises(type(error), match=str(error)):
         _decoding(kernel).decode_batch(_TWO, "a STRING")
     assert kernel.calls == 1
 
 
-def test_what_an_empty_batch_raises_too_is_let_out() -> None:
+def test_an_exception_of_an_empty_batch_is_raised() -> None:
     def kernel(messages: pa.BinaryArray) -> DecodedBatch:
         raise NotImplementedError("nothing at all")
 
@@ -257,7 +257,7 @@ def test_what_an_empty_batch_raises_too_is_let_out() -> None:
         _decoding(kernel).decode_batch(_TWO, "a STRING")
 
 
-def test_memory_that_is_short_for_a_batch_but_not_for_its_parts_is_no_error() -> None:
+def test_a_batch_is_split_after_a_memory_error() -> None:
     def kernel(messages: pa.BinaryArray) -> DecodedBatch:
         if len(messages) > 3:
             raise MemoryError
@@ -276,7 +276,7 @@ def test_an_exception_shows_no_secret() -> None:
     assert "hunter22" not in str(errors)
 
 
-def test_one_row_at_which_an_encoder_raises_harms_no_other() -> None:
+def test_one_row_that_raises_affects_no_other_row() -> None:
     def kernel(rows: pa.StructArray) -> EncodedBatch:
         if "5" in rows.field(0).to_pylist():
             raise KeyError("five")
@@ -327,7 +327,7 @@ def test_messages_of_any_array_are_read_in_slices(
 def test_an_array_of_more_than_two_gigabytes_is_read_in_slices() -> None:
     lengths = [4, 700_000_000, 4, 700_000_000, 700_000_000, 2**31, 4, 700_000_000]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    data = np.zeros(int(offsets[-1]), np.uint8)  # memory that nobody writes to is not taken
+    data = np.zeros(int(offsets[-1]), np.uint8)  # memory is only used when it is written
     messages = pa.Array.from_buffers(pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
     for given in (messages, pa.chunked_array([messages.slice(0, 3), messages.slice(3)])):
         batch = get_format("raw").decode_batch(given, "a INT")
@@ -337,7 +337,7 @@ def test_an_array_of_more_than_two_gigabytes_is_read_in_slices() -> None:
         assert batch.errors[5].as_py() == "the message has 2147483648 bytes, the limit is 2147483647 bytes"
 
 
-def test_rows_that_do_not_fit_one_array_say_so() -> None:
+def test_too_large_results_are_reported() -> None:
     data = np.zeros(2**31, np.uint8)
     offsets = np.arange(5) * 2**29
     messages = pa.Array.from_buffers(pa.large_binary(), 4, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
@@ -353,13 +353,13 @@ def test_messages_of_another_type_are_refused(of: pa.DataType) -> None:
     assert caught.value.format == "json"
 
 
-def test_wide_messages_of_nothing() -> None:
+def test_empty_inputs_are_accepted() -> None:
     assert [len(part) for part in binary_arrays(pa.chunked_array([], pa.binary()))] == [0]
     assert len(get_format("json").decode_batch(pa.chunked_array([], pa.large_binary()), "a INT").rows) == 0
     assert len(get_format("json").decode_batch(pa.array([], pa.null()), "a INT").rows) == 0
 
 
-# --- values that a type can't hold -------------------------------------------------------------------------
+# --- values outside a type's range -------------------------------------------------------------------------
 
 
 def _stored(numbers: list[int | None], kind: pa.DataType) -> pa.Array:
@@ -377,7 +377,7 @@ def _stored(numbers: list[int | None], kind: pa.DataType) -> pa.Array:
         (pa.date64(), "DATE", 2**62, 86_400_000),
     ],
 )
-def test_a_number_too_large_for_the_canonical_type_is_the_error_of_its_row(
+def test_a_number_outside_the_range_of_its_type_is_an_error_of_its_row(
     kind: pa.DataType, flink: str, far: int, near: int
 ) -> None:
     format, rows = get_format("json"), [near, far, None, near]
@@ -391,7 +391,7 @@ def test_a_number_too_large_for_the_canonical_type_is_the_error_of_its_row(
     assert batch.errors.null_count == 3
 
 
-def test_an_error_of_a_record_that_an_encoder_raises_is_that_of_its_row() -> None:
+def test_an_encode_error_becomes_the_error_of_its_row() -> None:
     def kernel(rows: pa.StructArray) -> EncodedBatch:
         if "x" in rows.field(0).to_pylist():
             raise EncodeError("long text", reason="x is bad")
@@ -407,7 +407,7 @@ _NO_TIME = "a TIME must be at least 00:00:00 and before 24:00:00"
 
 
 @pytest.mark.parametrize("format", ["json", "csv", "avro", "debezium-json", "canal-json", "maxwell-json", "ogg-json"])
-def test_a_time_that_is_none_is_the_error_of_its_row_in_every_encoder(format: str) -> None:
+def test_a_time_outside_a_day_is_an_error_of_its_row_in_every_format(format: str) -> None:
     codec = get_format(format)
     times = [0, -1, _DAY, _DAY - 1_000_000, None, 2**63 - 1, -(2**63)]
     rows = pa.StructArray.from_arrays([_stored(times, pa.time64("ns"))], names=["t"])
@@ -421,7 +421,7 @@ def test_a_time_that_is_none_is_the_error_of_its_row_in_every_encoder(format: st
     assert batch.messages.drop_null() == good.messages
 
 
-def test_a_time_at_any_depth_is_looked_at_but_for_what_lies_under_a_null() -> None:
+def test_nested_times_are_checked_except_at_nulls() -> None:
     day = pa.array([_DAY], pa.int64()).view(pa.time64("ns"))
     nine = pa.array([1], pa.int64()).view(pa.time64("ns"))
     fine, bad = nine[0], day[0]
@@ -452,7 +452,7 @@ def test_a_time_at_any_depth_is_looked_at_but_for_what_lies_under_a_null() -> No
 
 
 @pytest.mark.parametrize("encoding", ["binary", "json"])
-def test_avro_times_that_are_none_are_errors(encoding: str) -> None:
+def test_avro_times_outside_a_day_are_errors(encoding: str) -> None:
     format, schema = get_format("avro", {"encoding": encoding}), "t TIME(3), a ARRAY<TIME(3)>"
     texts = [b"\x02\x00\x02\x00"] * 30
     texts[3:6] = [b"\x02\x09\x02\x00", b"\x02\x80\xf0\xb2\x52\x02\x00", b"\x02\x00\x02\x02\x02\xfe\xff\xff\xff\x0f\x00"]
@@ -472,7 +472,7 @@ def test_avro_times_that_are_none_are_errors(encoding: str) -> None:
     assert batch.rows.value_lengths().fill_null(0).to_pylist() == [0 if row in (3, 4, 5) else 1 for row in range(30)]
 
 
-def test_kinds_stay_with_their_rows_where_a_time_is_none() -> None:
+def test_row_kinds_keep_their_positions_after_a_time_outside_a_day() -> None:
     kind = pa.list_(pa.struct([pa.field("t", pa.time64("ns"))]))
     numbers = [[1], [2, _DAY], [], None, [3, 4]]
 
@@ -505,12 +505,12 @@ def test_the_lowest_and_the_highest_timestamp_are_written(format: str) -> None:
 
 
 @pytest.mark.parametrize("given", [[b""], b"", None, ({"id": 1},)])
-def test_what_is_no_arrow_array_is_named(given: Any) -> None:
+def test_inputs_that_are_not_arrow_arrays_are_reported(given: Any) -> None:
     for name in ("json", "csv", "canal-json"):
         with pytest.raises(SchemaError, match=rf"a pyarrow Array.*not {type(given).__name__}: pyarrow\.array"):
             get_format(name).decode_batch(given, "id INT")
         if given is None:
-            continue  # encode_batch counts its rows before it looks at them
+            continue  # encode_batch counts its rows first
         with pytest.raises(SchemaError, match=rf"a pyarrow StructArray.*not {type(given).__name__}: pyarrow\.array"):
             get_format(name).encode_batch(given, "id INT")
     table = KeyValueFormat("id INT", {"key.format": "json", "key.fields": "id", "value.format": "json"})

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kvformat.connectors.infer.seen import (
+from kvformat.codecs._infer.value_summary import (
     DATE,
     DECIMAL_TEXT,
     ISO,
@@ -32,8 +32,8 @@ from kvformat.connectors.infer.seen import (
     SQL,
     SQL_ZONED,
     TIME,
-    Seen,
-    merged,
+    ValueSummary,
+    merge_summaries,
 )
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
@@ -94,14 +94,14 @@ class Notes:
         return f"{', '.join(places[:_MOST_SHOWN])}{more}: {what}" if places else what
 
 
-def standard_of(seen: Seen) -> str:
+def standard_of(seen: ValueSummary) -> str:
     """The `timestamp-format.standard` that reads most of the columns; SQL, the default, where both read as many."""
     forms = [form for leaf in _leaves(seen) if len(leaf.forms) == 1 for form in leaf.forms]
     iso = sum(form in (ISO, ISO_ZONED) for form in forms)
     return "ISO-8601" if iso > sum(form in (SQL, SQL_ZONED) for form in forms) else "SQL"
 
 
-def _leaves(seen: Seen) -> Iterator[Seen]:
+def _leaves(seen: ValueSummary) -> Iterator[ValueSummary]:
     if seen.forms and seen.texts == seen.values:
         yield seen
     for inner in (*seen.members.values(), seen.others, seen.elements):
@@ -119,7 +119,7 @@ class Types:
         self._notes, self._iso, self._within = notes, iso, within
         self._conflicts = 0
 
-    def columns(self, seen: Seen, path: str = "") -> tuple[FlinkField, ...]:
+    def columns(self, seen: ValueSummary, path: str = "") -> tuple[FlinkField, ...]:
         """The columns of rows; what can't be a column is left out, with a note."""
         found = []
         for name, member in seen.members.items():
@@ -132,7 +132,7 @@ class Types:
         self._note_names(seen, path)
         return tuple(found)
 
-    def type(self, seen: Seen, path: str) -> FlinkType:
+    def type(self, seen: ValueSummary, path: str) -> FlinkType:
         """The type of what is in one place."""
         if seen.too_deep:
             return self._text("values are nested too deeply for types: kept as text", path)
@@ -163,7 +163,7 @@ class Types:
             return array_of(STRING)
         return array_of(self.type(seen.elements, f"{path}[]"))
 
-    def _number(self, seen: Seen, path: str) -> FlinkType:
+    def _number(self, seen: ValueSummary, path: str) -> FlinkType:
         if seen.fractions and not seen.inexact:
             return FlinkType("DOUBLE")
         if seen.too_long or seen.whole_digits + seen.scale > MOST_DIGITS:
@@ -179,7 +179,7 @@ class Types:
         self._notes.add("whole numbers beyond BIGINT: DECIMAL; one that it can't hold becomes NULL", path)
         return FlinkType("DECIMAL", precision=digits, scale=0)
 
-    def _time(self, seen: Seen, path: str) -> FlinkType:
+    def _time(self, seen: ValueSummary, path: str) -> FlinkType:
         if len(seen.forms) > 1:
             times = {form: count for form, count in seen.forms.items() if form in _TIMES or form == DATE}
             if times:
@@ -208,7 +208,7 @@ class Types:
             self._notes.add("Spark cuts digits of a second below a microsecond", path)
         return FlinkType(_TIMES[form], precision=precision)
 
-    def _object(self, seen: Seen, path: str) -> FlinkType:
+    def _object(self, seen: ValueSummary, path: str) -> FlinkType:
         if not seen.members:
             self._notes.add("no member was seen: MAP<STRING, STRING> reads any", path)
             return map_of(STRING)
@@ -224,19 +224,19 @@ class Types:
                 return self._text("members that can't be fields of a ROW, of several types: kept as text", path)
         return FlinkType("ROW", fields=self.columns(seen, path))
 
-    def _one_type(self, seen: Seen, path: str) -> FlinkType | None:
+    def _one_type(self, seen: ValueSummary, path: str) -> FlinkType | None:
         """The type of all members together, None where they are of several kinds at any level."""
         if self._within >= _MOST_TRIALS:
             return None
         places = [*seen.members.values(), *([seen.others] if seen.others is not None else [])]
         trial = Types(Notes(), iso=self._iso, within=self._within + 1)
-        found = trial.type(merged(places), f"{path}{{}}")
+        found = trial.type(merge_summaries(places), f"{path}{{}}")
         if trial._conflicts:
             return None
         self._notes.extend(trial._notes)
         return found
 
-    def _note_names(self, seen: Seen, path: str) -> None:
+    def _note_names(self, seen: ValueSummary, path: str) -> None:
         if seen.repeated:
             self._notes.add("a name comes twice in an object: the last value counts", path)
         folded: dict[str, str] = {}
@@ -258,7 +258,7 @@ class Types:
         return self._text(why, path)
 
 
-def _is_map(seen: Seen) -> bool:
+def _is_map(seen: ValueSummary) -> bool:
     """Whether names are data: all look like numbers, UUIDs or hashes, or there are many that few objects share."""
     names = seen.members
     if seen.others is not None or (len(names) > 1 and all(map(_DATA_NAME.fullmatch, names))):

@@ -16,10 +16,10 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from kvformat.codecs._infer.column_types import BYTES, STRING, Notes, array_of, is_name, map_of
+from kvformat.codecs._infer.value_summary import MAX_DEPTH, MOST_DIGITS, form_of
 from kvformat.codecs._json.scalars import Converter, ScalarRules, scalar_converter
 from kvformat.codecs._kernel.tree import Fraction, Node
-from kvformat.connectors.infer.seen import MAX_DEPTH, MOST_DIGITS, form_of
-from kvformat.connectors.infer.types import BYTES, STRING, Notes, array_of, is_name, map_of
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")

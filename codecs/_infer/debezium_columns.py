@@ -26,11 +26,11 @@ import pyarrow.compute as pc
 from kvformat.codecs._debezium.connect_schema import DECIMAL, ConnectSchema
 from kvformat.codecs._debezium.parse_texts import parse_instant
 from kvformat.codecs._debezium.value_readings import has_debezium_type
-from kvformat.connectors.infer.inferred import column_text
-from kvformat.connectors.infer.seen import MOST_DIGITS
-from kvformat.connectors.infer.types import BYTES, STRING, Notes, array_of, is_name, map_of, shown
+from kvformat.codecs._infer.column_types import BYTES, STRING, Notes, array_of, is_name, map_of, shown
+from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schemas import resolve_schema
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
@@ -159,7 +159,7 @@ class DebeziumColumns:
         return self._decode(name, t).rows.values.field(0)
 
     def _decode(self, name: str, t: FlinkType) -> DecodedBatch:
-        schema = resolve_schema(column_text(FlinkField(name, t)))
+        schema = resolve_schema(columns_text((FlinkField(name, t),)))
         return get_format(self.format, {**self.options, **TYPES}).decode_batch(self.messages, schema)
 
 

@@ -24,114 +24,105 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
-from kvformat.codecs._confluent import PREFIX, Refused, schemas_by_id, subject_schema
+from kvformat.codecs._confluent import Refused, schemas_by_id
 from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import FLATTENED
-from kvformat.codecs.avro_confluent import AvroConfluentFormat
-from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
-from kvformat.connectors.infer.debezium import MARKS, TYPES, DebeziumColumns
-from kvformat.connectors.infer.inferred import InferredSchema
-from kvformat.connectors.infer.keys import KeyNames, names_of_json, primary_key
-from kvformat.connectors.infer.sample import MessageSample
-from kvformat.connectors.infer.seen import MOST_DIGITS
-from kvformat.connectors.infer.types import Notes, shown
-from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.codecs._infer.change_data import MARKED_DESCRIPTION, NAMED_DESCRIPTION
+from kvformat.codecs._infer.column_types import Notes, shown
+from kvformat.codecs._infer.confluent_frames import (
+    AVRO,
+    CHANGES,
+    MARKED_ROWS,
+    MAX_IDS,
+    NAMED_ROWS,
+    NOT_ASKED,
+    confluent_frames,
+)
+from kvformat.codecs._infer.debezium_columns import MARKS, TYPES, DebeziumColumns
+from kvformat.codecs._infer.message_kinds import AVRO_FILE_MAGIC, schema_id_of
+from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
+from kvformat.codecs._infer.value_summary import MOST_DIGITS
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 
-CONTAINER = b"Obj\x01"
-BOOTSTRAP = "localhost:9092"
-"""What stands in a CREATE TABLE for brokers that nobody has named."""
+if TYPE_CHECKING:
+    from kvformat.codecs._confluent.format import RegistryFormat
 
-_FORMAT = "avro-confluent"
-_MOST_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
+_ROWS_ALONE = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
 _OF_LOGICAL = ("logicalType", "precision", "scale")
 _LONGEST_HEADER = 1 << 20  # bytes of an Avro file that its schema is looked for in
 
 
-def schema_from_subject(
-    url: str, subject: str, *, version: int | Literal["latest"] = "latest", options: Mapping[str, Any] | None = None
-) -> InferredSchema:
-    """The columns that stand for a subject's schema, and the options of `avro-confluent` to read them with.
-
-    `options` are those of the format `avro-confluent` (`basic-auth.user-info`, ...), without a prefix.
-    Raises `SchemaError` where the registry does not know the subject or the version, and for a schema that no table
-    stands for; `SchemaRegistryError` where the registry can't be asked; `OptionError` for options.
-    """
-    if version != "latest" and (isinstance(version, bool) or not isinstance(version, int) or version < 1):
-        raise OptionError(f"version is 'latest' or a number from 1 on, not {version!r}", option="version")
-    given = {"url": url, **(options or {})}
-    settings = AvroConfluentFormat(given).settings
-    found = subject_schema(settings, subject, None if version == "latest" else version)
-    if isinstance(found, Refused):
-        raise SchemaError(
-            f"subject {subject!r} has no version {version!r} that can be read: {found.reason}", format=_FORMAT
-        )
-    try:
-        return _inferred(_parsed(found[1]), given, Notes())
-    except SchemaError as bad:
-        reason = settings.scrubbed(str(bad))
-        raise SchemaError(
-            f"subject {subject!r}, schema {found[0]}: {reason}", format=_FORMAT, field=bad.field
-        ) from None
+def recognize_confluent(sample: MessageSample) -> list[Recognition]:
+    """Recognize records in Confluent's frame: those whose schema a registry knows, or all if it was not asked."""
+    frames = sample.computed(confluent_frames)
+    found = []
+    for kind, indices in frames.indices.items():
+        if kind == NOT_ASKED:
+            found.append(Recognition(indices, 0.9, frames.description, notes=frames.notes))
+        elif kind == AVRO:
+            found.append(Recognition(indices, 1.0, f"{frames.description}; they are Avro", sample.registry))
+        elif kind in _ROWS_ALONE and sample.part == "key":
+            found.append(_rows_alone(sample, kind))
+    return found
 
 
-def ddl_from_subject(
-    url: str,
-    subject: str,
-    *,
-    version: int | Literal["latest"] = "latest",
-    options: Mapping[str, Any] | None = None,
-    name: str | None = None,
-    topic: str | None = None,
-    bootstrap: str = BOOTSTRAP,
-) -> str:
-    """The columns that stand for a subject's schema as text, with a `name` a whole CREATE TABLE of the topic.
-
-    The topic is the subject without `-value`, unless one is given. What was left out stands in comments before it.
-    As `schema_from_subject`, which it raises like.
-    """
-    found = schema_from_subject(url, subject, version=version, options=options)
-    notes = "".join(f"-- {note}\n" for note in found.notes)
-    if name is None:
-        return notes + found.ddl
-    topic = subject.removesuffix("-value") if topic is None else topic
-    return notes + found.create_table(name, topic=topic, bootstrap=bootstrap)
+def recognize_debezium_avro(sample: MessageSample) -> list[Recognition]:
+    """Recognize records in Confluent's frame whose schema is Debezium's: changes, or values that are rows alone."""
+    frames = sample.computed(confluent_frames)
+    found = []
+    for kind, indices in frames.indices.items():
+        if kind == CHANGES:
+            are = f"{frames.description}; they are Debezium's changes in Avro"
+            found.append(Recognition(indices, 1.0, are, sample.registry))
+        elif kind in _ROWS_ALONE and sample.part == "value":
+            rows = _rows_alone(sample, kind)
+            options = {**sample.registry, FLATTENED.name: "true"}
+            found.append(replace(rows, options=options, format="", without_key=rows))
+    return found
 
 
-def confluent_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
+def _rows_alone(sample: MessageSample, kind: str) -> Recognition:
+    frames = sample.computed(confluent_frames)
+    are = f"{frames.description}; they are Avro {_ROWS_ALONE[kind]}"
+    marked = kind == MARKED_ROWS
+    return Recognition(frames.indices[kind], 1.0, are, sample.registry, format="avro-confluent", marks_deletes=marked)
+
+
+def propose_confluent(sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings) -> SchemaProposal:
     """By the schemas of the ids in the messages: the newest one, and what only others have."""
     notes = Notes()
-    schemas = _schemas(sample, AvroConfluentFormat(options).settings, notes)
+    schemas = _schemas(sample, settings, notes)
     if not schemas:
-        return InferredSchema(_FORMAT, (), options, (), notes.texts())
-    return _inferred(_together(schemas, notes), options, notes)
+        return SchemaProposal((), options, (), notes.texts())
+    return columns_of_schema(_together(schemas, notes), options, notes)
 
 
-def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
+def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt: RegistryFormat) -> SchemaProposal:
     """By what the schemas of the ids say of the rows before and after a change.
 
     Where those have Debezium's own types, and `types` is not given, they are read by these.
     """
     notes = Notes()
-    fmt = DebeziumAvroConfluentFormat(options)
     flat: bool = fmt.options[FLATTENED.name]
     schemas = _schemas(sample, fmt.settings, notes)
     if options.get("types") == "flink":
         images = [image for schema in schemas if (image := _row(schema) if flat else _image(schema)) is not None]
         if not images:
-            return InferredSchema(fmt.identifier, (), options, (), notes.texts())
-        found = _inferred(_together(images, notes), {**options, "schema": ""}, notes)
-        found = replace(found, format=fmt.identifier, options=options)
+            return SchemaProposal((), options, (), notes.texts())
+        found = columns_of_schema(_together(images, notes), {**options, "schema": ""}, notes)
+        found = replace(found, options=options)
     else:
         typed = DebeziumColumns(fmt.identifier, options, sample.array())
         for schema in schemas:
             typed.declare(image_schema_from_avro(schema, flat=flat), without=MARKS if flat else ())
         more = TYPES if typed.have_own_types or typed.have_moments else {}
-        found = InferredSchema(fmt.identifier, typed.columns(notes), {**options, **more})
+        found = SchemaProposal(typed.columns(notes), {**options, **more})
     if flat and any(field.name in MARKS for schema in schemas for field in schema.fields):
         notes.add(f"{' and '.join(MARKS)} say what was done to a row: they are its kind, and not columns")
     key = primary_key(_key_names(sample, fmt.settings), [field.name for field in found.fields], notes)
@@ -145,9 +136,9 @@ def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[Key
     if not ids:
         return names_of_json(keys)
     found = Counter[KeyNames]()
-    for schema_id, text in schemas_by_id(settings, [schema_id for schema_id, _ in ids.most_common(_MOST_IDS)]).items():
+    for schema_id, text in schemas_by_id(settings, [schema_id for schema_id, _ in ids.most_common(MAX_IDS)]).items():
         try:
-            names = () if isinstance(text, Refused) else tuple(field.name for field in _parsed(text).fields)
+            names = () if isinstance(text, Refused) else tuple(field.name for field in parse_any(text).fields)
         except SchemaError:
             names = ()
         if names:
@@ -174,27 +165,27 @@ def _schemas(sample: MessageSample, settings: RegistrySettings, notes: Notes) ->
     other = ids.pop(None, 0)
     if other:
         notes.add(f"{other} messages do not begin with 00 and the id of a schema, and were passed over")
-    asked = [schema_id for schema_id, _ in ids.most_common(_MOST_IDS) if schema_id is not None]
+    asked = [schema_id for schema_id, _ in ids.most_common(MAX_IDS) if schema_id is not None]
     schemas: list[Schema] = []
     for schema_id, text in sorted(schemas_by_id(settings, asked).items(), reverse=True):
         try:
             if isinstance(text, Refused):
                 notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {text.reason}")
             else:
-                schemas.append(_parsed(text))
+                schemas.append(parse_any(text))
         except SchemaError as bad:
             notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {settings.scrubbed(str(bad))}")
     return schemas
 
 
-def container_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
+def propose_avro_files(sample: MessageSample) -> SchemaProposal:
     """By the schema in the header of a message that is a whole container file, which no format reads."""
     for message in sample.present():
         text = _header_schema(message)
         if text is not None:
             why = "each message is an Avro container file of its own; Flink's formats read single datums only"
-            found = _inferred(_parsed(text), {}, Notes())
-            return replace(found, format="avro", options={}, notes=(*found.notes, why), unreadable=why)
+            found = columns_of_schema(parse_any(text), {}, Notes())
+            return replace(found, options={}, notes=(*found.notes, why), unreadable=why)
     raise SchemaError(
         "format 'avro': a message is the datum alone and says nothing of its schema. Give the schema that the producer "
         "wrote with; ddl_from_subject reads it from a registry",
@@ -202,35 +193,27 @@ def container_schema(sample: MessageSample, options: Mapping[str, Any]) -> Infer
     )
 
 
-def schema_id_of(message: bytes) -> int | None:
-    """The id of the schema in Confluent's frame; None for what has none."""
-    return (
-        int.from_bytes(message[1:PREFIX], "big", signed=True)
-        if message[:1] == b"\0" and len(message) >= PREFIX
-        else None
-    )
-
-
-def _parsed(text: str) -> Schema:
+def parse_any(text: str) -> Schema:
+    """Parse an Avro schema without a check of its defaults."""
     return parse_schema(text, check_defaults=False)
 
 
 # --- schemas to columns ----------------------------------------------------------------------------------
 
 
-def _inferred(schema: Schema, options: Mapping[str, Any], notes: Notes) -> InferredSchema:
+def columns_of_schema(schema: Schema, options: Mapping[str, Any], notes: Notes) -> SchemaProposal:
     schema = schema if schema.optional is None else schema.optional
     if schema.type != "record":
         raise SchemaError(f"the Avro schema is {schema}, but only a record stands for the columns of a table")
     read = _readable(schema, "", notes)
     if read is None:
-        return InferredSchema(_FORMAT, (), options, (), notes.texts())
+        return SchemaProposal((), options, (), notes.texts())
     row = row_of_schema(read)
     given = dict(options)
     schema_text(row, legacy=True)  # refuses names that a table's schema would give twice
     if "schema" not in given and any(part.type in ("enum", "fixed") for part in _parts(read)):
         given["schema"] = read.text
-    return InferredSchema(_FORMAT, row.fields, given, (), notes.texts())
+    return SchemaProposal(row.fields, given, (), notes.texts())
 
 
 def _parts(schema: Schema) -> Iterator[Schema]:
@@ -318,13 +301,13 @@ def _optional(field: Field) -> Field:
 
 def _header_schema(message: bytes) -> str | None:
     """The schema in the header of a container file: a map of bytes with the entry `avro.schema`."""
-    if not message.startswith(CONTAINER):
+    if not message.startswith(AVRO_FILE_MAGIC):
         return None
-    header = io.BytesIO(message[len(CONTAINER) : _LONGEST_HEADER])
+    header = io.BytesIO(message[len(AVRO_FILE_MAGIC) : _LONGEST_HEADER])
     while count := _long(header):
         if count < 0:
             _long(header)
-        for _ in range(min(abs(count), _MOST_IDS)):
+        for _ in range(min(abs(count), MAX_IDS)):
             name, value = header.read(max(_long(header), 0)), header.read(max(_long(header), 0))
             if name == b"avro.schema":
                 return value.decode("utf-8", "replace")

@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvformat.codecs._debezium.connect_schema import image_schema_from_json
+from kvformat.codecs._changes.metadata import TEXTS
+from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json
 from kvformat.codecs._debezium.options import FLATTENED
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._infer.column_types import BYTES, Notes, Types, is_name, shown
+from kvformat.codecs._infer.debezium_columns import MARKS, MOMENT, TYPES, DebeziumColumns, is_instant
+from kvformat.codecs._infer.declared_types import connect_fields, fits, is_binary, jdbc_type, mysql_type, wider
+from kvformat.codecs._infer.documents import JsonDocuments, is_tombstone, is_wrapped, without_array
+from kvformat.codecs._infer.json_rows import with_standard, without_connect_schema
+from kvformat.codecs._infer.message_kinds import TOMBSTONE, indices_of, json_messages
+from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
+from kvformat.codecs._infer.value_summary import ISO_ZONED, ValueSummary, form_of
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Node, Repeated
-from kvformat.codecs.canal_json import BYTES_ENCODING, LATIN
-from kvformat.connectors.infer.debezium import MARKS, MOMENT, TYPES, DebeziumColumns, is_instant
-from kvformat.connectors.infer.declared import connect_fields, fits, is_binary, jdbc_type, mysql_type, wider
-from kvformat.connectors.infer.inferred import InferredSchema
-from kvformat.connectors.infer.keys import KeyNames, names_of_json, primary_key
-from kvformat.connectors.infer.rows import with_standard
-from kvformat.connectors.infer.sample import Documents, MessageSample, is_tombstone, is_wrapped
-from kvformat.connectors.infer.seen import ISO_ZONED, Seen, form_of
-from kvformat.connectors.infer.types import BYTES, Notes, Types, is_name, shown
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import FlinkField, FlinkType
+
+if TYPE_CHECKING:
+    from kvformat.codecs._changes.format import JsonChangeFormat
 
 _Object = dict[str, Node]
 _MOST_DECLARED = 5  # different declarations of a column that are kept
@@ -35,7 +39,7 @@ _BY_SOURCE = "the metadata source.schema and source.table say which"
 class _Rows:
     """The rows of a sample: what was seen of them, and the values of each column."""
 
-    seen: Seen = field(default_factory=Seen)
+    seen: ValueSummary = field(default_factory=ValueSummary)
     values: dict[str, list[Node]] = field(default_factory=dict)
     declared: dict[str, list[FlinkType]] = field(default_factory=dict)
     keys: Counter[KeyNames] = field(default_factory=Counter)
@@ -45,7 +49,7 @@ class _Rows:
     def look(self, row: Node) -> None:
         """Take a row into account; what is none is passed over."""
         if isinstance(row, dict):
-            self.seen.look(row)
+            self.seen.add(row)
             for name, value in row.members if isinstance(row, Repeated) else row.items():
                 self.values.setdefault(name, []).append(value)
 
@@ -85,30 +89,28 @@ class _Rows:
         if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
             self.keys[tuple(map(str, names))] += 1
 
-    def schema(self, format: str, options: Mapping[str, Any]) -> InferredSchema:
+    def schema(self, options: Mapping[str, Any]) -> SchemaProposal:
         """Columns of the types that are declared where those take all values, else of what the values are."""
         given, iso = self._standard(options)
         declared = {name: self._declared(name, iso) for name in self.declared if is_name(name)}
         for name in declared:
             self.seen.member(name)
         members = {name: seen for name, seen in self.seen.members.items() if declared.get(name) is None}
-        undeclared = Seen(members=members, others=self.seen.others, repeated=self.seen.repeated)
+        undeclared = ValueSummary(members=members, others=self.seen.others, repeated=self.seen.repeated)
         types = declared | {column.name: column.type for column in Types(self.notes, iso=iso).columns(undeclared)}
         found = ((name, types.get(name)) for name in self.seen.members)
         columns = tuple(FlinkField(name, t) for name, t in found if t is not None)
-        return InferredSchema(format, columns, given, self._primary_key(columns), self.notes.texts())
+        return SchemaProposal(columns, given, self._primary_key(columns), self.notes.texts())
 
-    def typed(self, typed: DebeziumColumns) -> InferredSchema:
+    def typed(self, typed: DebeziumColumns) -> SchemaProposal:
         """Columns of Debezium's own types, and the option that reads them."""
         columns = typed.columns(self.notes)
-        return InferredSchema(
-            typed.format, columns, {**typed.options, **TYPES}, self._primary_key(columns), self.notes.texts()
-        )
+        return SchemaProposal(columns, {**typed.options, **TYPES}, self._primary_key(columns), self.notes.texts())
 
     def _standard(self, options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """As for json; a declared timestamp with a zone, of which there may be no value, counts too."""
         zoned = any(t.root == "TIMESTAMP_LTZ" for known in self.declared.values() for t in known)
-        declared = Seen(texts=1, forms={ISO_ZONED: 1}) if zoned else Seen()
+        declared = ValueSummary(texts=1, forms={ISO_ZONED: 1}) if zoned else ValueSummary()
         return with_standard(options, self.seen, declared)
 
     def _declared(self, name: str, iso: bool) -> FlinkType | None:
@@ -138,15 +140,14 @@ def _objects(
     sample: MessageSample, notes: Notes, format: str, wanted: Callable[[_Object], bool] = lambda _: True
 ) -> Iterator[_Object]:
     """The objects of a sample, those in an array of one too; what is none is counted in a note, tombstones apart."""
-    documents, other = Documents(), 0
+    documents, other = JsonDocuments(), 0
     for message in sample.present():
         try:
-            tree = documents.read(message)
-        except JsonFault:
+            tree = documents.parse(message)
+        except JsonSyntaxError:
             other += 1
             continue
-        if isinstance(tree, list) and len(tree) == 1:
-            tree = tree[0]
+        tree = without_array(tree)
         if isinstance(tree, dict) and wanted(tree) and not (is_wrapped(tree) and tree["payload"] is None):
             yield tree
         elif not is_tombstone(tree):
@@ -158,7 +159,7 @@ def _objects(
 # --- Debezium --------------------------------------------------------------------------------------------
 
 
-def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
+def propose_debezium(sample: MessageSample, options: Mapping[str, Any]) -> SchemaProposal:
     """By the schema in the messages (`schema-include`), else by the rows; with `flattened` messages are rows alone.
 
     Where the schema has Debezium's own types, and `types` is not given otherwise, they are read by these.
@@ -181,7 +182,7 @@ def debezium_schema(sample: MessageSample, options: Mapping[str, Any]) -> Inferr
         return rows.typed(typed)
     for schema in schemas:
         _declare_connect(rows, schema, flat=flat)
-    return _with_infinity(rows.schema("debezium-json", given), rows, sample)
+    return _with_infinity(rows.schema(given), rows, sample)
 
 
 def is_flattened(options: Mapping[str, Any]) -> bool:
@@ -240,7 +241,7 @@ def _declare_connect(rows: _Rows, schema: Any, *, flat: bool) -> None:
             rows.declare(name, t)
 
 
-def _with_infinity(found: InferredSchema, rows: _Rows, sample: MessageSample) -> InferredSchema:
+def _with_infinity(found: SchemaProposal, rows: _Rows, sample: MessageSample) -> SchemaProposal:
     """TIMESTAMP_LTZ for moments some of which are infinite or in far years, which `types` = `debezium` reads.
 
     Columns without a type of Debezium's stay what is on the wire: where that is impossible, nothing changes.
@@ -252,7 +253,8 @@ def _with_infinity(found: InferredSchema, rows: _Rows, sample: MessageSample) ->
     typed = replace(found, fields=fields, options={**found.options, **TYPES})
     try:
         errors = [
-            get_format(one.format, one.options).decode_batch(sample.array(), one.ddl).errors for one in (found, typed)
+            get_format("debezium-json", proposal.options).decode_batch(sample.array(), proposal.ddl).errors
+            for proposal in (found, typed)
         ]
     except ConfigurationError:
         return found
@@ -270,57 +272,152 @@ def _are_moments(values: list[Node]) -> bool:
     return 0 < usual < len(there) and all(isinstance(value, str) and is_instant(value) for value in there)
 
 
+_TRANSFORM = "Debezium's transformation ExtractNewRecordState"
+MARKED_DESCRIPTION = f"with members such as __op or __deleted, which {_TRANSFORM} adds to rows"
+NAMED_DESCRIPTION = f"named NAME.Value or with types io.debezium.*, as {_TRANSFORM} leaves the schemas of its rows"
+_NULLS_OF_CONNECT = (
+    "; other messages are the text null, as Kafka Connect's JsonConverter without schemas writes the deletes of "
+    f"{_TRANSFORM}"
+)
+_MONGODB = (
+    "have op, and before or after as a text: Debezium's MongoDB connector. debezium-json reads objects only; "
+    "json reads the envelope, with the document as text"
+)
+_CHANGES = "are JSON objects with op, and before or after: Debezium without schemas"
+_WRAPPED_CHANGES = "are JSON objects of schema and payload, the latter with op: Debezium with schemas"
+_ROWS = f"are JSON objects {MARKED_DESCRIPTION}"
+_WRAPPED_ROWS = f"are JSON objects of schema and payload, {NAMED_DESCRIPTION}"
+_WRAPPED_MARKED_ROWS = f"are JSON objects of schema and payload {MARKED_DESCRIPTION}"
+DEBEZIUM_MEMBERS = frozenset(("__op", "__deleted", "__table", "__source_ts_ms", "__ts_ms", "__lsn"))
+_OPERATIONS = ("c", "r", "u", "d", "t", "m")
+_OWN_MESSAGES, _OWN_TYPES = "io.debezium.", ("io.debezium.data.", "io.debezium.time.")
+
+
+def recognize_debezium(sample: MessageSample) -> list[Recognition]:
+    """Recognize Debezium's changes, and values that are rows alone; rows in keys are plain JSON.
+
+    Objects without a trace of Debezium are rows alone, too, where other values are null as JSON.
+    """
+    kinds: dict[tuple[str, bool], list[int]] = {}
+    for index, tree in json_messages(sample):
+        row = without_array(tree)
+        kind = _debezium_kind(row) if isinstance(row, dict) else None
+        if kind is not None:
+            kinds.setdefault(kind, []).append(index)
+    return [
+        found
+        for (description, marked), indices in kinds.items()
+        if (found := _debezium_recognition(sample, tuple(indices), description, marked)) is not None
+    ]
+
+
+def _debezium_kind(tree: _Object) -> tuple[str, bool] | None:
+    """What an object is, and whether a member marks deleted rows; None for Kafka Connect's rows."""
+    if is_wrapped(tree):
+        schema, payload = tree["schema"], tree["payload"]
+        assert isinstance(payload, dict)
+        if _is_debezium_change(payload):
+            return _WRAPPED_CHANGES, False
+        if DEBEZIUM_MEMBERS & payload.keys() or is_named_by_debezium(image_schema_from_json(schema, flat=True)):
+            marked = "__deleted" in payload
+            return _WRAPPED_MARKED_ROWS if marked else _WRAPPED_ROWS, marked
+        return None
+    if _is_debezium_change(tree):
+        is_mongodb = any(isinstance(tree.get(name), str) for name in ("before", "after"))
+        return _MONGODB if is_mongodb else _CHANGES, False
+    return (_ROWS, "__deleted" in tree) if DEBEZIUM_MEMBERS & tree.keys() else ("", False)
+
+
+def _debezium_recognition(
+    sample: MessageSample, indices: tuple[int, ...], description: str, marked: bool
+) -> Recognition | None:
+    if description in (_CHANGES, _WRAPPED_CHANGES):
+        return Recognition(indices, 1.0, description)
+    if description == _MONGODB:
+        return Recognition(indices, 1.0, description, format="json")
+    rows = Recognition(indices, 1.0, description, format="json", marks_deletes=marked)
+    if description in (_WRAPPED_ROWS, _WRAPPED_MARKED_ROWS):
+        rows = replace(rows, adapt=without_connect_schema)
+    if not description:
+        if sample.part == "key" or not indices_of(sample, TOMBSTONE):
+            return None
+        rows = replace(rows, description="are JSON objects", specificity=1)
+        description = rows.description + _NULLS_OF_CONNECT
+    if sample.part == "key":
+        return rows
+    return Recognition(
+        indices,
+        1.0,
+        description,
+        {FLATTENED.name: "true"},
+        specificity=rows.specificity,
+        marks_deletes=marked,
+        without_key=rows,
+    )
+
+
+def _is_debezium_change(tree: _Object) -> bool:
+    return tree.get("op") in _OPERATIONS and ("before" in tree or "after" in tree or "source" in tree)
+
+
+def is_named_by_debezium(schema: ConnectSchema | None) -> bool:
+    """Return whether a schema of rows is Debezium's: named NAME.Value, or with its types; not its other messages."""
+    if schema is None or schema.name.startswith(_OWN_MESSAGES):
+        return False
+    return schema.name.endswith(".Value") or any(part.name.startswith(_OWN_TYPES) for part in schema.fields.values())
+
+
 # --- Canal, Maxwell, OGG ---------------------------------------------------------------------------------
 
 
-def canal_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
-    """By `mysqlType`, else `sqlType`, else by the values, which are all texts."""
-    rows, binary = _Rows(), set[str]()
-    for message in _envelopes(sample, rows.notes, "type", "canal-json"):
-        rows.look_at_all(message.get("data"))
-        rows.look_at_all(message.get("old"))
-        rows.key(message.get("pkNames"))
-        rows.of_table(message.get("database"), message.get("table"))
-        declared, by_jdbc = message.get("mysqlType"), message.get("sqlType")
-        if isinstance(declared, dict) and declared:
-            for name, text in declared.items():
-                rows.declare(name, mysql_type(text))
-                binary |= {name} if is_binary(text) else set()
-        elif isinstance(by_jdbc, dict):
-            for name, number in by_jdbc.items():
-                rows.declare(name, jdbc_type(number))
-                binary |= {name} if is_binary(number) else set()
-    rows.note_tables(_CHOOSE)
-    found = rows.schema("canal-json", options)
+def propose_envelopes(sample: MessageSample, format: JsonChangeFormat, given: Mapping[str, Any]) -> SchemaProposal:
+    """Propose columns by the values of the rows after and before changes."""
+    return _look_at_envelopes(sample, format).schema(given)
+
+
+def propose_canal(
+    sample: MessageSample, format: JsonChangeFormat, given: Mapping[str, Any], bytes_option: tuple[str, str]
+) -> SchemaProposal:
+    """Propose columns by `mysqlType`, else `sqlType`, else by the values, which are all texts.
+
+    `bytes_option` is the option, and its value, with which BYTES are read as Canal writes them.
+    """
+    binary = set[str]()
+
+    def declare(rows: _Rows, message: _Object) -> None:
+        by_mysql, by_jdbc = message.get("mysqlType"), message.get("sqlType")
+        declared, to_type = (by_mysql, mysql_type) if by_mysql and isinstance(by_mysql, dict) else (by_jdbc, jdbc_type)
+        for name, text in declared.items() if isinstance(declared, dict) else ():
+            rows.declare(name, to_type(text))
+            binary.update({name} if is_binary(text) else ())
+
+    rows = _look_at_envelopes(sample, format, declare)
+    found = rows.schema(given)
     names = {name for name in binary if all(map(_is_latin, rows.values.get(name, ())))}
-    if not names or found.options.get(BYTES_ENCODING.name, LATIN) != LATIN:
+    option, latin = bytes_option
+    if not names or found.options.get(option, latin) != latin:
         return found
     fields = tuple(replace(field, type=BYTES) if field.name in names else field for field in found.fields)
-    return replace(found, fields=fields, options={**found.options, BYTES_ENCODING.name: LATIN})
+    return replace(found, fields=fields, options={**found.options, option: latin})
+
+
+def _look_at_envelopes(
+    sample: MessageSample, format: JsonChangeFormat, declare: Callable[[_Rows, _Object], None] = lambda *_: None
+) -> _Rows:
+    """Look at the rows after and before changes, and at what else the envelopes tell of the columns."""
+    rows, envelope = _Rows(), format.envelope
+    key = next(known.member for known in envelope.metadata.values() if known.type == TEXTS)
+    for message in _envelopes(sample, rows.notes, envelope.operation, format.identifier):
+        for image in (envelope.after, envelope.before):
+            (rows.look_at_all if envelope.rows_in_arrays else rows.look)(message.get(image))
+        rows.key(message.get(key))
+        if "database" in envelope.metadata:
+            rows.of_table(message.get("database"), message.get("table"))
+        declare(rows, message)
+    rows.note_tables(_CHOOSE)
+    return rows
 
 
 def _is_latin(value: Node) -> bool:
-    """Whether a value is a text with a character for each byte, as Canal writes bytes."""
+    """Return whether a value is a text with a character for each byte, as Canal writes bytes."""
     return value is None or (isinstance(value, str) and max(value, default="") <= "\xff")
-
-
-def maxwell_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
-    """By the values of `data` and `old`."""
-    rows = _Rows()
-    for message in _envelopes(sample, rows.notes, "type", "maxwell-json"):
-        rows.look(message.get("data"))
-        rows.look(message.get("old"))
-        rows.key(message.get("primary_key_columns"))
-        rows.of_table(message.get("database"), message.get("table"))
-    rows.note_tables(_CHOOSE)
-    return rows.schema("maxwell-json", options)
-
-
-def ogg_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
-    """By the values of `before` and `after`."""
-    rows = _Rows()
-    for message in _envelopes(sample, rows.notes, "op_type", "ogg-json"):
-        rows.look(message.get("before"))
-        rows.look(message.get("after"))
-        rows.key(message.get("primary_keys"))
-    return rows.schema("ogg-json", options)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from kvformat.codecs._json.document import JsonFault
-from kvformat.connectors.infer.sample import Documents
-from kvformat.connectors.infer.types import Notes, shown
+from kvformat.codecs._infer.column_types import Notes, shown
+from kvformat.codecs._infer.documents import JsonDocuments
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 
 KeyNames = tuple[str, ...]
 _MOST_SHOWN = 3  # different keys in a note
@@ -15,11 +15,11 @@ _MOST_SHOWN = 3  # different keys in a note
 
 def names_of_json(keys: Iterable[bytes | None]) -> Counter[KeyNames]:
     """Count the sets of member names of keys that are JSON objects, alone or as Connect's `payload`."""
-    documents, found = Documents(), Counter[KeyNames]()
+    documents, found = JsonDocuments(), Counter[KeyNames]()
     for key in keys:
         try:
-            tree = documents.read(key) if key else None
-        except JsonFault:
+            tree = documents.parse(key) if key else None
+        except JsonSyntaxError:
             continue
         if isinstance(tree, dict) and isinstance(tree.get("payload"), dict) and "schema" in tree:
             tree = tree["payload"]

@@ -9,40 +9,42 @@ The sample is decoded with and without them, so that the rules hold for each for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._changes.unchanged import KEEP, PLACEHOLDER_OPTION, UNCHANGED_OPTION
-from kvformat.codecs._changes.upsert import MODE_OPTION, UPSERT, ChangeDataFormat
-from kvformat.connectors.infer.inferred import InferredSchema
-from kvformat.connectors.infer.sample import MessageSample
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
+from kvformat.registry.format import Format
 
 _WHY = "as with PostgreSQL's default replica identity"
 
 
-def with_what_changes_need(found: InferredSchema, sample: MessageSample) -> InferredSchema:
-    """Add the options, each with a note; what is given is left as it is."""
-    if not isinstance(get_format(found.format, found.options), ChangeDataFormat):
+def add_needed_options(
+    found: SchemaProposal, sample: MessageSample, name: str, upsert: tuple[str, str]
+) -> SchemaProposal:
+    """Add the options to a proposal of the format of a name, each with a note; options that are given stay.
+
+    `upsert` is the option, and its value, for changes without the rows before them.
+    """
+    if not found.fields:
         return found
-    return _with_unchanged(_with_changelog_mode(found, sample), sample)
+    return _with_unchanged(_with_changelog_mode(found, sample, name, upsert), sample, name)
 
 
-def _with_unchanged(found: InferredSchema, sample: MessageSample) -> InferredSchema:
+def _with_unchanged(found: SchemaProposal, sample: MessageSample, name: str) -> SchemaProposal:
     """Add 'unchanged.columns' = 'keep' where messages have the placeholder of Debezium."""
-    format = get_format(found.format, found.options)
+    format = get_format(name, found.options)
     placeholder = format.options.get(PLACEHOLDER_OPTION.name)
     if placeholder is None or UNCHANGED_OPTION.name in found.options or not found.primary_key:
         return found
     count = sum(str(placeholder).encode() in message for message in sample.present())
     keeping = {**found.options, UNCHANGED_OPTION.name: KEEP}
-    if not count or _bad(_decoded(found, sample, keeping)) > _bad(_decoded(found, sample, found.options)):
+    if not count or _bad(_decoded(found, sample, get_format(name, keeping))) > _bad(_decoded(found, sample, format)):
         return found
     note = (
         f"{count} messages have {placeholder} in place of columns that did not change: '{UNCHANGED_OPTION.name}' = "
@@ -51,24 +53,26 @@ def _with_unchanged(found: InferredSchema, sample: MessageSample) -> InferredSch
     return replace(found, options=keeping, notes=(*found.notes, note))
 
 
-def _decoded(found: InferredSchema, sample: MessageSample, options: Mapping[str, Any]) -> DecodedBatch:
-    return get_format(found.format, options).decode_batch(sample.array(), found.ddl)
+def _decoded(found: SchemaProposal, sample: MessageSample, format: Format) -> DecodedBatch:
+    return format.decode_batch(sample.array(), found.ddl)
 
 
-def _with_changelog_mode(found: InferredSchema, sample: MessageSample) -> InferredSchema:
+def _with_changelog_mode(
+    found: SchemaProposal, sample: MessageSample, name: str, mode: tuple[str, str]
+) -> SchemaProposal:
     """Add 'changelog.mode' = 'upsert' and a note, where the sample has changes without the row before them.
 
     Without a PRIMARY KEY there is no such table: then the note alone says what is missing.
     """
-    usual = get_format(found.format, found.options)
-    if usual.changelog_mode is not ChangelogMode.ALL or MODE_OPTION.name in found.options:
+    usual = get_format(name, found.options)
+    if usual.changelog_mode is not ChangelogMode.ALL or mode[0] in found.options:
         return found
-    upsert = {**found.options, MODE_OPTION.name: UPSERT}
-    batch = _decoded(found, sample, found.options)
-    bare = _bad(batch) - _bad(_decoded(found, sample, upsert))
+    upsert = {**found.options, mode[0]: mode[1]}
+    batch = _decoded(found, sample, usual)
+    bare = _bad(batch) - _bad(_decoded(found, sample, get_format(name, upsert)))
     if bare > 0 and not found.primary_key:
         note = (
-            f"{bare} changes come without the row before them, {_WHY}: '{MODE_OPTION.name}' = '{UPSERT}' reads them, "
+            f"{bare} changes come without the row before them, {_WHY}: '{mode[0]}' = '{mode[1]}' reads them, "
             "which needs a PRIMARY KEY, and the keys of the records name none"
         )
         return replace(found, notes=(*found.notes, note))

@@ -1,4 +1,4 @@
-"""`csv` and `raw`: columns of messages that have no names."""
+"""`csv`: columns of messages that have no names."""
 
 from __future__ import annotations
 
@@ -8,35 +8,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kvformat.codecs._infer.column_types import STRING, Notes, Types
+from kvformat.codecs._infer.message_kinds import text_indices
+from kvformat.codecs._infer.value_summary import ISO, ISO_ZONED, OFFSET, ValueSummary
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.connectors.infer.inferred import InferredSchema, column_text
-from kvformat.connectors.infer.sample import MessageSample
-from kvformat.connectors.infer.seen import ISO, ISO_ZONED, OFFSET, Seen
-from kvformat.connectors.infer.types import BYTES, STRING, Notes, Types
 from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal, columns_text
 from kvformat.registry.contract.types import FlinkField
 
 DELIMITERS = (",", ";", "\t", "|")
 _WRITTEN = {"\t": "\\t"}  # as an option
 _MOST_COLUMNS = 1000
+_CSV_SHARE, _CSV_RECORDS, _CSV_COLUMNS = 0.9, 3, 3
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][+-]?[0-9]{1,4})?|[eE][+-]?[0-9]{1,4})")
 _LONGEST_NUMBER = 100  # characters
-
-
-def raw_schema(sample: MessageSample, options: Mapping[str, Any], name: str = "value") -> InferredSchema:
-    """One column: text where all messages are UTF-8 or the charset is given, else bytes."""
-    is_text = "charset" in options or all(map(is_utf8, sample.present()))
-    return InferredSchema("raw", (FlinkField(name, STRING if is_text else BYTES),), dict(options))
-
-
-def is_utf8(message: bytes) -> bool:
-    """Whether the bytes are text."""
-    try:
-        message.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def widths(messages: Sequence[bytes], delimiter: str) -> Counter[int]:
@@ -64,7 +50,19 @@ def delimiter_of(messages: Sequence[bytes]) -> tuple[str, int, float]:
     return best
 
 
-def csv_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSchema:
+def recognize_csv(sample: MessageSample) -> tuple[Recognition, ...]:
+    """Recognize text that one delimiter splits into the same number of columns, in most messages."""
+    indices = text_indices(sample)
+    messages = [sample.values[index] or b"" for index in indices]
+    delimiter, width, share = delimiter_of(messages)
+    enough = len(messages) >= _CSV_RECORDS or width >= _CSV_COLUMNS
+    if width < 2 or share < _CSV_SHARE or not enough:
+        return ()
+    name = {"\t": "a tab"}.get(delimiter, f"'{delimiter}'")
+    return (Recognition(indices, 0.8, f"are text, {share:.0%} of which has {width} columns with {name} between"),)
+
+
+def propose_csv(sample: MessageSample, options: Mapping[str, Any]) -> SchemaProposal:
     """Columns f0, f1, ... of the usual number, by the kinds of their texts."""
     notes, given, messages = Notes(), dict(options), list(sample.present())
     if "field-delimiter" not in given:
@@ -76,7 +74,7 @@ def csv_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSch
     counted = widths(messages, delimiter) if len(delimiter) == 1 and delimiter not in '\r\n"' else Counter()
     width = counted.most_common(1)[0][0] if counted else 0
     if not 0 < width <= _MOST_COLUMNS:
-        return InferredSchema("csv", (), given, (), ("there is no record",))
+        return SchemaProposal((), given, (), ("there is no record",))
     others = {columns: count for columns, count in counted.items() if columns != width}
     if others:
         counts = ", ".join(f"{count} of {columns}" for columns, count in sorted(others.items())[:5])
@@ -84,20 +82,20 @@ def csv_schema(sample: MessageSample, options: Mapping[str, Any]) -> InferredSch
     names = [f"f{i}" for i in range(width)]
     texts = [FlinkField(name, STRING) for name in names]
     format, array = get_format("csv", given), sample.array()
-    rows = format.decode_batch(array, ", ".join(map(column_text, texts))).rows.flatten()
+    rows = format.decode_batch(array, columns_text(tuple(texts))).rows.flatten()
     types = Types(notes, iso=False)
     guessed = [
         FlinkField(name, types.type(_seen(column.to_pylist()), name))
         for name, column in zip(names, rows.flatten(), strict=True)
     ]
-    return InferredSchema("csv", _readable(format, array, texts, guessed), given, (), notes.texts())
+    return SchemaProposal(_readable(format, array, texts, guessed), given, (), notes.texts())
 
 
 def _readable(format: Any, array: Any, texts: list[FlinkField], guessed: list[FlinkField]) -> tuple[FlinkField, ...]:
     """The columns guessed, but texts where a guess makes a message an error that is none with texts."""
 
     def bad(columns: list[FlinkField]) -> int:
-        errors = format.decode_batch(array, ", ".join(map(column_text, columns))).errors
+        errors = format.decode_batch(array, columns_text(tuple(columns))).errors
         return 0 if errors is None else len(errors) - int(errors.null_count)
 
     usual = bad(texts)
@@ -108,16 +106,16 @@ def _readable(format: Any, array: Any, texts: list[FlinkField], guessed: list[Fl
     )
 
 
-def _seen(texts: list[str | None]) -> Seen:
+def _seen(texts: list[str | None]) -> ValueSummary:
     """What the texts of a column are, by the forms in which csv writes values; an empty one is no value."""
-    seen = Seen()
+    seen = ValueSummary()
     for text in texts:
-        seen.look(_node(text))
+        seen.add(_node(text))
     for form in (ISO, ISO_ZONED, OFFSET):  # csv reads none of them
         if form in seen.forms:
             seen.forms[""] = seen.forms.get("", 0) + seen.forms.pop(form)
     mixed = sum(1 for kind in (seen.texts, seen.numbers, seen.booleans) if kind) > 1
-    return Seen(texts=len(texts), forms={"": len(texts)}) if mixed else seen
+    return ValueSummary(texts=len(texts), forms={"": len(texts)}) if mixed else seen
 
 
 def _node(text: str | None) -> Node:

@@ -1,7 +1,7 @@
 """What a sample has in one place: kinds of values, ranges of numbers, forms of texts, members and elements.
 
     look(node)      take a value of a JSON tree (`codecs._kernel.tree`) into account
-    merged(...)     what was seen in several places, as if it had been one: values of a MAP
+    merge_summaries(...)     what was seen in several places, as if it had been one: values of a MAP
 
 Nothing of the values themselves is kept, so that it takes as much memory as the names, however many messages there are.
 """
@@ -66,7 +66,7 @@ def form_of(text: str) -> tuple[str, int]:
 
 
 @dataclass(slots=True)
-class Seen:
+class ValueSummary:
     """What was seen in one place."""
 
     nulls: int = 0
@@ -84,10 +84,10 @@ class Seen:
     too_long: bool = False  # whether there is a number that no DECIMAL holds
     forms: dict[str, int] = field(default_factory=dict)  # of texts, how many of each
     second_digits: int = 0
-    members: dict[str, Seen] = field(default_factory=dict)
-    others: Seen | None = None  # of members behind MAX_MEMBERS
+    members: dict[str, ValueSummary] = field(default_factory=dict)
+    others: ValueSummary | None = None  # of members behind MAX_MEMBERS
     counts: dict[str, int] = field(default_factory=dict)  # in how many objects each member is
-    elements: Seen | None = None
+    elements: ValueSummary | None = None
     too_deep: bool = False
     repeated: bool = False  # whether a name came twice in an object
 
@@ -101,16 +101,16 @@ class Seen:
         """How many values there were that are not null."""
         return self.booleans + self.numbers + self.texts + self.objects + self.arrays
 
-    def look(self, node: Node, depth: int = 0) -> None:
+    def add(self, node: Node, depth: int = 0) -> None:
         """Take one value into account."""
         if node is None:
             self.nulls += 1
         elif isinstance(node, bool):
             self.booleans += 1
         elif isinstance(node, Integer):
-            self._look_at_integer(node)
+            self._add_integer(node)
         elif isinstance(node, Fraction):
-            self._look_at_fraction(node)
+            self._add_fraction(node)
         elif isinstance(node, str):
             self.texts += 1
             form, digits = form_of(node) if len(node) <= _LONGEST_TIME + len("+00:00") else ("", 0)
@@ -119,14 +119,14 @@ class Seen:
         elif depth >= MAX_DEPTH:
             self.too_deep = True
         elif isinstance(node, dict):
-            self._look_at_object(node, depth)
+            self._add_object(node, depth)
         else:
             self.arrays += 1
-            self.elements = self.elements or Seen()
+            self.elements = self.elements or ValueSummary()
             for element in node:
-                self.elements.look(element, depth + 1)
+                self.elements.add(element, depth + 1)
 
-    def _look_at_integer(self, token: str) -> None:
+    def _add_integer(self, token: str) -> None:
         digits = len(token.lstrip("-"))
         if digits > MOST_DIGITS:
             self.too_long = self.inexact = True
@@ -138,7 +138,7 @@ class Seen:
         self.whole_digits = max(self.whole_digits, digits)
         self.integers += 1
 
-    def _look_at_fraction(self, token: str) -> None:
+    def _add_fraction(self, token: str) -> None:
         self.fractions += 1
         number = Decimal(token)
         exponent = int(number.as_tuple().exponent)
@@ -150,7 +150,7 @@ class Seen:
         self.too_long |= whole + scale > MOST_DIGITS
         self.whole_digits, self.scale = max(self.whole_digits, whole), max(self.scale, scale)
 
-    def _look_at_object(self, node: dict[str, Node], depth: int) -> None:
+    def _add_object(self, node: dict[str, Node], depth: int) -> None:
         self.objects += 1
         self.repeated |= isinstance(node, Repeated)
         for name in node:
@@ -159,25 +159,25 @@ class Seen:
             elif len(self.counts) < MAX_MEMBERS:
                 self.counts[name] = 1
         for name, value in node.members if isinstance(node, Repeated) else node.items():
-            self.member(name).look(value, depth + 1)
+            self.member(name).add(value, depth + 1)
 
-    def member(self, name: str) -> Seen:
+    def member(self, name: str) -> ValueSummary:
         """What was seen of a member, of which nothing may have been seen yet."""
         if name not in self.members and len(self.members) >= MAX_MEMBERS:
-            self.others = self.others or Seen()
+            self.others = self.others or ValueSummary()
             return self.others
-        return self.members.setdefault(name, Seen())
+        return self.members.setdefault(name, ValueSummary())
 
 
-def merged(places: Iterable[Seen]) -> Seen:
+def merge_summaries(places: Iterable[ValueSummary]) -> ValueSummary:
     """What was seen in several places, as if it had been one."""
-    found = Seen()
+    found = ValueSummary()
     for place in places:
-        _add(found, place)
+        _add_summary(found, place)
     return found
 
 
-def _add(found: Seen, other: Seen) -> None:
+def _add_summary(found: ValueSummary, other: ValueSummary) -> None:
     if other.integers:
         found.least = min(found.least, other.least) if found.integers else other.least
         found.most = max(found.most, other.most) if found.integers else other.most
@@ -193,10 +193,10 @@ def _add(found: Seen, other: Seen) -> None:
         if name in found.counts or len(found.counts) < MAX_MEMBERS:
             found.counts[name] = found.counts.get(name, 0) + count
     for name, member in other.members.items():
-        _add(found.member(name), member)
+        _add_summary(found.member(name), member)
     if other.others is not None:
-        found.others = found.others or Seen()
-        _add(found.others, other.others)
+        found.others = found.others or ValueSummary()
+        _add_summary(found.others, other.others)
     if other.elements is not None:
-        found.elements = found.elements or Seen()
-        _add(found.elements, other.elements)
+        found.elements = found.elements or ValueSummary()
+        _add_summary(found.elements, other.elements)

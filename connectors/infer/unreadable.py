@@ -1,0 +1,82 @@
+"""Messages that no format reads, and what to do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kvformat.codecs._infer import confluent_frames as frames
+from kvformat.codecs._infer.message_kinds import (
+    AVRO_FILE,
+    BROKEN_JSON,
+    COMPRESSED,
+    CONFLUENT_JSON,
+    JAVA,
+    SINGLE_OBJECT,
+    message_kinds,
+)
+from kvformat.registry.contract.samples import MessageSample, Recognition
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """A kind of messages: its name, what the messages are, what to do, and how sure the kind is, from 0 to 1."""
+
+    name: str
+    description: str
+    remedy: str
+    confidence: float = 1.0
+
+
+_CUT_FRAME = (
+    "No format reads JSON behind five other bytes: cut these off before, `substring(value, 6)` in Spark, then json"
+)
+_KINDS = {
+    BROKEN_JSON: _Unreadable(
+        "broken JSON", "begin like JSON, but are none", '`errors="capture"` says what is wrong with each'
+    ),
+    CONFLUENT_JSON: _Unreadable(
+        "json-schema",
+        "begin with 00 and a schema id, Confluent's frame, and go on as JSON: Confluent's JSON Schema serializer",
+        _CUT_FRAME,
+    ),
+    AVRO_FILE: _Unreadable(
+        "avro file", "are Avro container files", "Flink's formats read single datums, not whole files"
+    ),
+    SINGLE_OBJECT: _Unreadable(
+        "avro single object",
+        "begin with C3 01, Avro's single-object encoding",
+        "Cut off the ten bytes of its header, then avro with the schema of the fingerprint",
+        0.9,
+    ),
+    JAVA: _Unreadable("java", "are objects of Java's serialization", "Only Java reads them"),
+    **{
+        name: _Unreadable(name, f"are {name} data", "Decompress them before: no format reads them as they are")
+        for name in COMPRESSED
+    },
+}
+_REMEDIES = {"PROTOBUF": "The format protobuf reads messages without this frame"}
+_NAMES = {"PROTOBUF": "protobuf", "JSON": "json-schema"}
+_READABLE = (frames.NOT_ASKED, frames.AVRO, frames.CHANGES, frames.MARKED_ROWS, frames.NAMED_ROWS)
+
+
+def unreadable_messages(sample: MessageSample) -> Iterator[tuple[Recognition, str]]:
+    """Yield the messages of each such kind, and the remedy; `Recognition.format` is the name of the kind."""
+    indices: dict[str, list[int]] = {}
+    for index, kind in sample.computed(message_kinds).items():
+        if kind in _KINDS:
+            indices.setdefault(kind, []).append(index)
+    for kind, found in indices.items():
+        known = _KINDS[kind]
+        are = f"{known.description}. {known.remedy}"
+        yield Recognition(tuple(found), known.confidence, are, specificity=0, format=known.name), known.remedy
+    confluent = sample.computed(frames.confluent_frames)
+    for kind, messages in confluent.indices.items():
+        if kind == frames.UNKNOWN:
+            why = "but the registry does not know their ids: perhaps another registry, or other bytes"
+            are = f"{confluent.description}, {why}"
+            yield Recognition(messages, 0.3, are, format="binary"), "Look for the registry of the producer"
+        elif kind not in _READABLE:
+            remedy = _REMEDIES.get(kind, _CUT_FRAME)
+            are = f"{confluent.description}; the registry says {kind}. {remedy}"
+            yield Recognition(messages, 1.0, are, format=_NAMES.get(kind, kind.lower())), remedy

@@ -1,0 +1,108 @@
+"""Samples of messages, and what a format says about one: which messages are its own, and which columns they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import pyarrow as pa
+
+from kvformat.registry.contract.types import FlinkField, quoted
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSample:
+    """Some of the values, or of the keys, of a topic.
+
+    values: the messages, None for a null one.
+    keys: the keys of the records, one for each message; None if they are unknown.
+    cut: what was left out of the sample, in words.
+    part: whether `values` are values or keys of records.
+    registry: options of `avro-confluent` that name a schema registry; empty without a registry.
+    """
+
+    values: tuple[bytes | None, ...]
+    keys: tuple[bytes | None, ...] | None = None
+    cut: str = ""
+    part: Literal["key", "value"] = "value"
+    registry: Mapping[str, Any] = field(default_factory=dict)
+    _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def array(self) -> pa.BinaryArray:
+        """The messages as formats take them."""
+        return pa.array(self.values, pa.binary())
+
+    def indexed(self) -> Iterator[tuple[int, bytes]]:
+        """Index and bytes of each message that is neither null nor blank."""
+        return ((i, value) for i, value in enumerate(self.values) if value is not None and value.strip())
+
+    def present(self) -> Iterator[bytes]:
+        """The messages that are neither null nor blank."""
+        return (value for _, value in self.indexed())
+
+    def computed(self, function: Callable[[MessageSample], _Result]) -> _Result:
+        """Call a function with the sample once, and keep the result for all formats that ask for it."""
+        if function not in self._results:
+            self._results[function] = function(self)
+        result: _Result = self._results[function]
+        return result
+
+
+@dataclass(frozen=True)
+class SchemaProposal:
+    """Columns that read the messages of a sample.
+
+    fields: the columns, of Flink's types.
+    options: options of the format that the messages need, without a prefix.
+    primary_key: the columns of the key, if the messages name them.
+    notes: sentences about guesses, conflicts and columns that are left out.
+    unreadable: why no format reads these messages; empty if one does.
+    """
+
+    fields: tuple[FlinkField, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    primary_key: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    unreadable: str = ""
+
+    @property
+    def ddl(self) -> str:
+        """The columns as Flink's text, as every `schema` of the library takes it."""
+        return columns_text(self.fields)
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """Messages of a sample that a format takes for its own, and how likely they are.
+
+    messages: the indices of the messages in `MessageSample.values`.
+    confidence: from 0 to 1. Each message goes to the format with the highest confidence.
+    description: what the messages are; it continues the text "3 of 5 messages".
+    options: options of the format that reading them needs, without a prefix.
+    specificity: decides between equal confidences. 0 is for a syntax that other formats use, too: any JSON, any text.
+    notes: sentences for the user, whichever format reads the messages in the end.
+    format: the format that reads the messages, if it is another one than the format that recognizes them.
+    marks_deletes: whether a field of the messages marks deleted rows, so that no null message is needed.
+    without_key: how the messages are read if no key of the records tells which row a change is of; None if they need
+        no key.
+    adapt: changes the columns that the format proposes for the messages.
+    """
+
+    messages: tuple[int, ...]
+    confidence: float
+    description: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    specificity: int = 2
+    notes: tuple[str, ...] = ()
+    format: str = ""
+    marks_deletes: bool = False
+    without_key: Recognition | None = None
+    adapt: Callable[[SchemaProposal], SchemaProposal] | None = None
+
+
+def columns_text(columns: tuple[FlinkField, ...]) -> str:
+    """The columns as a list of Flink's SQL, without parentheses."""
+    return ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)

@@ -1,0 +1,125 @@
+"""The hooks of formats for samples: a format of another package takes part, and so does protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import pyarrow as pa
+import pytest
+
+from kvformat.connectors import infer_schema, inspect_topic
+from kvformat.registry import (
+    DecodedBatch,
+    EncodedBatch,
+    Format,
+    MessageSample,
+    OptionError,
+    Recognition,
+    SchemaError,
+    SchemaProposal,
+    register_format,
+)
+from kvformat.registry.contract import discovery
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from tests.codecs.protobuf.protobuf_types import descriptor_set, fields
+
+STRING = FlinkType("VARCHAR", length=2**31 - 1)
+
+
+class FormsFormat(Format):
+    """Columns of text in `application/x-www-form-urlencoded`."""
+
+    identifier = "forms"
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        found = tuple(index for index, message in sample.indexed() if _form(message))
+        return [Recognition(found, 0.95, "are forms: names and values with = and & between")]
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        names = dict.fromkeys(name for message in sample.present() for name in _form(message))
+        return SchemaProposal(tuple(FlinkField(name, STRING) for name in names))
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        rows = [None if message is None else [_form(message)] for message in messages.to_pylist()]
+        return DecodedBatch(pa.array(rows, pa.list_(arrow_type(nullable(row_type(schema))))))
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        raise self.unsupported("encode")
+
+
+def _form(message: bytes) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(message.decode(), strict_parsing=True))
+    except ValueError:
+        return {}
+
+
+@pytest.fixture
+def forms(monkeypatch: pytest.MonkeyPatch) -> type[Format]:
+    monkeypatch.setattr(discovery, "_registered", {})
+    return register_format(FormsFormat)
+
+
+def test_a_format_of_another_package_is_recognized_and_proposes_columns(forms: type[Format]) -> None:
+    messages = [b"id=1&name=Ada", b"id=2&city=Paris", b"no form"]
+    found = inspect_topic(messages, name="visits")
+    assert [(guess.format, guess.confidence) for guess in found.guesses] == [("forms", 0.633), ("raw", 0.2)]
+    assert found.guesses[0].reason == "2 of 3 messages are forms: names and values with = and & between"
+    assert found.ddl is not None
+    assert "`id` STRING,\n  `name` STRING,\n  `city` STRING" in found.ddl
+    assert "'format' = 'forms'" in found.ddl
+    assert infer_schema(messages, format="forms").ddl == "`id` STRING, `name` STRING, `city` STRING"
+
+
+def test_a_format_that_fails_to_recognize_messages_does_no_harm(
+    forms: type[Format], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forms, "recognize", classmethod(lambda cls, sample: 1 / 0))
+    found = inspect_topic([b'{"id":1}'])
+    assert found.guesses[0].format == "json"
+    assert "format 'forms' can't recognize messages: ZeroDivisionError division by zero" in found.notes
+
+
+def test_a_format_without_a_proposal_says_so(forms: type[Format], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(forms, "propose_schema")
+    with pytest.raises(SchemaError, match="format 'forms' does not propose columns"):
+        infer_schema([b"a=1"], format="forms")
+
+
+PROTO = f"""name: "a.proto" package: "acme" message_type {{ name: "Order"
+    {fields("int32 id = 1; string name = 2; repeated uint64 n = 3; .acme.Order.Item item = 4;")}
+    {fields(".acme.Order parent = 5; repeated .acme.Order.PEntry p = 6; bool paid = 7;")}
+    nested_type {{ name: "Item" {fields("double x = 1; bytes raw = 2;")} }}
+    nested_type {{ name: "PEntry" options {{ map_entry: true }} {fields("string key = 1; float value = 2;")} }} }}"""
+
+
+def test_protobuf_proposes_the_fields_of_its_descriptor(tmp_path: Path) -> None:
+    path = tmp_path / "a.desc"
+    path.write_bytes(descriptor_set(PROTO))
+    options = {"message-class-name": "acme.Order", "descriptor-file": str(path)}
+    found = infer_schema([b"\x08\x07\x12\x03Ada"], format="protobuf", options=options)
+    assert found.ddl == (
+        "`id` INT, `name` STRING, `n` ARRAY<BIGINT>, `item` ROW<`x` DOUBLE, `raw` BYTES>, `p` MAP<STRING, FLOAT>, "
+        "`paid` BOOLEAN"
+    )
+    assert found.notes == ("parent: the message acme.Order contains itself, which no table type does: left out",)
+    with pytest.raises(OptionError, match="message-class-name"):
+        infer_schema([b"\x08\x07"], format="protobuf")
+
+
+def test_protobuf_is_recognized_by_its_bytes() -> None:
+    found = inspect_topic([b"\x08\x07\x12\x03Ada", b"\x08\x96\x01\x12\x02Bo", b"\x08\x01\x1d\0\0\0\0"])
+    assert [(guess.format, guess.confidence) for guess in found.guesses] == [("protobuf", 0.5)]
+    assert found.ddl is None
+    assert any("needs the option 'message-class-name'" in note for note in found.notes)
+    others = (b"\x08\x07\x12\x03Ad", b"\x08\x07\x12\x01A", b"\x08\x07\x13\x03Ada", b"\x00\x07\x12\x03Ada", b"\x80")
+    for message in others:
+        assert [guess.format for guess in inspect_topic([message]).guesses] != ["protobuf"], message

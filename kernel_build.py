@@ -1,11 +1,11 @@
-"""Compiles the kernel: every module of codecs/_kernel/ that has an augmenting .pxd beside it.
+"""Compiles the kernel: every module of codecs/_kernel/ with a .pxd file beside it.
 
-    python kernel_build.py      builds what is not up to date, as every import of an editable install does
-    python kernel_build.py check    says what is missing to compile here
+    python kernel_build.py          compiles changed modules, as every import of an editable install does
+    python kernel_build.py check    prints what is missing to compile here
 
-setup.py takes the extension modules into wheels. They are kept in build/kernel/, named by the content they were built
-from and by Python's ABI, so a file never changes: processes that run, branches and environments don't disturb each
-other. Cython wants a module's package as folders, so it gets a copy of the sources in build/kernel/source/.
+The extension modules are in build/kernel/, and setup.py adds them to wheels. Their file names contain a hash of the
+source and Python's ABI, so a file never changes. Running processes, branches and environments do not conflict.
+Cython needs a module's package as folders, so it compiles a copy of the sources in build/kernel/source/.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOURCES = ROOT / "codecs" / "_kernel"
 BUILT = ROOT / "build" / "kernel"
 SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
 KEPT = 8
-"""Builds of a module that stay: enough to go to and fro between branches."""
+"""The number of builds of a module that are kept, so that switching between branches does not compile again."""
 
 DIRECTIVES = {
     "language_level": 3,
@@ -43,19 +43,19 @@ DIRECTIVES = {
     "show_performance_hints": False,
 }
 FLAGS = "-O3 -g0"
-"""For gcc and clang; KVFORMAT_KERNEL_FLAGS replaces them (scripts/sanitize)."""
+"""Flags for gcc and clang. KVFORMAT_KERNEL_FLAGS replaces them (scripts/sanitize)."""
 
 INLINE = ("CYTHON_INLINE", "inline __attribute__((always_inline))")
 
 HINT = """\
 The kernel for JSON and protobuf is not compiled: {reason}
-It works all the same, but reads many times slower. To compile it, install a C compiler and Python's headers
+It works, but reads many times slower. To compile it, install a C compiler and Python's headers
 (Debian, Ubuntu: apt-get install gcc libc6-dev python3-dev) and then kvformat again, with pip's options
 --force-reinstall --no-deps --no-cache-dir."""
 
 
 class BuildError(Exception):
-    """Compiling failed; the text is the first error, `output` all that the compilers said."""
+    """Compiling failed. The message is the first error, and `output` is the output of the compilers."""
 
     def __init__(self, reason: str, output: str = "") -> None:
         super().__init__(reason)
@@ -63,11 +63,11 @@ class BuildError(Exception):
 
 
 class CompilerMissingError(BuildError):
-    """Nothing can be compiled here; the text says what is missing."""
+    """The kernel can't be compiled here. The message says what is missing."""
 
 
 def modules(sources: Path = SOURCES) -> dict[str, Path]:
-    """The file that each compiled module has, or will have, as its source is now."""
+    """Return the file of each compiled module for its current source. A file may not exist yet."""
     shared = hashlib.sha256(Path(__file__).read_bytes())
     for declarations in sorted(sources.glob("*.pxd")):
         shared.update(declarations.name.encode() + declarations.read_bytes())
@@ -82,7 +82,7 @@ def modules(sources: Path = SOURCES) -> dict[str, Path]:
 
 
 def obstacle() -> str | None:
-    """What is missing to compile here."""
+    """Return what is missing to compile here, or None."""
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     if sys.platform != "win32" and not shutil.which(command.split()[0]):
         return f"there is no C compiler ({command.split()[0]})"
@@ -92,13 +92,15 @@ def obstacle() -> str | None:
     return None
 
 
-def build(*, afresh: bool = False, again: bool = True) -> dict[str, Path]:
-    """Compile what is not up to date, and return the file of each module.
+def build(*, rebuild: bool = False, retry: bool = True) -> dict[str, Path]:
+    """Compile changed modules, and return the file of each module.
 
-    `afresh`: compile all of it. `again`: also what failed before.
+    rebuild: compile all modules. retry: also compile sources that failed before; otherwise raise the error of then.
+
+    Raises `CompilerMissingError` if the kernel can't be compiled here, and `BuildError` if compiling fails.
     """
     wanted = modules()
-    if not afresh and all(file.exists() for file in wanted.values()):
+    if not rebuild and all(file.exists() for file in wanted.values()):
         return wanted
     reason = obstacle()
     if reason is None and not all(map(importlib.util.find_spec, ("Cython", "setuptools"))):
@@ -108,9 +110,9 @@ def build(*, afresh: bool = False, again: bool = True) -> dict[str, Path]:
     BUILT.mkdir(parents=True, exist_ok=True)
     with _lock():
         wanted = modules()  # the source may have changed, or been compiled, while another process had the lock
-        old = [name for name, file in wanted.items() if afresh or not file.exists()]
+        old = [name for name, file in wanted.items() if rebuild or not file.exists()]
         failure = BUILT / f"failed-{hashlib.sha256(repr(wanted).encode()).hexdigest()[:16]}"
-        if old and failure.exists() and not again:
+        if old and failure.exists() and not retry:
             raise BuildError(failure.read_text(encoding="utf-8"))
         if old:
             what = f"the kernel for JSON and protobuf ({', '.join(old)})"
@@ -131,7 +133,7 @@ def build(*, afresh: bool = False, again: bool = True) -> dict[str, Path]:
 
 @contextlib.contextmanager
 def _lock() -> Iterator[None]:
-    """One build at a time. On Windows editable installs can't be made (they need links), so nobody else builds."""
+    """Allow one build at a time. Windows needs no lock: it has no editable installs, which would build too."""
     if sys.platform == "win32":
         yield
         return
@@ -143,9 +145,9 @@ def _lock() -> Iterator[None]:
 
 
 def _first_error(output: str) -> str:
-    """`file:line:column: what is wrong` as Cython or the C compiler said it first, or else the last line."""
-    told = re.search(r"^(?!warning:)\S+:\d+:\d+: (?!warning:|note:).+$", output, re.MULTILINE)
-    return told[0] if told else (output.strip().splitlines() or ["the compiler said nothing"])[-1]
+    """Return the first error `file:line:column: message` of Cython or the C compiler, or else the last line."""
+    error = re.search(r"^(?!warning:)\S+:\d+:\d+: (?!warning:|note:).+$", output, re.MULTILINE)
+    return error[0] if error else (output.strip().splitlines() or ["the compiler printed nothing"])[-1]
 
 
 def _forget_old(names: list[str]) -> None:
@@ -158,7 +160,7 @@ def _forget_old(names: list[str]) -> None:
 
 
 def _compile(names: list[str]) -> None:
-    """Compile the modules of these names; in a process of its own, for its output and its many imports."""
+    """Compile modules. This runs in its own process, because it prints to stdout and imports many modules."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
@@ -171,12 +173,12 @@ def _compile(names: list[str]) -> None:
                     extension.define_macros = [INLINE]
             super().build_extensions()
 
-    os.chdir(BUILT)  # what the compilers print has short names
+    os.chdir(BUILT)  # so that the compilers print short paths
     folder = Path("source", *PACKAGE.split("."))
-    for outdated in folder.glob("*.p*"):  # the C of other modules stays, for readers of a sanitizer's report
+    for outdated in folder.glob("*.p*"):  # the C files of other modules stay: a sanitizer's report names their lines
         outdated.unlink()
     shutil.copytree(SOURCES, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-    files = modules(folder)  # of the copy, which nobody edits
+    files = modules(folder)  # the files for the copy, which does not change
     extensions = cythonize(
         [Extension(f"{PACKAGE}.{name}", [str(folder / f"{name}.py")]) for name in names],
         include_path=["source"],
@@ -193,7 +195,7 @@ def _compile(names: list[str]) -> None:
 
 
 def main() -> int:
-    """Returns the exit code."""
+    """Run a command and return the exit code."""
     if sys.argv[1:2] == ["compile"]:
         _compile(sys.argv[2:])
     elif sys.argv[1:2] == ["check"]:

@@ -99,7 +99,7 @@ def kernel() -> dict[str, Path]:
     if choice == "0":
         return {}
     try:
-        return kernel_build.build(afresh=choice == "1")
+        return kernel_build.build(rebuild=choice == "1")
     except kernel_build.BuildError as error:
         message = f"{error.output}\n{kernel_build.HINT.format(reason=error)}"
         if choice == "1":

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._java.charsets import Charset, charset
+from kvformat.codecs._java.charsets import Charset, find_charset
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError
@@ -113,7 +113,7 @@ class RawFormat(Format):
 
     def _charset(self) -> Charset:
         try:
-            return charset(self.options["charset"])
+            return find_charset(self.options["charset"])
         except LookupError as cause:
             raise OptionError(
                 f"Unsupported 'raw.charset' name: {self.options['charset']}. {cause.args[0]}",

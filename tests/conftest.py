@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.registry_server import Registry, RegistryServer
 
-# Much code runs for a moment: what Java's second compiler and its other collectors win, they cost twice. The cache has
-# the size that it has with both compilers.
+# Tests run most code only briefly, so Java's second compiler and its parallel collectors cost more than they save. The
+# code cache keeps the size that it has with both compilers.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
@@ -25,22 +25,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One session for all tests, on two threads, without a user interface, on free ports of 127.0.0.1."""
+    """A session for all tests with two threads, without a user interface, on free ports of 127.0.0.1."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_TESTING"] = "1"  # Spark Connect then takes a free port
+    os.environ["SPARK_TESTING"] = "1"  # makes Spark Connect use a free port
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
     from tests.support import probe, services
 
-    cloudpickle.register_pickle_by_value(probe)  # workers can't import the tests
+    cloudpickle.register_pickle_by_value(probe)  # workers cannot import the tests
     builder = SparkSession.builder.config("spark.ui.enabled", "false").appName("kvformat tests")
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": _JAVA,
-        "spark.python.task.killTimeout": "1min",  # Spark 4.1 also kills workers that a killed task has given back
+        "spark.python.task.killTimeout": "1min",  # Spark 4.1 also kills workers that a killed task has returned
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.timeType.enabled": "true",
@@ -53,7 +53,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     connect = request.config.getoption("--spark-mode") == "connect"
     builder = builder.remote("local[2]") if connect else builder.master("local[2]")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Connect sets static settings a second time, in vain, and says so
+        warnings.simplefilter("ignore")  # Connect warns that it cannot set static settings a second time
         session = builder.getOrCreate()
     yield session
     session.stop()
@@ -61,7 +61,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(params=["UTC", "America/New_York"])
 def time_zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
-    """Runs a test in two session time zones; one has gaps and overlaps."""
+    """Run a test in two session time zones. New York has daylight saving time."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", request.param)
     yield request.param
@@ -70,7 +70,7 @@ def time_zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Kafka broker for all tests; each makes topics of its own."""
+    """A Kafka broker for all tests. Each test creates its own topics."""
     from tests.support import services
 
     running = services.KafkaBroker(tmp_path_factory.mktemp("broker"))
@@ -81,7 +81,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RegistryServer]:
-    """A schema registry's server; each test has a registry of its own behind it."""
+    """A server of schema registries. Each test has its own registry."""
     server = RegistryServer()
     yield server
     server.close()
@@ -89,6 +89,6 @@ def server() -> Iterator[RegistryServer]:
 
 @pytest.fixture
 def registry(server: RegistryServer) -> Iterator[Registry]:
-    """A schema registry that knows nothing yet."""
+    """An empty schema registry."""
     with server.serving() as registry:
         yield registry

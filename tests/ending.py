@@ -1,8 +1,10 @@
-"""Decoding while the interpreter ends, in a process of its own: `python -m tests.ending HOW`.
+"""Decode during interpreter shutdown: `python -m tests.ending HOW`.
 
-With `daemon`, daemon threads decode without end, and the main thread returns. With `thread`, a thread decodes after
-the main thread has returned, with `atexit` a handler of `atexit` does; both print `right` where their answers are those
-from before.
+daemon: daemon threads decode in an endless loop, and the main thread returns.
+thread: a thread decodes after the main thread has returned.
+atexit: a handler of `atexit` decodes.
+
+`thread` and `atexit` print `right` if the results equal the results before the shutdown.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _open = contextlib.ExitStack()
 
 
 def registered(server: Registry, first: int) -> tuple[Format, pa.Array]:
-    """A format, and messages of ids that were never asked for: there are threads that ask for several at a time."""
+    """Return a format and messages with schema ids that are not cached. The format requests several ids in threads."""
     ids = range(first, first + IDS)
     server.ids |= dict.fromkeys(ids, RECORD)
     return get_format("avro-confluent", {"url": server.url}), pa.array([b"\0\0\0\0" + bytes([i, 14]) for i in ids])
@@ -58,7 +60,7 @@ def main(how: str) -> None:
             rows = answers(format.decode_batch(messages, "i INT"))
             other += ["new ids"] if [answer.error for answer in rows] != [None] * IDS else []
         except Exception as error:
-            # from Python 3.12 on no thread can be started here any more: then the batch fails, and no message is bad
+            # Python 3.12 and later cannot start threads here: the batch fails instead of its messages
             if sys.version_info < (3, 12) or "can't create new thread" not in str(error):
                 raise
         print(f"other answers: {other}" if other else "right", flush=True)

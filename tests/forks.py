@@ -1,7 +1,7 @@
-"""Forks while threads decode, in a process of its own: `python -m tests.forks FORKS`. Prints what it did, or why not.
+"""Fork while threads decode: `python -m tests.forks FORKS`. Prints the number of forks, or what went wrong.
 
-Every kind of reader is used by threads without end. The main thread forks; the child decodes with every kind, and its
-answers must be those of the parent. First, one thread holds all locks there are, so that each of them is tried.
+Threads use every kind of reader in endless loops. The main thread forks, and the child decodes with every kind of
+reader. Its results must equal the parent's. The first fork happens while a thread holds all locks of the library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.fuzz import cases
 from tests.support.decoding import Answer, answers
 
 SECONDS = 60.0
-"""How long a child may take on a busy machine; mostly it is far less than one."""
+"""Maximum time of a child on a busy machine, in seconds. It usually takes far less than one second."""
 THREADS = 4
 CHANGED = b'{"before":{"id":1,"name":"a"},"after":{"id":1},"op":"u","before_":0}'
 Read = Callable[[], list[Answer]]
@@ -43,7 +43,7 @@ def _of_format(format: Format, schema: str, messages: list[bytes | None]) -> Rea
 
 
 def kinds(folder: str) -> dict[str, Read]:
-    """What decodes, by the name of its kind: every format, and readers that only some options make."""
+    """Return a decode function for every format and for readers that need certain options, by name."""
     found = {format: _of_case(f"{format}/vectors/1") for format in cases.FORMATS if format not in ("raw", "avro")}
     found |= {f"{format} rows": _of_case(f"{format}/rows/1") for format in ("raw", "avro", "csv", "json")}
     found |= {f"{format} schemas": _of_case(f"{format}/schemas/4") for format in cases.schemas.FORMATS}
@@ -62,7 +62,7 @@ def kinds(folder: str) -> dict[str, Read]:
 
 
 def _child(reads: dict[str, Read], expected: dict[str, list[Answer]]) -> None:
-    """Decode everything; ends the process."""
+    """Decode with every kind of reader, and exit the process."""
     code = 1
     try:
         wrong = [kind for kind, read in reads.items() if read() != expected[kind]]
@@ -74,7 +74,7 @@ def _child(reads: dict[str, Read], expected: dict[str, list[Answer]]) -> None:
 
 
 def _forked(reads: dict[str, Read], expected: dict[str, list[Answer]]) -> str | None:
-    """Fork once and wait for the child: what went wrong, if anything."""
+    """Fork once and wait for the child. Returns what went wrong, or None."""
     pid = os.fork()
     if pid == 0:
         _child(reads, expected)
@@ -90,7 +90,7 @@ def _forked(reads: dict[str, Read], expected: dict[str, list[Answer]]) -> str | 
 
 
 def _with_all_locks_held(work: Callable[[], Any]) -> Any:
-    """What the work gives while another thread holds every lock of the library."""
+    """Call `work` while another thread holds every lock of the library. Returns its result."""
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -111,7 +111,7 @@ def _with_all_locks_held(work: Callable[[], Any]) -> Any:
 
 
 def main(forks: int) -> str:
-    """Fork so often; what was done, or the first thing that went wrong."""
+    """Fork this many times. Returns a summary, or the first problem."""
     with tempfile.TemporaryDirectory() as folder:
         reads = kinds(folder)
         expected = {kind: read() for kind, read in reads.items()}

@@ -1,4 +1,4 @@
-"""A process that decodes while it ends: it neither hangs nor crashes, and what is decoded late is right."""
+"""A process that decodes during interpreter shutdown neither hangs nor crashes, and its results are right."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 _LONGEST = 240
-"""Seconds, on a busy machine."""
+"""Maximum time in seconds, on a busy machine."""
 
 
 @pytest.mark.parametrize("how", ["thread", "atexit"])
-def test_a_process_decodes_while_it_ends(how: str) -> None:
+def test_a_process_can_decode_during_shutdown(how: str) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.ending", how],
         cwd=Path(__file__).parent.parent,

@@ -1,4 +1,4 @@
-"""How many random cases the tests try in scripts/test, and in scripts/test --all."""
+"""The number of random cases in scripts/test and in scripts/test --all."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def test_each_extent_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert extent.case_count(quick=3, all=30) == 30
 
 
-def test_a_variable_of_the_environment_goes_before_the_extent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_overrides_the_extent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVFORMAT_TRIES", "7")
     assert extent.case_count("KVFORMAT_TRIES", quick=3, all=30) == 7
 
 
 def test_an_unknown_extent_is_refused() -> None:
-    """A typing error must not make a full run a quick one."""
+    """A typo must not turn a full run into a quick run."""
     environment = {**os.environ, "KVFORMAT_TEST_EXTENT": "al"}
     command = [sys.executable, "-c", "import tests.support.extent"]
     done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
     assert "KVFORMAT_TEST_EXTENT is 'al'; allowed: quick, all" in done.stderr
 
 
-def test_only_the_quick_run_leaves_tests_out() -> None:
-    """Continuous integration calls the script with --all, and no part of that leaves out what is marked slow."""
+def test_only_the_quick_run_skips_tests() -> None:
+    """Continuous integration calls the script with --all, and --all does not skip tests marked slow."""
     assert "${@:---all}" in (_ROOT / ".ci" / "run").read_text(encoding="utf-8")
     script = (_ROOT / "scripts" / "test").read_text(encoding="utf-8")
     runs = re.search(r'^if \[ -z "\$all" \]; then\n(.*?)^else\n(.*?)^fi\n', script, re.DOTALL | re.MULTILINE)
@@ -47,6 +47,6 @@ def test_only_the_quick_run_leaves_tests_out() -> None:
     assert ["not slow" in part for part in quick] == [True] * len(quick)
     assert ["slow" in part for part in everything] == [False] * len(everything)
     assert "export KVFORMAT_TEST_EXTENT=all\n" in runs[2]
-    for part in quick:  # what the quick run selects, the long one does too, with the slow tests
+    for part in quick:  # the long run selects everything that the quick run selects, and the slow tests
         selected = part.partition("tests -m ")[2].replace(" and not slow", "").replace('"spark"', "spark")
         assert any(other.endswith(selected) for other in everything), part

@@ -1,4 +1,4 @@
-"""A process that forks while its threads decode: the child decodes, and what the parent was doing does not matter."""
+"""A process forks while its threads decode. The child can decode, whatever the parent's threads were doing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests import forks
 FORKS = 20
 
 
-def test_a_child_decodes_whatever_its_parents_threads_hold() -> None:
-    """Nothing hangs, no child is left, and answers are the same, for every kind of reader."""
+def test_a_forked_child_can_decode() -> None:
+    """For every kind of reader: nothing hangs, no child process remains, and the results are equal."""
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.forks", str(FORKS)],
         cwd=Path(__file__).parent.parent,
@@ -30,8 +30,8 @@ def test_a_child_decodes_whatever_its_parents_threads_hold() -> None:
     assert int(done[2]) >= 20
 
 
-def test_state_that_a_thread_was_using_is_made_anew() -> None:
-    """As it may be half changed: `renew` is what happens in a child."""
+def test_state_in_use_is_renewed_in_the_child() -> None:
+    """The state may be half changed. `renew` is called in the child."""
     made: list[list[int]] = []
 
     def make() -> list[int]:
@@ -50,7 +50,7 @@ def test_state_that_a_thread_was_using_is_made_anew() -> None:
     assert made == [[1], [2]]
 
 
-def test_one_thread_at_a_time() -> None:
+def test_only_one_thread_uses_the_state() -> None:
     guarded, most, inside = Guarded(lambda: None), [0], [0]
 
     def work() -> None:

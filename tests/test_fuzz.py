@@ -1,4 +1,4 @@
-"""The short form of the fuzzer (docs/robustness.md), and that it finds what is wrong."""
+"""A short run of the fuzzer (docs/robustness.md), and tests that it finds planted faults."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.fuzz.run import SUBJECTS, TEXTS, Finding, Fuzzer
 from tests.support.extent import case_count
 
 TURNS = case_count(quick=10, all=40)
-"""Of each subject; `scripts/fuzz` goes on for as long as it is told."""
+"""Number of batches of each subject. `scripts/fuzz` runs for a given time."""
 
 
-def test_nothing_is_found_in_a_short_time() -> None:
+def test_a_short_run_finds_nothing() -> None:
     told: list[Finding] = []
     report = Fuzzer(20261, told=told.append).run(600, turns=TURNS)
     assert not told, "\n".join(map(str, told))
@@ -34,16 +34,16 @@ def test_nothing_is_found_in_a_short_time() -> None:
 
 
 @pytest.mark.parametrize("bomb", bombs.QUICK, ids=lambda bomb: f"{bomb.format}-{bomb.name}")
-def test_a_bomb_takes_little(bomb: bombs.Bomb) -> None:
+def test_a_bomb_takes_little_time_and_memory(bomb: bombs.Bomb) -> None:
     result = bombs.run(bomb)
     assert result.failure is None
 
 
-# --- what is wrong is found -------------------------------------------------------------------------------
+# --- planted faults ---------------------------------------------------------------------------------------
 
 
 class Upper(Format):
-    """A format of one text, right in every way; those below have a fault each, where a message holds `!`."""
+    """A correct format with one text column. Each subclass has a fault for messages that contain `!`."""
 
     identifier: ClassVar[str] = "upper"
 
@@ -129,7 +129,7 @@ MESSAGES: list[Message] = [(f"message {n}{'!' if n % 4 == 1 else ''}".encode(),)
         (WritesOtherwise, {"written"}),
     ],
 )
-def test_what_does_not_hold_is_found(format: type[Format], found: set[str]) -> None:
+def test_planted_faults_are_found(format: type[Format], found: set[str]) -> None:
     broken = []
     for name, holds in PROPERTIES.items():
         try:
@@ -143,13 +143,13 @@ def test_what_does_not_hold_is_found(format: type[Format], found: set[str]) -> N
 def _as_its_neighbours(
     self: EmbeddedSchemaReader, messages: pa.BinaryArray, found: DecodedBatch, plans: Ints
 ) -> DecodedBatch:
-    """Planted: a message without a schema is read by the schema of the last message that has one."""
+    """Planted fault: read a message without a schema with the schema of an earlier message."""
     known = np.maximum.accumulate(np.where(plans == NO_SCHEMA, -1, np.arange(len(plans))))
     return _read_by_wire_types(self, messages, found, np.where(known >= 0, plans[known], plans))
 
 
 def _by_the_usual(self: EmbeddedSchemaReader, messages: pa.BinaryArray, places: Ints) -> Ints:
-    """Planted: a message that gives no row is believed to have the schema of the previous batch."""
+    """Planted fault: assume that a message without rows has the schema of the previous batch."""
     if self._usual_wire is None:
         return _plans_by_own_schema(self, messages, places)
     usual = [plan for plan in range(len(self._plans)) if self._wire_row(plan) == self._usual_wire]
@@ -157,7 +157,7 @@ def _by_the_usual(self: EmbeddedSchemaReader, messages: pa.BinaryArray, places: 
 
 
 class _FoundError(Exception):
-    """Ends a run at its first finding."""
+    """Stops a run at its first finding."""
 
 
 def _found(finding: Finding) -> None:
@@ -171,7 +171,7 @@ _plans_by_own_schema = EmbeddedSchemaReader._plans_by_own_schema
 @pytest.mark.parametrize(
     ("method", "planted"), [("_read_by_wire_types", _as_its_neighbours), ("_plans_by_own_schema", _by_the_usual)]
 )
-def test_messages_that_are_read_by_a_schema_of_others_are_found(
+def test_reading_with_the_schema_of_another_message_is_found(
     monkeypatch: pytest.MonkeyPatch, method: str, planted: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr("tests.fuzz.run.names", lambda format, rng: f"{format}/schemas/{rng.randrange(10**6)}")
@@ -192,12 +192,12 @@ def _fails_with(format: type[Format]) -> Callable[[list[Message]], bool]:
     return fails
 
 
-def test_a_failing_batch_is_made_small() -> None:
+def test_a_failing_batch_is_reduced() -> None:
     assert Minimiser(_fails_with(Raises)).messages(MESSAGES) == [(b"!",)]
     assert Minimiser(lambda text: "(" in text and "`" in text).cut("CREATE TABLE t (`a` INT)") in ("(`", "(``")
 
 
-def test_a_bomb_that_takes_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_over_the_limits_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = bombs.QUICK[0]
     monkeypatch.setattr(bombs, "SECONDS", -1)
     assert "took" in str(bombs.run(bomb).failure)
@@ -206,10 +206,10 @@ def test_a_bomb_that_takes_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert "ended with" in str(bombs.run(bomb).failure)
 
 
-# --- a failure can be repeated ----------------------------------------------------------------------------
+# --- failures are reproducible ----------------------------------------------------------------------------
 
 
-def test_a_case_follows_from_its_name() -> None:
+def test_a_case_is_reproducible_from_its_name() -> None:
     names = ("json/vectors/12", "csv/rows/7", "avro/rows/8", "canal-json/known/1", "key-value/rows/9")
     for name in (*names, *(f"{format}/schemas/3" for format in schemas.FORMATS)):
         made = case.__wrapped__(name)
@@ -217,7 +217,7 @@ def test_a_case_follows_from_its_name() -> None:
         assert made.known == case.__wrapped__(name).known
 
 
-def test_a_run_follows_from_its_seed() -> None:
+def test_a_run_is_reproducible_from_its_seed() -> None:
     for subject in (*cases.FORMATS, cases.TABLES):
         one, other = (cases.names(subject, random.Random(f"3/{subject}")) for _ in range(2))
         assert one == other

@@ -1,4 +1,4 @@
-"""What the sources keep among themselves: a class name means one thing, a bound says its unit and its reason."""
+"""Rules for the sources: class names are unique, and each bound states its unit and its reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kvformat.connectors.infer.sample import SAMPLE
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("codecs", "registry", "connectors")
 MEANT_TWICE = {"ReadSettings", "WriteSettings", "ContractError"}
-"""What each format has, and the error of the contract, which the test kit raises as an `AssertionError`, too."""
+"""Names that several modules may have: those of formats, and the test kit's error of the contract."""
 _BOUND = re.compile(r"_?(MAX|MOST|LONGEST|LARGEST|DEEPEST|SHORTEST)(_|$)")
 
 
@@ -29,7 +29,7 @@ def _modules() -> Iterator[tuple[str, ast.Module, list[str]]]:
             yield file.relative_to(ROOT).as_posix(), ast.parse(source), source.splitlines()
 
 
-def test_a_public_class_name_means_one_thing() -> None:
+def test_public_class_names_are_unique() -> None:
     places: dict[str, list[str]] = {}
     for name, tree, _ in _modules():
         for node in tree.body:
@@ -39,8 +39,8 @@ def test_a_public_class_name_means_one_thing() -> None:
     assert {name: files for name, files in places.items() if len(files) > 1 and name not in MEANT_TWICE} == {}
 
 
-def test_a_bound_says_its_unit_and_its_reason() -> None:
-    """In the table of `scripts/limits.py`, or in words beside it."""
+def test_every_bound_states_its_unit_and_reason() -> None:
+    """Unit and reason are in the table of `scripts/limits.py`, or in the bound's docstring."""
     told = {constant for limit in LIMITS for constant in limit.constants}
     bounds, silent = 0, []
     for name, tree, lines in _modules():
@@ -60,8 +60,8 @@ _LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event"
 _OF_THREADS = {"threading", "_thread", "multiprocessing"}
 
 
-def test_locks_are_those_that_work_after_a_fork() -> None:
-    """`Guarded` of one module; what else there is to wait for belongs to a call of its own."""
+def test_all_locks_are_safe_after_a_fork() -> None:
+    """Locks are `Guarded` objects. Other synchronization objects exist only during one call."""
     seen, others = [], []
     for name, tree, _ in _modules():
         for node in ast.walk(tree):
@@ -128,7 +128,7 @@ def test_rooms_of_the_registry_import_only_from_lower_ones() -> None:
 
 
 def _bounds(node: ast.stmt) -> list[str]:
-    """The names of the bounds that a statement sets, each to a number."""
+    """Yield the names and values of the bounds that a statement assigns."""
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return []
     if any(isinstance(part, ast.Name | ast.Call | ast.Attribute | ast.JoinedStr) for part in ast.walk(node.value)):

@@ -1,4 +1,4 @@
-"""What real connectors wrote of real databases becomes the tables that the databases showed (fixtures/recordings/)."""
+"""Decoding the messages of real connectors gives the databases' tables (fixtures/recordings/)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FEWEST_ROWS = 1400
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)
-def test_a_captured_table_is_as_the_database_showed_it(table: recordings.Table, tmp_path: Path) -> None:
+def test_a_captured_table_equals_the_database(table: recordings.Table, tmp_path: Path) -> None:
     found = recordings.fold(table, tmp_path)
     assert found.errors == []
     assert recordings.differences(table, found.rows) == []
 
 
-def test_there_are_as_many_as_the_readme_says() -> None:
+def test_the_readme_has_the_number_of_recordings() -> None:
     rows = sum(len(table.rows()) for table in TABLES)
     print(f"{len(TABLES)} tables of {len(recordings.names())} recordings, {rows} rows")
     assert len(TABLES) >= FEWEST_TABLES
@@ -28,7 +28,7 @@ def test_there_are_as_many_as_the_readme_says() -> None:
     assert all(table.records() for table in TABLES)
 
 
-def test_a_wrong_value_and_a_lost_record_are_found(tmp_path: Path) -> None:
+def test_a_wrong_value_and_a_lost_record_are_reported(tmp_path: Path) -> None:
     table = recordings.tables("orders")[0]
     found = recordings.fold(table, tmp_path)
     assert recordings.differences(table, found.rows[1:])

@@ -1,4 +1,4 @@
-"""The reference: every public name is on a page, and says what it does; the first page says where names come from."""
+"""The reference documentation: each public name is on one page and has a docstring. The first page lists all names."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ROOMS = {
     "errors.md": "kvformat.registry",
     "testing.md": "kvformat.registry.testing",
 }
-"""Of each page the package in which its names are defined."""
+"""The package that defines the names of each page."""
 FACADES = (kvformat.codecs, kvformat.registry, kvformat.connectors, kvformat.registry.testing)
 VALUES = ("KERNEL", "RULES")
-"""Public names of a text and of a list, which have no docstring of their own."""
+"""Public constants, which do not have docstrings."""
 PUBLIC = {
     f"{value.__module__}.{value.__name__}": value
     for facade in FACADES
@@ -41,11 +41,11 @@ def _shown() -> Iterator[tuple[str, Any]]:
 
 
 def _names_on(page: str) -> list[tuple[str, str]]:
-    """Module and name of everything that a page of the reference shows."""
+    """Return module and name of each object on a page of the reference."""
     return re.findall(r"^::: ([\w.]+)\.(\w+)$", PAGES[page], re.MULTILINE)
 
 
-def test_every_public_name_is_on_one_page_and_no_other() -> None:
+def test_every_public_name_is_on_exactly_one_page() -> None:
     assert set(PAGES) == {*ROOMS, "index.md"}
     shown = list(_shown())
     assert len(shown) == len(dict(shown)) > 50
@@ -54,7 +54,7 @@ def test_every_public_name_is_on_one_page_and_no_other() -> None:
         assert any(f"`{name}`" in PAGES[page] for page in ROOMS)
 
 
-def test_a_page_has_names_of_its_room() -> None:
+def test_a_page_has_only_names_of_its_package() -> None:
     for page, room in ROOMS.items():
         found = _names_on(page)
         assert len(found) >= 5, page
@@ -62,21 +62,21 @@ def test_a_page_has_names_of_its_room() -> None:
         assert f"]({page})" in PAGES["index.md"]
 
 
-def test_the_first_page_says_what_is_imported_from_where() -> None:
+def test_the_first_page_lists_the_public_names_of_each_package() -> None:
     rows = [line.split("|")[1:-1] for line in PAGES["index.md"].splitlines() if line.startswith("|")]
     listed = [name for cells in rows for name in re.findall(r"`(\w+)`", cells[1])]
     assert set(listed) >= set(kvformat.codecs.__all__)
     public = {name for facade in FACADES for name in facade.__all__ if facade is not kvformat.registry.testing}
     errors = {name for name in public if name.endswith(("Error", "Warning"))}
     assert sorted(listed) == sorted(public - errors | {"KvFormatError"})
-    # Each in the row of the page that shows it.
+    # Each name is in the row of its page.
     for cells in rows:
         pages = re.findall(r"\]\(([\w-]+\.md)\)", cells[2])
         for name in set(re.findall(r"`(\w+)`", cells[1])) - {"KERNEL"}:
             assert name in {shown for _, shown in _names_on(pages[0])}, name
 
 
-def test_every_public_name_and_its_methods_say_what_they_do() -> None:
+def test_every_public_name_and_method_has_a_docstring() -> None:
     looked = 0
     for name, value in PUBLIC.items():
         own = (

@@ -1,4 +1,4 @@
-"""Secrets of options are in nothing that shows them: not in texts of objects, logs, errors or rows."""
+"""Secrets in options never appear in texts of objects, logs, errors or rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.registry import KeyValueFormat, KvFormatError, get_format
-from kvformat.registry.contract.options import without_userinfo
+from kvformat.registry.contract.options import mask_userinfo
 from tests.support.registry_server import Registry, RegistryServer
 
 _SECRET = "sesame"
@@ -41,7 +41,7 @@ _TABLE = {
 
 
 def _shown(value: object, caplog: pytest.LogCaptureFixture) -> str:
-    """Every text that is made of a value in passing."""
+    """Return all texts of a value: repr, str, formatted, HTML, log."""
     caplog.clear()
     logging.getLogger(__name__).warning("%s %r", value, value)
     html = value._repr_html_() if hasattr(value, "_repr_html_") else ""
@@ -53,7 +53,7 @@ def _options() -> list[Mapping[str, Any]]:
 
 
 @pytest.mark.parametrize("options", _options(), ids=["format", "key-value"])
-def test_options_show_no_secret_and_give_all(options: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_options_hide_secrets_in_texts_only(options: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     prefix = "" if "subject" in options else "avro-confluent."
     for value in (options, options.items(), options.values(), {"nested": [options]}):
         shown = _shown(value, caplog)
@@ -66,7 +66,7 @@ def test_options_show_no_secret_and_give_all(options: Mapping[str, Any], caplog:
 
 
 @pytest.mark.parametrize("options", _options(), ids=["format", "key-value"])
-def test_options_are_a_mapping_like_others(options: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_options_behave_like_a_mapping(options: Mapping[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     plain = dict(options)
     assert options == plain
     assert options != {**plain, "subject": "another"}
@@ -78,7 +78,7 @@ def test_options_are_a_mapping_like_others(options: Mapping[str, Any], caplog: p
         options["subject"] = "another"  # type: ignore[index]
 
 
-def test_objects_with_options_show_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+def test_formats_and_tables_hide_secrets(caplog: pytest.LogCaptureFixture) -> None:
     fmt, kv = get_format("avro-confluent", _FORMAT), KeyValueFormat("id INT", _TABLE)
     for value in (fmt, kv, vars(fmt), pickle.loads(pickle.dumps(fmt)), pickle.loads(pickle.dumps(kv))):
         assert _SECRET not in _shown(value, caplog)
@@ -86,7 +86,7 @@ def test_objects_with_options_show_no_secret(caplog: pytest.LogCaptureFixture) -
     assert pickle.loads(pickle.dumps(kv)).options == kv.options
 
 
-def test_an_option_that_is_not_given_is_shown_as_that() -> None:
+def test_a_missing_option_is_shown_as_none() -> None:
     options = get_format("avro-confluent", {"url": "mock://x"}).options
     assert options["bearer-auth.token"] is None
     assert "'bearer-auth.token': None" in repr(options)
@@ -102,11 +102,11 @@ def test_an_option_that_is_not_given_is_shown_as_that() -> None:
         ("me@h", "me@h"),
     ],
 )
-def test_urls_name_no_user(url: str, shown: str) -> None:
-    assert without_userinfo(url) == shown
+def test_credentials_in_urls_are_hidden(url: str, shown: str) -> None:
+    assert mask_userinfo(url) == shown
 
 
-# --- answers that repeat what was sent -------------------------------------------------------------------
+# --- registry answers that repeat credentials ------------------------------------------------------------
 
 _PASSWORD = 'ses/ame+\u00fc"? 1'
 _USER_INFO = f"alice:{_PASSWORD}"
@@ -142,7 +142,7 @@ def _decoded(header: str) -> str:
 
 
 def _told(error: BaseException | None) -> Iterator[str]:
-    """What an error says, and all that it hangs on."""
+    """Yield the texts of an error, its cause and its context."""
     if error is not None:
         yield from (str(error), repr(error), repr(vars(error)), "".join(traceback.format_exception(error)))
         yield from _told(error.__cause__)
@@ -151,7 +151,7 @@ def _told(error: BaseException | None) -> Iterator[str]:
 
 
 def _leaks(text: str) -> list[str]:
-    """What of the secrets is in a text, however it is quoted."""
+    """Return the parts of secrets in a text, quoted in any way."""
     unquoted = urllib.parse.unquote(urllib.parse.unquote_plus(text)).replace("\\", "")
     encoded = base64.b64encode(_USER_INFO.encode()).decode()[:10]
     return re.findall(f"sesame|ses/ame|{encoded}", f"{text} {unquoted}", re.IGNORECASE)
@@ -159,7 +159,7 @@ def _leaks(text: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("options", _WORDS)
-def test_an_answer_that_repeats_the_credentials(
+def test_credentials_in_a_registry_answer_are_hidden(
     server: RegistryServer, options: dict[str, str], kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -206,7 +206,7 @@ def test_an_answer_that_repeats_the_credentials(
         ("Basic authentication is needed", "Basic authentication is needed"),
     ],
 )
-def test_credentials_that_are_not_ours_are_not_shown(header: str, shown: str) -> None:
+def test_unknown_credentials_are_hidden(header: str, shown: str) -> None:
     assert scrubbed(f"refused: {header}, sorry", []) == f"refused: {shown}, sorry"
 
 
@@ -214,8 +214,8 @@ def test_short_secrets_are_found_as_words() -> None:
     assert scrubbed("me:abc abc (abc) abcd", ["me:abc", "abc"]) == "****** ****** (******) abcd"
 
 
-def test_long_answers_are_scrubbed_in_proportion() -> None:
-    """A text of many beginnings of what is looked for is gone over once, not once for each of them."""
+def test_scrubbing_takes_linear_time() -> None:
+    """The time is linear for a text with many prefixes of the patterns."""
     text = "://" * 1_000_000 + "Basic " * 500_000 + "a" * 1_000_000
     assert scrubbed(text, ["alice:sesame"]) == text
 
@@ -226,7 +226,7 @@ _CODES.append(lambda data: data.hex(":"))
 
 @pytest.mark.parametrize("secret", ["alice:sesame/1?+", "sesame", "s\u00e4same-open"])
 def test_credentials_in_hex_and_in_base64_are_found(secret: str) -> None:
-    """Once, and one in the other, as an answer may repeat a header that it has logged."""
+    """Encoded once, and encoded twice, because an answer may quote an encoded header."""
     looked = 0
     for first in _CODES:
         once = first(secret.encode())

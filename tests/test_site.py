@@ -1,4 +1,4 @@
-"""What the builder of the documentation does by itself: links to the source. The site is built by `scripts/site`."""
+"""Links to the source in the documentation. `scripts/site` builds the site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def hooks(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`scripts/site_hooks.py`, without mkdocs, which is only in the environment of the documentation."""
+    """Import `scripts/site_hooks.py` without mkdocs, which is only installed for building the documentation."""
     for name, names in (("mkdocs.exceptions", ["PluginError"]), ("mkdocs.structure.files", ["File", "Files"])):
         module = types.ModuleType(name)
         for each in names:
@@ -45,11 +45,11 @@ def hooks(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("server:kvformat", ""),
     ],
 )
-def test_the_address_of_the_source_is_that_of_the_remote(hooks: Any, remote: str, address: str) -> None:
+def test_the_repository_address_comes_from_the_remote(hooks: Any, remote: str, address: str) -> None:
     assert hooks.web_address(remote) == address
 
 
-def test_the_address_can_be_given(hooks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_repository_address_can_be_set(hooks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVFORMAT_REPOSITORY", "https://example.org/ours/")
     assert hooks.repository() == "https://example.org/ours"
 
@@ -61,7 +61,7 @@ def test_the_address_can_be_given(hooks: Any, monkeypatch: pytest.MonkeyPatch) -
         (None, "the source (`README.md` in the repository)"),
     ],
 )
-def test_files_of_the_repository_are_linked_where_its_address_is_known(
+def test_files_are_linked_if_the_repository_address_is_known(
     hooks: Any, address: str | None, link: str
 ) -> None:
     page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="index.md"))

@@ -1,4 +1,4 @@
-"""Avro's binary encoding for whole batches, usable without any format: schemas, decoding, encoding.
+"""Avro's binary encoding for batches: parse schemas, decode messages, encode values.
 
     from kvformat.codecs._avro import decode, encode, parse_schema, plan
 
@@ -8,7 +8,7 @@
     encode(values, writer).messages          # a binary array
     print(plan(writer, reader))              # what happens to each field
 
-The datum only, without any framing: `start` passes over what stands before it, `prefix` writes something there.
+A message is one datum. With framing, `start` skips the bytes before the datum, and `prefix` writes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Decoding and encoding of batches: the fast path over all, the exact one for what it refuses."""
+"""Decode and encode batches of messages.
+
+The fast reader and writer process all messages at once. Messages that they refuse go to the exact ones.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ _RULES: Final = ResolutionRules()
 
 @dataclass(frozen=True)
 class Encoded:
-    """What a batch of values encoded to.
+    """The result of `encode`.
 
-    messages: binary array, one per value; null for a value with an error, and for a null value unless the schema is
-        null or a union with null.
-    errors: string array, one per value, null where all is well, or None when there are none at all.
+    messages: binary array with one message per value. Null for a value with an error. Null also for a null value,
+        unless the schema is null or a union with null.
+    errors: string array with one error per value, null for a value without an error. None if there are no errors.
     """
 
     messages: pa.BinaryArray
@@ -38,9 +41,10 @@ class Encoded:
 
 
 def plan(writer_schema: Schema, reader_schema: Schema | None = None, rules: ResolutionRules = _RULES) -> Plan:
-    """The compiled pair of schemas, remembered; `str(plan)` shows what happens to each part.
+    """Return the plan to read data of the writer's schema with the reader's schema. Plans are cached.
 
-    Raises `SchemaError` if the reader's schema (the writer's, where there is none) is recursive.
+    `str(plan)` shows what happens to each part of the data. Without a reader's schema the writer's is used.
+    Raises `SchemaError` if the reader's schema is recursive.
     """
     return _plan(writer_schema, reader_schema or writer_schema, rules)
 
@@ -58,9 +62,9 @@ def decode(
     start: int = 0,
     rules: ResolutionRules = _RULES,
 ) -> Decoded:
-    """Read a datum of each message of a binary array, beginning behind its first `start` bytes; see `Decoded`.
+    """Read the datum of each message of a binary array. The datum starts after `start` bytes.
 
-    Never raises for bad data. Raises `SchemaError` if the reader's schema is recursive.
+    Bad data never raises: see `Decoded.errors`. Raises `SchemaError` if the reader's schema is recursive.
     """
     compiled = plan(writer_schema, reader_schema, rules)
     writer_index = _without_nulls(messages, np.zeros(len(messages), np.int64)) if messages.null_count else None
@@ -76,9 +80,12 @@ def decode_mixed(
     start: int = 0,
     rules: ResolutionRules = _RULES,
 ) -> Decoded:
-    """As `decode`, of messages by several writers: message i has the schema `writer_schemas[writer_index[i]]`.
+    """Read the datum of each message, where messages have different writers' schemas.
 
-    A message for which that is negative, or null, is not read: its value is null, without an error.
+    writer_index: for each message, the index of its schema in `writer_schemas`. Messages with a negative index and
+        null messages are skipped: their value is null, without an error.
+    start: bytes before each datum.
+    Bad data never raises: see `Decoded.errors`. Raises `SchemaError` if the reader's schema is recursive.
     """
     plans = [plan(writer, reader_schema, rules) for writer in writer_schemas]
     return read_batch(messages, plans, reader_schema.arrow_type, _without_nulls(messages, writer_index), start)
@@ -89,9 +96,10 @@ def _without_nulls(messages: pa.BinaryArray, writer_index: Ints) -> Ints:
 
 
 def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:
-    """Write each value of an array of `schema.arrow_type` as a message that begins with `prefix`; see `Encoded`.
+    """Write each value of an array of `schema.arrow_type` as a message that starts with `prefix`.
 
-    Never raises for a value that the schema does not have. Raises `SchemaError` for an array of another type.
+    A value that the schema does not allow never raises: see `Encoded.errors`. Raises `SchemaError` if the array has
+    another type and can't be cast.
     """
     fitting = _cast(values, schema)
     if fitting.null_count and schema.type != "null" and not schema.is_nullable:
@@ -103,7 +111,7 @@ def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:
 
 
 def _encode_values(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
-    """Encode values in pieces of a size that is good for the processor's caches."""
+    """Encode values in chunks that fit the processor's caches."""
     if len(values) > CHUNK_ROWS:
         parts = [
             _encode_values(values.slice(at, CHUNK_ROWS), schema, prefix) for at in range(0, len(values), CHUNK_ROWS)
@@ -130,9 +138,9 @@ def _encode_values(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
 
 
 def view_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array that is no slice, and its children aren't, as one of another type with the same buffers.
+    """Return the array as another type with the same buffers. Neither the array nor its children may be slices.
 
-    As `values.view(kind)`, which fails for null types within others.
+    `values.view(kind)` does this too, but fails for null types inside other types.
     """
     buffers, count = values.buffers(), len(values)
     if pa.types.is_struct(kind):
@@ -148,7 +156,7 @@ def view_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _cast(values: pa.Array, schema: Schema) -> pa.Array:
-    """The values with the schema's Arrow type; that of fields which can't be null does not matter."""
+    """Cast the values to the schema's Arrow type. The nullability of fields may differ."""
     if values.type == schema.arrow_type:
         return values
     try:

@@ -1,7 +1,7 @@
-"""What a message may become that it does not hold: items of no bytes, NULLs, enum symbols, defaults of the reader.
+"""Limits on output that is larger than its message: items without bytes, NULLs, enum symbols, reader's defaults.
 
-All else of a value stands in the message, in at least a byte for each item. Without these bounds an item of no bytes,
-or of one byte with a default of thousands or with thousands of columns, would make gigabytes of a message of kilobytes.
+All other output has its bytes in the message. Some items need one byte or none, but become a default of thousands of
+bytes or thousands of columns. Without these limits, a message of kilobytes could become gigabytes.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 
 MAX_EMPTY_ITEMS: Final = 1000
-"""Items that take no bytes, in all arrays of a message."""
+"""Items without bytes in all arrays of a message."""
 MAX_ADDED: Final = MOST_CELLS * BYTES_OF_A_CELL
-"""Bytes that cells, symbols and defaults add to the items of a message: as much as the cells of any other format.
+"""Bytes that cells, enum symbols and defaults may add to the items of a message, beyond `ADDED_PER_BYTE`.
 
-It may have `ADDED_PER_BYTE` more for each of its bytes.
+The limit equals the limit on cells of the other formats.
 """
 ADDED_PER_BYTE: Final = CELLS_PER_BYTE * BYTES_OF_A_CELL
-"""Also what an item may add for each of its own bytes without being counted."""
+"""Bytes that may be added for each byte of a message. An item that adds less for each of its bytes is not counted."""
 _WIDTH: Final = 16
-"""Bytes that a number in a default counts for."""
+"""Bytes that a number in a default counts as."""
 
 
 class AddedBytesBudget:
-    """What all messages of a batch may have beside what their bytes allow for."""
+    """The bytes that the messages of a batch may still add beyond `ADDED_PER_BYTE`."""
 
     __slots__ = ("left",)
 
@@ -37,9 +37,10 @@ class AddedBytesBudget:
 
 @cached_by_identity
 def added_per_item(action: Array | Map) -> int:
-    """The most bytes that cells, symbols and defaults add to an item; 0 if that is never much, as in most schemas.
+    """Return the largest number of bytes that cells, enum symbols and defaults add to an item.
 
-    Arrays and maps within the item count their own.
+    0 if an item never adds more than `ADDED_PER_BYTE` for each of its bytes, as in most schemas. Arrays and maps
+    inside the item are counted separately.
     """
     if isinstance(action, Array):
         item, least = action.item, max(action.least_size, 1)
@@ -67,7 +68,7 @@ def _added(action: Action) -> int:
 
 
 def _size(value: Any) -> int:
-    """About as many bytes as a default takes in Arrow."""
+    """Estimate the size of a default in Arrow, in bytes."""
     if isinstance(value, str | bytes):
         return len(value.encode() if isinstance(value, str) else value)
     if isinstance(value, dict):

@@ -1,9 +1,8 @@
-"""What the fast reader has read of a field, before it is an Arrow array.
+"""Parts: the values of a field that the fast reader has read, before they become an Arrow array.
 
-Texts are still positions in the messages and lists are flat, so parts that were read separately (the branches of a
-union, the first items, the second items, ...) are put together by moving numbers; `finish` then moves the bytes once.
-A value that is null, or that nobody will look at because its message is refused, is not `valid`; `valid` is None
-where all are.
+In a part, strings are offsets into the messages, and lists are flat. So the reader can merge parts by moving numbers,
+for example the branches of a union, or first items and second items. `finish` then copies the bytes once.
+`valid` is false for null values and for values of refused messages. It is None if all values are valid.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._columnar import Ints, Mask, MessageBytes, Positions, WordArray, fixed_width, spread, validity
+from kvformat.codecs._columnar import Ints, Mask, MessageBytes, Positions, WordArray, fixed_width, ranges, validity
 from kvformat.codecs._java.charsets import java_text
 
 
 @dataclass(frozen=True, slots=True)
 class Nulls:
-    """Nothing but nulls, of any type."""
+    """Only nulls, of any type."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Values as Arrow holds them; those of a decimal128 are rows of two words."""
+    """Fixed-width values as Arrow stores them. A decimal128 is a row of two 64-bit words."""
 
     values: Any
     valid: Mask | None = None
@@ -41,7 +40,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class TextSpans:
-    """Bytes between two positions each."""
+    """Strings or bytes, as start and end offsets in the messages."""
 
     start: Positions
     end: Positions
@@ -55,7 +54,7 @@ class TextSpans:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Texts by their places in a list."""
+    """Strings as indices into an array of strings."""
 
     values: Any
     texts: pa.Array
@@ -78,7 +77,7 @@ class Structs:
 
 @dataclass(frozen=True, slots=True)
 class ItemLists:
-    """The lengths of lists or maps, and all items one after another (of maps: structs of key and value)."""
+    """The lengths of lists or maps, and all their items in order. Items of maps are structs of key and value."""
 
     lengths: Ints
     items: Part
@@ -92,7 +91,7 @@ class ItemLists:
 
 @dataclass(frozen=True, slots=True)
 class ArrayPart:
-    """An Arrow array already; `single` stands for as many equal values."""
+    """An Arrow array. With `single`, the array's only value is repeated this many times."""
 
     array: pa.Array
     single: int | None = None
@@ -105,17 +104,17 @@ class ArrayPart:
 
 Part = Nulls | Numbers | TextSpans | Codes | Structs | ItemLists | ArrayPart
 IndexedPart = tuple[Ints, Part]
-"""A part and the places where its values go."""
+"""The target indices of a part's values, and the part."""
 
 
 def scatter(parts: Sequence[IndexedPart], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
-    """Put parts of one type at their places among `count` values; places that nothing goes to are null."""
+    """Merge parts of one type into `count` values. Indices that no part fills are null."""
     parts = [(where, part) for where, part in parts if not isinstance(part, Nulls) and len(where)]
     if not parts:
         return Nulls(count)
     first = parts[0][1]
     if len(parts) == 1 and len(parts[0][0]) == count:
-        return first  # all of them, in order
+        return first  # the only part, in order
     if any(type(part) is not type(first) for _, part in parts) or isinstance(first, ArrayPart):
         return _scatter_arrays(parts, count, kind, batch)
     if isinstance(first, Codes):
@@ -134,7 +133,7 @@ def scatter(parts: Sequence[IndexedPart], count: int, kind: pa.DataType, batch: 
 
 
 def _scatter_values(parts: Sequence[IndexedPart], name: str, count: int) -> Any:
-    """The values of all parts in one array; where there are none, zeros."""
+    """Merge an attribute of all parts into one array. Indices that no part fills are zero."""
     first = getattr(parts[0][1], name)
     values = np.zeros((count, *first.shape[1:]), first.dtype)
     for where, part in parts:
@@ -161,12 +160,12 @@ def _scatter_structs(parts: Sequence[IndexedPart], count: int, kind: pa.DataType
 def _scatter_lists(parts: Sequence[IndexedPart], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
     lengths = _scatter_values(parts, "lengths", count)
     first = np.cumsum(lengths) - lengths
-    items = [(spread(first[where], part.lengths), part.items) for where, part in parts]  # type: ignore[union-attr]
+    items = [(ranges(first[where], part.lengths), part.items) for where, part in parts]  # type: ignore[union-attr]
     return ItemLists(lengths, scatter(items, int(lengths.sum()), item_type(kind), batch), _valid(parts, count))
 
 
 def _scatter_arrays(parts: Sequence[IndexedPart], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
-    """The way of parts that have no common form, such as a default beside what was read."""
+    """Merge parts of different classes, for example a default and values that were read, as Arrow arrays."""
     arrays = [finish(part, kind, batch) for _, part in parts]
     source = np.zeros(count, np.int64)
     absent = np.ones(count, bool)
@@ -179,14 +178,14 @@ def _scatter_arrays(parts: Sequence[IndexedPart], count: int, kind: pa.DataType,
 
 
 def item_type(kind: pa.DataType) -> pa.DataType:
-    """The type of what a list or a map holds: of a map, structs of key and value."""
+    """Return the item type of a list or a map. For a map it is a struct of key and value."""
     if pa.types.is_map(kind):
         return pa.struct([pa.field("key", kind.key_type, False), kind.item_field])
     return kind.value_type
 
 
 def finish(part: Part, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
-    """The Arrow array of a part. Texts that are not UTF-8 get U+FFFD; of a key that is there twice the last counts."""
+    """Convert a part to an Arrow array. Invalid UTF-8 becomes U+FFFD. The last value of a repeated map key counts."""
     match part:
         case Nulls():
             return pa.nulls(part.count, kind)
@@ -217,7 +216,7 @@ def _bitmap(valid: Mask | None) -> pa.Buffer | None:
 
 
 def _texts(part: TextSpans, kind: pa.DataType, batch: MessageBytes) -> tuple[pa.Array, bool]:
-    """Texts or bytes, and whether none had to be mended."""
+    """Return the strings or bytes, and whether all strings were valid UTF-8."""
     array = batch.pieces(part.start, part.end, kind, part.valid)
     if kind != pa.string() or _is_utf8(array):
         return array, True
@@ -269,7 +268,7 @@ def _map(part: ItemLists, kind: pa.DataType, batch: MessageBytes) -> pa.Array:
 
 
 def _maps_with_equal_hashes(keys: TextSpans, lengths: Ints, batch: MessageBytes) -> Ints:
-    """The maps in which two keys have one hash."""
+    """Return the indices of maps with two keys of the same hash."""
     if not (lengths > 1).any():
         return np.zeros(0, np.int64)
     owner = np.repeat(np.arange(len(lengths)), lengths)
@@ -282,11 +281,11 @@ def _maps_with_equal_hashes(keys: TextSpans, lengths: Ints, batch: MessageBytes)
     return np.unique(owner[order[:-1][equal]])
 
 
-_MIX: Final = tuple(np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+_MIX: Final = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
 
 def _hashes(keys: TextSpans, batch: MessageBytes) -> WordArray:
-    """Of each key a number made of its length, its first, middle and last eight bytes."""
+    """Hash each key by its length and its first, middle and last eight bytes."""
     length = keys.end - keys.start
     short = np.clip(length, 0, 8).astype(np.uint64) << np.uint64(3)
     mask = np.where(short == 64, ~np.uint64(0), (np.uint64(1) << (short & np.uint64(63))) - np.uint64(1))
@@ -300,7 +299,7 @@ def _hashes(keys: TextSpans, batch: MessageBytes) -> WordArray:
 
 
 def _without_repeats(entries: pa.StructArray, lengths: Ints, doubtful: Ints) -> tuple[pa.StructArray, Ints]:
-    """Entries and lengths of maps with every key once: where it came first, with the value that came last."""
+    """Remove repeated keys from maps. A key keeps its first position and its last value."""
     first, lengths = np.cumsum(lengths) - lengths, lengths.copy()
     keep = np.ones(len(entries), bool)
     source = np.arange(len(entries))

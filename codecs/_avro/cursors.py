@@ -1,9 +1,9 @@
-"""A cursor and an end for every message of a batch, moved together, and Avro's numbers read at them.
+"""Cursors into all messages of a batch, and functions that read Avro's numbers at them.
 
-Positions are only checked where it matters: after every text (its end must lie in its message), before the items of
-arrays and maps, when fixed widths and numbers add up to `_MOST_UNCHECKED` bytes, and at the end. Until then a message
-that is cut short reads what follows it, which is harmless: the bytes of a batch have room behind them, and the message
-is refused at the next check. Refused messages stand in that room, in zeros.
+Offsets are checked after every string, before the items of arrays and maps, after `_MOST_UNCHECKED` bytes of fixed
+width and numbers, and at the end. Between checks, a truncated message may read bytes after its end. This is harmless:
+the batch has padding after its bytes, and the next check refuses the message. Cursors of refused messages point to
+zeros in the padding.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, AddedBytesBu
 from kvformat.codecs._columnar import BACK, Ints, Mask, MessageBytes, MessageNumbers, Positions, WordArray
 
 CursorNumbers = NewType("CursorNumbers", npt.NDArray[np.int64])
-"""Which of some cursors: their numbers among these, not among the messages."""
+"""Indices into `Cursors`, not into the messages."""
 MOST_WIDTH: Final = 24
-"""The most bytes that a reader looks at behind a cursor in one go."""
+"""The most bytes that a reader reads after a cursor at once."""
 _MOST_UNCHECKED: Final = BACK - MOST_WIDTH - 8
 _INT_BYTES: Final = 5
 
@@ -28,7 +28,8 @@ _U = np.uint64
 _HIGH_BITS: Final = {8: _U(0x8080808080808080), 7: _U(0x0080808080808080)}
 _LOW_BITS: Final = _U(0x7F7F7F7F7F7F7F7F)
 _HIGH, _ONE, _SEVEN, _TWO_HIGH, _NEXT_SEVEN = _U(0x80), _U(1), _U(0x7F), _U(0x8080), _U(0x3F80)
-# How the groups of seven bits move together: (longest that needs no such step, bits that move, bits that stay, by)
+# Steps that join groups of seven bits: (longest number in bytes without this step, bits that move, bits that stay,
+# distance in bits)
 _STEPS: Final = (
     (1, _U(0x7F007F007F007F00), _U(0x007F007F007F007F), _U(1)),
     (2, _U(0x3FFF00003FFF0000), _U(0x00003FFF00003FFF), _U(2)),
@@ -37,7 +38,7 @@ _STEPS: Final = (
 
 
 class AvroBatch(MessageBytes):
-    """The bytes of the messages, and which messages have been refused so far."""
+    """The bytes of a batch of messages, and which messages the fast reader has refused."""
 
     def __init__(self, messages: Any, budget: AddedBytesBudget | None = None) -> None:
         super().__init__(messages)
@@ -48,7 +49,7 @@ class AvroBatch(MessageBytes):
         self.floats = np.ndarray((len(self.bytes) - 3,), "<f4", self.bytes.data, strides=(1,))
 
     def added_too_much(self, messages: MessageNumbers, added: Ints) -> Mask:
-        """Count bytes that are added to some of the messages; which have more than they may have."""
+        """Count bytes that are added to some messages. Returns which of them exceed their limit."""
         self._added[messages] += added
         beyond = self._beyond()
         too_much: Mask = beyond[messages] > MAX_ADDED
@@ -57,22 +58,26 @@ class AvroBatch(MessageBytes):
         return too_much
 
     def _beyond(self) -> Ints:
-        """How many bytes each message has that its own do not allow for."""
+        """Return the bytes of each message beyond `ADDED_PER_BYTE`."""
         return np.maximum(self._added - ADDED_PER_BYTE * (self.end - self.start), 0)
 
     def charge_budget(self) -> None:
-        """Count what was added to the messages that were read."""
+        """Subtract the bytes that were added to the messages that were read."""
         if self._added.any():
             self._budget.left -= int(self._beyond()[~self.refused].sum())
 
     @functools.cached_property
     def last_bytes(self) -> Positions:
-        """The positions of all bytes that can be the last one of a number."""
+        """The offsets of all bytes that can be the last byte of a varint."""
         return Positions(np.flatnonzero(self.bytes[: self.size] < 0x80))
 
 
 class Cursors:
-    """Cursors of some of the messages: `message` says of which, and one may not be there twice."""
+    """Cursors into some messages.
+
+    message: the index of each cursor's message; no index repeats.
+    pos, end: each cursor's offset, and the end of its message.
+    """
 
     __slots__ = ("_unchecked", "batch", "end", "message", "pos")
 
@@ -84,39 +89,39 @@ class Cursors:
         return len(self.pos)
 
     def move(self, by: Any, most: int) -> None:
-        """Move all cursors, by at most so many bytes."""
+        """Move all cursors by `by` bytes, at most `most`."""
         self.pos = Positions(self.pos + by)
         self._unchecked += most
         if self._unchecked > _MOST_UNCHECKED:
             self.check()
 
     def check(self) -> None:
-        """Refuse the messages whose cursors have left them."""
+        """Refuse messages with a cursor after their end."""
         self._unchecked = 0
         over = self.pos > self.end
         if over.any():
             self.refuse(over)
 
     def jump(self, target: Positions, bad: Mask) -> None:
-        """Put the cursors to positions that lie in their messages, but refuse the `bad` ones."""
+        """Set all cursors to offsets within their messages, and refuse the `bad` ones."""
         self.pos = target
         self._unchecked = 0
         if bad.any():
             self.refuse(bad)
 
     def refuse(self, bad: Mask) -> None:
-        """Leave the messages that are `bad` to the exact reader."""
+        """Leave the `bad` messages to the exact reader."""
         numbers = np.flatnonzero(bad)
         self.batch.refused[self.message[numbers]] = True
         self.pos, self.end = Positions(self.pos.copy()), Positions(self.end.copy())
         self.pos[numbers] = self.end[numbers] = self.batch.size
 
     def refuse_all(self) -> None:
-        """Leave all of these messages to the exact reader."""
+        """Leave the messages of all cursors to the exact reader."""
         self.refuse(np.ones(len(self), bool))
 
     def select(self, numbers: CursorNumbers) -> Cursors:
-        """Some of the cursors, to be read from by themselves."""
+        """Return some of the cursors as independent cursors."""
         messages, pos, end = (
             MessageNumbers(self.message[numbers]),
             Positions(self.pos[numbers]),
@@ -127,17 +132,17 @@ class Cursors:
         return some
 
     def rejoin(self, numbers: CursorNumbers, some: Cursors) -> None:
-        """Take over where selected cursors stand now."""
+        """Copy the offsets of cursors from `select` back."""
         self.pos, self.end = Positions(self.pos.copy()), Positions(self.end.copy())
         self.pos[numbers], self.end[numbers] = some.pos, some.end
         self._unchecked = max(self._unchecked, some._unchecked)
 
 
 def read_varints(cursors: Cursors, shift: int, valid: Mask | None) -> tuple[WordArray, Any]:
-    """The numbers at a distance of `shift` (0 or 1) behind the cursors, as they stand there, and their lengths.
+    """Read a varint `shift` (0 or 1) bytes after each cursor. Returns the numbers, still zigzag, and their lengths.
 
-    Where not `valid` the number is 0. The length is one number if it is the same for all. Numbers of more than ten
-    bytes have length 0: they are for the exact reader.
+    The number is 0 where `valid` is false. The lengths are one int if all are equal. A number of more than ten bytes
+    gets the length 0; the exact reader reports it.
     """
     word = cursors.batch.words[cursors.pos]
     if shift:
@@ -165,7 +170,7 @@ def read_varints(cursors: Cursors, shift: int, valid: Mask | None) -> tuple[Word
 
 
 def _join_groups(groups: WordArray, longest: int) -> WordArray:
-    """Close the gaps that the top bits of the bytes leave."""
+    """Join the groups of seven bits, which have a gap at the top bit of each byte."""
     for enough, moving, staying, by in _STEPS:
         if longest > enough:
             groups = ((groups & moving) >> by) | (groups & staying)
@@ -173,7 +178,7 @@ def _join_groups(groups: WordArray, longest: int) -> WordArray:
 
 
 def _read_long_varints(cursors: Cursors, some: CursorNumbers, shift: int, number: WordArray, lengths: Ints) -> None:
-    """Numbers of 8 to 10 bytes, whose surplus bits are dropped; one of more gets the length 0."""
+    """Read numbers of 8 to 10 bytes and drop bits beyond 64. Longer numbers get the length 0."""
     at = cursors.pos[some] + shift
     word, more = cursors.batch.words[at], cursors.batch.words[at + 8]
     eighth, ninth, tenth = word >> _U(56), more & _U(0xFF), (more >> _U(8)) & _U(0xFF)
@@ -187,18 +192,18 @@ def _read_long_varints(cursors: Cursors, some: CursorNumbers, shift: int, number
 
 
 def decode_longs(number: WordArray) -> Ints:
-    """Zigzag numbers of 64 bits as what they stand for."""
+    """Decode zigzag numbers to 64-bit integers."""
     return ((number >> _ONE) ^ (~(number & _ONE) + _ONE)).view(np.int64)
 
 
 def decode_ints(number: WordArray) -> npt.NDArray[np.int32]:
-    """Zigzag numbers of which 32 bits count as what they stand for."""
+    """Decode the lower 32 bits of zigzag numbers to 32-bit integers."""
     narrow = number.astype(np.uint32)
     return ((narrow >> np.uint32(1)) ^ (~(narrow & np.uint32(1)) + np.uint32(1))).view(np.int32)
 
 
 def is_too_long(length: Any, *, is_int: bool) -> Mask | None:
-    """Which numbers have more bytes than an int or a long may have; None if none has."""
+    """Return which numbers are longer than an int or a long may be, None if all fit. `length` is in bytes."""
     if isinstance(length, int):
         return None if length <= _INT_BYTES or not is_int else np.ones(1, bool)
     wrong: Mask = length == 0

@@ -1,7 +1,7 @@
-"""Decimals as Avro writes them, two's complement and big-endian, and as Arrow holds them.
+"""Convert decimals between Avro's bytes (big-endian two's complement) and Python's `Decimal`.
 
-Rules: the Avro specification; `java.math.BigInteger(byte[])` and `toByteArray` for the bytes (no bytes are no number,
-more than needed are fine, the fewest are written).
+Rules: the Avro specification, and `java.math.BigInteger(byte[])` and `toByteArray` for the bytes. Zero bytes are an
+error, more bytes than needed are allowed, and the fewest possible bytes are written.
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def has_arrow_type(precision: int) -> bool:
-    """Whether Arrow has decimals of that many digits."""
+    """Return whether Arrow has decimals with this number of digits."""
     return precision <= MAX_DECIMAL256
 
 
 @dataclass(frozen=True, slots=True)
 class DecimalReading:
-    """How bytes become a decimal: its type, the scale in which it was written, and what a number too long is."""
+    """How to read the bytes of a decimal.
+
+    precision, scale: the reader's type.
+    written_scale: the scale of the bytes.
+    overflow_as_null: whether a number with more than `precision` digits is null or an error.
+    """
 
     precision: int
     scale: int
@@ -29,7 +34,7 @@ class DecimalReading:
     overflow_as_null: bool
 
     def value(self, data: bytes) -> Decimal | None:
-        """The number, or None for one that is too long. Raises `ValueError` for what is none."""
+        """Return the decimal, None for overflow as null. Raises `ValueError` if the bytes are not a valid decimal."""
         if not data:
             raise ValueError("a decimal has no bytes")
         number = self._rescaled(int.from_bytes(data, "big", signed=True))
@@ -46,7 +51,7 @@ class DecimalReading:
             return number * power
         number, lost = divmod(number, power)
         if lost:
-            raise ValueError(f"a decimal has more than {self.scale} digits behind the point")
+            raise ValueError(f"a decimal has more than {self.scale} digits after the decimal point")
         return number
 
     def __str__(self) -> str:
@@ -55,12 +60,12 @@ class DecimalReading:
 
 
 def unscaled(value: Decimal) -> int:
-    """The whole number that the digits of a finite decimal are."""
+    """Return the digits of a finite decimal as an integer, without the decimal point."""
     sign, digits, _ = value.as_tuple()
     number = int("".join(map(str, digits)))
     return -number if sign else number
 
 
 def to_bytes(number: int) -> bytes:
-    """The fewest bytes of a number."""
+    """Return a number as the fewest bytes, in big-endian two's complement."""
     return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)

@@ -1,9 +1,10 @@
-"""One datum at a time, exactly as Java's library reads it: the path for every message that the fast one refuses.
+"""The exact reader and writer: one datum at a time, with the results of Avro's Java library.
 
-Values are what `pyarrow.array` takes for the reader's Arrow type: numbers (also for dates and the like), str, bytes,
-`Decimal`, lists, lists of pairs for maps, dicts for records and for unions that are structs.
-Rules: `org.apache.avro.io.BinaryDecoder` and `ResolvingDecoder`. Where they would read backwards or for ever (negative
-lengths in what is passed over) it is an error here. All lengths are checked before anything is read or made.
+They get the messages and values that the fast reader and writer refuse.
+Values have the Python types that `pyarrow.array` accepts for the reader's Arrow type: numbers (also for dates and
+times), str, bytes, `Decimal`, lists, lists of pairs for maps, dicts for records and for unions that are structs.
+Rules: `org.apache.avro.io.BinaryDecoder` and `ResolvingDecoder`. Negative lengths in skipped values make Java read
+backwards or forever; here they are an error. Each length is checked before it is used.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from kvformat.codecs._java.charsets import java_text
 from kvformat.registry.contract.error_codes import ErrorCode
 
 MAX_LEVELS: Final = 200
-"""Levels of a recursive value that is passed over; Java ends with a StackOverflowError at some thousands."""
+"""Levels of a recursive value that is skipped. Java fails with a StackOverflowError after some thousand levels."""
 
 _INT_BYTES, _LONG_BYTES = 5, 10
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -46,7 +47,7 @@ _RANGE: Final = {"int": 2**31, "long": 2**63}
 
 
 class BadDatum(ValueError):
-    """A datum that can't be read, or a value that can't be written; `path` leads to the place."""
+    """A datum that can't be read, or a value that can't be written. `path` has the names of fields to it."""
 
     def __init__(self, reason: str, code: ErrorCode = ErrorCode.MALFORMED) -> None:
         super().__init__(reason)
@@ -54,7 +55,7 @@ class BadDatum(ValueError):
         self.path: list[str] = []
 
     def in_field(self, name: str) -> BadDatum:
-        """The same error, seen from one level up."""
+        """Prefix the path with the name of a field, and return the error."""
         self.path.insert(0, name)
         return self
 
@@ -64,12 +65,12 @@ class BadDatum(ValueError):
 
 
 def read_datum(action: Action, message: bytes, start: int, budget: AddedBytesBudget | None = None) -> tuple[Any, int]:
-    """The value that begins at `start`, and where it ends. Raises `BadDatum`, nothing else.
+    """Read the value at offset `start`. Returns the value and the offset after it. Raises only `BadDatum`.
 
-    `budget` is that of the batch, of which the message takes what it needs.
+    `budget` is shared by the messages of a batch; the bytes that this message adds are subtracted.
     """
     if start > len(message):
-        raise BadDatum(f"the message has {len(message)} bytes, and the datum would begin after {start}")
+        raise BadDatum(f"the message has {len(message)} bytes, but the datum starts after {start}")
     budget = budget or AddedBytesBudget()
     cursor = _Cursor(message, start, budget.left)
     value = _read_action(action, cursor)
@@ -78,7 +79,7 @@ def read_datum(action: Action, message: bytes, start: int, budget: AddedBytesBud
 
 
 class _Cursor:
-    """A message, how far it is read, and what was made of it that it does not hold."""
+    """A message, the current offset, and counts of items without bytes and of added bytes."""
 
     __slots__ = ("added", "at", "data", "empty", "end", "most_added")
 
@@ -88,7 +89,7 @@ class _Cursor:
         self.empty = self.added = 0
 
     def read_varint(self, most: int) -> int:
-        """A zigzag number of at most this many bytes; bits beyond 32 (5 bytes) or 64 (10 bytes) are dropped."""
+        """Read a zigzag number of at most `most` bytes. Drops bits beyond 32 (5 bytes) or 64 (10 bytes)."""
         number = 0
         for index in range(most):
             if self.at >= self.end:
@@ -104,28 +105,28 @@ class _Cursor:
         )
 
     def skip(self, count: int) -> int:
-        """Go over some bytes; returns where they begin."""
+        """Skip some bytes and return their start offset."""
         if count < 0:
             raise BadDatum(f"Malformed data. Length is negative: {count}")
         if count > self.end - self.at:
-            raise BadDatum(f"the message ends before its {count} bytes do, {self.end - self.at} are left")
+            raise BadDatum(f"a value has {count} bytes, but the message has only {self.end - self.at} left")
         self.at += count
         return self.at - count
 
     def read_bytes(self) -> bytes:
-        """Bytes with their length before them."""
+        """Read a length and this number of bytes."""
         start = self.skip(self.read_varint(_LONG_BYTES))
         return self.data[start : self.at]
 
     def read_index(self, count: int, what: str) -> int:
-        """The index of a branch or a symbol."""
+        """Read the index of a union branch or an enum symbol, of `count` in the schema."""
         index = self.read_varint(_INT_BYTES)
         if not 0 <= index < count:
-            raise BadDatum(f"there is no {what} {index}, {count} are known")
+            raise BadDatum(f"there is no {what} {index}; the schema has {count}")
         return index
 
     def read_block_count(self) -> int:
-        """The number of items in the next block of an array or a map, whose size in bytes is not looked at."""
+        """Read the number of items in the next block of an array or a map. Ignores the block's size in bytes."""
         count = self.read_varint(_LONG_BYTES)
         if count < 0:
             self.read_varint(_LONG_BYTES)
@@ -133,20 +134,22 @@ class _Cursor:
         return count
 
     def check_count(self, count: int, least_size: int, added: int = 0) -> None:
-        """Refuse more items than the rest of the message has room for, or more than may be added to it.
+        """Raise `BadDatum` for items that do not fit into the rest of the message or that add too many bytes.
 
-        added: the bytes of cells, symbols and defaults that each of the items may have.
+        added: the bytes of cells, enum symbols and defaults that an item may add.
         """
         if least_size and count > (self.end - self.at) // least_size:
-            raise BadDatum(f"{count} items need more bytes than the {self.end - self.at} that are left")
+            raise BadDatum(f"{count} items do not fit into the {self.end - self.at} bytes that are left in the message")
         self.empty += 0 if least_size else count
         if self.empty > MAX_EMPTY_ITEMS:
-            text = f"{self.empty} items that take no bytes, at most {MAX_EMPTY_ITEMS} are read of a message"
+            text = f"{self.empty} items without bytes, but a message may have at most {MAX_EMPTY_ITEMS}"
             raise BadDatum(text, ErrorCode.TOO_LARGE)
         self.added += count * added
         if self.added > self.most_added:
-            most = f"at most {self.most_added} are added to this message of {self.end} bytes"
-            text = f"{count} items with columns, symbols and defaults of the schema of up to {added} bytes each, {most}"
+            most = f"the limit for this message of {self.end} bytes is {self.most_added}"
+            text = (
+                f"{count} items that each add up to {added} bytes of the schema's columns, symbols and defaults; {most}"
+            )
             raise BadDatum(text, ErrorCode.TOO_LARGE)
 
 
@@ -176,13 +179,13 @@ def _read_number(action: Number, cursor: _Cursor) -> Any:
         return _DOUBLE.unpack_from(cursor.data, cursor.skip(8))[0]
     number = cursor.read_varint(_INT_BYTES if kind == "int" else _LONG_BYTES)
     if action.reader == "float":
-        return float(np.float32(np.int64(number)))  # in one step: by way of a double it would be rounded twice
+        return float(np.float32(np.int64(number)))  # in one step: through a double it would be rounded twice
     if action.reader == "double":
         return float(number)
     number = number * action.times // action.divisor
     bound = _RANGE[action.reader]
     if not -bound <= number < bound:
-        raise BadDatum(f"{number} is out of the range of {action.reader} in the reader's unit", ErrorCode.OUT_OF_RANGE)
+        raise BadDatum(f"{number} is out of range for {action.reader} in the reader's unit", ErrorCode.OUT_OF_RANGE)
     return number
 
 
@@ -283,14 +286,14 @@ _WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 
 def _skip_value(schema: Schema, cursor: _Cursor, level: int) -> None:
-    """Go over a value that nobody wants."""
+    """Skip a value that the reader's schema does not have."""
     if level > MAX_LEVELS:
-        raise BadDatum(f"a value of more than {MAX_LEVELS} levels", ErrorCode.TOO_DEEP)
+        raise BadDatum(f"a skipped value has more than {MAX_LEVELS} levels", ErrorCode.TOO_DEEP)
     kind = schema.type
     if kind in ("string", "bytes"):
         cursor.skip(cursor.read_varint(_LONG_BYTES))
     elif kind in ("int", "enum"):
-        cursor.read_varint(_INT_BYTES)  # whether the enum has that symbol is not looked at
+        cursor.read_varint(_INT_BYTES)  # the enum need not have this symbol, as in Java
     elif kind == "long":
         cursor.read_varint(_LONG_BYTES)
     elif kind == "record":
@@ -307,14 +310,14 @@ def _skip_value(schema: Schema, cursor: _Cursor, level: int) -> None:
 
 
 def _skip_blocks(item: Schema, cursor: _Cursor, level: int, *, keyed: bool) -> None:
-    """The blocks of an array or a map: by their size where it is given, else item by item."""
+    """Skip the blocks of an array or a map, by their size in bytes if it is given, else item by item."""
     least_size = item.least_size + keyed
     while count := cursor.read_varint(_LONG_BYTES):
         if count < 0:
             cursor.skip(cursor.read_varint(_LONG_BYTES))
             continue
         if not least_size:
-            continue  # any number of nothing
+            continue  # the items have no bytes
         cursor.check_count(count, least_size)
         for _ in range(count):
             if keyed:
@@ -326,7 +329,7 @@ def _skip_blocks(item: Schema, cursor: _Cursor, level: int, *, keyed: bool) -> N
 
 
 def write_datum(schema: Schema, value: Any) -> bytes:
-    """The bytes of a value of `schema.storage_type`. Raises `BadDatum` for one that the schema does not have."""
+    """Encode a value of `schema.storage_type`. Raises `BadDatum` for a value that the schema does not allow."""
     out = bytearray()
     _write_value(schema, value, out)
     return bytes(out)
@@ -364,14 +367,14 @@ def _write_float(schema: Schema, value: float, out: bytearray) -> None:
 
 
 def _write_bytes(schema: Schema, value: bytes | Decimal, out: bytearray) -> None:
-    """Bytes, those of a decimal, or those of a text, of which Java replaces what is not UTF-8."""
+    """Write bytes, a decimal or a string. Replaces invalid UTF-8 in strings, as Java does."""
     data = _decimal_bytes(schema, value) if isinstance(value, Decimal) else value
     if schema.type == "string":
         data = java_text(data).encode()
     if schema.type != "fixed":
         _write_long(len(data), out)
     elif len(data) != schema.size:
-        raise BadDatum(f"{len(data)} bytes for {schema} of {schema.size}", ErrorCode.WRONG_TYPE)
+        raise BadDatum(f"{len(data)} bytes for {schema}, which has {schema.size}", ErrorCode.WRONG_TYPE)
     out += data
 
 
@@ -382,14 +385,15 @@ def _decimal_bytes(schema: Schema, value: Decimal) -> bytes:
     try:
         return number.to_bytes(schema.size, "big", signed=True)
     except OverflowError:
-        raise BadDatum(f"{value} has no room in {schema.size} bytes", ErrorCode.OUT_OF_RANGE) from None
+        raise BadDatum(f"{value} does not fit into {schema.size} bytes", ErrorCode.OUT_OF_RANGE) from None
 
 
 def _write_enum(schema: Schema, value: bytes, out: bytearray) -> None:
     text = java_text(value)
     if text not in schema.symbols:
         raise BadDatum(
-            f"{text!r} is no symbol of enum {schema.full_name}: {', '.join(schema.symbols)}", ErrorCode.WRONG_TYPE
+            f"{text!r} is not a symbol of enum {schema.full_name}; it has {', '.join(schema.symbols)}",
+            ErrorCode.WRONG_TYPE,
         )
     _write_long(schema.symbols.index(text), out)
 
@@ -443,10 +447,12 @@ def _write_union(schema: Schema, value: Any, out: bytearray) -> None:
 
 
 def _write_branch(schema: Schema, value: dict[str, Any], out: bytearray) -> None:
-    """One branch of a union that is a struct: exactly one of its fields is set."""
+    """Write a union that is a struct in Arrow. Exactly one field of the struct may be set."""
     names = [name for name, inner in value.items() if inner is not None]
     if len(names) != 1:
-        raise BadDatum(f"{len(names)} branches of the union are set, of {schema} one must be", ErrorCode.WRONG_TYPE)
+        raise BadDatum(
+            f"{len(names)} branches of the union {schema} are set, but it takes exactly one", ErrorCode.WRONG_TYPE
+        )
     index = next(i for i, branch in enumerate(schema.branches) if branch.full_name == names[0])
     _write_long(index, out)
     _write_part(schema.branches[index], value[names[0]], names[0], out)

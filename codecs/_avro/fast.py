@@ -1,7 +1,7 @@
-"""The fast reader: a plan's actions for all messages of a batch at once.
+"""The fast reader: runs a plan's actions for all messages of a batch at once.
 
-A message that does anything unusual is refused and left to the exact reader; what was read of it until then is
-overwritten. A message that is not refused has exactly the exact reader's value.
+It refuses unusual messages and leaves them to the exact reader, whose values replace the partly read ones. For all
+other messages, both readers give the same value.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ from kvformat.codecs._avro.resolve import (
     Union,
 )
 from kvformat.codecs._avro.schema import MAX_DECIMAL128, Schema
-from kvformat.codecs._columnar import ByteArray, Ints, MessageNumbers, Positions, spread
+from kvformat.codecs._columnar import ByteArray, Ints, MessageNumbers, Positions, ranges
 from kvformat.registry.contract.cache import cached_by_identity
 
 _FEW: Final = 24
-"""Messages for which one step for all of them costs more than the exact reader does for each."""
+"""With fewer messages, the exact reader is faster."""
 _MANY_ITEMS: Final = 4
-"""Numbers per message from which on finding where they all end is worth it."""
+"""Numbers per message above which it is faster to find the ends of all numbers first."""
 _MOST_SEARCHED: Final = 2**24
-"""Bytes of a batch in which that is done; it takes eight times the memory."""
+"""Bytes of a batch up to which the ends of all numbers are found; they take eight times the memory."""
 _MOST_BRANCHES: Final = 64
-"""Branches of a union whose index is one byte."""
+"""Branches of a union whose index fits into one byte."""
 _U = np.uint64
 
 
 @cached_by_identity
 def fast_reader(plan: Plan) -> PartReader:
-    """The compiled form of a plan."""
+    """Return the part reader of a plan. Cached."""
     return _UnlessFew(_compile(plan.action, plan.reader.arrow_type))
 
 
 class _UnlessFew(PartReader):
-    """Leaves it to the exact reader where there is little to read."""
+    """Leaves few messages to the exact reader."""
 
     def __init__(self, node: PartReader) -> None:
         self._node = node
@@ -89,7 +89,7 @@ class _UnlessFew(PartReader):
 
 
 class _Refuse(PartReader):
-    """Whatever the exact reader does better, errors above all."""
+    """Refuses all messages: for errors and for types that only the exact reader supports."""
 
     def read_part(self, cursors: Cursors) -> Part:
         cursors.refuse_all()
@@ -97,7 +97,7 @@ class _Refuse(PartReader):
 
 
 class _Default(PartReader):
-    """A value that is not in the message."""
+    """Gives the default of a field that the message does not have."""
 
     def __init__(self, value: object, kind: pa.DataType) -> None:
         self._value = pa.array([value], kind)
@@ -107,7 +107,7 @@ class _Default(PartReader):
 
 
 class _Record(PartReader):
-    """Fields in the writer's order, each to its place in the reader's."""
+    """Reads fields in the writer's order and puts them in the reader's order."""
 
     def __init__(self, steps: Sequence[tuple[PartReader, int | None]], count: int) -> None:
         self._steps, self._count = steps, count
@@ -122,7 +122,7 @@ class _Record(PartReader):
 
 
 class _Into(PartReader):
-    """A value for one branch of a reader's union that is a struct."""
+    """Reads a value into one branch of a reader's union that is a struct in Arrow."""
 
     def __init__(self, node: PartReader, target: int, count: int) -> None:
         self._node, self._target, self._count = node, target, count
@@ -134,7 +134,7 @@ class _Into(PartReader):
 
 
 class _Optional(PartReader):
-    """A union of null and a leaf."""
+    """Reads a union of null and a leaf."""
 
     def __init__(self, leaf: Leaf, null_index: int) -> None:
         self._leaf = leaf
@@ -152,7 +152,7 @@ class _Optional(PartReader):
 
 
 class _Union(PartReader):
-    """Any union: each branch is read for the messages that chose it. Without a type, it is gone over."""
+    """Reads any union, branch by branch: each for the messages that have it. Without a type, skips the union."""
 
     def __init__(self, branches: Sequence[PartReader], kind: pa.DataType | None) -> None:
         self._branches, self._type = branches[:_MOST_BRANCHES], kind
@@ -182,10 +182,10 @@ class _Union(PartReader):
 
 
 class _Blocks(PartReader):
-    """The items of arrays and maps: the first of every message, then the second, and so on.
+    """Reads the items of arrays and maps: the first item of every message, then the second, and so on.
 
-    Messages that still have items when few others do are left to the exact reader. Without a type, they are gone over,
-    and blocks that tell their size in one step.
+    When only few messages have items left, it leaves them to the exact reader. Without a type, it skips the items, and
+    skips blocks with a size in bytes at once.
     """
 
     def __init__(self, item: PartReader, least_size: int, kind: pa.DataType | None, added: int = 0) -> None:
@@ -217,7 +217,7 @@ class _Blocks(PartReader):
         return Nulls(len(cursors)) if self._item_type is None else self._make_lists(total, runs, cursors.batch)
 
     def _read_items(self, some: Cursors, left: Ints) -> tuple[Part, Ints]:
-        """An item of every message, or all that are left in the block if they have one width."""
+        """Read one item of every message, or the rest of the block if its items are numbers or have one width."""
         if self._item.width and isinstance(self._item, Leaf):
             width = self._item.width
             begin, some.pos = some.pos, Positions(some.pos + width * left)
@@ -233,14 +233,14 @@ class _Blocks(PartReader):
         return part, np.ones(len(left), np.int64)
 
     def _read_varints(self, item: VarintLeaf, some: Cursors, left: Ints) -> tuple[Part, Ints]:
-        """All ints or longs that are left in the block: each ends at a byte whose top bit is not set."""
+        """Read all ints or longs that are left in the block. Each ends at a byte without the top bit."""
         last = some.batch.last_bytes
         first = np.searchsorted(last, some.pos)
         final = first + left - 1
         stop = last[np.minimum(final, len(last) - 1)] + 1
         bad = (final >= len(last)) | (stop > some.end)
         count = np.where(bad, 0, left)
-        ends = last[spread(first, count)] + 1
+        ends = last[ranges(first, count)] + 1
         starts = np.empty_like(ends)
         starts[1:] = ends[:-1]
         begins = np.cumsum(count) - count
@@ -251,7 +251,7 @@ class _Blocks(PartReader):
         return item.read_part(items) if len(items) else Numbers(np.zeros(0, np.int64)), count
 
     def _items_left(self, some: Cursors, left: Ints, count: Ints) -> Ints:
-        """How many items are left after some were read, of the next block where one is at its end."""
+        """Return how many items are left in each block, after `count` were read. Starts the next block after an end."""
         left = left - count
         refused = some.batch.refused[some.message]
         if refused.any():
@@ -266,7 +266,7 @@ class _Blocks(PartReader):
         return left
 
     def _read_block_count(self, cursors: Cursors) -> Ints:
-        """How many items the next block of every message has; 0 at the end and where the message is refused."""
+        """Read the item count of every message's next block: 0 at the end, and for a refused message."""
         counts = self._read_long(cursors)
         sized = CursorNumbers(np.flatnonzero(counts < 0))
         if len(sized):
@@ -274,7 +274,7 @@ class _Blocks(PartReader):
                 self._skip_sized_blocks(cursors, counts, sized)
             else:
                 some = cursors.select(sized)
-                self._read_long(some)  # the size, which is not looked at
+                self._read_long(some)  # the size in bytes, which is not needed
                 cursors.rejoin(sized, some)
                 counts[sized] = -counts[sized]
         room = cursors.end - cursors.pos
@@ -302,7 +302,7 @@ class _Blocks(PartReader):
         return counts
 
     def _skip_sized_blocks(self, cursors: Cursors, counts: Ints, sized: CursorNumbers) -> None:
-        """Go over blocks that tell their size, to the count of the next block that doesn't."""
+        """Skip blocks with a size in bytes, up to the count of the next block without a size."""
         while len(sized):
             some = cursors.select(sized)
             if len(sized) < _FEW:
@@ -319,13 +319,17 @@ class _Blocks(PartReader):
 
     def _make_lists(self, total: Ints, runs: list[_Run], batch: AvroBatch) -> Part:
         first = np.cumsum(total) - total
-        parts = [(spread(first[run.where] + run.before, run.count), run.part) for run in runs]
+        parts = [(ranges(first[run.where] + run.before, run.count), run.part) for run in runs]
         return ItemLists(total, scatter(parts, int(total.sum()), self._item_type, batch))
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Items that were read together: of which messages, how many those had before, and how many items each."""
+    """Items that were read together.
+
+    where: the cursors of their messages. before: how many items each message had before. count: how many items of
+    each message were read.
+    """
 
     where: CursorNumbers
     before: Ints
@@ -334,7 +338,7 @@ class _Run:
 
 
 class _Entry(PartReader):
-    """A key and a value."""
+    """Reads the key and the value of a map entry."""
 
     def __init__(self, value: PartReader) -> None:
         self._key, self._value = BytesLeaf(), value
@@ -348,7 +352,7 @@ class _Entry(PartReader):
 
 
 def _compile(action: Action, kind: pa.DataType) -> PartReader:
-    """The node of an action whose values have this Arrow type."""
+    """Return the part reader of an action whose values have this Arrow type."""
     match action:
         case Null():
             return NullLeaf()
@@ -406,7 +410,7 @@ def _union_reader(branches: list[PartReader], kind: pa.DataType | None) -> PartR
 
 
 def _skipper(schema: Schema) -> PartReader:
-    """The node that goes over a value of the schema."""
+    """Return the part reader that skips a value of the schema."""
     if schema.is_recursive:
         return _Refuse()
     if schema.type == "null":

@@ -1,12 +1,13 @@
-r"""Avro's JSON encoding, for `avro` with `encoding` = `json`: not the format `json`.
+r"""Avro's JSON encoding, for `avro` with `encoding` = `json`. It is not the format `json`.
 
     {"id":7,"name":{"string":"ab"},"r":{"org.apache.flink.avro.generated.record_r":{"x":null}},"b":{"bytes":"\u0000ÿ"}}
 
-A value of a union stands in an object whose only name is its branch, null stands alone. Logical types are their
-numbers and bytes, bytes are the characters U+0000 to U+00FF. Messages are read one by one into a tree, rows are written
-column by column.
+A value of a union is an object with one member, named after the branch; null is `null`. Logical types are written as
+their numbers and bytes. Bytes are a string of the characters U+0000 to U+00FF. Messages are read one by one as trees of
+nodes. Rows are written column by column.
 
 Rules: "JSON Encoding" of the Avro specification, `org.apache.avro.io.JsonDecoder` and `JsonEncoder`, and Jackson.
+Records skip members that are not fields. The first value of a repeated field counts.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import to_arrow
 from kvformat.codecs._avro.decimals import DecimalReading, to_bytes
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._java.numbers import double_texts
-from kvformat.codecs._java.parse import clean, nearest_double, nearest_single
-from kvformat.codecs._json.document import FirstValue, JsonFault
+from kvformat.codecs._java.parse import parse_double, parse_float, replace_lone_surrogates
+from kvformat.codecs._json.document_reader import DocumentReader, JsonSyntaxError
 from kvformat.codecs._json.encodings import recoded
-from kvformat.codecs._json.scalars import BadValue, shown
+from kvformat.codecs._json.scalars import BadValue, preview
 from kvformat.codecs._json.write import (
     TEXT,
     Parts,
-    escaped,
-    joined,
-    joined_lists,
+    escape_json,
+    join_lists,
+    join_texts,
+    keep_nulls,
     list_counts,
     list_offsets,
     map_entries,
     member_name,
-    quoted,
-    unless_null,
+    quote_texts,
 )
 from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
-from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType, nullable
@@ -53,14 +54,14 @@ _WholeReader = Callable[[Any], int]
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "int": 32, "long": 64}
 _COUNT = FlinkType("INT")
-_NANOS = 1_000_000  # of a millisecond, the unit of TIME
+_NANOS = 1_000_000  # in a millisecond, the unit of TIME
 _LONGEST = 25  # digits; more than any integer has
 _EXACT = Context(prec=100)
 _MISSING = "is missing; every field must be there, as null if it is null"
 
 
 def micros_per_unit(schema: Schema, *, micros_as_millis: bool) -> int:
-    """How many microseconds one of a timestamp's number is; before Flink 2.4 the schema's word does not count."""
+    """Return the unit of a timestamp in microseconds. Flink before 2.4 ignores the unit in the schema."""
     millis = schema.logical is None or schema.logical.name.endswith("millis")
     return 1000 if millis or micros_as_millis else 1
 
@@ -69,7 +70,7 @@ def micros_per_unit(schema: Schema, *, micros_as_millis: bool) -> int:
 
 
 class AvroJsonReader:
-    """Reads messages as rows; `schema` is the one derived from `row`."""
+    """Reads messages as rows. `schema` is derived from the type `row`."""
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
         self._row_type = row
@@ -81,23 +82,23 @@ class AvroJsonReader:
         """Return a row and an error per message: the row is null for a null or failed message."""
         rows: list[Any] = []
         errors: list[str | None] = []
-        first = FirstValue()
+        reader = DocumentReader()
         self._budget.start_batch()
         for message in messages.to_pylist():
-            row, error = (None, None) if message is None else self._read_message(message, first)
+            row, error = (None, None) if message is None else self._read_message(message, reader)
             if row is not None:
                 self._budget.finish_message()
             rows.append(row)
             errors.append(error)
         return to_arrow(rows, self._row_type), errors
 
-    def _read_message(self, message: bytes, first: FirstValue) -> tuple[Any, str | None]:
+    def _read_message(self, message: bytes, reader: DocumentReader) -> tuple[Any, str | None]:
         if self._empty_row is not None:
             return self._empty_row, None
         self._budget.start_message(len(message))
         try:
-            return self._record.value(first.read(recoded(message)[0])), None
-        except JsonFault as fault:
+            return self._record.value(reader.read_first_value(recoded(message)[0])), None
+        except JsonSyntaxError as fault:
             return None, fault.code.marked(f"not JSON: {fault}")
         except BadValue as bad:
             return None, str(bad)
@@ -115,7 +116,7 @@ def _empty_row(schema: Schema) -> tuple[Any, ...] | None:
 
 
 class _CellBudget:
-    """Limits the cells that a message becomes, and the cells of a batch beyond those that its bytes allow."""
+    """Limits the cells of a message, and the cells of a batch beyond those that its bytes allow."""
 
     def __init__(self) -> None:
         self._left = self._free = self._batch = 0
@@ -129,7 +130,7 @@ class _CellBudget:
         self._left = self._free + CELLS_PER_BYTE * size
 
     def finish_message(self) -> None:
-        """Take the cells of a message that was read from the batch's."""
+        """Subtract the cells of a message that was read from those of the batch."""
         self._batch -= max(self._free - self._left, 0)
 
     def take(self, cells: int) -> None:
@@ -144,7 +145,7 @@ class _Reader(Protocol):
 
 
 class _Readers:
-    """Makes the reader of a schema. A reader converts a node of the document to a value of the column."""
+    """Makes the reader of a schema. Readers convert a node of the document to a value of the column."""
 
     def __init__(self, micros_as_millis: bool, budget: _CellBudget) -> None:
         self._micros_as_millis, self._budget = micros_as_millis, budget
@@ -170,7 +171,7 @@ class _Readers:
         if schema.type == "boolean":
             return _boolean
         if schema.type == "string":
-            return lambda node: clean(_text(node))
+            return lambda node: replace_lone_surrogates(_text(node))
         if t.root == "DECIMAL":
             return _decimal(t)
         return _bytes if schema.type == "bytes" else _floating(schema.type)
@@ -186,7 +187,7 @@ class _Readers:
         def read(node: Node) -> int:
             micros: int = number(node) * unit
             if not -(2**63) <= micros < 2**63:
-                raise BadValue(f"{shown(node)} is too far from 1970 for a {t.root}", ErrorCode.OUT_OF_RANGE)
+                raise BadValue(f"{preview(node)} is too far from 1970 for a {t.root}", ErrorCode.OUT_OF_RANGE)
             return micros
 
         return read
@@ -227,13 +228,13 @@ class _Union:
         if node is None:
             return None
         if not isinstance(node, dict) or len(node) != 1:
-            raise BadValue(f"expected null or an object with one member, named {self._name}, found {shown(node)}")
+            raise BadValue(f"expected null or an object with one member, named {self._name}, found {preview(node)}")
         ((branch, value),) = _members(node).items()
         if branch == self._name:
             return self._reader.value(value)
         if branch == "null" and value is None:
             return None
-        raise BadValue(f"{shown(branch)} is not a branch of the union; the branches are null and {self._name}")
+        raise BadValue(f"{preview(branch)} is not a branch of the union; the branches are null and {self._name}")
 
 
 class _Array:
@@ -264,7 +265,7 @@ class _Map:
         entries = {}
         for key, value in node.members if isinstance(node, Repeated) else node.items():
             try:
-                entries[clean(key)] = self._reader.value(value)
+                entries[replace_lone_surrogates(key)] = self._reader.value(value)
             except BadValue as bad:
                 raise _at(bad, key) from None
         return list(entries.items())
@@ -281,7 +282,7 @@ def _at(bad: BadValue, step: str | int) -> BadValue:
 
 
 def _expected(what: str, node: Node) -> BadValue:
-    return BadValue(f"expected {what}, found {shown(node)}")
+    return BadValue(f"expected {what}, found {preview(node)}")
 
 
 def _boolean(node: Node) -> bool:
@@ -315,7 +316,7 @@ def _decimal(t: FlinkType) -> _Converter:
 
 
 def _floating(kind: str) -> _Converter:
-    nearest = nearest_single if kind == "float" else nearest_double
+    nearest = parse_float if kind == "float" else parse_double
 
     def read(node: Node) -> float:
         if not isinstance(node, Integer | Fraction):
@@ -326,7 +327,7 @@ def _floating(kind: str) -> _Converter:
 
 
 def _whole(kind: str, t: FlinkType) -> _WholeReader:
-    """An int or long: a fraction is cut off, as Jackson does by way of a double."""
+    """Read an int or long. A fraction is read as a double and truncated, as in Jackson."""
     bits = _BITS[kind]
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     narrow = 2 ** (_BITS.get(t.root, bits) - 1)
@@ -340,9 +341,9 @@ def _whole(kind: str, t: FlinkType) -> _WholeReader:
         else:
             raise _expected("a number", node)
         if not least <= number <= most:
-            raise BadValue(f"{shown(node)} is out of the range of {kind}", ErrorCode.OUT_OF_RANGE)
+            raise BadValue(f"{preview(node)} is out of the range of {kind}", ErrorCode.OUT_OF_RANGE)
         if not -narrow <= number < narrow:
-            raise BadValue(f"{shown(node)} does not fit {t.root}", ErrorCode.OUT_OF_RANGE)
+            raise BadValue(f"{preview(node)} does not fit {t.root}", ErrorCode.OUT_OF_RANGE)
         return number
 
     return read
@@ -352,17 +353,17 @@ def _whole(kind: str, t: FlinkType) -> _WholeReader:
 
 
 class AvroJsonWriter:
-    """Writes rows of one type; `schema` is the one derived from `row`."""
+    """Writes rows as messages. `schema` is derived from the type `row`."""
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
         self._row, self._schema, self._micros_as_millis = nullable(row), schema, micros_as_millis
 
     def write(self, rows: pa.StructArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
-        """Messages, null for a null or failed row, and errors, null where all is well (None if there are none)."""
+        """Return a message per row, null for a null or failed row. Also returns errors, None if there are none."""
         batch = _Batch(self._micros_as_millis, len(rows))
         valid = rows.is_valid()
-        owners = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
-        texts = joined(batch.record(rows, self._schema, self._row, "", owners), len(rows))
+        row_lookup = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
+        texts = join_texts(batch.record(rows, self._schema, self._row, "", row_lookup), len(rows))
         if _empty_row(self._schema) is not None:
             texts = pa.array([""] * len(rows), TEXT)
         failed = [error is not None for error in batch.errors]
@@ -373,62 +374,62 @@ class AvroJsonWriter:
 
 
 class _Batch:
-    """The writing of one batch; `owners` are the top-level rows of nested values, -1 for what stands in a null."""
+    """Writes one batch. `row_lookup` are the row indices of nested values, -1 for values inside a null."""
 
     def __init__(self, micros_as_millis: bool, rows: int) -> None:
         self.errors: list[str | None] = [None] * rows
         self._micros_as_millis = micros_as_millis
 
-    def value(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+    def value(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
         if schema.optional is not None:
-            inner = self._plain(values, schema.optional, t, path, owners)
-            return unless_null(values, ["{" + member_name(schema.optional.full_name) + ":", *inner, "}"])
+            inner = self._plain(values, schema.optional, t, path, row_lookup)
+            return keep_nulls(values, ["{" + member_name(schema.optional.full_name) + ":", *inner, "}"])
         if values.null_count:
-            self._fail(values, schema, path, owners)
-        return self._plain(values, schema, t, path, owners)
+            self._fail(values, schema, path, row_lookup)
+        return self._plain(values, schema, t, path, row_lookup)
 
-    def _fail(self, values: pa.Array, schema: Schema, path: str, owners: _Ints) -> None:
-        found = owners[values.is_null().to_numpy(zero_copy_only=False)]
+    def _fail(self, values: pa.Array, schema: Schema, path: str, row_lookup: _Ints) -> None:
+        found = row_lookup[values.is_null().to_numpy(zero_copy_only=False)]
         for row in found[found >= 0].tolist():
             if self.errors[row] is None:
                 text = f"field '{path}': null value for (non-nullable) {schema.full_name}"
                 self.errors[row] = ErrorCode.NULL_VALUE.marked(text)
 
-    def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+    def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
         if schema.type == "record":
             valid = values.is_valid().to_numpy(zero_copy_only=False)
-            return unless_null(values, self.record(values, schema, t, path, np.where(valid, owners, -1)))
+            return keep_nulls(values, self.record(values, schema, t, path, np.where(valid, row_lookup, -1)))
         if schema.items is not None:
             counts = list_counts(pc.list_value_length(values))
             items = values.flatten()
-            below = self.value(items, schema.items, t.fields[0].type, f"{path}.element", np.repeat(owners, counts))
-            return unless_null(values, ["[", *joined_lists(below, list_offsets(counts)), "]"])
+            below = self.value(items, schema.items, t.fields[0].type, f"{path}.element", np.repeat(row_lookup, counts))
+            return keep_nulls(values, ["[", *join_lists(below, list_offsets(counts)), "]"])
         if schema.values is not None:
-            return self._map(values, schema.values, t, path, owners)
+            return self._map(values, schema.values, t, path, row_lookup)
         return self._scalar(values, schema, t)
 
-    def record(self, values: pa.StructArray, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+    def record(self, values: pa.StructArray, schema: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
         parts: Parts = ["{"]
         for index, (field, column) in enumerate(zip(schema.fields, t.fields, strict=True)):
             at = f"{path}.{field.name}" if path else field.name
             parts.append(("," if index else "") + member_name(field.name) + ":")
-            parts += self.value(values.field(index), field.schema, column.type, at, owners)
+            parts += self.value(values.field(index), field.schema, column.type, at, row_lookup)
         return [*parts, "}"]
 
-    def _map(self, values: pa.MapArray, inner: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+    def _map(self, values: pa.MapArray, inner: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
         counts, keys, items = map_entries(values)
         valid = values.is_valid().to_numpy(zero_copy_only=False)
-        below = np.repeat(np.where(valid, owners, -1), counts)
+        below = np.repeat(np.where(valid, row_lookup, -1), counts)
         value_type = t.fields[1].type if t.root == "MAP" else _COUNT
         parts = self.value(items, inner, value_type, f"{path}.value", below)
-        entries: Parts = ['"', escaped(keys.cast(TEXT)), '":', *parts]
-        return unless_null(values, ["{", *joined_lists(entries, list_offsets(counts)), "}"])
+        entries: Parts = ['"', escape_json(keys.cast(TEXT)), '":', *parts]
+        return keep_nulls(values, ["{", *join_lists(entries, list_offsets(counts)), "}"])
 
     def _scalar(self, values: pa.Array, schema: Schema, t: FlinkType) -> Parts:
         if schema.type == "string":
-            return quoted(escaped(values.cast(TEXT)))
+            return quote_texts(escape_json(values.cast(TEXT)))
         if schema.type == "bytes":
-            return quoted(escaped(_latin(_decimal_bytes(values) if t.root == "DECIMAL" else values)))
+            return quote_texts(escape_json(_latin(_decimal_bytes(values) if t.root == "DECIMAL" else values)))
         if schema.type in ("float", "double"):
             return [_floating_texts(values)]
         if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
@@ -440,7 +441,7 @@ class _Batch:
 
 
 def _whole_texts(values: pa.Array, unit: int) -> pa.LargeStringArray:
-    """Numbers of a coarser unit; what lies below is cut off, also before 1970."""
+    """Return the texts of numbers in a coarser unit, rounded down."""
     numbers = values.view(pa.int64())
     filled: _Ints = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     return pa.array(filled // unit, mask=numbers.is_null().to_numpy(zero_copy_only=False)).cast(TEXT)
@@ -450,7 +451,7 @@ def _floating_texts(values: pa.Array) -> pa.LargeStringArray:
     texts, finite = double_texts(values).cast(TEXT), pc.is_finite(values)
     if not finite.false_count:
         return texts
-    return pc.if_else(finite, texts, joined(['"', texts, '"'], len(texts), nulls="emit_null"))
+    return pc.if_else(finite, texts, join_texts(['"', texts, '"'], len(texts), nulls="emit_null"))
 
 
 def _decimal_bytes(values: pa.Array) -> pa.BinaryArray:

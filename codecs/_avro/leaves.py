@@ -1,8 +1,8 @@
-"""Reading values without parts, for all messages at once.
+"""Leaves: read scalar values of all messages at once.
 
-A leaf can stand behind the byte of a union's branch: then `shift` is 1, the cursors are still before that byte, and
-`valid` says which messages have a value at all (None: all of them). The others' cursors only go over the branch.
-Single bytes are gathered six times as fast as words, so words are only read for what is mostly longer.
+A leaf can read the value of a union's branch. Then `shift` is 1, because the cursors are before the byte of the
+branch. `valid` says which messages have a value (None: all of them); the other cursors only skip the branch.
+NumPy gathers single bytes six times as fast as words, so words are only read for values that are mostly longer.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _LONG_MAX: Final = 2**63 - 1
 class PartReader(abc.ABC):
     """Reads one part of the writer's schema."""
 
-    #: bytes that every value takes, if that is one number
+    #: size of every value in bytes, None if sizes differ
     width: int | None = None
 
     @abc.abstractmethod
     def read_part(self, cursors: Cursors) -> Part:
-        """Read a value of every message and move the cursors behind it."""
+        """Read a value of every message and move the cursors after it."""
 
 
 class Leaf(PartReader):
-    """A node that can stand behind a union's branch."""
+    """A part reader that can read the value of a union's branch."""
 
     def read_part(self, cursors: Cursors) -> Part:
-        """Read a value of every message and move the cursors behind it."""
+        """Read a value of every message and move the cursors after it."""
         return self.read_values(cursors, 0, None)
 
     @abc.abstractmethod
@@ -53,12 +53,12 @@ class Leaf(PartReader):
         """Read a value of every `valid` message."""
 
     def take(self, cursors: Cursors, start: Positions) -> Part:
-        """The values at these positions, for leaves with a `width`."""
+        """Read the values at these offsets, for leaves with a `width`."""
         raise NotImplementedError
 
 
 class NullLeaf(PartReader):
-    """Null, which has no bytes."""
+    """Reads null, which has no bytes."""
 
     def read_part(self, cursors: Cursors) -> Part:
         """Read nothing."""
@@ -66,7 +66,7 @@ class NullLeaf(PartReader):
 
 
 class VarintLeaf(Leaf):
-    """An int or a long, as a number of the reader's type, or its place in a table."""
+    """Reads an int or a long and converts it to the reader's type and unit."""
 
     def __init__(self, action: Number) -> None:
         self._is_int = action.writer == "int"
@@ -78,7 +78,7 @@ class VarintLeaf(Leaf):
         return Numbers(self._convert(cursors, self.read_integers(cursors, shift, valid)), valid)
 
     def read_integers(self, cursors: Cursors, shift: int, valid: Mask | None) -> AnyArray:
-        """The numbers as the writer has them."""
+        """Read the numbers in the writer's type and unit."""
         number, length = read_varints(cursors, shift, valid)
         wrong = is_too_long(length, is_int=self._is_int)
         cursors.move(shift + (length if valid is None else length * valid), 11)
@@ -99,7 +99,7 @@ class VarintLeaf(Leaf):
 
 
 class FixedWidthLeaf(Leaf):
-    """A boolean, a float or a double."""
+    """Reads a boolean, a float or a double."""
 
     def __init__(self, action: Number) -> None:
         self._kind = action.writer
@@ -114,7 +114,7 @@ class FixedWidthLeaf(Leaf):
         return part if valid is None else Numbers(part.values, valid)
 
     def take(self, cursors: Cursors, start: Positions) -> Numbers:
-        """The values at these positions."""
+        """Read the values at these offsets."""
         if self._kind == "boolean":
             return Numbers(cursors.batch.bytes[start] == 1)
         return Numbers(self._convert((cursors.batch.floats if self._kind == "float" else cursors.batch.doubles)[start]))
@@ -127,7 +127,7 @@ class FixedWidthLeaf(Leaf):
 
 
 class BytesLeaf(Leaf):
-    """Bytes or a string, with their length before them; a decimal if `decimal` is given."""
+    """Reads bytes or a string after their length. With `decimal`, reads a decimal."""
 
     def __init__(self, decimal: DecimalReading | None = None) -> None:
         self._decimal = None if decimal is None else DecimalBytes(decimal)
@@ -144,7 +144,7 @@ class BytesLeaf(Leaf):
         return self._decimal.read_decimals(cursors, end, end - start, valid)
 
     def _bounds(self, cursors: Cursors, shift: int, valid: Mask | None) -> tuple[Positions, Positions, Mask]:
-        """Where the bytes begin and end, and where that is not within the message."""
+        """Read the lengths. Returns start and end offsets, and which of them are not within the message."""
         short = cursors.batch.bytes[cursors.pos + shift if shift else cursors.pos]
         if valid is not None:
             short = short * valid
@@ -165,11 +165,11 @@ class BytesLeaf(Leaf):
 
 
 class FixedLeaf(Leaf):
-    """Bytes of one length; a decimal if `decimal` is given."""
+    """Reads a fixed. With `decimal`, reads a decimal."""
 
     def __init__(self, size: int, decimal: DecimalReading | None = None) -> None:
         self._size = size
-        self.width = size if decimal is None else None  # decimals are not taken many at a time
+        self.width = size if decimal is None else None  # `take` does not read decimals
         self._decimal = None if decimal is None else DecimalBytes(decimal)
 
     def read_values(self, cursors: Cursors, shift: int, valid: Mask | None) -> Part:
@@ -187,12 +187,12 @@ class FixedLeaf(Leaf):
         return self._decimal.read_decimals(cursors, end, end - start, valid)
 
     def take(self, cursors: Cursors, start: Positions) -> Part:
-        """The values at these positions."""
+        """Read the values at these offsets."""
         return TextSpans(start, Positions(start + self._size))
 
 
 class EnumLeaf(Leaf):
-    """An enum, by the texts that the reader has for the symbols."""
+    """Reads an enum. `texts` are the reader's symbols for the writer's, None for an unknown one."""
 
     def __init__(self, texts: tuple[str | None, ...]) -> None:
         self._texts = pa.array([text or "" for text in texts], pa.string())
@@ -215,7 +215,7 @@ class EnumLeaf(Leaf):
 
 
 class DecimalBytes:
-    """Decimals of at most 38 digits from at most 16 bytes; all others are for the exact reader."""
+    """Reads decimals of at most 38 digits and 16 bytes. Leaves longer ones to the exact reader."""
 
     def __init__(self, reading: DecimalReading) -> None:
         self._reading = reading
@@ -224,7 +224,7 @@ class DecimalBytes:
         self._divisor = 10 ** max(reading.written_scale - reading.scale, 0)
 
     def read_decimals(self, cursors: Cursors, end: Ints, length: Ints, valid: Mask | None) -> Part:
-        """The numbers whose bytes end here."""
+        """Convert `length` bytes before each offset `end` to decimal128 values."""
         bad = (length < 1) | (length > 16)
         eight = cursors.batch.words[end - 8].byteswap().view(np.int64)
         low = _shift_down(eight, 8 - length)
@@ -247,7 +247,7 @@ class DecimalBytes:
         return Numbers(values, valid)
 
     def _check(self, low: Ints, high: Ints, fits: Mask) -> tuple[Ints, Mask]:
-        """The lower words in the reader's scale, and which numbers are too long, or for the exact reader."""
+        """Return the lower words in the reader's scale, and which numbers the exact reader must handle."""
         if self._times > 1 or self._divisor > 1:
             return self._rescale(low, fits)
         most = self._most
@@ -272,11 +272,11 @@ class DecimalBytes:
 
 
 def _shift_down(words: Ints, unused: Ints) -> Ints:
-    """Words of which the lower bytes are not used, moved down; the sign stays."""
+    """Shift words right by the `unused` number of bytes and keep the sign."""
     shift: Ints = np.clip(unused, 0, 7) << 3
     return (words << shift) >> shift
 
 
 def number_skipper(kind: str) -> PartReader:
-    """The leaf that goes over a number."""
+    """Return the leaf that skips a number."""
     return FixedWidthLeaf(Number(kind, kind)) if kind in _WIDTHS else VarintLeaf(Number(kind, kind))

@@ -1,21 +1,20 @@
-r"""Avro by Spark's own `from_avro` and `to_avro`, where spark-avro is on the class path and they give the same.
+r"""Read and write Avro with Spark's `from_avro` and `to_avro`, if spark-avro is available and gives equal results.
 
-They do for BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, BYTES, DATE, TIMESTAMP, TIMESTAMP_LTZ, ARRAY and ROW. What they do
-otherwise stays with Arrow:
+Results are equal for BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, BYTES, DATE, TIMESTAMP, TIMESTAMP_LTZ, ARRAY and ROW. Arrow
+handles all other types:
 
 | type | Spark |
 | --- | --- |
-| CHAR, VARCHAR, read | keep bytes that are not UTF-8; where texts are many, Arrow is faster than looking for them |
-| more than eight CHAR, VARCHAR, written | the same |
+| CHAR, VARCHAR, read | keeps invalid UTF-8; with many strings, Arrow is faster than a search for it |
+| more than eight CHAR, VARCHAR, written | does not repair invalid UTF-8; with many strings, Arrow is faster |
 | DECIMAL, read | a number that does not fit its precision fails, or becomes another number |
-| TINYINT, SMALLINT, read | are read as INT; that a number does not fit has to be found |
-| TIME | other types |
+| TINYINT, SMALLINT, read | reads an INT, without a check of its range |
+| TIME | has other types |
 | MAP, MULTISET | keeps the first and the last of equal keys; writes in the order of a hash table |
 
-What Spark's settings decide is kept away from them: dates and timestamps are read with the calendar of today
-(`CORRECTED`), and written as numbers or as timestamps without a zone, for which no setting counts. Spark's
-`make_valid_utf8` puts several U+FFFD for a surrogate, Java one; so text that is not UTF-8 is changed before it is
-written.
+Spark's settings do not change results: dates and timestamps are read with the proleptic Gregorian calendar
+(`CORRECTED`). They are written as numbers or as timestamps without a zone, which ignore the settings. For a surrogate,
+Spark's `make_valid_utf8` gives several U+FFFD, Java gives one. So strings with surrogates are changed before writing.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ _TEXTS = ("CHAR", "VARCHAR")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 _READ = (*_SAME, *_TIMES, "ARRAY", "ROW")
 _WRITTEN = (*_READ, *_TEXTS, "TINYINT", "SMALLINT", "DECIMAL")
-_MOST_TEXTS = 8  # Spark looks at each: with three it writes faster than Arrow, with thirty slower
+_MOST_TEXTS = 8  # Spark checks each column: with three it writes faster than Arrow, with thirty slower
 _PROBE = "SELECT from_avro(X'00', '\"string\"', map())"
-_SURROGATE = r"\G((?:..)*?)ED[AB].(?:[89AB].)?"  # among bytes as hexadecimal digits
+_SURROGATE = r"\G((?:..)*?)ED[AB].(?:[89AB].)?"  # in hexadecimal digits
 _REPLACED = "$1EFBFBD"
 
 _available: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
 def decode_native(message: Column, schema: Schema, row: FlinkType) -> Column | None:
-    """The struct of a message, or None where Arrow has to read it. A bad message fails with Spark's own error."""
+    """Return the struct of a message, or None if Arrow must read it. A bad message fails with Spark's error."""
     if not _serves(row, _READ) or not _is_available():
         return None
     from pyspark.sql import functions as F
@@ -60,7 +59,7 @@ def decode_native(message: Column, schema: Schema, row: FlinkType) -> Column | N
 
 
 def encode_native(struct: Column, schema: Schema, row: FlinkType, prefix: bytes = b"") -> Column | None:
-    """The message of a struct behind a prefix, or None where Arrow has to write it."""
+    """Return the message of a struct after a prefix, or None if Arrow must write it."""
     texts = sum(t.root in _TEXTS for _, t in row.walk())
     if texts > _MOST_TEXTS or not _serves(row, _WRITTEN) or not _is_available():
         return None
@@ -83,7 +82,7 @@ def _serves(row: FlinkType, roots: tuple[str, ...]) -> bool:
 
 
 def _is_available() -> bool:
-    """Whether the session has spark-avro; asked for once per session."""
+    """Return whether the session has spark-avro. Cached for each session."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -94,7 +93,7 @@ def _is_available() -> bool:
     known = _available.get(session)
     if known is None:
         try:
-            session.sql(_PROBE).schema  # noqa: B018 - Spark Connect analyses when it is asked for the schema
+            session.sql(_PROBE).schema  # noqa: B018 - Spark Connect analyses the query for its schema
             known = True
         except PySparkException:
             known = False
@@ -106,7 +105,7 @@ def _is_available() -> bool:
 
 
 def _without_zone(node: Any, t: FlinkType) -> Any:
-    """The schema for reading: TIMESTAMP as `local-timestamp-*`, which Spark reads as TimestampNTZType."""
+    """Change TIMESTAMP to `local-timestamp-*`, which Spark reads as TimestampNTZType."""
 
     def local(node: dict[str, Any], t: FlinkType) -> Any:
         if t.root != "TIMESTAMP":
@@ -117,7 +116,7 @@ def _without_zone(node: Any, t: FlinkType) -> Any:
 
 
 def _as_numbers(node: Any, t: FlinkType) -> Any:
-    """The schema for writing what `_number` gives."""
+    """Return the schema to write the values of `_number`."""
 
     def plain(node: dict[str, Any], t: FlinkType) -> Any:
         return node["type"] if t.root in ("DATE", "TIMESTAMP_LTZ") else node
@@ -126,7 +125,7 @@ def _as_numbers(node: Any, t: FlinkType) -> Any:
 
 
 def _rewritten(node: Any, t: FlinkType, leaf: Callable[[dict[str, Any], FlinkType], Any]) -> Any:
-    """A derived schema with its annotated leaves changed; a name that stands for a record is left as it is."""
+    """Change the leaves of a derived schema that have a logical type. Keep names of records."""
     if isinstance(node, list):
         return [branch if branch == "null" else _rewritten(branch, t, leaf) for branch in node]
     if not isinstance(node, dict):
@@ -143,7 +142,7 @@ def _rewritten(node: Any, t: FlinkType, leaf: Callable[[dict[str, Any], FlinkTyp
 
 
 def _changed(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Column | None]) -> Column:
-    """A value with its leaves changed; what holds none that change stays as it is."""
+    """Change the leaves of a value. Keep parts without leaves to change."""
     found = _change(value, t, leaf)
     return value if found is None else found
 
@@ -169,7 +168,7 @@ def _change(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Col
 
 
 def _number(value: Column, t: FlinkType) -> Column | None:
-    """Dates and instants as numbers, so that no setting of Spark's counts."""
+    """Convert dates and instants to numbers, which do not depend on Spark's settings."""
     from pyspark.sql import functions as F
 
     if t.root == "DATE":
@@ -180,7 +179,7 @@ def _number(value: Column, t: FlinkType) -> Column | None:
 
 
 def _number_or_text(value: Column, t: FlinkType) -> Column | None:
-    """The same, and text as Java writes it."""
+    """Convert dates and instants to numbers, and invalid UTF-8 in strings to U+FFFD, as Java does."""
     from pyspark.sql import functions as F
 
     if t.root not in _TEXTS:
@@ -194,7 +193,7 @@ def _has_text(t: FlinkType) -> bool:
 
 
 def _is_bad(value: Column, t: FlinkType) -> Column:
-    """Whether a value of a type with text holds some that is not UTF-8: true, or else false or null."""
+    """Return whether a value contains invalid UTF-8: true, or else false or null. Its type must have strings."""
     from pyspark.sql import functions as F
 
     if t.root in _TEXTS:

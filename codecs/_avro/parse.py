@@ -1,7 +1,7 @@
-"""Schema texts into the model: names resolved, defaults checked.
+"""Parse schemas: resolve names and check defaults.
 
-Rules: `org.apache.avro.Schema.Parser`, which is stricter than the specification's prose in some places and laxer in
-others (letters of any alphabet in names, comments where JSON has blanks).
+Rules: `org.apache.avro.Schema.Parser`. It is stricter than the specification in some places and less strict in others.
+It allows letters of any alphabet in names, and comments where JSON allows whitespace.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from kvformat.codecs._avro.schema import MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
-from kvformat.codecs._java.parse import BLANKS, floating_text, nearest_double
+from kvformat.codecs._java.parse import BLANKS, parse_double, python_float_text
 from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
 
 MAX_DEPTH: Final = 64
-"""Levels that a schema may be nested; far beyond what is used, far below what Python's stack bears."""
+"""Levels of nesting in a schema: far more than real schemas have, and far fewer than Python's stack allows."""
 MAX_NODES: Final = 100_000
-"""Types that a schema may consist of when every name is replaced by what it stands for."""
+"""Types in a schema after every reference is replaced by its definition."""
 
-_RESERVED: Final = frozenset(  # attributes that Avro's parser keeps only where they mean something
+_RESERVED: Final = frozenset(  # Avro's parser keeps these attributes only where they have a meaning
     {"type", "name", "namespace", "doc", "aliases", "fields", "items", "values", "symbols", "size"}
 )
 _FIELD: Final = frozenset({"name", "type", "doc", "default", "order", "aliases"})
@@ -37,22 +37,22 @@ _LOGICAL_ON: Final[dict[str, str]] = {
 }
 _UUID_BYTES, _DURATION_BYTES = 16, 12
 _COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\r\n]*', re.DOTALL)
-"""A comment, or a text, in which there is none."""
+"""A comment, or a string, which may contain `//` or `/*`."""
 
 
 def parse_schema(source: str | Mapping[str, Any] | list[Any], *, check_defaults: bool = True) -> Schema:
-    """A schema from its JSON text, or from that as Python values (a bare text must be JSON: '"string"').
+    """Parse a schema from JSON text, or from JSON as Python values. A string is always JSON text: '"string"'.
 
-    The same text gives the same object while it is remembered. `check_defaults=False` takes fields' defaults that do
-    not fit their types, as clients of a schema registry do with what the registry gave them; such a field is an error
-    when its default is needed. Raises `SchemaError`, naming the place.
+    Schemas are cached: the same text mostly gives the same object. With `check_defaults=False`, the default of a field
+    need not fit its type, as in clients of a schema registry. Such a default is an error only when it is used.
+    Raises `SchemaError` with the path of the error.
     """
     text = source if isinstance(source, str) else json.dumps(source)
     return _parsed(text, check_defaults)
 
 
 def _reduce(schema: Schema) -> tuple[Any, ...]:
-    """Pickle a schema as its text; the process that loads it parses the text, or finds it in its cache."""
+    """Pickle a schema as its text. The process that loads it parses the text or finds the schema in its cache."""
     return parse_schema, (schema.text,)
 
 
@@ -66,30 +66,30 @@ def _parsed(text: str, check_defaults: bool) -> Schema:
     except RecursionError:
         raise _too_deep("") from None
     except ValueError as cause:
-        raise SchemaError(f"not an Avro schema, because it is no JSON: {cause}") from cause
+        raise SchemaError(f"not an Avro schema, because it is not valid JSON: {cause}") from cause
     return _Parser(check_defaults).schema(node, "", "", 0)
 
 
 def _json(text: str) -> Any:
-    """The JSON value of a text that may have comments, but none behind the value. Raises `ValueError`."""
+    """Parse JSON text with comments, except after the value. Raises `ValueError`."""
     plain = _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " " * len(found[0]), text)
     value, end = _JSON.raw_decode(plain, len(plain) - len(plain.lstrip(" \t\n\r")))
     if text[end:].strip(BLANKS):
-        raise ValueError(f"more after the end of the schema at character {end + 1}")
+        raise ValueError(f"unexpected text after the end of the schema at character {end + 1}")
     return value
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no value in JSON")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 _JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def check_name(name: Any, path: str = "") -> None:
-    """Raise `SchemaError` if it is no legal name: a letter or `_`, then letters, digits and `_`.
+    """Raise `SchemaError` unless `name` is a letter or `_`, followed by letters, digits and `_`.
 
-    Letters and digits are those of all of Unicode's first plane, as for Java's `char`.
+    Letters and digits are those of Unicode's Basic Multilingual Plane, as for Java's `char`.
     """
     if not isinstance(name, str) or not name:
         _fail("a name is missing, or empty", path)
@@ -100,7 +100,7 @@ def check_name(name: Any, path: str = "") -> None:
 
 
 def is_valid_default(schema: Schema, value: Any) -> bool:
-    """Whether a JSON value is a value of the schema; of a union, of its first branch."""
+    """Return whether a JSON value is a valid default of the schema. For a union, its first branch counts."""
     kind = schema.type
     if kind == "null":
         return value is None
@@ -144,7 +144,7 @@ def _joined(path: str, name: str) -> str:
 
 
 class _Parser:
-    """One text: the names that it has defined so far."""
+    """Parses one text and keeps the names defined so far."""
 
     def __init__(self, check_defaults: bool) -> None:
         self._names: dict[str, Schema] = {}
@@ -152,7 +152,7 @@ class _Parser:
         self._extent: dict[int, tuple[Schema, int, int]] = {}
 
     def schema(self, node: Any, space: str, path: str, depth: int) -> Schema:
-        """A schema from JSON values; names without a dot belong to the namespace `space`."""
+        """Parse a schema from JSON values. Names without a dot belong to the namespace `space`."""
         if depth > MAX_DEPTH:
             raise _too_deep(path)
         made = self._schema(node, space, path, depth)
@@ -161,15 +161,15 @@ class _Parser:
         return made
 
     def _measure(self, made: Schema, path: str) -> None:
-        """Refuse what grows without bounds when it is written out: a few hundred records can stand for 2^100."""
+        """Refuse schemas that get too large with all references resolved. A hundred records can become 2^100."""
         if made.type == "record" and self._names.get(made.full_name) is made and not made.fields:
-            return  # refers to itself and is not complete yet, or is empty
+            return  # a reference to a record that is not complete yet, or a record without fields
         inner = [self._extent.get(id(child), (child, 1, 0)) for child in made.children]
         nodes, levels = 1 + sum(n for _, n, _ in inner), 1 + max((k for _, _, k in inner), default=0)
         if levels > MAX_DEPTH:
             raise _too_deep(path)
         if nodes > MAX_NODES:
-            _fail(f"written out it has more than {MAX_NODES} types", path)
+            _fail(f"with all references resolved, it has more than {MAX_NODES} types", path)
         self._extent[id(made)] = made, nodes, levels
 
     def _schema(self, node: Any, space: str, path: str, depth: int) -> Schema:
@@ -178,10 +178,10 @@ class _Parser:
         if isinstance(node, list):
             return self._union(node, space, path, depth)
         if not isinstance(node, dict):
-            _fail(f"{json.dumps(node)} is no schema; it may be a name, a list (a union) or an object", path)
+            _fail(f"{json.dumps(node)} is not a schema; a schema is a name, a list (a union) or an object", path)
         kind = node.get("type")
         if not isinstance(kind, str):
-            _fail("an object needs a 'type' that is a text", path)
+            _fail("an object needs a 'type' that is a string", path)
         if kind in PRIMITIVES:
             return Schema(kind, logical=_logical(kind, node), properties=_properties(node))
         if kind in (*NAMED, "error"):
@@ -212,10 +212,10 @@ class _Parser:
     def _union(self, nodes: list[Any], space: str, path: str, depth: int) -> Schema:
         branches = tuple(self.schema(node, space, path, depth + 1) for node in nodes)
         if any(branch.type == "union" for branch in branches):
-            _fail("a union may not hold a union", path)
+            _fail("a union may not contain a union", path)
         names = [branch.full_name for branch in branches]
         if len(set(names)) < len(names):
-            _fail(f"a union may hold a type only once: [{', '.join(names)}]", path)
+            _fail(f"a union may contain a type only once: [{', '.join(names)}]", path)
         return Schema("union", branches=branches)
 
     def _named(self, node: dict[str, Any], kind: str, space: str, path: str, depth: int) -> Schema:
@@ -235,7 +235,7 @@ class _Parser:
         return made
 
     def _record(self, node: dict[str, Any], made: Schema, path: str, depth: int) -> Schema:
-        """The record is known by its name before its fields are, which may refer to it."""
+        """Parse the fields of a record. They may refer to the record, so its name is defined first."""
         object.__setattr__(made, "properties", {**_doc(node), **_properties(node)})
         self._names[made.full_name] = made
         nodes = node.get("fields")
@@ -250,7 +250,7 @@ class _Parser:
 
     def _field(self, node: Any, space: str, path: str, depth: int) -> Field:
         if not isinstance(node, dict):
-            _fail(f"{json.dumps(node)} is no field; it may be an object", path)
+            _fail(f"{json.dumps(node)} is not a field; a field is an object", path)
         name = node.get("name")
         check_name(name, path)
         path = _joined(path, str(name))
@@ -274,7 +274,7 @@ def _doc(node: dict[str, Any]) -> dict[str, str]:
 
 
 def _order(node: dict[str, Any], path: str) -> dict[str, str]:
-    """How the values of a field are sorted, unless as usual."""
+    """Return the sort order of a field, unless it is the default."""
     order = node.get("order", "ascending")
     if not isinstance(order, str) or order.lower() not in _ORDERS:
         _fail(f"'order' must be one of {', '.join(_ORDERS)}, not {json.dumps(order)}", path)
@@ -282,24 +282,24 @@ def _order(node: dict[str, Any], path: str) -> dict[str, str]:
 
 
 def _default(schema: Schema, value: Any, path: str) -> Any:
-    """The default of a field; a text for a float or double is the number that Java reads in it."""
+    """Return the default of a field. A string for a float or double is parsed as Java does."""
     if schema.type not in ("float", "double") or not isinstance(value, str):
         return value
     try:
-        return nearest_double(floating_text(value))
+        return parse_double(python_float_text(value))
     except ValueError:
-        _fail(f"the default {json.dumps(value)} is no number", path)
+        _fail(f"the default {json.dumps(value)} is not a number", path)
 
 
 def _texts(node: dict[str, Any], key: str, path: str) -> list[str]:
     found = node.get(key, [])
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        _fail(f"{key!r} must be a list of texts, not {json.dumps(found)}", path)
+        _fail(f"{key!r} must be a list of strings, not {json.dumps(found)}", path)
     return found
 
 
 def _full_name(name: Any, namespace: Any, space: str, path: str) -> tuple[str, str]:
-    """Name and namespace: dots in the name count before the attribute, that before what is around."""
+    """Return name and namespace: from a name with dots, else from the attribute, else the enclosing one `space`."""
     if not isinstance(name, str):
         _fail("a record, enum or fixed needs a 'name'", path)
     if "." in name:
@@ -320,7 +320,7 @@ def _alias(alias: str, namespace: str, path: str) -> str:
 def _fixed(node: dict[str, Any], name: str, namespace: str, aliases: tuple[str, ...], path: str) -> Schema:
     size = node.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < _INT:
-        _fail(f"a fixed needs a 'size' from 0 on, not {json.dumps(size)}", path)
+        _fail(f"a fixed needs a 'size' of 0 or more, not {json.dumps(size)}", path)
     logical = _logical("fixed", node)
     properties = {**_doc(node), **_properties(node)}
     return Schema("fixed", name, namespace, aliases, size=size, logical=logical, properties=properties)
@@ -344,7 +344,7 @@ def _enum(node: dict[str, Any], name: str, namespace: str, aliases: tuple[str, .
 
 
 def _logical(kind: str, node: dict[str, Any]) -> LogicalType | None:
-    """The logical type, if there is one and it is valid on this type."""
+    """Return the logical type if the schema has one that is valid for its type."""
     name, size = node.get("logicalType"), node.get("size", 0)
     if not isinstance(name, str):
         return None

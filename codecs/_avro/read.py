@@ -1,4 +1,4 @@
-"""Reading a batch: the fast path over all messages, the exact one for what it refuses."""
+"""Read a batch of messages: first with the fast reader, then refused messages with the exact reader."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from kvformat.codecs._avro.merging import CHUNK_ROWS, concat_errors, replace_row
 from kvformat.codecs._avro.resolve import Plan
 from kvformat.codecs._columnar import Ints, MessageNumbers, Positions
 
-_MOST_BYTES: Final = 2**30  # of messages read at once: half of what the offsets of an Arrow array reach
+_MOST_BYTES: Final = 2**30  # of messages read at once: half of the range of an Arrow array's offsets
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a batch of messages decoded to.
+    """The result of `decode` and `decode_mixed`.
 
-    values: array of the reader's Arrow type, one value per message; null for a null message or one with an error
-        (and for the datum null).
-    errors: string array, one per message, null where all is well, or None when there are none at all.
-    end: how many bytes of each message were read, `start` included; what follows was not looked at. 0 for null
-        messages and those with an error.
+    values: array of the reader's Arrow type with one value per message. Null for a null message, a message with an
+        error, and the datum null.
+    errors: string array with one error per message, null for a message without an error. None if there are no errors.
+    end: the offset in each message after the datum, in bytes. The reader ignores bytes after the datum. 0 for null
+        messages and messages with an error.
     """
 
     values: pa.Array
@@ -45,9 +45,12 @@ def read_batch(
     start: int,
     budget: AddedBytesBudget | None = None,
 ) -> Decoded:
-    """The messages by the plans, all of which give values of one type; `which` says by which one, -1 by none.
+    """Read messages with several plans, which all give values of the Arrow type `kind`.
 
-    Without `which` there is one plan, and no message is null.
+    writer_index: for each message, the index of its plan, or -1 to skip the message. None if there is one plan and no
+        message is null.
+    start: bytes before each datum.
+    budget: the bytes that the whole batch may add; its chunks share it.
     """
     count = len(messages)
     budget = budget or AddedBytesBudget()
@@ -90,7 +93,7 @@ def _read_chunks(
 def _read_fast(
     batch: AvroBatch, plans: Sequence[Plan], kind: pa.DataType, writer_index: Ints | None, start: int, end: Ints
 ) -> Part:
-    """What the fast readers read; `end` gets the bytes that they went over in each message."""
+    """Read with the fast readers. Writes the offset after the datum of each message to `end`."""
     if writer_index is None:
         messages = MessageNumbers(np.arange(len(end)))
         return _read_messages(batch, plans[0], messages, start, end)
@@ -121,7 +124,7 @@ def _reread_refused(
     end: Ints,
     budget: AddedBytesBudget,
 ) -> Decoded:
-    """The values of the fast readers, and in the place of those that they refused what the exact one says."""
+    """Read the refused messages with the exact reader and put their values and errors into the batch."""
     if not len(refused):
         return Decoded(values, None, end)
     found, errors = [], []
@@ -144,6 +147,6 @@ def _read_exactly(compiled: Plan, message: bytes, start: int, budget: AddedBytes
 
 
 def _total_bytes(messages: pa.BinaryArray) -> int:
-    """The bytes of all messages."""
+    """Return the size of all messages in bytes."""
     offsets = np.frombuffer(messages.buffers()[1], np.int32)
     return int(offsets[messages.offset + len(messages)] - offsets[messages.offset])

@@ -1,9 +1,12 @@
-"""What a reader does with each part of what a writer wrote: two schemas compiled into a tree of actions.
+"""Schema resolution: compile a writer's and a reader's schema into a tree of actions.
 
-Rules: "Schema Resolution" of the Avro specification as Java's library has it (`org.apache.avro.Resolver`): a part
-that does not match is an error only for the messages that have it. A record's name never counts, that of an enum or
-a fixed does, without its namespace. Two unions that are the same but for namespaces pair off, branch by branch; into
-any other union of the reader an enum or a fixed finds its branch by its full name, a record by that or by its fields.
+Rules: "Schema Resolution" of the Avro specification, as implemented by Java's `org.apache.avro.Resolver`.
+
+- A part that does not match is an error only for messages that have it.
+- The name of a record does not count. The name of an enum or a fixed counts, without its namespace.
+- Two unions that only differ in namespaces are matched branch by branch.
+- In any other union of the reader, an enum or a fixed matches the branch of its full name. A record matches by its
+  full name, or else by its fields.
 """
 
 from __future__ import annotations
@@ -29,13 +32,12 @@ _DIGITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRules:
-    """Where readers differ though all of them follow Avro.
+    """Choices in which readers of Avro differ.
 
-    convert_units: whether a number in a unit or scale of the writer (timestamps, times, decimals) becomes the same
-        moment or amount in the reader's, cut off (floor) where that is coarser; a decimal that would lose digits is
-        an error. Java's library takes the bare number (False), whatever unit the reader calls it; so does every
-        reader where a date, a time and a timestamp meet.
-    overflow_as_null: whether a decimal of more digits than its type has is null, as in Flink; else it is an error.
+    convert_units: whether to convert timestamps, times and decimals from the writer's unit or scale to the reader's.
+        A coarser unit rounds down; a decimal that would lose digits is an error. If false, the bare number is taken,
+        as in Java's library. The bare number is always taken between a date, a time and a timestamp.
+    overflow_as_null: whether a decimal with too many digits is null, as in Flink, or an error.
     """
 
     convert_units: bool = True
@@ -44,12 +46,12 @@ class ResolutionRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Null:
-    """Nothing is read."""
+    """Reads null, which has no bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number:
-    """A boolean, int, long, float or double of the writer as one of the reader; `times` / `divisor` change its unit."""
+    """Reads a boolean, int, long, float or double as another one. `times` and `divisor` convert the unit."""
 
     writer: str
     reader: str
@@ -59,7 +61,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteString:
-    """A string, bytes, or a fixed (`size` is not None) as a string, bytes or decimal of the reader."""
+    """Reads a string, bytes or a fixed (then `size` is set) as a string, bytes, a fixed or a decimal."""
 
     reader: str
     size: int | None = None
@@ -68,7 +70,7 @@ class ByteString:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Enum:
-    """An enum: the reader's text of every symbol of the writer, None for one that the reader doesn't have."""
+    """Reads an enum. `texts` are the reader's symbols for the writer's `names`, None for an unknown symbol."""
 
     texts: tuple[str | None, ...]
     names: tuple[str, ...]
@@ -76,28 +78,28 @@ class Enum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """A default, as the exact reader gives values."""
+    """Gives a default, in the exact reader's representation."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fail:
-    """No match: an error for a message that gets here."""
+    """Fails, because the schemas do not match here."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skip:
-    """The writer's value is passed over."""
+    """Skips a value of the writer."""
 
     schema: Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """A field of the writer's record; `target` is the reader's field, or None if it is passed over."""
+    """Reads a field of the writer's record into the reader's field `target`, or skips it if that is None."""
 
     name: str
     target: str | None
@@ -106,7 +108,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """The writer's fields in their order, and the defaults of the fields that only the reader has."""
+    """Reads the writer's fields in order and adds the defaults of the reader's other fields."""
 
     reader: Schema
     steps: tuple[Step, ...]
@@ -115,7 +117,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Array:
-    """An array; `least_size` is the fewest bytes of an item, `cells` how many columns it fills."""
+    """Reads an array. An item has at least `least_size` bytes and fills `cells` columns."""
 
     item: Action
     least_size: int
@@ -124,7 +126,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Map:
-    """A map; of a key that is there twice the last value counts. `cells` is how many columns a value fills."""
+    """Reads a map; the last value of a repeated key counts. A value fills `cells` columns."""
 
     value: Action
     cells: int
@@ -132,14 +134,14 @@ class Map:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Union:
-    """A union of the writer: an action for every branch."""
+    """Reads a union of the writer, with an action for each branch."""
 
     branches: tuple[Action, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToBranch:
-    """A value for one branch of a union of the reader that is a struct in Arrow."""
+    """Reads a value into one branch of a reader's union that is a struct in Arrow."""
 
     branch: str
     action: Action
@@ -150,7 +152,7 @@ Action = Null | Number | ByteString | Enum | Constant | Fail | Skip | Record | A
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A writer's and a reader's schema, compiled. `str(plan)` tells what happens to each part."""
+    """A writer's and a reader's schema, and the action that reads data. `str(plan)` shows what happens to each part."""
 
     writer: Schema
     reader: Schema
@@ -163,7 +165,7 @@ class Plan:
 
 
 def compile_plan(writer: Schema, reader: Schema, rules: ResolutionRules) -> Plan:
-    """Resolve the two schemas. Raises `SchemaError` for a reader's schema that has no Arrow type."""
+    """Resolve the two schemas. Raises `SchemaError` if the reader's schema has no Arrow type."""
     _ = reader.arrow_type
     return Plan(writer, reader, rules, _Resolver(writer, reader, rules).resolve(writer, reader))
 
@@ -178,7 +180,7 @@ class _Resolver:
             self._gather_aliases(reader, set())
 
     def resolve(self, w: Schema, r: Schema) -> Action:
-        """How a value of `w` becomes one of `r`. Remembered, because unions ask again and again."""
+        """Return the action that reads a value of `w` as `r`. Cached, because unions repeat pairs."""
         key = id(w), id(r)
         if key not in self._known:
             self._known[key] = self._resolve(w, r)
@@ -225,7 +227,7 @@ class _Resolver:
     # --- names ------------------------------------------------------------------------------------------
 
     def _gather_aliases(self, r: Schema, seen: set[int]) -> None:
-        """Collect the reader's aliases: other names of types, and per record other names of fields."""
+        """Collect the reader's aliases of types, and of fields for each record."""
         if id(r) in seen:
             return
         seen.add(id(r))
@@ -242,11 +244,11 @@ class _Resolver:
         return self._names.get(w.full_name, w.full_name) if w.type in NAMED else w.full_name
 
     def _short_name(self, w: Schema) -> str:
-        """The name without its namespace, which is all that counts for an enum or a fixed outside of a union."""
+        """Return the name without its namespace. Outside of unions, only this counts for an enum or a fixed."""
         return self._name(w).rpartition(".")[2]
 
     def _field_names(self, w: Schema) -> list[str]:
-        """The names of a record's fields, by the reader's aliases."""
+        """Return the names of a record's fields after the reader's aliases are applied."""
         renamed = self._fields.get(self._name(w), {}) if w.fields else {}
         return [renamed.get(f.name, f.name) for f in w.fields]
 
@@ -257,7 +259,7 @@ class _Resolver:
             return Number(w.type, r.type)
         (family, digits), (wanted, wanted_digits) = _quantity_and_digits(w.logical), _quantity_and_digits(r.logical)
         if family != wanted:
-            return Number(w.type, r.type)  # a date as a time, and the like: the bare number, as in Java
+            return Number(w.type, r.type)  # for example a date as a time: the bare number, as in Java
         finer = wanted_digits - digits
         return Number(w.type, r.type, 10 ** max(finer, 0), 10 ** max(-finer, 0))
 
@@ -278,7 +280,7 @@ class _Resolver:
         named = list(zip(self._field_names(w), w.fields, strict=True))
         written = {name for name, _ in named}
         if len(written) < len(named):
-            return self._mismatch(w, r, ", an alias of which gives two fields one name")
+            return self._mismatch(w, r, ", because an alias gives two fields the same name")
         defaults: dict[str, Action] = {}
         for f in r.fields:
             if f.name in written:
@@ -304,18 +306,21 @@ class _Resolver:
         return self._into(r, branch, self.resolve(w, branch))
 
     def _into(self, r: Schema, branch: Schema, action: Action) -> Action:
-        """What becomes a value of a branch, as what becomes one of the union."""
+        """Wrap the action for a branch of the reader's union, if the union is a struct in Arrow."""
         plain = branch.type == "null" or r.optional is not None or len(r.branches) == 1
         return action if plain or isinstance(action, Fail) else ToBranch(branch.full_name, action)
 
     def _equivalent(self, w: Schema, r: Schema, seen: dict[tuple[int, int], bool]) -> bool:
-        """Whether schemas are the same but for namespaces, aliases, defaults and logical types (`unionEquiv`)."""
+        """Return whether schemas only differ in namespaces, aliases, defaults and logical types.
+
+        Java calls this `unionEquiv`.
+        """
         if w.type != r.type or (w.type in NAMED and self._short_name(w) != r.name):
             return False
         if w.type == "record":
             key = id(w), id(r)
             if key not in seen:
-                seen[key] = True  # what a record has of itself in it speaks for it
+                seen[key] = True  # a recursive reference does not make a difference
                 seen[key] = self._field_names(w) == [f.name for f in r.fields] and self._all_equivalent(
                     [f.schema for f in w.fields], [f.schema for f in r.fields], seen
                 )
@@ -338,11 +343,11 @@ class _Resolver:
                 return branch
         fitting = [branch for branch in alike if w.type == "record" and self._fits(w, branch)]
         short = self._short_name(w)
-        # Java takes the last one of that short name, but the first one of any
+        # Java takes the last record with the same short name, else the first record that fits
         return next((b for b in reversed(fitting) if b.name == short), fitting[0] if fitting else None)
 
     def _fits(self, w: Schema, r: Schema) -> bool:
-        """Whether all fields match, as far as can be seen without looking into them."""
+        """Return whether all fields of two records match at their top level."""
         action = self.resolve(w, r)
         return isinstance(action, Record) and not any(isinstance(step.action, Fail) for step in action.steps)
 
@@ -352,7 +357,7 @@ class _Resolver:
 
 
 def _quantity_and_digits(logical: LogicalType) -> tuple[str, int]:
-    """What kind of thing a logical type counts, and how many decimals of a second."""
+    """Return the quantity that a logical type measures, and its digits after the decimal point of a second."""
     if logical.name == "date":
         return "date", 0
     kind, _, unit = logical.name.rpartition("-")
@@ -364,7 +369,7 @@ def _quantity_and_digits(logical: LogicalType) -> tuple[str, int]:
 
 def _default(f: Field) -> Action:
     if not is_valid_default(f.schema, f.default):
-        return Fail(f"the default of field {f.name} is no {f.schema}")
+        return Fail(f"the default of field {f.name} is not a valid {f.schema}")
     try:
         return Constant(_value(f.schema, f.default))
     except ValueError as cause:
@@ -372,7 +377,7 @@ def _default(f: Field) -> Action:
 
 
 def _value(schema: Schema, value: Any) -> Any:
-    """A JSON default as the exact reader gives values; of a union, of its first branch."""
+    """Convert a JSON default to the exact reader's representation. A union's default belongs to its first branch."""
     if schema.type == "union":
         return _union_value(schema, value)
     if schema.type in ("float", "double"):
@@ -411,7 +416,7 @@ def _bytes_value(schema: Schema, value: bytes) -> bytes | Decimal | None:
 
 
 def _describe(action: Action, indent: str) -> Iterator[str]:
-    """Lines of text on an action: one on itself, more on its parts."""
+    """Yield a line of text for an action and lines for its parts."""
     yield indent + _summary(action)
     if isinstance(action, Record):
         for step in action.steps:
@@ -455,7 +460,7 @@ def _summary(action: Action) -> str:
         case Fail():
             return f"error: {action.reason}"
         case Skip():
-            return f"passed over ({action.schema})"
+            return f"skipped ({action.schema})"
         case Union():
             return "union"
         case _:

@@ -1,17 +1,17 @@
-"""Avro schemas as an immutable model, with the Arrow type that each stands for.
+"""Avro schemas as an immutable model, with the Arrow type of each schema.
 
 | Avro | Arrow |
 | --- | --- |
 | null, boolean, int, long, float, double | null, bool, int32, int64, float32, float64 |
 | bytes, string | binary, string |
-| fixed(n) | fixed_size_binary(n), binary from 1025 bytes on (Arrow's nulls would take as many) |
+| fixed(n) | fixed_size_binary(n); binary from 1025 bytes on, because a null in Arrow takes n bytes too |
 | enum | string |
 | array | list, the item named `element` |
 | map | map of string, the value named `value` |
 | record | struct |
 | `["null", T]`, `[T, "null"]` | T, nullable |
 | `[T]` | T |
-| other unions | struct with one nullable field per branch but null, named like the branch; one of them is set |
+| other unions | struct with a nullable field for each branch except null, named like it; one field is set |
 | decimal(p, s) | decimal128(p, s), decimal256 from 39 digits on, the underlying type from 77 on |
 | date | date32 |
 | time-millis, time-micros | time32[ms], time64[us] |
@@ -19,8 +19,7 @@
 | local-timestamp-millis, -micros, -nanos | timestamp of that unit, without a zone |
 | uuid, duration | the underlying type: string or 16 bytes; 12 bytes |
 
-Rules: the Avro specification 1.12 and `org.apache.avro.Schema`. As there, a logical type that does not fit its type
-is ignored.
+Rules: the Avro specification 1.12 and `org.apache.avro.Schema`. A logical type that does not fit its type is ignored.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ NAMED: Final = ("record", "enum", "fixed")
 UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 _TYPES: Final = (*PRIMITIVES, *NAMED, "array", "map", "union")
 MAX_DECIMAL128, MAX_DECIMAL256 = 38, 76  # digits
-MAX_FIXED = 1024  # bytes; Arrow takes as many for a null, so a longer one is kept as binary
+MAX_FIXED = 1024  # bytes; a null in Arrow takes as many, so a longer fixed is binary
 
 _LEAST: Final = {"null": 0, "float": 4, "double": 8}
 _ARROW: Final[dict[str, pa.DataType]] = {
@@ -72,12 +71,12 @@ class Missing:
 
 
 MISSING: Final = Missing()
-"""The default of a field without one; None stands for the default null."""
+"""The default of a field without a default. None is the default null."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalType:
-    """What a schema annotates its type with; precision and scale are those of a decimal."""
+    """The logical type of a schema. Only decimals have a precision and a scale."""
 
     name: str
     precision: int = 0
@@ -89,7 +88,7 @@ class LogicalType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """A field of a record. `default` is the JSON value, or `MISSING`; `properties` are all other attributes."""
+    """A field of a record. `default` is a JSON value or `MISSING`. `properties` are all other attributes."""
 
     name: str
     schema: Schema
@@ -100,14 +99,15 @@ class Field:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schema:
-    """A schema with all names resolved; two are equal when their texts are.
+    """A schema with all names resolved. Schemas with the same text are equal.
 
-    type: one of Avro's types, 'union' among them.
-    name, namespace: of a record, an enum or a fixed, as are the full names in `aliases`.
+    type: one of Avro's types, or 'union'.
+    name, namespace, aliases: of a record, an enum or a fixed. Aliases are full names.
     fields: of a record. items: of an array. values: of a map. branches: of a union. symbols, default: of an enum.
-    size: of a fixed. is_error: of a record that is called an error. logical: the logical type if it is valid.
+    size: of a fixed, in bytes. is_error: whether a record is declared as an error.
+    logical: the logical type if it is valid.
     properties: all other attributes.
-    A recursive schema (it holds itself) can be looked at and its data skipped; it has no Arrow type.
+    A recursive schema contains itself. Its data can be skipped, but it has no Arrow type.
     """
 
     type: str
@@ -127,54 +127,54 @@ class Schema:
 
     @functools.cached_property
     def full_name(self) -> str:
-        """Namespace and name of a named type; the type's name of any other."""
+        """The namespace and name of a named type, or the name of any other type."""
         if self.type not in NAMED:
             return self.type
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
     @functools.cached_property
     def text(self) -> str:
-        """The schema as JSON; complete, also for a part of a larger schema."""
+        """The schema as JSON. Also a part of a larger schema is complete."""
         return json.dumps(_as_json(self, "", set()), ensure_ascii=False, separators=(",", ":"))
 
     @functools.cached_property
     def arrow_type(self) -> pa.DataType:
-        """The Arrow type of its values. Raises `SchemaError` for a recursive schema."""
+        """The Arrow type of the schema's values. Raises `SchemaError` for a recursive schema."""
         if self.is_recursive:
             raise SchemaError(
                 f"Avro schema {self.full_name} is recursive, and Arrow's types can't be; only fields that are not "
-                "read may hold themselves",
+                "read may be recursive",
                 field=self.full_name,
             )
         return _arrow_type(self)
 
     @functools.cached_property
     def storage_type(self) -> pa.DataType:
-        """The Arrow type with the same buffers, but numbers for dates and the like, and binary for strings."""
+        """The Arrow type with the same buffers, but with numbers for dates and times, and binary for strings."""
         return _storage_type(self.arrow_type)
 
     @functools.cached_property
     def is_recursive(self) -> bool:
-        """Whether it holds itself, at any level."""
+        """Whether the schema contains itself, at any level."""
         return _holds_itself(self, (), set())
 
     @functools.cached_property
     def is_nullable(self) -> bool:
-        """Whether it is a union with null."""
+        """Whether the schema is a union with null."""
         return any(branch.type == "null" for branch in self.branches)
 
     @functools.cached_property
     def optional(self) -> Schema | None:
-        """T for a union of null and T in either order, else None."""
+        """The schema T of a union of null and T in any order, else None."""
         if len(self.branches) != 2 or not self.is_nullable:
             return None
         return self.branches[1 if self.branches[0].type == "null" else 0]
 
     @functools.cached_property
     def least_size(self) -> int:
-        """A lower bound of the bytes that a value takes; 0 only if all values take none."""
+        """A lower bound of the size of a value in bytes. 0 only if all values have no bytes."""
         if self.is_recursive:
-            return 1  # somewhere a union, an array or a map ends it
+            return 1  # a union, an array or a map ends the recursion, and has at least one byte
         if self.type == "fixed":
             return self.size
         if self.type == "record":
@@ -185,7 +185,7 @@ class Schema:
 
     @functools.cached_property
     def cells(self) -> int:
-        """How many columns a value fills in Arrow. A null fills as many. For schemas that are not recursive."""
+        """The number of columns that a value or a null fills in Arrow. Not for recursive schemas."""
         if self.type == "record":
             return 1 + sum(f.schema.cells for f in self.fields)
         if self.type == "union":
@@ -194,7 +194,7 @@ class Schema:
 
     @property
     def children(self) -> Iterator[Schema]:
-        """The schemas right below this one."""
+        """The schemas of fields, branches, items or values."""
         yield from (f.schema for f in self.fields)
         yield from self.branches
         if self.items is not None:
@@ -219,7 +219,7 @@ class Schema:
 
 
 def arrow_field(name: str, schema: Schema) -> pa.Field:
-    """The Arrow field of a part of a schema."""
+    """Return the Arrow field for a part of a schema."""
     return pa.field(name, schema.arrow_type, schema.type == "null" or schema.is_nullable)
 
 
@@ -272,7 +272,7 @@ def _storage_type(t: pa.DataType) -> pa.DataType:
 
 
 def _storage_field(field: pa.Field) -> pa.Field:
-    """Nullable, because what is below a null is null too, whatever the schema says, and such arrays can't be viewed."""
+    """Return a nullable field: children of a null are null, and a view can't have nulls in other fields."""
     return pa.field(field.name, _storage_type(field.type))
 
 
@@ -288,7 +288,7 @@ def _holds_itself(schema: Schema, above: tuple[int, ...], clear: set[int]) -> bo
 
 
 def _as_json(schema: Schema, space: str, known: set[str]) -> Any:
-    """The schema as JSON values, inside of a namespace; a name that is known already stands for its type."""
+    """Return the schema as JSON values, inside the namespace `space`. A name in `known` replaces its type."""
     if schema.type == "union":
         return [_as_json(branch, space, known) for branch in schema.branches]
     if schema.type in PRIMITIVES:
@@ -321,7 +321,7 @@ def _named_as_json(schema: Schema, space: str, known: set[str]) -> dict[str, Any
 
 
 def _qualified(full_name: str, space: str) -> str:
-    """A full name as it is written inside of a namespace; one that is a type's can't be shortened."""
+    """Shorten a full name inside its namespace, unless the short name is a type of Avro."""
     namespace, _, name = full_name.rpartition(".")
     return name if namespace == space and name not in _TYPES else full_name
 
@@ -336,7 +336,7 @@ def _field_as_json(f: Field, space: str, known: set[str]) -> dict[str, Any]:
 
 
 def _finite(default: Any) -> Any:
-    """A default as JSON has it: what is no number there is a text."""
+    """Return a default as a JSON value: NaN and infinities as strings."""
     if not isinstance(default, float) or math.isfinite(default):
         return default
     return "NaN" if math.isnan(default) else "Infinity" if default > 0 else "-Infinity"

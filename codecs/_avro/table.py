@@ -1,14 +1,14 @@
-"""Between the arrays of the Avro kernel, which are what the schemas say, and those of a table.
+"""Convert between the Arrow types of Avro schemas and those of a table.
 
-| Avro, in the kernel | table |
+| Avro schema | table |
 | --- | --- |
 | int: int32 | int8, int16, int32 |
 | time-millis: time32[ms], time-micros: time64[us] | time64[ns] |
 | timestamp-*: timestamp[ms or us], with UTC or without | timestamp[us], with UTC or without |
 | fixed: fixed_size_binary | binary |
-| what is not null | nullable, when read |
+| not nullable | nullable, when read |
 
-All else is the same memory under another type. A number that the other side has no room for is the error of its row.
+All other types keep their memory. A number that does not fit the other type is an error of its row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import RowsOf, numbers_of, owners, relisted, retyped, valid_of
+from kvformat.codecs._arrays import RowsOf, as_integers, as_type, row_lookup, valid_mask, with_elements
 from kvformat.codecs._columnar import validity
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -27,19 +27,20 @@ from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 _Ints = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 _COUNT = FlinkType("INT")
-_NANOS = {"ms": 1_000_000, "us": 1000}  # of a unit
-_MICROS = 1000  # of a millisecond
+_NANOS = {"ms": 1_000_000, "us": 1000}  # in a unit
+_MICROS = 1000  # in a millisecond
 _FARTHEST = (2**63 - 1) // _MICROS
 
 
 def read_table(
     values: pa.Array, errors: pa.Array | None, present: _Mask, row: FlinkType, *, micros_as_millis: bool
 ) -> DecodedBatch:
-    """What the kernel read as rows, one list per message.
+    """Convert decoded records to rows: one list of rows per message.
 
-    values: one per message, of a record that stands for `row`. present: which messages are not null; of these, one
-    with an error gives a null list and the datum null an empty one. Numbers that a column has no room for become
-    errors too.
+    values: one record per message, of a schema for the type `row`. errors: None, or an error or null per message.
+    present: which messages are not null.
+    The list is null for a message with an error and for a null message, and empty for the datum null. Numbers that do
+    not fit their column become errors.
     """
     rows, errors = read_values(values, errors, row, micros_as_millis=micros_as_millis)
     good = present if errors is None else present & errors.is_null().to_numpy(zero_copy_only=False)
@@ -49,7 +50,7 @@ def read_table(
 def read_values(
     values: pa.Array, errors: pa.Array | None, row: FlinkType, *, micros_as_millis: bool
 ) -> tuple[pa.StructArray, pa.Array | None]:
-    """What the kernel read of records that stand for `row`, and the errors with those of numbers that do not fit."""
+    """Convert decoded records to rows of the type `row`. Adds the errors of numbers that do not fit."""
     rows, reasons = _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(
         values, arrow_type(nullable(row)), row
     )
@@ -59,7 +60,7 @@ def read_values(
 def write_table(
     rows: pa.StructArray, target: pa.DataType, row: FlinkType, *, micros_as_millis: bool
 ) -> tuple[pa.Array, dict[int, str]]:
-    """Rows in the Arrow type of a schema that stands for `row`, and why rows can't be written, by their index."""
+    """Convert rows to the Arrow type of a schema for `row`. Also returns errors by the index of their row."""
     return _Conversion(reading=False, micros_as_millis=micros_as_millis).convert(rows, target, row)
 
 
@@ -74,13 +75,13 @@ def _lists(rows: pa.StructArray, good: _Mask) -> pa.ListArray:
 
 
 def _with_reasons(errors: pa.Array | None, reasons: dict[int, str], count: int) -> pa.StringArray:
-    """The errors, and the reasons for rows that have none."""
+    """Add reasons to the errors of rows without an error."""
     texts = [None] * count if errors is None else errors.to_pylist()
     return pa.array([text or reasons.get(index) for index, text in enumerate(texts)], pa.string())
 
 
 class _Conversion:
-    """One batch on its way to the table (`reading`) or from it."""
+    """The conversion of one batch, to the table (`reading`) or from the table."""
 
     def __init__(self, *, reading: bool, micros_as_millis: bool) -> None:
         self._reading, self._micros_as_millis = reading, micros_as_millis
@@ -89,7 +90,7 @@ class _Conversion:
     def convert(
         self, rows: pa.StructArray, target: pa.DataType, row: FlinkType
     ) -> tuple[pa.StructArray, dict[int, str]]:
-        """The rows in another type, and why some of them can't be in it."""
+        """Convert rows to another type. Also returns errors by the index of their row."""
         return self._value(rows, target, row, "", lambda places: places), self._reasons
 
     def _value(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
@@ -107,13 +108,14 @@ class _Conversion:
             return self._integers(values, target, t, path, rows_of)
         if t.root == "TIME":
             nanos = _NANOS[(values.type if self._reading else target).unit]
-            return retyped(numbers_of(values) * nanos if self._reading else numbers_of(values) // nanos, target, values)
+            numbers = as_integers(values)
+            return as_type(numbers * nanos if self._reading else numbers // nanos, target, values)
         return self._bytes(values, target, path, rows_of)
 
     # --- containers ------------------------------------------------------------------------------------
 
     def _row(self, values: pa.StructArray, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
-        valid = valid_of(values)
+        valid = valid_mask(values)
 
         def above(places: _Ints) -> _Ints:
             return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
@@ -126,23 +128,23 @@ class _Conversion:
         return pa.Array.from_buffers(target, len(values), [bitmap], children=children)
 
     def _array(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
-        above = owners(values, rows_of)
+        above = row_lookup(values, rows_of)
         items = self._value(values.values, target.value_type, t.fields[0].type, f"{path}.element", above)
-        return relisted(values, target, items)
+        return with_elements(values, target, items)
 
     def _map(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
-        above = owners(values, rows_of)
+        above = row_lookup(values, rows_of)
         value_type = t.fields[1].type if t.root == "MAP" else _COUNT
         items = self._value(values.items, target.item_type, value_type, f"{path}.value", above)
         entries = pa.StructArray.from_arrays([values.keys, items], fields=[target.key_field, target.item_field])
-        return relisted(values, target, entries)
+        return with_elements(values, target, entries)
 
     # --- scalars ---------------------------------------------------------------------------------------
 
     def _integers(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
         if self._reading:
             bound = 2 ** (target.bit_width - 1)
-            numbers = numbers_of(values)
+            numbers = as_integers(values)
             self._check(
                 (numbers >= -bound) & (numbers < bound), values, numbers, f"does not fit {t.root}", path, rows_of
             )
@@ -152,12 +154,12 @@ class _Conversion:
         unit = values.type.unit if self._reading else target.unit
         if unit == "us" and not self._micros_as_millis:
             return values if values.type == target else values.view(target)
-        numbers = numbers_of(values)
+        numbers = as_integers(values)
         if not self._reading:
-            return retyped(numbers // _MICROS, target, values)
+            return as_type(numbers // _MICROS, target, values)
         near = (numbers <= _FARTHEST) & (numbers >= -_FARTHEST)
         self._check(near, values, numbers, f"milliseconds are too far from 1970 for a {t.root}", path, rows_of)
-        return retyped(numbers * _MICROS, target, values)
+        return as_type(numbers * _MICROS, target, values)
 
     def _bytes(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
         if not pa.types.is_fixed_size_binary(target):
@@ -165,7 +167,7 @@ class _Conversion:
         lengths = pc.fill_null(pc.binary_length(values), target.byte_width).to_numpy()
         fits = lengths == target.byte_width
         if not fits.all():
-            why = f"bytes, the schema's fixed has {target.byte_width}"
+            why = f"bytes, but the schema's fixed has {target.byte_width}"
             self._check(fits, values, lengths, why, path, rows_of, ErrorCode.WRONG_TYPE)
             values = pc.if_else(pa.array(fits), values, pa.scalar(None, pa.binary()))
         return values.cast(target)
@@ -180,7 +182,7 @@ class _Conversion:
         rows_of: RowsOf,
         code: ErrorCode = ErrorCode.OUT_OF_RANGE,
     ) -> None:
-        """Keep the reason for the rows of numbers that don't fit and are not null."""
+        """Keep an error for each row with a number that is not null and does not fit."""
         if fits.all():
             return
         places = np.flatnonzero(~fits & values.is_valid().to_numpy(zero_copy_only=False))

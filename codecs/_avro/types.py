@@ -1,4 +1,4 @@
-"""Flink's types as Avro schemas, and Avro schemas as Flink's types.
+"""Convert Flink's types to Avro schemas, and Avro schemas to Flink's types.
 
 | Flink | Avro | with `timestamp_mapping.legacy=false` |
 | --- | --- | --- |
@@ -13,10 +13,11 @@
 | TIMESTAMP_LTZ(4..6) | refused | long, timestamp-micros |
 | ARRAY / MAP of text keys, MULTISET of text / ROW | array / map / record | |
 
-What is nullable is `["null", T]`, a column also with the default null. The row is the record
-`org.apache.flink.avro.generated.record`, a ROW below it takes the name of the record around it, `_` and its field.
-Rules: Flink's "Avro Format" page and its `AvroSchemaConverter`. Unlike Flink's, TIMESTAMP_LTZ and TIMESTAMP(4..6) are
-taken inside of ARRAY and MAP too.
+A nullable type is `["null", T]`; a nullable column also has the default null. The table's row is the record
+`org.apache.flink.avro.generated.record`. The record of a nested ROW is named after the enclosing record, `_` and the
+field.
+Rules: Flink's "Avro Format" page and its `AvroSchemaConverter`. Unlike Flink, TIMESTAMP_LTZ and TIMESTAMP(4..6) are
+allowed inside ARRAY and MAP.
 """
 
 from __future__ import annotations
@@ -58,9 +59,10 @@ _PRIMITIVES: dict[str, str] = {
 
 @functools.lru_cache(maxsize=256)
 def schema_text(row: FlinkType, *, legacy: bool, optional: bool = False) -> str:
-    """The schema of a table's rows, as Flink derives and registers it; an `optional` one is a union with null.
+    """Return the schema of a table's rows as JSON, as Flink derives and registers it.
 
-    Raises `SchemaError`, with the path of the field, for types and names that Avro or Flink's mapping don't have.
+    legacy: Flink's option `timestamp_mapping.legacy`. optional: whether the schema is a union of null and the record.
+    Raises `SchemaError` with the path of the field for types and names that Avro or Flink's mapping do not support.
     """
     record = _record(row, _ROOT, "", legacy)
     schema = _with_references(["null", record] if optional else record, {})
@@ -144,7 +146,7 @@ def _refused(path: str, why: str, how: str = "") -> SchemaError:
 
 
 def _with_references(node: Any, known: dict[str, Any]) -> Any:
-    """The schema with a name where a record comes a second time; two records of one name can't be told apart."""
+    """Replace repeated records by their names. Raises `SchemaError` for different records of the same name."""
     if isinstance(node, list):
         return [_with_references(branch, known) for branch in node]
     if not isinstance(node, dict):
@@ -190,13 +192,13 @@ _OTHER_UNION = FlinkType("RAW")
 
 
 def row_of_schema(schema: Schema) -> FlinkType:
-    """The type that a schema stands for under the legacy mapping of timestamps.
+    """Return Flink's type of a schema, with the legacy mapping of timestamps.
 
-    A union of more than null and one type is RAW, `null` is NULL: types that no column has.
-    Raises `SchemaError` for a schema that holds itself.
+    A union of more than null and one other type is RAW, and `null` is NULL. No column has these types.
+    Raises `SchemaError` for a recursive schema.
     """
     if schema.is_recursive:
-        raise SchemaError(f"the Avro schema {schema.full_name} holds itself, which no table type does")
+        raise SchemaError(f"the Avro schema {schema.full_name} is recursive, and a table's type can't be")
     return _type(schema)
 
 
@@ -226,7 +228,7 @@ def _type_not_null(schema: Schema) -> FlinkType:
 
 
 def provided_schema(text: str) -> Schema:
-    """The schema that a user gave; raises `SchemaError`."""
+    """Parse the schema of the option `schema`. Raises `SchemaError`."""
     try:
         return parse_schema(text)
     except SchemaError as cause:
@@ -234,11 +236,11 @@ def provided_schema(text: str) -> Schema:
 
 
 def check_provided(schema: Schema, row: FlinkType, format: str) -> None:
-    """Raise `SchemaError` where a schema that was given does not stand for the type of the table."""
+    """Raise `SchemaError` if the schema of the option `schema` has another type than the table."""
     provided = row_of_schema(schema)
     if replace(provided, nullable=False) != replace(row, nullable=False):
         raise SchemaError(
-            f"Schema provided for '{format}' format does not match the table schema: {schema.text}. It stands for "
-            f"{provided.summary()}, the table has {row.summary()}",
+            f"Schema provided for '{format}' format does not match the table schema: {schema.text}. Its type is "
+            f"{provided.summary()}, the table's type is {row.summary()}",
             format=format,
         )

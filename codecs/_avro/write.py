@@ -1,10 +1,10 @@
-"""The fast writer: a batch of values as Avro, column by column.
+"""The fast writer: encodes a batch of values as Avro, column by column.
 
-The bytes of a row are written in their order by stores of one or eight bytes for all rows at once. A store of eight
-bytes may reach beyond what belongs there, for the next ones overwrite that; what the last one of a row leaves behind
-falls into a gap, and the rows are moved together in the end. What does not have one value per row (items, the branches
-of unions, records that may be null) is written the same way by itself and copied into the rows.
-Rows with a value that the schema does not have are refused and left to the exact writer, which tells why.
+A store writes one or eight bytes of all rows at once. Stores go through a row from left to right. A store of eight
+bytes may write too much: the next store overwrites the excess, and a gap after each row takes the rest. At the end,
+the gaps are removed. Items, branches of unions and nullable records do not have one value per row. They are written
+to a buffer in the same way and copied into the rows.
+The writer refuses rows with a value that the schema does not allow. The exact writer then reports the error.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._columnar import ByteArray, Ints, Mask, WordArray, pieces_of
+from kvformat.codecs._columnar import ByteArray, Ints, Mask, WordArray, take_slices
 from kvformat.codecs._java.charsets import java_text
 
 _GAP: Final = 32
 _LONG_TEXT: Final = 256
-"""Bytes from which on a text is copied by itself."""
+"""Longer strings, in bytes, are copied one by one."""
 _U = np.uint64
 _ALL_CONTINUED: Final = 0x8080808080808080
 _CONTINUED: Final = np.array([_ALL_CONTINUED & (256 ** max(n - 1, 0) - 1) for n in range(11)], _U)
-"""The top bits of the first eight bytes of a number of n bytes."""
+"""For each length in bytes, the top bits of the first eight bytes of a varint."""
 
 Size: TypeAlias = int | Ints
 
 
 @dataclass(frozen=True, slots=True)
 class _Byte:
-    """Store a byte of every row."""
+    """Stores one byte in every row."""
 
     values: Any
 
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """Store eight bytes of every row."""
+    """Stores eight bytes in every row."""
 
     values: Any
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """Copy some bytes to every row."""
+    """Copies bytes of a source into every row."""
 
     source: Source
     start: Ints
@@ -56,7 +56,10 @@ class _Copy:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Bytes of every row: stores at their distances from the part's begin, and its size. `bad` rows are refused."""
+    """A part of every row.
+
+    size: bytes in each row. stores: offsets within the part, and what to store there. bad: rows to refuse.
+    """
 
     size: Size
     stores: tuple[tuple[Size, _Byte | _Word | _Copy], ...]
@@ -64,7 +67,7 @@ class _Part:
 
 
 class Source:
-    """Bytes that can be read eight at a time."""
+    """Bytes that can also be read eight at a time, at any offset."""
 
     __slots__ = ("bytes", "words")
 
@@ -76,7 +79,7 @@ class Source:
 
 
 def write_batch(values: pa.Array, schema: Schema, prefix: bytes) -> tuple[pa.BinaryArray, Mask | None]:
-    """The messages of an array of `schema.arrow_type` that is not empty, and which rows are refused."""
+    """Encode a non-empty array of `schema.arrow_type`. Returns the messages, and which rows are refused."""
     part = _make_part(values, schema)
     head = tuple(
         (at, _Word(np.full(len(values), int.from_bytes(prefix[at : at + 8].ljust(8, b"\0"), "little"), _U)))
@@ -87,7 +90,7 @@ def write_batch(values: pa.Array, schema: Schema, prefix: bytes) -> tuple[pa.Bin
 
 
 def _write_rows(part: _Part, count: int) -> pa.BinaryArray:
-    """One message per row."""
+    """Run the stores of a part. Returns one message per row."""
     sizes = np.broadcast_to(np.asarray(part.size, np.int64), count)
     ends = np.cumsum(sizes + _GAP) - _GAP
     begin = ends - sizes
@@ -101,11 +104,11 @@ def _write_rows(part: _Part, count: int) -> pa.BinaryArray:
             words[at] = store.values
         else:
             _copy(out, words, at, store)
-    return pieces_of(out, begin, ends, pa.binary(), None)
+    return take_slices(out, begin, ends, pa.binary(), None)
 
 
 def _copy(out: ByteArray, words: WordArray, at: Ints, store: _Copy) -> None:
-    """Copy texts eight bytes at a time: the first eight of all, then the next eight, and so on."""
+    """Copy byte strings eight bytes at a time: the first eight of all rows, then the next eight, and so on."""
     start, length, source = store.start, store.length, store.source
     longest = int(length.max())
     if longest > _LONG_TEXT:
@@ -126,7 +129,7 @@ def _shift_stores(stores: tuple[tuple[Size, Any], ...], by: Size) -> list[tuple[
 
 
 def _concat_parts(parts: list[_Part]) -> _Part:
-    """Parts one after another."""
+    """Concatenate parts."""
     size: Size = 0
     stores: list[tuple[Size, Any]] = []
     bad = None
@@ -145,7 +148,7 @@ def _or_masks(a: Mask | None, b: Mask | None) -> Mask | None:
 
 
 def _make_part(array: pa.Array, schema: Schema) -> _Part:
-    """The part of an array of the schema's Arrow type; a null is refused unless the schema has nulls."""
+    """Return the part of an array of the schema's Arrow type. Refuses nulls unless the schema allows them."""
     if schema.type == "union":
         return _union_part(array, schema)
     if schema.type == "null":
@@ -157,7 +160,7 @@ def _make_part(array: pa.Array, schema: Schema) -> _Part:
 
 
 def _present_part(array: pa.Array, schema: Schema) -> _Part:
-    """The part of values that are not null; those that are may have any bytes."""
+    """Return the part of values that are not null. Null values get any bytes."""
     kind = schema.type
     if pa.types.is_decimal(array.type):
         return _decimal_part(array, schema)
@@ -188,7 +191,7 @@ def _valid(array: pa.Array) -> Mask:
 
 
 def _numbers(array: pa.Array, dtype: str) -> Any:
-    """The values as they are stored, whatever stands where a null is."""
+    """Return the stored values. Null values have any number."""
     width = np.dtype(dtype).itemsize
     buffer = array.buffers()[1]
     if buffer is None or not width:
@@ -209,7 +212,7 @@ def _zigzag(numbers: Any) -> WordArray:
 
 
 def _varint_part(number: WordArray) -> _Part:
-    """Numbers in groups of seven bits, each as short as it can be."""
+    """Return the part of varints: groups of seven bits, as few as possible."""
     most = int(number.max())
     if most < 1 << 7:
         return _Part(1, ((0, _Byte(number)),))
@@ -228,7 +231,7 @@ def _varint_part(number: WordArray) -> _Part:
     if longest <= 8:
         return _Part(length, ((0, _Word(word)),))
     rest = number >> _U(56)
-    rest |= (rest >> _U(7)) << _U(8)  # the eighth bit is where it belongs, and says that one more follows
+    rest |= (rest >> _U(7)) << _U(8)  # bit 63 of the number also marks that a tenth byte follows
     return _Part(length, ((0, _Word(word)), (8, _Word(rest))))
 
 
@@ -237,14 +240,14 @@ def _varint_length(number: int) -> int:
 
 
 def _spread_groups(number: WordArray) -> WordArray:
-    """The lowest 56 bits in eight groups of seven, each in a byte."""
+    """Spread the lowest 56 bits over eight bytes, seven bits each."""
     number = ((number & _U(0x00FFFFFFF0000000)) << _U(4)) | (number & _U(0x000000000FFFFFFF))
     number = ((number & _U(0x0FFFC0000FFFC000)) << _U(2)) | (number & _U(0x00003FFF00003FFF))
     return ((number & _U(0x3F803F803F803F80)) << _U(1)) | (number & _U(0x007F007F007F007F))
 
 
 def _text_part(array: pa.Array) -> _Part:
-    """Bytes with their length before them; a text that is not UTF-8 is refused."""
+    """Return the part of strings or bytes with their lengths. Refuses strings of invalid UTF-8."""
     copy = _contents(array)
     source, length = copy.source, copy.length
     bad = _not_utf8(array) if array.type == pa.string() and source.bytes.max() >= 0x80 else None
@@ -253,7 +256,7 @@ def _text_part(array: pa.Array) -> _Part:
 
 
 def _contents(array: pa.Array) -> _Copy:
-    """The bytes of texts, none for nulls."""
+    """Return the bytes of strings, zero bytes for nulls."""
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
     length = np.diff(bounds)
@@ -263,7 +266,7 @@ def _contents(array: pa.Array) -> _Copy:
 
 
 def _large_fixed_part(array: pa.BinaryArray, size: int) -> _Part:
-    """Bytes of one length that are an Arrow array of any length."""
+    """Return the part of a fixed that is binary in Arrow."""
     copy = _contents(array)
     return _Part(copy.length, ((0, copy),), copy.length != size)
 
@@ -297,7 +300,7 @@ def _enum_part(array: pa.Array, schema: Schema) -> _Part:
 def _decimal_part(array: pa.Array, schema: Schema) -> _Part:
     count = len(array)
     if array.type.bit_width > 128:
-        return _Part(0, (), np.ones(count, bool))  # more than 38 digits are for the exact writer
+        return _Part(0, (), np.ones(count, bool))  # the exact writer writes more than 38 digits
     words = _numbers(array, "V16").view("<i8").reshape(count, 2)
     low, high = words[:, 0], words[:, 1]
     if array.null_count:
@@ -319,7 +322,7 @@ def _decimal_part(array: pa.Array, schema: Schema) -> _Part:
 
 
 def _byte_length(number: Ints) -> Ints:
-    """The fewest bytes of a word as a signed number."""
+    """Return the fewest bytes that hold each number with its sign."""
     magnitude = number ^ (number >> 63)
     length = np.ones(len(number), np.int64)
     for size in range(1, 8):
@@ -343,7 +346,7 @@ def _fixed_decimal_part(low: Ints, high: Ints, bad: Mask, size: int, valid: Mask
 
 
 def _block_part(array: pa.Array, schema: Schema) -> _Part:
-    """All items in one block, if there are any, and a zero."""
+    """Return the part of arrays or maps: one block with all items, if there are any, and a zero."""
     bounds = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
     first, last = int(bounds[0]), int(bounds[-1])
     if first == last:
@@ -373,7 +376,7 @@ _KEY: Final = Schema("string")
 
 
 def _copy_ranges(part: _Part, count: int, begin: Ints, end: Ints) -> _Copy:
-    """Write a part by itself and copy runs of its rows."""
+    """Write a part to a buffer. Returns the copy of its rows from `begin` to `end`."""
     written = _write_rows(part, count)
     _, offsets, data = written.buffers()
     bounds = np.frombuffer(offsets, np.int32, count + 1, written.offset * 4).astype(np.int64)
@@ -406,7 +409,7 @@ def _optional_part(array: pa.Array, some: Schema, null_index: int) -> _Part:
 
 
 def _copy_valid(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Mask | None]:
-    """Write some of the values by themselves."""
+    """Write the `valid` values to a buffer. Returns their copy, and which rows are refused."""
     part = _make_part(array.filter(pa.array(valid)), schema)
     end: Ints = np.cumsum(valid, dtype=np.int64)
     copy = _copy_ranges(part, int(end[-1]), end - valid.astype(np.int64), end)
@@ -418,7 +421,7 @@ def _copy_valid(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Ma
 
 
 def _struct_union_part(array: pa.StructArray, schema: Schema) -> _Part:
-    """A union that is a struct in Arrow: of a value that is not null, just one branch must be set."""
+    """Return the part of a union that is a struct in Arrow. Refuses a value unless exactly one branch is set."""
     present = _valid(array)
     index, chosen = np.zeros(len(array), np.int64), np.zeros(len(array), np.int64)
     copies: list[_Copy] = []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kvformat.codecs._java.parse import MICROS_OF_A_DAY
-from kvformat.codecs._json.scalars import BadValue, ScalarRules, scalar_converter, shown
+from kvformat.codecs._json.scalars import BadValue, ScalarRules, preview, scalar_converter
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._kernel.columns import Column, Integers
 from kvformat.codecs._kernel.containers import Rows
@@ -107,7 +107,7 @@ class EpochText(Metadata):
             text = text_of(node)
             if not _LONG.fullmatch(text) or not -_BIGINT_END <= int(text) < _BIGINT_END:
                 code = ErrorCode.OUT_OF_RANGE if _LONG.fullmatch(text) else ErrorCode.WRONG_TYPE
-                raise FinalError(f"cannot read {shown(text)} as milliseconds since 1970", code)
+                raise FinalError(f"cannot read {preview(text)} as milliseconds since 1970", code)
             return _instant(int(text) * 1000)
 
         return _instants(TEXT, read, 1000, cuts=False)
@@ -205,7 +205,7 @@ def _operation_time(text: str) -> int:
     """Microseconds since 1970 of `op_ts`, by Flink's rules."""
     micros = _time_of(_OPERATION_TIME.fullmatch(text))
     if micros is None:
-        raise FinalError(f"cannot read {shown(text)} as a time such as 2020-05-13 15:40:06.123456")
+        raise FinalError(f"cannot read {preview(text)} as a time such as 2020-05-13 15:40:06.123456")
     return micros
 
 

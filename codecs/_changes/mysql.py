@@ -12,7 +12,7 @@ from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings
 from kvformat.codecs._changes.format import JsonChangeFormat
 from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._java.regex import JavaPattern, RegexError, compile_java
-from kvformat.codecs._json.forms import with_flags
+from kvformat.codecs._json.value_converters import with_flexible_booleans
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.types import FlinkType
@@ -65,7 +65,7 @@ class MySqlChangeFormat(JsonChangeFormat):
 
     def value_types(self, row: FlinkType) -> FlinkType:
         """The row as its values are read, with MySQL's BOOLEAN if the option `types` asks for it."""
-        return with_flags(row) if self.options[MYSQL_TYPES.name] == _MYSQL else row
+        return with_flexible_booleans(row) if self.options[MYSQL_TYPES.name] == _MYSQL else row
 
     def filters(self) -> tuple[tuple[str, JavaPattern], ...]:
         given = ((member, self.options[f"{member}.include"]) for member in _FILTERED)

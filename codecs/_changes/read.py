@@ -12,11 +12,11 @@ from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, R
 from kvformat.codecs._changes.metadata import TEXT, TEXTS, ColumnPresence, Metadata
 from kvformat.codecs._changes.other_messages import ERROR, find_by_members
 from kvformat.codecs._changes.upsert import without_before_rows
-from kvformat.codecs._java.parse import clean
+from kvformat.codecs._java.parse import replace_lone_surrogates
 from kvformat.codecs._java.regex import JavaPattern, SlowMatchError
-from kvformat.codecs._json.scalars import BadValue, scalar_converter, shown
+from kvformat.codecs._json.error_messages import JsonErrorMessages
+from kvformat.codecs._json.scalars import BadValue, preview, scalar_converter
 from kvformat.codecs._json.schema import JsonSchema, row_of
-from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.changes import ChangeBatch, OperationRows
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
@@ -135,7 +135,7 @@ class EnvelopePlan:
     def batch(self) -> ChangeBatch:
         """A new reader of the kernel with this plan."""
         self._places: list[tuple[int, int | None]] = []
-        return self.batch_class(self, self.row, self._metadata_readers(), self._schema.reader(), JsonWords())
+        return self.batch_class(self, self.row, self._metadata_readers(), self._schema.reader(), JsonErrorMessages())
 
     def _operation(self, rows: tuple[RowImage, ...]) -> OperationRows:
         numbers = {self._envelope.before: BEFORE, self._envelope.after: AFTER}
@@ -191,7 +191,7 @@ class EnvelopePlan:
             return pattern.matches(text)
         except SlowMatchError as slow:
             reason = (
-                f"matching '{member}.include' with {shown(text)} ({len(text)} characters) took longer than "
+                f"matching '{member}.include' with {preview(text)} ({len(text)} characters) took longer than "
                 f"{slow.seconds:g} s; write the pattern without nested repeats such as (a+)+, or with possessive "
                 "ones such as (a+)++"
             )
@@ -209,7 +209,7 @@ class EnvelopePlan:
             if text in self.operations:
                 return self.operations[text]
             self._fail(
-                f"unknown value {shown(text)}; it must be one of {known}, in this spelling{self._hint(text)}",
+                f"unknown value {preview(text)}; it must be one of {known}, in this spelling{self._hint(text)}",
                 self._envelope.operation,
                 ErrorCode.UNKNOWN_OPERATION,
             )
@@ -262,7 +262,7 @@ class EnvelopePlan:
     @staticmethod
     def not_an_object(node: Any) -> BadValue:
         """The error of a message that is not a JSON object."""
-        return BadValue(f"expected a JSON object, found {'nothing or null' if node is None else shown(node)}")
+        return BadValue(f"expected a JSON object, found {'nothing or null' if node is None else preview(node)}")
 
     @staticmethod
     def not_one_object(count: int) -> BadValue:
@@ -342,5 +342,5 @@ class FlattenedPlan(EnvelopePlan):
 
 
 def _at(error: BadValue, path: str) -> BadValue:
-    error.steps.append(clean(path))
+    error.steps.append(replace_lone_surrogates(path))
     return error

@@ -22,17 +22,17 @@ from kvformat.codecs._java.parse import (
     ISO_TIME,
     MICROS_OF_A_DAY,
     TIME,
-    bytes_of,
-    clean,
-    days_of,
-    decimal_of,
+    decode_base64,
     fit_decimal,
-    floating_text,
     is_java_text,
-    micros_of_day,
-    nearest_double,
-    nearest_single,
-    whole_of,
+    parse_date,
+    parse_decimal,
+    parse_double,
+    parse_float,
+    parse_integer,
+    python_float_text,
+    replace_lone_surrogates,
+    time_of_day_micros,
 )
 from kvformat.registry.contract.types import FlinkType
 
@@ -44,36 +44,36 @@ MOST_TIME_DIGITS = 3  # of a second: Flink keeps milliseconds of a TIME
 
 def scalar_converter(t: FlinkType) -> Converter:
     """The converter of a type that is neither ARRAY nor ROW."""
-    return _READERS[t.root](t)
+    return _CONVERTERS[t.root](t)
 
 
 def _integer(t: FlinkType) -> Converter:
     bits = INTEGER_BITS[t.root]
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
-    def read(text: str) -> int:
-        number = whole_of(text)
+    def convert(text: str) -> int:
+        number = parse_integer(text)
         if not least <= number <= most:
             raise ValueError
         return number
 
-    return read
+    return convert
 
 
 def _floating(t: FlinkType) -> Converter:
-    nearest = nearest_single if t.root == "FLOAT" else nearest_double
-    return lambda text: nearest(floating_text(text))
+    nearest = parse_float if t.root == "FLOAT" else parse_double
+    return lambda text: nearest(python_float_text(text))
 
 
 def _decimal(t: FlinkType) -> Converter:
     precision, scale = t.precision or 0, t.scale or 0
 
-    def read(text: str) -> Decimal | None:
+    def convert(text: str) -> Decimal | None:
         if not DECIMAL.fullmatch(text) or not is_java_text(text):
             raise ValueError
-        return fit_decimal(decimal_of(text), precision, scale)
+        return fit_decimal(parse_decimal(text), precision, scale)
 
-    return read
+    return convert
 
 
 def _boolean(t: FlinkType) -> Converter:
@@ -81,48 +81,48 @@ def _boolean(t: FlinkType) -> Converter:
 
 
 def _string(t: FlinkType) -> Converter:
-    return clean
+    return replace_lone_surrogates
 
 
 def _binary(t: FlinkType) -> Converter:
-    return bytes_of
+    return decode_base64
 
 
 _CALENDAR_DATE = re.compile(r"(\+\d{3}|\d{4})-(\+\d|\d{1,2})-(\+\d|\d{1,2})")
 
 
 def _date(t: FlinkType) -> Converter:
-    def read(text: str) -> int:
+    def convert(text: str) -> int:
         found = _CALENDAR_DATE.fullmatch(text)
         if not found or not is_java_text(text):
             raise ValueError
         year, month, day = map(int, found.groups())
-        return days_of(f"{year:04d}-{month:02d}-{day:02d}", strict=True)
+        return parse_date(f"{year:04d}-{month:02d}-{day:02d}", strict=True)
 
-    return read
+    return convert
 
 
 def _time(t: FlinkType) -> Converter:
     groups = _pattern(ISO_TIME)
     unit: int = 10 ** (6 - min(t.precision or 0, MOST_TIME_DIGITS))
 
-    def read(text: str) -> int:
-        return micros_of_day(*groups(text), strict=True) // unit * unit * 1000
+    def convert(text: str) -> int:
+        return time_of_day_micros(*groups(text), strict=True) // unit * unit * 1000
 
-    return read
+    return convert
 
 
 def _timestamp(t: FlinkType) -> Converter:
     groups = _pattern(f"{DATE} {TIME}" + ("Z" if t.root == "TIMESTAMP_LTZ" else ""))
 
-    def read(text: str) -> int:
+    def convert(text: str) -> int:
         day, *time = groups(text.strip(BLANKS))
-        micros = days_of(day, strict=False) * MICROS_OF_A_DAY + micros_of_day(*time, strict=False)
+        micros = parse_date(day, strict=False) * MICROS_OF_A_DAY + time_of_day_micros(*time, strict=False)
         if not -(2**63) <= micros < 2**63:
             raise ValueError
         return micros
 
-    return read
+    return convert
 
 
 def _pattern(expression: str) -> Callable[[str], tuple[str, ...]]:
@@ -137,7 +137,7 @@ def _pattern(expression: str) -> Callable[[str], tuple[str, ...]]:
     return groups
 
 
-_READERS: dict[str, Callable[[FlinkType], Converter]] = {
+_CONVERTERS: dict[str, Callable[[FlinkType], Converter]] = {
     "BOOLEAN": _boolean,
     "TINYINT": _integer,
     "SMALLINT": _integer,

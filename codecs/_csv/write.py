@@ -24,10 +24,10 @@ from kvformat.codecs._json.write import (
     date_texts,
     list_counts,
     list_offsets,
+    replace_malformed,
     text_bytes,
     time_texts,
     timestamp_texts,
-    well_formed,
 )
 from kvformat.registry.contract.types import FlinkType
 
@@ -102,8 +102,8 @@ class CsvWriter:
     def _rows(self, values: pa.StructArray, t: FlinkType) -> pa.LargeStringArray:
         null = self._settings.null_text
         members = [self._texts(v, f.type).fill_null(null) for f, v in zip(t.fields, values.flatten(), strict=True)]
-        joined = pc.binary_join_element_wise(*members, pa.scalar(self._settings.element_delimiter, TEXT))
-        return _null_where(values, joined)
+        join_texts = pc.binary_join_element_wise(*members, pa.scalar(self._settings.element_delimiter, TEXT))
+        return _null_where(values, join_texts)
 
 
 def _null_where(values: pa.Array, texts: pa.LargeStringArray) -> pa.LargeStringArray:
@@ -197,7 +197,7 @@ def _floating(values: pa.Array) -> pa.LargeStringArray:
 
 
 def _string(values: pa.Array) -> pa.LargeStringArray:
-    return well_formed(values.cast(TEXT))
+    return replace_malformed(values.cast(TEXT))
 
 
 def _binary(values: pa.Array) -> pa.LargeStringArray:

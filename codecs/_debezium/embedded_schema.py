@@ -32,14 +32,14 @@ from kvformat.codecs._changes.row_plan import convert_columns, join_parts, repla
 from kvformat.codecs._columnar import Ints, Mask
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json, parse_json
 from kvformat.codecs._debezium.value_readings import ConnectorModes, ValueReading, absent_reading, value_reading
+from kvformat.codecs._json.error_messages import JsonErrorMessages
 from kvformat.codecs._json.schema import JsonSchema, row_of
-from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel.messages import JsonBatch
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.join_batches import joined_rows
+from kvformat.registry.contract.join_batches import join_decoded
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _SCHEMAS = 64
@@ -155,9 +155,9 @@ class EmbeddedSchemaReader:
             places.append(at)
             parts.append(self._converted(some, plans[at]))
             if len(parts) == _PARTS:
-                parts = [joined_rows(parts)]
+                parts = [join_decoded(parts)]
         self._usual_wire = list(numbers)[int(np.argmax(counts))]
-        return parts[0] if len(numbers) == 1 else join_parts([(np.concatenate(places), joined_rows(parts))])
+        return parts[0] if len(numbers) == 1 else join_parts([(np.concatenate(places), join_decoded(parts))])
 
     def _converted(self, batch: DecodedBatch, plans: Ints) -> DecodedBatch:
         """Convert wire rows to table rows. `plans` has the number of each message's plan."""
@@ -333,7 +333,7 @@ class _SchemaFinder:
         t = row_of({"schema": self._number.type})
         schema = JsonSchema(t, settings.values)
         row = schema.row_of_columns(t, [self._number.column(schema)])
-        self._batch = JsonBatch(row, schema.reader(), JsonWords())
+        self._batch = JsonBatch(row, schema.reader(), JsonErrorMessages())
 
     def find(self, messages: pa.BinaryArray) -> tuple[Ints, list[bytes]]:
         """The index of each message's schema in a list of texts, -1 for none, and this list.

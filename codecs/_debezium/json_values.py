@@ -18,8 +18,8 @@ from decimal import Decimal
 from typing import Any
 
 from kvformat.codecs._debezium.decimals import WIDE, decimal_digits, unscaled_number
-from kvformat.codecs._java.parse import DECIMAL, bytes_of, decimal_of, fit_decimal, nearest_double, nearest_single
-from kvformat.codecs._json.forms import Forms
+from kvformat.codecs._java.parse import DECIMAL, decode_base64, fit_decimal, parse_decimal, parse_double, parse_float
+from kvformat.codecs._json.value_converters import ValueConverter
 from kvformat.codecs._kernel.tree import Fraction, Integer
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -42,7 +42,7 @@ def jackson_base64(text: str) -> bytes | None:
 
 def number_of(node: Any) -> Decimal | None:
     """The value of a JSON number; None for any other node."""
-    return decimal_of(node) if type(node) is Integer or type(node) is Fraction else None
+    return parse_decimal(node) if type(node) is Integer or type(node) is Fraction else None
 
 
 def variable_scale_decimal(node: Any) -> tuple[int, bytes] | None:
@@ -65,7 +65,7 @@ def exact_decimal(number: Decimal | None, precision: int, scale: int) -> Decimal
 
 
 @dataclass(frozen=True)
-class WholeNumber(Forms):
+class WholeNumber(ValueConverter):
     """TINYINT to BIGINT, signed integers of `bits` bits: numbers, and the bits of BIT(n), the lowest byte first.
 
     A text of digits that is also Base64 could be a number or bits, and is an error.
@@ -95,7 +95,7 @@ class WholeNumber(Forms):
 
 
 @dataclass(frozen=True)
-class FloatingPoint(Forms):
+class FloatingPoint(ValueConverter):
     """FLOAT (`single`) and DOUBLE: numbers, and "NaN", "Infinity", "-Infinity".
 
     A text of a number is also read. If it is also Base64, it could be a decimal of mode `precise`, and is an error
@@ -114,14 +114,14 @@ class FloatingPoint(Forms):
                 raise ValueError(node)
         elif type(node) is not Integer and type(node) is not Fraction:
             raise ValueError(node)
-        found = nearest_single(text) if self.single else nearest_double(text)
+        found = parse_float(text) if self.single else parse_double(text)
         if math.isinf(found):
             raise ValueError(node)
         return 0.0 if found == 0 and type(node) is Integer else found
 
 
 @dataclass(frozen=True)
-class DecimalNumber(Forms):
+class DecimalNumber(ValueConverter):
     """DECIMAL, if the connector writes decimals as texts or doubles. Doubles are rounded half up to the scale.
 
     With `unsigned`, also a BIGINT UNSIGNED, as the unscaled bytes of a number that is not negative. Its Base64 begins
@@ -134,14 +134,14 @@ class DecimalNumber(Forms):
 
     def __call__(self, node: Any) -> Decimal:
         if type(node) is Fraction:
-            rounded = fit_decimal(decimal_of(node), self.precision, self.scale)
+            rounded = fit_decimal(parse_decimal(node), self.precision, self.scale)
             if rounded is None:
                 raise ValueError(node)
             return rounded
         number = number_of(node)
         if type(node) is str and node not in _SPECIAL:
             if DECIMAL.fullmatch(node) and node.isascii():
-                number = decimal_of(node)
+                number = parse_decimal(node)
             elif self.unsigned:
                 number = _unsigned_of(node)
         elif self.unsigned and isinstance(node, dict):
@@ -163,7 +163,7 @@ def _unsigned_of(text: str) -> Decimal | None:
 
 
 @dataclass(frozen=True)
-class UnscaledBytes(Forms):
+class UnscaledBytes(ValueConverter):
     """The unscaled bytes of a DECIMAL with this scale.
 
     The value is a text of Base64, a number (the converter's `decimal.format` = NUMERIC), or, if the message has no
@@ -175,7 +175,7 @@ class UnscaledBytes(Forms):
 
     def __call__(self, node: Any) -> bytes:
         if type(node) is str:
-            data: bytes = bytes_of(node)
+            data: bytes = decode_base64(node)
             return data
         number = number_of(node)
         if number is None and not self.has_schema:
@@ -188,27 +188,27 @@ class UnscaledBytes(Forms):
 
 
 @dataclass(frozen=True)
-class DecimalText(Forms):
-    """STRING: the digits of a decimal with a scale of its own; `usual` reads any other value, by Flink's rules."""
+class DecimalText(ValueConverter):
+    """STRING: the digits of a decimal with a scale of its own; `default` reads any other value, by Flink's rules."""
 
-    usual: Callable[[Any], Any] | None = None
+    default: Callable[[Any], Any] | None = None
 
     def __call__(self, node: Any) -> str:
         pair = variable_scale_decimal(node)
         if pair is None:
-            assert self.usual is not None
-            return str(self.usual(node))
+            assert self.default is not None
+            return str(self.default(node))
         text = decimal_digits(pair[1], pair[0])
         if text is None:
             raise ValueError(node)
         return text
 
-    def after(self, usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return DecimalText(usual)
+    def wrap(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return DecimalText(default)
 
 
 @dataclass(frozen=True)
-class TextOnly(Forms):
+class TextOnly(ValueConverter):
     """A text, of which `read` makes the value that the column stores. Numbers don't come here."""
 
     read: Callable[[str], Any]
@@ -220,7 +220,7 @@ class TextOnly(Forms):
 
 
 @dataclass(frozen=True)
-class NumbersOnly(Forms):
+class NumbersOnly(ValueConverter):
     """Refuses every value. Integers, which the kernel reads itself, don't come here."""
 
     def __call__(self, node: Any) -> Any:
@@ -228,7 +228,7 @@ class NumbersOnly(Forms):
 
 
 @dataclass(frozen=True)
-class SetText(Forms):
+class SetText(ValueConverter):
     """ARRAY of texts: MySQL's SET as a text with words between commas. The empty text has no words."""
 
     def __call__(self, node: Any) -> list[str]:

@@ -68,7 +68,7 @@ from kvformat.codecs._debezium.parse_texts import (
     parse_months,
 )
 from kvformat.codecs._debezium.structured_times import STRUCTURED, STRUCTURED_BY_ROOT, Structured
-from kvformat.codecs._json.forms import Forms, FormsType, flags_type
+from kvformat.codecs._json.value_converters import ConvertedType, ValueConverter, flexible_boolean
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
@@ -265,7 +265,7 @@ def _decimal(t: FlinkType, schema: ConnectSchema, source: str, wire_format: Wire
     scale = int(text) if text.lstrip("-").isdecimal() and len(text) < 5 else 0
     wire = _BYTES
     if wire_format == "json" and 0 <= scale <= _LARGEST_SCALE:
-        wire = FormsType.of(_BYTES, UnscaledBytes(scale, has_schema=True))
+        wire = ConvertedType.of(_BYTES, UnscaledBytes(scale, has_schema=True))
     if t.root == "DECIMAL":
         return ValueReading(wire, UnscaledDecimal(t, source, scale))
     if t.root in _TEXTS:
@@ -332,11 +332,11 @@ def _primitive(
 def _strict(t: FlinkType, schema: ConnectSchema) -> FlinkType:
     """The type, read strictly: a value that does not fit is an error, and is not changed to fit as in Flink."""
     if t.root == "BOOLEAN":
-        return flags_type(t)
+        return flexible_boolean(t)
     if t.root == "DECIMAL":
-        return FormsType.of(t, DecimalNumber(t.precision or 0, t.scale or 0))
+        return ConvertedType.of(t, DecimalNumber(t.precision or 0, t.scale or 0))
     if t.root in _WHOLE and schema.type in ("float32", "float64"):
-        return FormsType.of(t, WholeNumber(_WHOLE[t.root]))
+        return ConvertedType.of(t, WholeNumber(_WHOLE[t.root]))
     return t
 
 
@@ -390,7 +390,7 @@ def _without_schema(t: FlinkType, modes: ConnectorModes, path: str, *, inside: b
         changes = {name: part.conversion for name, part in parts.items() if part.conversion is not None}
         wire = replace(t, fields=fields)
         if _is_of_texts(t):
-            wire = FormsType.of(wire, SetText())
+            wire = ConvertedType.of(wire, SetText())
         return ValueReading(wire, Nested(t, "", changes) if changes else None)
     return ValueReading(_with_forms(t, modes))
 
@@ -398,21 +398,21 @@ def _without_schema(t: FlinkType, modes: ConnectorModes, path: str, *, inside: b
 def _with_forms(t: FlinkType, modes: ConnectorModes) -> FlinkType:
     """The type, read in the forms that Debezium writes; for types that need no conversion."""
     if t.root == "BOOLEAN":
-        return flags_type(t)
+        return flexible_boolean(t)
     if t.root in _WHOLE:
-        return FormsType.of(t, WholeNumber(_WHOLE[t.root]))
+        return ConvertedType.of(t, WholeNumber(_WHOLE[t.root]))
     if t.root in ("FLOAT", "DOUBLE"):
-        return FormsType.of(t, FloatingPoint(t.root == "FLOAT", modes.decimal == "string"))
+        return ConvertedType.of(t, FloatingPoint(t.root == "FLOAT", modes.decimal == "string"))
     if t.root in _TEXTS and modes.decimal in (None, "precise"):
-        return FormsType.of(t, DecimalText())
+        return ConvertedType.of(t, DecimalText())
     if t.root == "INTERVAL YEAR TO MONTH":
-        return FormsType.of(t, TextOnly(parse_months))
+        return ConvertedType.of(t, TextOnly(parse_months))
     return t
 
 
-def _forms_of(wire: FlinkType, t: FlinkType, convert: Forms, factor: int = 1) -> FlinkType:
+def _forms_of(wire: FlinkType, t: FlinkType, convert: ValueConverter, factor: int = 1) -> FlinkType:
     """A wire type that is read in other forms; its errors name the column's type `t`."""
-    return FormsType.of(wire, convert, factor=factor, name=t.summary())
+    return ConvertedType.of(wire, convert, factor=factor, name=t.summary())
 
 
 def _decimal_without_schema(t: FlinkType, modes: ConnectorModes, path: str) -> ValueReading:
@@ -420,7 +420,7 @@ def _decimal_without_schema(t: FlinkType, modes: ConnectorModes, path: str) -> V
     if modes.decimal is None:
         raise _unset(path, t, "decimal.handling.mode", "precise (Debezium's default), double or string")
     if modes.decimal != "precise":
-        return ValueReading(FormsType.of(t, DecimalNumber(precision, scale, unsigned=True)))
+        return ValueReading(ConvertedType.of(t, DecimalNumber(precision, scale, unsigned=True)))
     wire = _forms_of(_BYTES, t, UnscaledBytes(scale))
     return ValueReading(wire, UnscaledDecimal(t, "'decimal.handling.mode' is precise", scale))
 

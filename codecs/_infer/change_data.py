@@ -18,7 +18,7 @@ from kvformat.codecs._infer.json_rows import with_standard, without_connect_sche
 from kvformat.codecs._infer.message_kinds import TOMBSTONE, indices_of, json_messages
 from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
 from kvformat.codecs._infer.value_summary import ISO_ZONED, ValueSummary, form_of
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Node, Repeated
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import ConfigurationError
@@ -144,7 +144,7 @@ def _objects(
     for message in sample.present():
         try:
             tree = documents.parse(message)
-        except JsonFault:
+        except JsonSyntaxError:
             other += 1
             continue
         tree = without_array(tree)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvformat.codecs._json.document import FirstValue, JsonFault
+from kvformat.codecs._json.document_reader import DocumentReader, JsonSyntaxError
 from kvformat.codecs._json.encodings import recoded
 from kvformat.codecs._kernel.tree import Node
 
@@ -11,14 +11,14 @@ class JsonDocuments:
     """Parses messages as the JSON formats do, also in UTF-16 and with a byte order mark."""
 
     def __init__(self) -> None:
-        self._reader = FirstValue(of_rows=True)
+        self._reader = DocumentReader(of_rows=True)
 
     def parse(self, message: bytes) -> Node:
-        """Return the tree of a message; raises `JsonFault` if it is not valid JSON."""
+        """Return the tree of a message; raises `JsonSyntaxError` if it is not valid JSON."""
         text, malformed = recoded(message)
         if malformed:
-            raise JsonFault("bytes that are not UTF-8")
-        return self._reader.read_all(text)
+            raise JsonSyntaxError("bytes that are not UTF-8")
+        return self._reader.read_document(text)
 
 
 def without_array(tree: Node) -> Node:

@@ -10,7 +10,7 @@ from kvformat.codecs._infer.column_types import STANDARD, Notes, Types, standard
 from kvformat.codecs._infer.documents import JsonDocuments, is_wrapped, without_array
 from kvformat.codecs._infer.message_kinds import json_messages
 from kvformat.codecs._infer.value_summary import ValueSummary
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 
 _OBJECT, _ARRAY = "are JSON objects", "are JSON arrays of objects, a row each"
@@ -24,7 +24,7 @@ def propose_rows(sample: MessageSample, options: Mapping[str, Any]) -> SchemaPro
     for message in sample.present():
         try:
             tree = documents.parse(message)
-        except JsonFault:
+        except JsonSyntaxError:
             broken += 1
             continue
         arrays += isinstance(tree, list)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kvformat.codecs._confluent import PREFIX
 from kvformat.codecs._infer.documents import JsonDocuments, is_tombstone, without_array
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Node
 from kvformat.registry.contract.samples import MessageSample, Recognition
 
@@ -77,7 +77,7 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
 def _parsed(message: bytes, documents: JsonDocuments) -> Node:
     try:
         return documents.parse(message)
-    except JsonFault:
+    except JsonSyntaxError:
         return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from kvformat.codecs._infer.column_types import Notes, shown
 from kvformat.codecs._infer.documents import JsonDocuments
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 
 KeyNames = tuple[str, ...]
 _MOST_SHOWN = 3  # different keys in a note
@@ -19,7 +19,7 @@ def names_of_json(keys: Iterable[bytes | None]) -> Counter[KeyNames]:
     for key in keys:
         try:
             tree = documents.parse(key) if key else None
-        except JsonFault:
+        except JsonSyntaxError:
             continue
         if isinstance(tree, dict) and isinstance(tree.get("payload"), dict) and "schema" in tree:
             tree = tree["payload"]

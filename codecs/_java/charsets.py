@@ -193,7 +193,7 @@ class _Gb18030Encoded(_Encoded):
         return chr(code).encode("gb18030", "replace")
 
 
-def charset(name: str) -> Charset:
+def find_charset(name: str) -> Charset:
     """The charset that Java has under a name: canonical or an alias, in any case, exact otherwise.
 
     LookupError, with what there is, for a name that Java does not know or a charset that is not served.

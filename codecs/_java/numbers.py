@@ -2,7 +2,7 @@
 
 The digits of a floating-point number are the fewest that give it back, as in Java 19 and later (JDK-4511638). From
 0.001 up to 10 million they stand as they are (`100.0`), elsewhere before an exponent (`1.0E7`). Each rule is here
-twice: for one value, and for an array. `double_text_17` is the text of Java 17 and before, which has a digit too
+twice: for one value, and for an array. `double_text_java17` is the text of Java 17 and before, which has a digit too
 many now and then (`1.9999999999999998E23` for 2e23).
 """
 
@@ -91,7 +91,7 @@ _LONG_BITS, _INT_BITS = 64, 32
 _BITS_OF_5_POW = (0, *((5**power).bit_length() for power in range(1, 27)))
 
 
-def double_text_17(value: float) -> str:
+def double_text_java17(value: float) -> str:
     """`Double.toString` of Java 17."""
     if _stands_plain(value):
         return repr(value)  # no digit too many here
@@ -207,8 +207,8 @@ def double_texts(values: pa.Array) -> pa.StringArray:
     with np.errstate(invalid="ignore"):  # NaN
         whole = plain & (np.trunc(numbers) == numbers)
     # Arrow's digits are the shortest too, but it prints 100 for 100.0
-    texts = replaced(texts, whole, lambda some: pc.binary_join_element_wise(some, ".0", ""))
-    return replaced(texts, ~plain, lambda some: _scientific_texts(some, numbers[~plain]))
+    texts = replace_where(texts, whole, lambda some: pc.binary_join_element_wise(some, ".0", ""))
+    return replace_where(texts, ~plain, lambda some: _scientific_texts(some, numbers[~plain]))
 
 
 def plain_decimal_texts(values: pa.Array) -> pa.StringArray:
@@ -217,7 +217,7 @@ def plain_decimal_texts(values: pa.Array) -> pa.StringArray:
     if values.type.scale <= _PLAIN_SCALE:
         return texts
     tiny = _flags(pc.match_substring(texts, "E"))
-    return replaced(texts, tiny, lambda _: _each(values, tiny, plain_decimal_text))
+    return replace_where(texts, tiny, lambda _: _each(values, tiny, plain_decimal_text))
 
 
 def stripped_decimal_texts(values: pa.Array) -> pa.StringArray:
@@ -228,12 +228,14 @@ def stripped_decimal_texts(values: pa.Array) -> pa.StringArray:
         texts = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
     round_ = _flags(pc.and_(pc.ends_with(texts, "0"), pc.not_equal(texts, "0")))
     if tiny is None:
-        return replaced(texts, round_, _with_exponent)
-    texts = replaced(texts, round_ & ~tiny, _with_exponent)
-    return replaced(texts, tiny, lambda _: _each(values, tiny, lambda value: decimal_text(stripped_decimal(value))))
+        return replace_where(texts, round_, _with_exponent)
+    texts = replace_where(texts, round_ & ~tiny, _with_exponent)
+    return replace_where(
+        texts, tiny, lambda _: _each(values, tiny, lambda value: decimal_text(stripped_decimal(value)))
+    )
 
 
-def replaced(
+def replace_where(
     texts: pa.StringArray, where: npt.NDArray[np.bool_], change: Callable[[pa.StringArray], pa.StringArray]
 ) -> pa.StringArray:
     """The texts with those marked put through `change`, which is not called for none."""
@@ -248,12 +250,14 @@ def _scientific_texts(texts: pa.StringArray, numbers: npt.NDArray[np.floating]) 
     magnitude = np.abs(numbers)
     exponent = _flags(pc.match_substring(texts, "e"))
     usual = exponent & (magnitude >= np.finfo(numbers.dtype).tiny)
-    texts = replaced(texts, usual, _java_exponent)
+    texts = replace_where(texts, usual, _java_exponent)
     large = ~exponent & (magnitude >= _SMALLEST_SCIENTIFIC) & np.isfinite(magnitude)
-    texts = replaced(texts, large, _shifted_point)
+    texts = replace_where(texts, large, _shifted_point)
     rest = ~(usual | large)
     text = float_text if numbers.dtype == np.float32 else double_text
-    return replaced(texts, rest, lambda _: pa.array([text(value) for value in numbers[rest].tolist()], pa.string()))
+    return replace_where(
+        texts, rest, lambda _: pa.array([text(value) for value in numbers[rest].tolist()], pa.string())
+    )
 
 
 def _java_exponent(texts: pa.StringArray) -> pa.StringArray:

@@ -40,12 +40,12 @@ def is_java_text(text: str) -> bool:
     return text.isascii() or max(text) <= "\uffff"
 
 
-def is_whole(text: str) -> bool:
+def is_integer_text(text: str) -> bool:
     """Whether a text is a number to `Long.parseLong`, but for its range."""
     return _is_whole_in_blanks(text) is not None and is_java_text(text.strip(BLANKS))
 
 
-def whole_of(text: str) -> int:
+def parse_integer(text: str) -> int:
     """`Long.parseLong` without its range."""
     text = text.strip(BLANKS)
     if not _WHOLE.fullmatch(text) or not is_java_text(text):
@@ -58,7 +58,7 @@ def whole_of(text: str) -> int:
     return int(text)
 
 
-def floating_text(text: str) -> str:
+def python_float_text(text: str) -> str:
     """Text that `Double.parseDouble` takes, as Python takes it."""
     text = text.strip(BLANKS)
     found = _FLOATING.fullmatch(text)
@@ -68,7 +68,7 @@ def floating_text(text: str) -> str:
     return text[:end] if end >= 0 else text  # without the suffix
 
 
-def nearest_double(text: str) -> float:
+def parse_double(text: str) -> float:
     if "x" in text or "X" in text:
         try:
             return float.fromhex(text)
@@ -77,7 +77,7 @@ def nearest_double(text: str) -> float:
     return float(text)
 
 
-def single_of(number: float) -> float:
+def round_to_float(number: float) -> float:
     """The nearest 32-bit float."""
     try:
         rounded: float = struct.unpack("<f", struct.pack("<f", number))[0]
@@ -86,10 +86,10 @@ def single_of(number: float) -> float:
     return rounded
 
 
-def nearest_single(text: str) -> float:
+def parse_float(text: str) -> float:
     """The 32-bit float nearest to a text, without rounding to 64 bits before."""
-    number = nearest_double(text)
-    rounded = single_of(number)
+    number = parse_double(text)
+    rounded = round_to_float(number)
     if rounded == number or math.isnan(number) or "x" in text or "X" in text:
         return rounded
     bits: int = struct.unpack("<q", struct.pack("<d", number))[0]
@@ -103,7 +103,7 @@ def nearest_single(text: str) -> float:
     return max(rounded, other) if exact > Decimal(number) else min(rounded, other)
 
 
-def decimal_of(text: str) -> Decimal:
+def parse_decimal(text: str) -> Decimal:
     """`new BigDecimal(text)` of well-formed text; ValueError when the exponent is more than Java's."""
     if "e" not in text and "E" not in text:
         return Decimal(text)
@@ -136,7 +136,7 @@ def fit_decimal(number: Decimal, precision: int, scale: int) -> Decimal | None:
 # --- texts ---------------------------------------------------------------------------------------------
 
 
-def clean(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """The text with `?` for each lone surrogate, as Java encodes it."""
     if text.isascii():
         return text
@@ -152,7 +152,7 @@ _BASE64_GAPS = re.compile(r"[\x00-\x20]+")
 _BASE64_GROUPS = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
-def bytes_of(text: str) -> bytes:
+def decode_base64(text: str) -> bytes:
     """The bytes of base64, in pieces with blanks between; padding is needed, but may end each piece."""
     return b"".join(map(_unbase64, _BASE64_GAPS.split(text)))
 
@@ -177,7 +177,7 @@ _MOST_YEARS = 999_999_999  # `Year.MAX_VALUE`
 
 
 @functools.lru_cache(maxsize=8192)
-def days_of(text: str, *, strict: bool) -> int:
+def parse_date(text: str, *, strict: bool) -> int:
     """Days since 1970 of an ISO date; not strict, a day that a month lacks is its last one (Java's SMART)."""
     year, month, day = int(text[:-6]), int(text[-5:-3]), int(text[-2:])
     if abs(year) > _MOST_YEARS or (year == 0 and text[0] == "-"):
@@ -203,7 +203,7 @@ def _seconds(hour: str, minute: str, second: str | None, *, strict: bool) -> int
     return seconds
 
 
-def micros_of_day(hour: str, minute: str, second: str | None, fraction: str | None, *, strict: bool) -> int:
+def time_of_day_micros(hour: str, minute: str, second: str | None, fraction: str | None, *, strict: bool) -> int:
     """Microseconds of a day, further digits cut."""
     seconds = _seconds(hour, minute, second, strict=strict)
     if not fraction:

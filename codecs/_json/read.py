@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from kvformat.codecs._json.error_messages import JsonErrorMessages
 from kvformat.codecs._json.schema import JsonSchema
 from kvformat.codecs._json.settings import ReadSettings
-from kvformat.codecs._json.words import JsonWords
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.messages import JsonBatch
 from kvformat.registry.contract.batches import DecodedBatch
@@ -20,7 +20,7 @@ class JsonReader:
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
         def batch() -> JsonBatch:
             schema = JsonSchema(row, settings)
-            return JsonBatch(schema.row(row), schema.reader(), JsonWords())
+            return JsonBatch(schema.row(row), schema.reader(), JsonErrorMessages())
 
         self._batch = Guarded(batch)
 

@@ -19,7 +19,7 @@ from decimal import Decimal
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from kvformat.codecs._java.numbers import decimal_text, double_text_17, stripped_decimal
+from kvformat.codecs._java.numbers import decimal_text, double_text_java17, stripped_decimal
 from kvformat.codecs._java.parse import (
     BLANKS,
     DATE,
@@ -28,19 +28,19 @@ from kvformat.codecs._java.parse import (
     MICROS_OF_A_DAY,
     MOST_DIGITS,
     TIME,
-    bytes_of,
-    clean,
-    days_of,
-    decimal_of,
+    decode_base64,
     fit_decimal,
-    floating_text,
+    is_integer_text,
     is_java_text,
-    is_whole,
-    micros_of_day,
-    nearest_double,
-    nearest_single,
-    single_of,
-    whole_of,
+    parse_date,
+    parse_decimal,
+    parse_double,
+    parse_float,
+    parse_integer,
+    python_float_text,
+    replace_lone_surrogates,
+    round_to_float,
+    time_of_day_micros,
 )
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -50,11 +50,11 @@ __all__ = [
     "BadValue",
     "Converter",
     "ScalarRules",
-    "misfit",
-    "path_of",
+    "conversion_error_code",
+    "conversion_error_text",
+    "field_path",
+    "preview",
     "scalar_converter",
-    "shown",
-    "unreadable",
 ]
 
 Converter = Callable[[Any], Any]
@@ -95,10 +95,10 @@ class BadValue(ValueError):
     @property
     def path(self) -> str:
         """The field's path, such as `rec.items[2].a`."""
-        return path_of(self.steps)
+        return field_path(self.steps)
 
 
-def path_of(steps: list[str | int]) -> str:
+def field_path(steps: list[str | int]) -> str:
     """The path of a field from the steps to it, innermost first: `rec.items[2].a`."""
     if len(steps) == 1 and isinstance(steps[0], str):
         return _head(steps[0])
@@ -106,20 +106,20 @@ def path_of(steps: list[str | int]) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def misfit(value: Node, name: str) -> ErrorCode:
+def conversion_error_code(value: Node, name: str) -> ErrorCode:
     """The code of a value that is no value of the type with that name: a whole number is none for its size alone."""
     if name not in _INTEGERS or not isinstance(value, str) or "A" <= value[:1] <= "z":
         return _WRONG_TYPE
     cut = type(value) is Fraction and name in _CUT
-    return _OUT_OF_RANGE if cut or is_whole(value) else _WRONG_TYPE
+    return _OUT_OF_RANGE if cut or is_integer_text(value) else _WRONG_TYPE
 
 
-def unreadable(value: Node, name: str) -> str:
+def conversion_error_text(value: Node, name: str) -> str:
     """The error of a value that is no value of the type with that name."""
-    return f"cannot read {shown(value)} as {name}"
+    return f"cannot read {preview(value)} as {name}"
 
 
-def shown(value: Node) -> str:
+def preview(value: Node) -> str:
     """A value for a message, at most about 60 characters of it."""
     if type(value) is str:
         return encode_basestring_ascii(_head(value))
@@ -138,7 +138,7 @@ def _head(text: str) -> str:
 
 def scalar_converter(t: FlinkType, rules: ScalarRules) -> Converter:
     """The converter of a type that is neither ARRAY, MAP, MULTISET nor ROW."""
-    return _READERS[t.root](t, rules)
+    return _CONVERTERS[t.root](t, rules)
 
 
 # --- numbers -------------------------------------------------------------------------------------------
@@ -153,11 +153,11 @@ def _integer(t: FlinkType, rules: ScalarRules) -> Converter:
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     truncate = _truncation(least, most, rules) if bits > 16 else _no_truncation(rules)
 
-    def read(value: Node) -> int:
+    def convert(value: Node) -> int:
         if type(value) is Integer and len(value) <= MOST_DIGITS:
             number = int(value)
         elif type(value) is str:
-            number = whole_of(value)
+            number = parse_integer(value)
         elif type(value) is Fraction:
             number = truncate(value)
         else:
@@ -166,14 +166,14 @@ def _integer(t: FlinkType, rules: ScalarRules) -> Converter:
             raise ValueError
         return number
 
-    return read
+    return convert
 
 
 def _truncation(least: int, most: int, rules: ScalarRules) -> Callable[[str], int]:
     """A fraction cut to an integer, its range tested before."""
 
     def exactly(token: str) -> int:
-        number = decimal_of(token)
+        number = parse_decimal(token)
         if not least <= number <= most:
             raise ValueError
         return int(number)
@@ -190,30 +190,30 @@ def _truncation(least: int, most: int, rules: ScalarRules) -> Callable[[str], in
 def _no_truncation(rules: ScalarRules) -> Callable[[str], int]:
     """TINYINT and SMALLINT read the text of a number, which in a tree may have lost its fraction: 1.0 is then 1."""
     text: Callable[[str], str] = str if rules.streaming else _number_text(rules)
-    return lambda token: whole_of(text(token))
+    return lambda token: parse_integer(text(token))
 
 
 def _interval(t: FlinkType, rules: ScalarRules) -> Converter:
     """Milliseconds as microseconds."""
     milliseconds = _integer(t, rules)
 
-    def read(value: Node) -> int:
+    def convert(value: Node) -> int:
         number: int = milliseconds(value) * 1000
         if not -(2**63) <= number < 2**63:
             raise ValueError
         return number
 
-    return read
+    return convert
 
 
 def _floating(t: FlinkType, rules: ScalarRules) -> Converter:
-    round_ = nearest_single if t.root == "FLOAT" else nearest_double
+    round_ = parse_float if t.root == "FLOAT" else parse_double
 
     def streaming(value: Node) -> float:
         if type(value) is Fraction or type(value) is Integer:
             return round_(value)
         if type(value) is str:
-            return round_(floating_text(value))
+            return round_(python_float_text(value))
         raise ValueError
 
     def tree(value: Node) -> float:
@@ -222,8 +222,8 @@ def _floating(t: FlinkType, rules: ScalarRules) -> Converter:
         if type(value) is not Fraction:
             return streaming(value)
         if rules.decimals:
-            return round_(value) if not decimal_of(value).is_zero() else 0.0
-        return round_(value) if t.root == "DOUBLE" else single_of(float(value))  # rounded twice
+            return round_(value) if not parse_decimal(value).is_zero() else 0.0
+        return round_(value) if t.root == "DOUBLE" else round_to_float(float(value))  # rounded twice
 
     return streaming if rules.streaming else tree
 
@@ -231,7 +231,7 @@ def _floating(t: FlinkType, rules: ScalarRules) -> Converter:
 def _decimal(t: FlinkType, rules: ScalarRules) -> Converter:
     precision, scale = t.precision or 0, t.scale or 0
 
-    def read(value: Node) -> Decimal | None:
+    def convert(value: Node) -> Decimal | None:
         if type(value) is str:
             text = value.strip(BLANKS) if rules.streaming else value
             if not DECIMAL.fullmatch(text) or not is_java_text(text):
@@ -240,9 +240,9 @@ def _decimal(t: FlinkType, rules: ScalarRules) -> Converter:
             text = value
         else:
             raise ValueError
-        return fit_decimal(decimal_of(text), precision, scale)
+        return fit_decimal(parse_decimal(text), precision, scale)
 
-    return read
+    return convert
 
 
 def _number_text(rules: ScalarRules) -> Callable[[str], str]:
@@ -252,8 +252,8 @@ def _number_text(rules: ScalarRules) -> Callable[[str], str]:
         if type(token) is Integer:
             return "0" if token == "-0" else str(token)
         if not rules.decimals:
-            return double_text_17(float(token))
-        return decimal_text(stripped_decimal(decimal_of(token)))
+            return double_text_java17(float(token))
+        return decimal_text(stripped_decimal(parse_decimal(token)))
 
     return text
 
@@ -268,16 +268,16 @@ def _string(t: FlinkType, rules: ScalarRules) -> Converter:
     normalized = _number_text(rules)
     number_text: Callable[[str], str] = str if rules.streaming else normalized
 
-    def read(value: Node) -> str:
+    def convert(value: Node) -> str:
         if type(value) is str:
-            return value if value.isascii() else clean(value)
+            return value if value.isascii() else replace_lone_surrogates(value)
         if isinstance(value, str):
             return number_text(value)
         if isinstance(value, bool):
             return "true" if value else "false"
-        return clean("".join(_compact(value, normalized)))
+        return replace_lone_surrogates("".join(_compact(value, normalized)))
 
-    return read
+    return convert
 
 
 def _compact(tree: Node, number_text: Callable[[str], str]) -> Iterator[str]:
@@ -333,21 +333,21 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _boolean(t: FlinkType, rules: ScalarRules) -> Converter:
-    def read(value: Node) -> bool:
+    def convert(value: Node) -> bool:
         if isinstance(value, bool):
             return value
         return isinstance(value, str) and value.strip(BLANKS).lower() == "true"
 
-    return read
+    return convert
 
 
 def _binary(t: FlinkType, rules: ScalarRules) -> Converter:
-    def read(value: Node) -> bytes:
+    def convert(value: Node) -> bytes:
         if type(value) is not str:
             raise ValueError
-        return bytes_of(value)
+        return decode_base64(value)
 
-    return read
+    return convert
 
 
 # --- dates and times -----------------------------------------------------------------------------------
@@ -368,23 +368,23 @@ def _pattern(expression: str) -> Callable[[Node], tuple[str, ...]]:
 def _date(t: FlinkType, rules: ScalarRules) -> Converter:
     groups = _pattern(DATE)
 
-    def read(value: Node) -> int:
-        days = days_of(*groups(value), strict=True)
+    def convert(value: Node) -> int:
+        days = parse_date(*groups(value), strict=True)
         if not -(2**31) <= days < 2**31:
             raise ValueError
         return days
 
-    return read
+    return convert
 
 
 def _time(t: FlinkType, rules: ScalarRules) -> Converter:
     groups = _pattern(TIME)
 
-    def read(value: Node) -> int:
-        micros = micros_of_day(*groups(value), strict=False)
+    def convert(value: Node) -> int:
+        micros = time_of_day_micros(*groups(value), strict=False)
         return micros % MICROS_OF_A_DAY // 1000 * 1_000_000
 
-    return read
+    return convert
 
 
 def _timestamp(t: FlinkType, rules: ScalarRules) -> Converter:
@@ -393,17 +393,17 @@ def _timestamp(t: FlinkType, rules: ScalarRules) -> Converter:
     groups = _pattern(DATE + between + (ISO_TIME if rules.iso else TIME) + ("Z" if zoned else ""))
     strict = rules.iso and not zoned  # Java's ISO_LOCAL_DATE_TIME; the other three are formatters made by Flink
 
-    def read(value: Node) -> int:
+    def convert(value: Node) -> int:
         day, *time = groups(value)
-        micros = days_of(day, strict=strict) * MICROS_OF_A_DAY + micros_of_day(*time, strict=strict)
+        micros = parse_date(day, strict=strict) * MICROS_OF_A_DAY + time_of_day_micros(*time, strict=strict)
         if not -(2**63) <= micros < 2**63:
             raise ValueError
         return micros
 
-    return read
+    return convert
 
 
-_READERS: dict[str, Callable[[FlinkType, ScalarRules], Converter]] = {
+_CONVERTERS: dict[str, Callable[[FlinkType, ScalarRules], Converter]] = {
     "BOOLEAN": _boolean,
     "TINYINT": _integer,
     "SMALLINT": _integer,

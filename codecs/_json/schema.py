@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kvformat.codecs._json.forms import FormsType
+from kvformat.codecs._arrays import map_value_type
 from kvformat.codecs._json.scalars import ScalarRules, scalar_converter
 from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._json.value_converters import ConvertedType
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Integers, Texts
 from kvformat.codecs._kernel.containers import Lists, Maps, Rows
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.times import Dates, Times, Timestamps
-from kvformat.codecs._two_paths import map_value_type
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
@@ -30,7 +30,7 @@ class JsonSchema:
                     f"JSON format doesn't support non-string as key type of map. The type is: {t}", field=path
                 )
         self._settings = settings
-        decimals = any(t.root == "DECIMAL" and not isinstance(t, FormsType) for _, t in row.walk())
+        decimals = any(t.root == "DECIMAL" and not isinstance(t, ConvertedType) for _, t in row.walk())
         self.rules = ScalarRules(settings.streaming, settings.iso, decimals)
 
     def reader(self) -> Reader:
@@ -49,21 +49,21 @@ class JsonSchema:
     @staticmethod
     def row_of_columns(t: FlinkType, columns: list[Column]) -> Rows:
         """The column of a ROW whose members are read by these columns."""
-        return Rows(t, _stored(t), [field.name for field in t.fields], columns)
+        return Rows(t, _arrow_type(t), [field.name for field in t.fields], columns)
 
     def column(self, t: FlinkType) -> Column:
         """The column of any type."""
-        if isinstance(t, FormsType):
-            return self._column_of_forms(t)
+        if isinstance(t, ConvertedType):
+            return self._converted_column(t)
         if t.root == "ROW":
             return self.row(t)
         if t.root == "ARRAY":
-            return Lists(t, _stored(t), self.column(t.fields[0].type))
+            return Lists(t, _arrow_type(t), self.column(t.fields[0].type))
         if t.root in ("MAP", "MULTISET"):
             keys = self.column(t.fields[0].type)
             assert isinstance(keys, Texts)
-            return Maps(t, _stored(t), keys, self.column(map_value_type(t)))
-        kind, convert = _stored(t), scalar_converter(t, self.rules)
+            return Maps(t, _arrow_type(t), keys, self.column(map_value_type(t)))
+        kind, convert = _arrow_type(t), scalar_converter(t, self.rules)
         if t.root in _BITS:
             return Integers(t, kind, convert, _BITS[t.root])
         if t.root == "INTERVAL DAY TO SECOND":
@@ -72,10 +72,10 @@ class JsonSchema:
             return Timestamps(t, kind, convert, iso=self._settings.iso, zoned=t.root == "TIMESTAMP_LTZ")
         return _SCALARS[t.root](t, kind, convert)
 
-    def _column_of_forms(self, t: FormsType) -> Column:
+    def _converted_column(self, t: ConvertedType) -> Column:
         """The column of a type whose values have other forms than Flink's."""
-        kind = _stored(t)
-        convert = t.convert if t.root == "ARRAY" else t.convert.after(scalar_converter(t, self.rules))
+        kind = _arrow_type(t)
+        convert = t.convert if t.root == "ARRAY" else t.convert.wrap(scalar_converter(t, self.rules))
         column: Column
         if t.root == "ARRAY":
             column = Lists(t, kind, self.column(t.fields[0].type), convert)
@@ -101,7 +101,7 @@ _SCALARS = {
 }
 
 
-def _stored(t: FlinkType) -> object:
+def _arrow_type(t: FlinkType) -> object:
     return arrow_type(nullable(t))
 
 

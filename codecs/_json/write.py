@@ -7,7 +7,7 @@
 Each column becomes *parts*: pieces of fixed text, and string arrays with one text per value, which stand side by
 side. A row without nulls adds its members' parts to its parent's, so that most values are copied once, by the one
 join at the end. Parts of values of which some are null are a single array, null at these places; the join
-writes such a null as `null`. Elements of a list are joined per list. Only characters beyond U+FFFF, odd
+writes such a null as `null`. Elements of a list are join_texts per list. Only characters beyond U+FFFF, odd
 floating-point numbers and years outside of 0 to 9999 are looked at one by one.
 
 Rules: Flink's "JSON Format" page and its `RowDataToJsonConverters`, with the number texts of `_java/numbers.py`.
@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, replaced, stripped_decimal_texts
+from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, replace_where, stripped_decimal_texts
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError, listed
@@ -72,7 +72,7 @@ class JsonWriter:
         """As `write`, but text, to be put into an envelope."""
         batch = _Batch(self._settings)
         parts = batch.row(rows, self._row, "", lambda places: places)
-        return batch.settle(joined(parts, len(rows)))
+        return batch.finish(join_texts(parts, len(rows)))
 
 
 class _Batch:
@@ -82,7 +82,7 @@ class _Batch:
         self._settings = settings
         self._failures: list[tuple[_Indices, str]] = []
 
-    def settle(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, pa.StringArray | None]:
+    def finish(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, pa.StringArray | None]:
         """The texts without those of rows that failed, and the errors; the first one of a row counts."""
         if not self._failures:
             return texts, None
@@ -93,7 +93,7 @@ class _Batch:
         return pc.if_else(found.is_null(), texts, pa.scalar(None, TEXT)), found
 
     def value(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
-        values = _stored(values, t)
+        values = _unwrapped(values, t)
         if t.root == "ROW":
             return self.row(values, t, path, rows_of)
         if t.root == "ARRAY":
@@ -104,7 +104,7 @@ class _Batch:
 
     def row(self, values: pa.StructArray, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
         if not pa.types.is_struct(values.type):
-            raise _mismatch(values, t, path)
+            raise _wrong_arrow_type(values, t, path)
         children = values.flatten() if values.null_count else [values.field(i) for i in range(values.type.num_fields)]
         by_name = {field.name: child for field, child in zip(values.type, children, strict=True)}
         members: list[Parts] = []
@@ -117,47 +117,47 @@ class _Batch:
                 )
             members.append([member_name(field.name) + ":", *self.value(by_name[field.name], field.type, at, rows_of)])
         if self._settings.ignore_null_fields and any(_has_nulls(member[1:]) for member in members):
-            inside: Parts = [_present_only(members, len(values))]
+            inside: Parts = [_skip_nulls(members, len(values))]
         else:
             inside = [part for i, member in enumerate(members) for part in ("," if i else "", *member)]
-        return unless_null(values, ["{", *inside, "}"])
+        return keep_nulls(values, ["{", *inside, "}"])
 
     def _array(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
         if not _is_list(values.type):
-            raise _mismatch(values, t, path)
+            raise _wrong_arrow_type(values, t, path)
         counts = list_counts(pc.list_value_length(values))
         offsets = list_offsets(counts)
 
-        def above(places: _Indices) -> _Indices:
+        def parent_rows(places: _Indices) -> _Indices:
             return rows_of(np.searchsorted(offsets, places, side="right") - 1)
 
-        parts = self.value(values.flatten(), t.fields[0].type, f"{path}.element", above)
-        return unless_null(values, ["[", *joined_lists(parts, offsets), "]"])
+        parts = self.value(values.flatten(), t.fields[0].type, f"{path}.element", parent_rows)
+        return keep_nulls(values, ["[", *join_lists(parts, offsets), "]"])
 
     def _map(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
         if not (pa.types.is_map(values.type) or _is_list_of_pairs(values.type)):
-            raise _mismatch(values, t, path)
+            raise _wrong_arrow_type(values, t, path)
         value_type = t.fields[1].type if t.root == "MAP" else FlinkType("INT")
         counts, keys, items = map_entries(values)
-        keys = _stored(keys, t.fields[0].type)
+        keys = _unwrapped(keys, t.fields[0].type)
         if not _is_text(keys.type):
-            raise _mismatch(keys, t.fields[0].type, f"{path}.key")
+            raise _wrong_arrow_type(keys, t.fields[0].type, f"{path}.key")
         owners = np.repeat(np.arange(len(values)), counts)
         real = values.is_valid().to_numpy(zero_copy_only=False)
 
-        def above(places: _Indices) -> _Indices:
+        def parent_rows(places: _Indices) -> _Indices:
             maps = owners[places]
             return rows_of(maps[real[maps]])  # what stands in a null map does not count
 
-        keys = self._named(keys.cast(TEXT), path, above)
-        parts = ['"', escaped(keys), '":', *self.value(items, value_type, f"{path}.value", above)]
-        kept = _entries_of_java(owners, keys)
+        keys = self._replace_null_keys(keys.cast(TEXT), path, parent_rows)
+        parts = ['"', escape_json(keys), '":', *self.value(items, value_type, f"{path}.value", parent_rows)]
+        kept = _unique_entries(owners, keys)
         if kept is not None:
             counts = np.bincount(owners[kept], minlength=len(values))
-            parts = [joined(parts, len(owners)).take(pa.array(kept))]
-        return unless_null(values, ["{", *joined_lists(parts, list_offsets(counts)), "}"])
+            parts = [join_texts(parts, len(owners)).take(pa.array(kept))]
+        return keep_nulls(values, ["{", *join_lists(parts, list_offsets(counts)), "}"])
 
-    def _named(self, keys: pa.LargeStringArray, path: str, rows_of: _RowsOf) -> pa.LargeStringArray:
+    def _replace_null_keys(self, keys: pa.LargeStringArray, path: str, rows_of: _RowsOf) -> pa.LargeStringArray:
         """The keys of maps as `map-null-key.mode` wants them; an entry whose key is still null is not written."""
         if keys.null_count and self._settings.null_key_mode == "FAIL":
             places = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))
@@ -167,14 +167,14 @@ class _Batch:
     def _scalar(self, values: pa.Array, t: FlinkType, path: str) -> Parts:
         accepts, text = _SCALARS[t.root]
         if not accepts(values.type):
-            raise _mismatch(values, t, path)
+            raise _wrong_arrow_type(values, t, path)
         try:
             return text(values, t, self._settings)
         except pa.ArrowInvalid as e:
-            raise _mismatch(values, t, path) from e
+            raise _wrong_arrow_type(values, t, path) from e
 
 
-def _mismatch(values: pa.Array, t: FlinkType, path: str) -> SchemaError:
+def _wrong_arrow_type(values: pa.Array, t: FlinkType, path: str) -> SchemaError:
     wanted = arrow_type(nullable(t))
     return SchemaError(
         f"column '{path}': the data is of the Arrow type {values.type}, which can't be written as {t}; "
@@ -186,7 +186,9 @@ def _mismatch(values: pa.Array, t: FlinkType, path: str) -> SchemaError:
 # --- parts ---------------------------------------------------------------------------------------------
 
 
-def joined(parts: Sequence[str | pa.LargeStringArray], length: int, *, nulls: str = "replace") -> pa.LargeStringArray:
+def join_texts(
+    parts: Sequence[str | pa.LargeStringArray], length: int, *, nulls: str = "replace"
+) -> pa.LargeStringArray:
     """One text per value; a null among several parts becomes `null`, or the whole text null with `emit_null`."""
     merged: Parts = []
     for part in parts:
@@ -205,50 +207,52 @@ def _has_nulls(parts: Sequence[str | pa.LargeStringArray]) -> bool:
     return len(parts) == 1 and not isinstance(parts[0], str) and parts[0].null_count > 0
 
 
-def unless_null(values: pa.Array, parts: Parts) -> Parts:
+def keep_nulls(values: pa.Array, parts: Parts) -> Parts:
     """The parts as they are, or as one array that is null where the values are."""
     if not values.null_count:
         return parts
-    return [pc.if_else(values.is_valid(), joined(parts, len(values)), pa.scalar(None, TEXT))]
+    return [pc.if_else(values.is_valid(), join_texts(parts, len(values)), pa.scalar(None, TEXT))]
 
 
-def _present_only(members: list[Parts], length: int) -> pa.LargeStringArray:
+def _skip_nulls(members: list[Parts], length: int) -> pa.LargeStringArray:
     """`name:value` of the members that are not null, with commas between."""
-    texts = [joined(member, length, nulls="emit_null" if _has_nulls(member[1:]) else "replace") for member in members]
+    texts = [
+        join_texts(member, length, nulls="emit_null" if _has_nulls(member[1:]) else "replace") for member in members
+    ]
     # a row of which nothing remains: Arrow's join would leave the row itself out
     empty = functools.reduce(pc.and_, [text.is_null() for text in texts])
     texts[0] = pc.if_else(empty, pa.scalar("", TEXT), texts[0])
     return pc.binary_join_element_wise(*texts, pa.scalar(",", TEXT), null_handling="skip")
 
 
-def _is_framed(parts: Parts) -> bool:
+def _has_fixed_ends(parts: Parts) -> bool:
     """Whether the parts are one array without nulls between two fixed texts."""
     if len(parts) != 3 or not isinstance(parts[0], str) or not isinstance(parts[2], str):
         return False
     return not isinstance(parts[1], str) and bool(parts[1].null_count == 0)
 
 
-def joined_lists(parts: Parts, offsets: _Indices) -> Parts:
+def join_lists(parts: Parts, offsets: _Indices) -> Parts:
     """The texts between the brackets of lists, from the parts of all their elements."""
     before, after = "", ""
-    if _is_framed(parts) and (np.diff(offsets) > 0).all():
+    if _has_fixed_ends(parts) and (np.diff(offsets) > 0).all():
         # what surrounds every element alike goes into the separator
         before, elements, after = parts
     else:
-        elements = joined(parts, int(offsets[-1])).fill_null("null")
+        elements = join_texts(parts, int(offsets[-1])).fill_null("null")
     lists = pa.LargeListArray.from_arrays(pa.array(offsets), elements)
     return [before, pc.binary_join(lists, pa.scalar(f"{after},{before}", TEXT)), after]
 
 
-def quoted(texts: pa.LargeStringArray, suffix: str = "") -> Parts:
+def quote_texts(texts: pa.LargeStringArray, suffix: str = "") -> Parts:
     parts: Parts = ['"', texts, suffix + '"']
-    return [joined(parts, len(texts), nulls="emit_null")] if texts.null_count else parts
+    return [join_texts(parts, len(texts), nulls="emit_null")] if texts.null_count else parts
 
 
 # --- arrays --------------------------------------------------------------------------------------------
 
 
-def _stored(values: pa.Array, t: FlinkType) -> pa.Array:
+def _unwrapped(values: pa.Array, t: FlinkType) -> pa.Array:
     """The values without wrapping: no dictionary, extension or null type, and no views."""
     if isinstance(values.type, pa.ExtensionType):
         values = values.storage
@@ -296,7 +300,7 @@ def map_entries(values: pa.Array) -> tuple[_Indices, pa.Array, pa.Array]:
     return counts, values.keys.slice(first, count), values.items.slice(first, count)
 
 
-def _entries_of_java(owners: _Indices, keys: pa.LargeStringArray) -> _Indices | None:
+def _unique_entries(owners: _Indices, keys: pa.LargeStringArray) -> _Indices | None:
     """The entries to write, None for all: those with a key; of equal keys the last, in the place of the first."""
     if not keys.null_count and not (owners[1:] == owners[:-1]).any():
         return None
@@ -325,7 +329,7 @@ def _float(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     finite = pc.is_finite(values)
     texts = double_texts(values).cast(TEXT)
     if finite.false_count:
-        texts = pc.if_else(finite, texts, joined(['"', texts, '"'], len(texts), nulls="emit_null"))
+        texts = pc.if_else(finite, texts, join_texts(['"', texts, '"'], len(texts), nulls="emit_null"))
     return [texts]
 
 
@@ -336,24 +340,24 @@ def _decimal(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
 
 
 def _string(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
-    return quoted(escaped(values.cast(TEXT)))
+    return quote_texts(escape_json(values.cast(TEXT)))
 
 
 def _binary(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
-    return quoted(base64_texts(values.cast(pa.large_binary())))
+    return quote_texts(base64_texts(values.cast(pa.large_binary())))
 
 
 def _date(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
-    return quoted(date_texts(values.cast(pa.date32())))
+    return quote_texts(date_texts(values.cast(pa.date32())))
 
 
 def _time(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
-    return quoted(time_texts(values))
+    return quote_texts(time_texts(values))
 
 
 def _timestamp(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     texts = timestamp_texts(values, "T" if settings.iso else " ")
-    return quoted(texts, "Z" if t.root == "TIMESTAMP_LTZ" else "")
+    return quote_texts(texts, "Z" if t.root == "TIMESTAMP_LTZ" else "")
 
 
 def _interval(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
@@ -405,7 +409,7 @@ _SCALARS: dict[str, tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, Fli
 
 def date_texts(values: pa.Array) -> pa.LargeStringArray:
     """ISO dates of a date32 array."""
-    return _far_years(values.cast(TEXT), values.view(pa.int32()), "D", " ")
+    return _fix_distant_years(values.cast(TEXT), values.view(pa.int32()), "D", " ")
 
 
 def time_texts(values: pa.Array) -> pa.LargeStringArray:
@@ -421,7 +425,7 @@ def timestamp_texts(values: pa.Array, between: str = " ") -> pa.LargeStringArray
         texts = pc.utf8_replace_slice(texts, 10, 11, between)
     if unit != "s":
         texts = _without_zeros(texts)
-    return _far_years(texts, values.view(pa.int64()), unit, between)
+    return _fix_distant_years(texts, values.view(pa.int64()), unit, between)
 
 
 def _without_zeros(texts: pa.LargeStringArray) -> pa.LargeStringArray:
@@ -433,7 +437,7 @@ _YEAR_0, _YEAR_10000 = -719528, 2932897  # first days, from 1970-01-01
 _PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 
 
-def _far_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between: str) -> pa.LargeStringArray:
+def _fix_distant_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between: str) -> pa.LargeStringArray:
     """The texts, with those of years outside of 0 to 9999 written as Java does (`+12020-...`, `-0005-...`)."""
     low, high = (day * _PER_DAY[unit] for day in (_YEAR_0, _YEAR_10000))
     least, most = (limit.as_py() for limit in pc.min_max(values).values())
@@ -441,12 +445,12 @@ def _far_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between:
         return texts
     numbers = values.fill_null(low).to_numpy(zero_copy_only=False)
     far = (numbers < low) | (numbers >= high)
-    return replaced(
-        texts, far, lambda _: pa.array([_far_text(int(value), unit, between) for value in numbers[far]], TEXT)
+    return replace_where(
+        texts, far, lambda _: pa.array([_distant_text(int(value), unit, between) for value in numbers[far]], TEXT)
     )
 
 
-def _far_text(value: int, unit: Any, between: str) -> str:
+def _distant_text(value: int, unit: Any, between: str) -> str:
     days, rest = divmod(value, _PER_DAY[unit])  # apart, because numpy takes the lowest number for no time at all
     day = str(np.datetime64(days, "D"))
     time = "" if unit == "D" else str(np.datetime64(rest, unit)).partition("T")[2]
@@ -477,30 +481,30 @@ _ASTRAL_LEAD = 0xF0  # first byte of the characters beyond U+FFFF
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPES |= {chr(code): f"\\u{code:04X}" for code in range(0x20) if chr(code) not in _ESCAPES}
-_PLAIN_BYTE, _WIDE_BYTE, _ODD_BYTE = 0, 1, 2
+_PLAIN_BYTE, _WIDE_BYTE, _ESCAPED_BYTE = 0, 1, 2
 _KINDS = np.repeat(
-    np.array([_PLAIN_BYTE, _WIDE_BYTE, _ODD_BYTE], np.uint8), [0x80, _ASTRAL_LEAD - 0x80, 0x100 - _ASTRAL_LEAD]
+    np.array([_PLAIN_BYTE, _WIDE_BYTE, _ESCAPED_BYTE], np.uint8), [0x80, _ASTRAL_LEAD - 0x80, 0x100 - _ASTRAL_LEAD]
 )
-_KINDS[[ord(character) for character in _ESCAPES]] = _ODD_BYTE
+_KINDS[[ord(character) for character in _ESCAPES]] = _ESCAPED_BYTE
 
 
-def escaped(values: pa.LargeStringArray) -> pa.LargeStringArray:
+def escape_json(values: pa.LargeStringArray) -> pa.LargeStringArray:
     """The insides of JSON strings, with Jackson's escapes; what is no UTF-8 becomes U+FFFD, as in Java."""
     offsets, data = text_bytes(values)
     kinds = _KINDS[data]
     worst = kinds.max(initial=_PLAIN_BYTE)
     if worst == _PLAIN_BYTE:
         return values
-    repaired = well_formed(values)
+    repaired = replace_malformed(values)
     if repaired is not values:
-        return escaped(repaired)
+        return escape_json(repaired)
     if worst == _WIDE_BYTE:
         return values
-    places = np.flatnonzero(kinds == _ODD_BYTE)
+    places = np.flatnonzero(kinds == _ESCAPED_BYTE)
     odd = np.zeros(len(values), np.bool_)
     odd[np.searchsorted(offsets, places, side="right") - 1] = True
     present = set(np.unique(data[places]).tolist())
-    return replaced(values, odd, lambda some: _with_escapes(some, present))
+    return replace_where(values, odd, lambda some: _with_escapes(some, present))
 
 
 def text_bytes(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.uint8]]:
@@ -512,7 +516,7 @@ def text_bytes(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.ui
     return offsets - offsets[0], np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
 
 
-def well_formed(values: pa.LargeStringArray) -> pa.LargeStringArray:
+def replace_malformed(values: pa.LargeStringArray) -> pa.LargeStringArray:
     """The same texts, or others with U+FFFD for what is no UTF-8, as in Java."""
     return values if _is_utf8(values) else _repaired(values)
 
@@ -548,4 +552,4 @@ def _surrogates(character: re.Match[str]) -> str:
 @functools.lru_cache(maxsize=4096)
 def member_name(name: str) -> str:
     """A member's name as a JSON string."""
-    return f'"{escaped(pa.array([name], TEXT))[0].as_py()}"'
+    return f'"{escape_json(pa.array([name], TEXT))[0].as_py()}"'

@@ -76,7 +76,7 @@ def _built() -> tuple[dict[str, str], str]:
     builder: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(builder)
     try:
-        return {name: str(built) for name, built in builder.build(again=False).items()}, ""
+        return {name: str(built) for name, built in builder.build(retry=False).items()}, ""
     except (builder.CompilerMissingError, OSError) as error:  # OSError: no write permission
         return {}, str(error)
     except builder.BuildError as error:

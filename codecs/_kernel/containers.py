@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._java.parse import clean
+from kvformat.codecs._java.parse import replace_lone_surrogates
 from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
 from kvformat.codecs._kernel.columns import Column, Slices, Texts
 from kvformat.codecs._kernel.memory import filled, grown
@@ -319,7 +319,7 @@ class Maps(Lists):
             if value < 0:
                 return value
             name = r.string_text(at + 1, end)
-            places[clean(name) if r.streaming else name] = value
+            places[replace_lone_surrogates(name) if r.streaming else name] = value
             at = r.skip(value)
             if at < 0:
                 return at
@@ -343,9 +343,9 @@ class Maps(Lists):
         """Read the values at these places; names that are equal once they are cleaned are one."""
         last: dict[str, int] = {}
         for name in places:
-            last[clean(name)] = places[name]
+            last[replace_lone_surrogates(name)] = places[name]
         for name in places:
-            if last[clean(name)] != places[name]:  # no value of the map, but it must be good
+            if last[replace_lone_surrogates(name)] != places[name]:  # no value of the map, but it must be good
                 start = self.read_named_value(r, places[name], name)
                 if start < 0:
                     return start

@@ -1,4 +1,4 @@
-"""What a message may become: in proportion to its bytes, in memory and in time, in every format."""
+"""Memory and time for a message are proportional to its bytes, in every format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.decoding import decoded
 
 COLUMNS = 2000
 ENOUGH = MOST_CELLS // COLUMNS - 60
-"""So many rows of so many columns are not too many, whatever is in them."""
+"""A number of rows of `COLUMNS` columns that is always allowed."""
 TOO_MANY = MOST_CELLS // COLUMNS * 6 // 5
 _NAMES = ", ".join(f"c{n} INT" for n in range(COLUMNS))
 _ROW = f"ROW<{_NAMES}>"
@@ -27,9 +27,10 @@ _LONG = "x" * 8 * COLUMNS
 
 
 class Shape(NamedTuple):
-    """A way to many cells: a message of so many parts, and a good one.
+    """A message with many cells from few bytes.
 
-    Each part is one row's or one element's. `needs` says how many cells it is about.
+    make: a function from a number of rows or elements to the message.
+    good: a small good message.
     """
 
     make: Callable[[int], bytes]
@@ -150,16 +151,16 @@ def _format(shape: Shape, folder: Path, **more: str) -> Format:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_many_rows_of_many_columns_are_read_and_too_many_are_an_error(name: str, tmp_path: Path) -> None:
+def test_the_number_of_cells_is_limited(name: str, tmp_path: Path) -> None:
     shape = SHAPES[name]
     enough, too_many = shape.make(ENOUGH), shape.make(TOO_MANY + len(shape.make(TOO_MANY)) * CELLS_PER_BYTE // COLUMNS)
-    assert len(too_many) < 20 * TOO_MANY  # what stands in it is little
+    assert len(too_many) < 20 * TOO_MANY  # it has few bytes
     found = decoded(_format(shape, tmp_path), [shape.good, too_many, shape.good, enough], shape.schema)
     assert found.errors is not None
     assert found.codes is not None
     assert found.codes.to_pylist() == [None, "TOO_LARGE", None, None]
-    assert "too many cells" in str(found.errors[1]) or "items with columns" in str(found.errors[1])
-    assert str(MOST_CELLS) in str(found.errors[1]) or "are added to this message" in str(found.errors[1])
+    assert "too many cells" in str(found.errors[1]) or "items that each add" in str(found.errors[1])
+    assert str(MOST_CELLS) in str(found.errors[1]) or "the limit for this message" in str(found.errors[1])
     counts = found.rows.value_lengths().to_pylist()
     assert counts[0] == counts[2] == 1
     assert counts[1] is None
@@ -167,11 +168,11 @@ def test_many_rows_of_many_columns_are_read_and_too_many_are_an_error(name: str,
 
 
 @pytest.mark.parametrize("name", [name for name, shape in SHAPES.items() if shape.format in _LENIENT])
-def test_too_many_are_an_error_where_others_are_ignored(name: str, tmp_path: Path) -> None:
+def test_too_many_cells_are_an_error_with_ignore_parse_errors(name: str, tmp_path: Path) -> None:
     shape = SHAPES[name]
     format = _format(shape, tmp_path, **{"ignore-parse-errors": "true"})
     found = decoded(format, [shape.good, shape.make(TOO_MANY * 2), shape.good], shape.schema)
-    # old rows that no change comes from are not looked at
+    # old rows without a change are not read
     wanted = [None, None if name == "canal's old" else "TOO_LARGE", None]
     assert (found.codes.to_pylist() if found.codes is not None else [None] * 3) == wanted
     assert found.rows.value_lengths().to_pylist()[::2] == [1, 1]
@@ -192,22 +193,22 @@ def test_too_many_are_an_error_where_others_are_ignored(name: str, tmp_path: Pat
         ),
     ],
 )
-def test_what_real_topics_hold_is_read(format: str, message: bytes, rows: int) -> None:
+def test_realistic_wide_messages_are_read(format: str, message: bytes, rows: int) -> None:
     found = decoded(get_format(format), [message], _NAMES)
     assert found.errors is None
     assert found.rows.value_lengths().to_pylist() == [rows]
 
 
 def test_the_first_row_of_a_message_does_not_count() -> None:
-    """However wide the table is, a message of one row is read, and as many of them as a batch has."""
+    """A message of one row is always read, for any number of columns and any number of messages in the batch."""
     found = decoded(get_format("json"), [b"{}"] * (MOST_CELLS_OF_A_BATCH // COLUMNS // 32), _NAMES)
     assert found.errors is None
 
 
-def test_a_batch_has_a_bound_too_and_small_messages_are_read_beyond_it() -> None:
+def test_the_number_of_cells_of_a_batch_is_limited() -> None:
     if KERNEL == "python":
         pytest.skip("the source takes its time")
-    message = SHAPES["a name again"].make(ENOUGH)  # its cells are taken back, so that they take no memory here
+    message = SHAPES["a name again"].make(ENOUGH)  # its cells are replaced, so they take no memory
     often = MOST_CELLS_OF_A_BATCH // MOST_CELLS
     messages = [message] * (often + 3) + [b'{"a":{"c0":1},"b":2}'] * 3
     found = decoded(get_format("json"), messages, f"a {_ROW}, b INT")
@@ -215,7 +216,7 @@ def test_a_batch_has_a_bound_too_and_small_messages_are_read_beyond_it() -> None
     codes = found.codes.to_pylist()
     assert codes[:often] == [None] * often
     assert codes[-4:] == ["TOO_LARGE", None, None, None]
-    again = decoded(get_format("json"), [message], f"a {_ROW}, b INT")  # the next batch has all of it again
+    again = decoded(get_format("json"), [message], f"a {_ROW}, b INT")  # each batch has its own limit
     assert again.errors is None
 
 
@@ -223,7 +224,7 @@ def test_a_batch_has_a_bound_too_and_small_messages_are_read_beyond_it() -> None
 
 
 def _spent(format: Format, message: bytes, schema: str) -> float:
-    """CPU time of a message beyond that of an empty one, each the least of three tries."""
+    """Return the CPU time of a message minus that of an empty message. Each is the minimum of three runs."""
     least = []
     for each in (b"", message):
         found = []
@@ -275,10 +276,10 @@ def _oneof_of_messages(count: int) -> tuple[str, bytes, str]:
 
 
 @pytest.mark.parametrize("make", [_lacking, _lacking_beside_a_oneof, _oneof, _oneof_of_messages])
-def test_a_byte_of_protobuf_costs_the_same_with_many_fields(
+def test_the_time_per_byte_of_protobuf_does_not_depend_on_fields(
     make: Callable[[int], tuple[str, bytes, str]], tmp_path: Path
 ) -> None:
-    """The same bytes for a type of few fields and for one of many: no more than a few times as long."""
+    """Compare the time for the same bytes with a type of few fields and a type of many fields."""
     if KERNEL == "python":
         pytest.skip("the source takes its time")
     spent: dict[int, Any] = {}
@@ -288,8 +289,8 @@ def test_a_byte_of_protobuf_costs_the_same_with_many_fields(
     assert spent[_MANY] < 5 * spent[_FEW]
 
 
-def test_a_byte_of_maps_within_maps_costs_about_the_same() -> None:
-    """Each of them has a name twice. Those of 80 levels take no more than a few times as long as those of eight."""
+def test_the_time_per_byte_of_maps_does_not_depend_on_depth() -> None:
+    """Compare the time for maps of 8 and of 80 levels. Each map has a name twice."""
     if KERNEL == "python":
         pytest.skip("the source takes its time")
     spent = {}
@@ -302,8 +303,8 @@ def test_a_byte_of_maps_within_maps_costs_about_the_same() -> None:
     assert spent[80] < 5 * spent[8]
 
 
-def test_a_name_twice_counts_once_at_every_level() -> None:
-    """The first place and the last value, also where maps around it are read again."""
+def test_a_duplicate_name_counts_once_at_every_level() -> None:
+    """The entry keeps its first position and has the last value, also if an outer map has a name twice."""
     messages = [
         b'{"a":{"k":{"x":{"p":1},"x":{"p":2,"q":3,"p":4}},"l":{},"k":{"y":{"p":5,"p":6}}}}',
         b'{"a":{"k":{"x":{"p":1}},"l":{"x":{"p":2,"p":3}}}}',
@@ -320,8 +321,8 @@ def test_a_name_twice_counts_once_at_every_level() -> None:
     ]
 
 
-def test_a_name_twice_behind_a_map_that_was_not_good() -> None:
-    """What a bad map leaves behind does not keep the next one from being read again."""
+def test_a_duplicate_name_after_a_bad_map() -> None:
+    """The state that is left by a bad map does not affect the next map."""
     message = b'{"a":[{"k":{"p":1,"p":"x"}},{"k":{"p":1,"p":2}}],"b":{"c":[[{"k":{"p":3,"p":4},"k":{"p":5,"p":6}}]]}}'
     schema = "a ARRAY<MAP<STRING, MAP<STRING, INT>>>, b ROW<c ARRAY<ARRAY<MAP<STRING, MAP<STRING, INT>>>>>"
     found = decoded(get_format("json", {"ignore-parse-errors": "true"}), [message], schema)

@@ -1,4 +1,4 @@
-"""The codes of errors: what each kernel says, what is made of it, and what the docs say."""
+"""Error codes: the codes of each format, of tables, and their documentation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kvformat.codecs._json.settings import WriteSettings
 from kvformat.codecs._json.write import JsonWriter
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, KeyValueFormat, get_format
 from kvformat.registry.contract import error_codes
-from kvformat.registry.contract.error_codes import parted
+from kvformat.registry.contract.error_codes import split_codes
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.table.decode_records import decode_records
 from tests.support import vectors
@@ -169,7 +169,7 @@ def test_a_map_with_a_null_as_key_has_a_code() -> None:
     assert errors[0].as_py().startswith("[NULL_VALUE] Fail to serialize at field: a.")  # type: ignore[index]
 
 
-# --- what is not a kernel's ------------------------------------------------------------------------------------
+# --- tables and metadata ---------------------------------------------------------------------------------------
 
 UPSERT = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
 RECORDS = [
@@ -222,7 +222,7 @@ def test_metadata_that_many_rows_would_repeat_has_a_code() -> None:
 
 
 class _Others(Format):
-    """What a format of others may say."""
+    """A format of another package."""
 
     identifier = "others"
     says: tuple[str | None, ...] = ()
@@ -235,7 +235,7 @@ class _Others(Format):
         return EncodedBatch(pa.nulls(len(rows), pa.binary()), pa.array(self.says, pa.string()))
 
 
-def test_a_kernel_that_gives_no_code_gets_one() -> None:
+def test_an_error_without_a_code_gets_the_default_code() -> None:
     class Says(_Others):
         says = (None, "no idea", "[TOO_DEEP] of [2] rows", "[NO_CODE] of ours", "TOO_DEEP] not", "[TOO_DEEP]", "")
 
@@ -247,7 +247,7 @@ def test_a_kernel_that_gives_no_code_gets_one() -> None:
     assert (encoded.errors.to_pylist(), encoded.codes.to_pylist()) == (texts, codes)  # type: ignore[union-attr]
 
 
-def test_a_format_around_another_one_keeps_its_codes() -> None:
+def test_a_format_keeps_the_codes_of_its_inner_format() -> None:
     class Around(_Others):
         def decode_arrow(self, messages: pa.BinaryArray, schema: pa.Schema, **_: Any) -> DecodedBatch:
             return get_format("json").decode_batch(messages, schema)
@@ -265,10 +265,10 @@ def test_without_errors_there_are_no_codes() -> None:
 
     batch = Says().decode_batch(pa.nulls(2, pa.binary()), "a INT")
     assert (batch.errors, batch.codes) == (None, None)
-    assert parted(pa.array(["[SKIPPED] a", None, "b"]).slice(1, 1)) == (None, None)
+    assert split_codes(pa.array(["[SKIPPED] a", None, "b"]).slice(1, 1)) == (None, None)
 
 
-def test_errors_whose_texts_no_array_can_hold_are_those_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_error_texts_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = pa.array([b'{"a":1}', b"{", b'{"a":"x"}', None] * 50)
     batch = get_format("json").decode_batch(messages, "a INT")
     assert batch.errors is not None
@@ -277,7 +277,7 @@ def test_errors_whose_texts_no_array_can_hold_are_those_of_parts(monkeypatch: py
     assert (parts.rows, parts.errors, parts.codes) == (batch.rows, batch.errors, batch.codes)
 
 
-def test_errors_have_their_places_in_any_number() -> None:
+def test_errors_keep_their_indices_in_any_number() -> None:
     rng = random.Random(7)
     for count in (1, 2, 9, 500):
         for share in (0.01, 0.5, 1):
@@ -309,25 +309,25 @@ BAD_MESSAGES = {
     "protobuf": 1013,
     "raw": 194,
 }
-"""How many messages of a format's vectors can't be decoded, at least: a run that sees fewer has lost some."""
+"""The minimum number of bad messages in each format's vectors. A smaller number means that cases were lost."""
 
 
 @pytest.mark.parametrize("format", sorted(BAD_MESSAGES))
-def test_every_bad_message_of_the_vectors_has_a_code_of_its_own(format: str) -> None:
+def test_every_bad_message_of_the_vectors_has_a_specific_code(format: str) -> None:
     codes = Counter(code for case in vectors.cases(format) for code in vectors.error_codes(case))
     assert ErrorCode.BAD_RECORD not in codes
     assert set(codes) <= set(ErrorCode)
     assert codes.total() >= BAD_MESSAGES[format]
 
 
-def test_every_code_is_given_by_something() -> None:
+def test_every_code_is_used() -> None:
     given = {code for *_, code in (*MESSAGES, *REGISTRY_MESSAGES, *ROWS, *RECORDS)}
-    # of other people's formats, see test_results; of `decode`, see tests/spark
+    # codes of other packages' formats: test_results; codes of `decode`: tests/spark
     elsewhere = {ErrorCode.BAD_RECORD, ErrorCode.KERNEL_FAILED, ErrorCode.SEVERAL_ROWS}
     assert given - {None} == set(ErrorCode) - elsewhere
 
 
-def test_codes_are_text_and_have_a_line_each_in_the_docs() -> None:
+def test_every_code_is_documented() -> None:
     for code in ErrorCode:
         assert pickle.loads(pickle.dumps(code)) is code
         assert ErrorCode(code.value) is code

@@ -1,4 +1,4 @@
-"""Bytes that are not valid text reach no STRING column, but where `raw` is told to keep them."""
+"""Bytes that are not valid text never reach a STRING column, except with raw's option to keep them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_invalid_text_is_an_error_of_its_message(schema: str) -> None:
     assert "BYTES" in errors[1]
 
 
-def test_invalid_text_is_replaced_where_that_is_asked_for() -> None:
+def test_invalid_text_can_be_replaced() -> None:
     rows, errors = _decoded({"invalid-text": "replace"}, _MESSAGES)
-    assert rows == ["é", "a\ufffd", None, "\ufffd", "", "caf\ufffd"]  # as Java: one for half a character
+    assert rows == ["é", "a\ufffd", None, "\ufffd", "", "caf\ufffd"]  # as in Java: one replacement for half a character
     assert errors == [None] * 6
 
 
-def test_invalid_text_is_kept_where_that_is_asked_for() -> None:
+def test_invalid_text_can_be_kept() -> None:
     raw = get_format("raw", {"invalid-text": "keep"})
     batch = raw.decode_batch(pa.array(_MESSAGES, pa.binary()), "s STRING")
     assert batch.errors is None
@@ -51,21 +51,21 @@ def test_invalid_text_is_kept_where_that_is_asked_for() -> None:
     assert raw.encode_batch(batch.rows.flatten(), "s STRING").messages.to_pylist() == _MESSAGES
 
 
-def test_other_charsets_are_read_as_flink_does_unless_told_otherwise() -> None:
+def test_other_charsets_are_read_as_in_flink_by_default() -> None:
     assert _decoded({"charset": "US-ASCII"}, [b"a\xff", b"b"]) == (["a\ufffd", "b"], [None, None])
     rows, errors = _decoded({"charset": "US-ASCII", "invalid-text": "error"}, [b"a\xff", b"b"])
     assert rows == [None, "b"]
     assert errors[0].startswith("field 's': not valid US-ASCII at byte 1 (0xff). ")
 
 
-def test_bytes_can_be_kept_of_utf8_alone() -> None:
+def test_only_invalid_utf8_can_be_kept() -> None:
     assert get_format("raw", {"charset": "utf8", "invalid-text": "keep"}).decode_batch(pa.array([b""]), "s STRING")
     with pytest.raises(OptionError, match=r"'charset' is ISO-8859-1\. .* use 'error' or 'replace'") as caught:
         get_format("raw", {"charset": "latin1", "invalid-text": "keep"}).decode_batch(pa.array([b""]), "s STRING")
     assert caught.value.option == "invalid-text"
 
 
-def test_the_bytes_under_a_null_and_of_neighbours_do_not_count() -> None:
+def test_bytes_at_nulls_and_of_other_messages_do_not_matter() -> None:
     values = pa.array([b"\xff", b"\xc3", b"\xa9", b"\xff"])
     hidden = pa.Array.from_buffers(pa.binary(), 4, [pa.py_buffer(b"\x06"), *values.buffers()[1:]])
     batch = get_format("raw").decode_batch(hidden, "s STRING")
@@ -86,7 +86,7 @@ def test_a_table_keeps_the_record_with_its_error() -> None:
 
 
 def _long(data: bytes) -> bytes:
-    """Bytes behind their length, as Avro has them."""
+    """Return the bytes with Avro's length before them."""
     return bytes([2 * len(data)]) + data
 
 
@@ -95,7 +95,7 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 def _cases(folder: Path) -> dict[str, tuple[Format, str, tuple[str, ...], list[bytes]]]:
-    """For each format a schema, metadata and messages with `BAD` wherever text may be."""
+    """Yield a schema, metadata and messages with `BAD` in every text, for each format."""
     change = [
         b'{"op":"c","after":{"s":"BAD"}}',
         b'{"op":"c","after":{"BAD":1,"s":"x"}}',
@@ -135,7 +135,7 @@ def _cases(folder: Path) -> dict[str, tuple[Format, str, tuple[str, ...], list[b
 
 
 @pytest.mark.parametrize("lenient", [False, True])
-def test_no_format_hands_over_invalid_text(tmp_path: Path, lenient: bool) -> None:
+def test_no_format_returns_invalid_text(tmp_path: Path, lenient: bool) -> None:
     tried = 0
     for name, (format, schema, metadata, messages) in _cases(tmp_path).items():
         if lenient and any(option.name == "ignore-parse-errors" for option in format.option_specs):
@@ -153,7 +153,7 @@ def test_no_format_hands_over_invalid_text(tmp_path: Path, lenient: bool) -> Non
     assert tried >= 140
 
 
-def test_the_words_of_an_exception_may_be_of_any_characters() -> None:
+def test_an_exception_may_have_any_characters() -> None:
     class Raising(type(get_format("raw"))):  # type: ignore[misc]
         def decode_arrow(self, messages: Any, schema: Any, *, metadata: Any = ()) -> Any:
             if len(messages):
@@ -175,7 +175,7 @@ def _run(*options: str) -> tuple[int, list[Any], list[Any]]:
     return result.exit_code, list(map(json.loads, result.stdout.splitlines())), result.stderr.splitlines()
 
 
-def test_the_command_line_shows_what_is_not_valid() -> None:
+def test_the_command_line_shows_invalid_bytes() -> None:
     code, rows, told = _run()
     assert (code, rows) == (1, [{"v": "x"}])
     assert json.loads(told[0])["code"] == "WRONG_CHARSET"

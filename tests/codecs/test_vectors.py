@@ -1,4 +1,4 @@
-"""Every format's kernels against what real Flink answered."""
+"""Compare every format with the results of real Flink."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ COMPARED = {
     ("raw", "decode"): 1409,
     ("raw", "encode"): 940,
 }
-"""How many messages of a format and direction are compared at least: a run that compares less has lost some."""
+"""The minimum number of compared messages by format and direction. A smaller number means that cases were lost."""
 
 _NOTHING = {("avro", "encode", "invalid-utf8~0"), ("csv", "encode", "more-types"), ("protobuf", "encode", "utf8")}
-"""Groups of what Spark can't hold."""
+"""Groups of cases that Spark's types cannot hold."""
 
 
 @functools.cache
@@ -54,7 +54,7 @@ def _outcomes(format: str, direction: str, section: str) -> list[str | None]:
 
 
 @pytest.mark.parametrize(("format", "direction", "section"), GROUPS, ids=["-".join(group) for group in GROUPS])
-def test_kernels_answer_as_flink(format: str, direction: str, section: str) -> None:
+def test_results_equal_flink(format: str, direction: str, section: str) -> None:
     outcomes = _outcomes(format, direction, section)
     problems = [problem for problem in outcomes if problem]
     assert not problems, f"{len(problems)} messages differ from Flink, the first:\n" + "\n".join(problems[:5])
@@ -62,6 +62,6 @@ def test_kernels_answer_as_flink(format: str, direction: str, section: str) -> N
 
 
 @pytest.mark.parametrize(("format", "direction"), sorted({group[:2] for group in GROUPS}))
-def test_enough_was_compared(format: str, direction: str) -> None:
+def test_enough_messages_are_compared(format: str, direction: str) -> None:
     compared = sum(len(_outcomes(*group)) for group in GROUPS if group[:2] == (format, direction))
     assert compared >= COMPARED[format, direction]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from benchmarks._records import record_kinds
 from kvformat.codecs._infer.documents import JsonDocuments
-from kvformat.codecs._json.document import JsonFault
+from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Fraction, Integer, Repeated
 from kvformat.connectors import InferredSchema, infer_schema, inspect_topic
 from kvformat.registry import (
@@ -331,7 +331,7 @@ def test_no_message_of_the_vectors_is_read_worse_than_with_texts(format: str) ->
 def _is_json(message: bytes) -> bool:
     try:
         JsonDocuments().parse(message)
-    except JsonFault:
+    except JsonSyntaxError:
         return False
     return True
 

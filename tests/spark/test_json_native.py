@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kvformat.codecs._java.numbers import double_text, double_text_17
+from kvformat.codecs._java.numbers import double_text, double_text_java17
 from kvformat.codecs._json.native import json_text
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry import get_format
@@ -143,7 +143,7 @@ def _double(rng: random.Random) -> float:
             (0.0, -0.0, 0.1, 1e7, 1e-3, 123456.75, 4.9e-324, float("nan"), float("-inf"), rng.gauss(0, 1e3))
         )
         number *= rng.choice((1, 1, 1e15, 1e-9))
-        if double_text(number) == double_text_17(number):
+        if double_text(number) == double_text_java17(number):
             return number
 
 

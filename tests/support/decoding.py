@@ -1,4 +1,4 @@
-"""What a decoder answers, checked as Arrow data and as values that can be compared."""
+"""Decode messages in tests: check the Arrow data, and convert the results to comparable values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from kvformat.registry import DecodedBatch, Format
 
 
 class Answer(NamedTuple):
-    """What comes of one message: its rows as text, None for a null message or an error; their kinds; the error."""
+    """The result of decoding one message.
+
+    rows: the rows as text; None for a null message or an error.
+    kinds: the kind of each row.
+    error: the error, or None.
+    """
 
     rows: str | None
     kinds: tuple[str, ...]
@@ -23,13 +28,17 @@ class Answer(NamedTuple):
 def decoded(
     format: Format, messages: pa.Array | Sequence[bytes | None], schema: Any, *, metadata: Sequence[str] = ()
 ) -> DecodedBatch:
-    """A batch of messages, decoded and checked."""
+    """Decode messages and check the result with `checked`."""
     array = messages if isinstance(messages, pa.Array) else pa.array(messages, pa.binary())
     return checked(format.decode_batch(array, schema, metadata=metadata), array)
 
 
 def checked(batch: DecodedBatch, messages: pa.Array) -> DecodedBatch:
-    """The batch: proper Arrow data, a place for each message, and an error exactly where rows are missing."""
+    """Return the batch after checking it.
+
+    The Arrow data must be valid, there must be one list per message, and a list must be null exactly for null messages
+    and errors.
+    """
     batch.rows.validate(full=True)
     assert len(batch.rows) == len(messages)
     if batch.row_kinds is not None:
@@ -45,8 +54,8 @@ def checked(batch: DecodedBatch, messages: pa.Array) -> DecodedBatch:
 
 
 def answers(batch: DecodedBatch) -> list[Answer]:
-    """What comes of each message. NaN equals NaN, -0.0 is not 0.0, dates and times are numbers."""
-    values = batch.rows.flatten()  # without what lies under a null
+    """Return the result of each message. NaN equals NaN, -0.0 differs from 0.0, dates and times are numbers."""
+    values = batch.rows.flatten()  # without the values that are stored at nulls
     assert len(values) == len(batch.rows.values)
     rows = list(map(repr, view_as(batch.rows.values, storage(values.type)).to_pylist()))
     kinds = batch.row_kinds.to_pylist() if batch.row_kinds is not None else ["+I"] * len(rows)
@@ -66,12 +75,12 @@ def answers(batch: DecodedBatch) -> list[Answer]:
 def alone(
     format: Format, messages: Sequence[bytes | None], schema: Any, *, metadata: Sequence[str] = ()
 ) -> list[Answer]:
-    """What comes of each message in a batch of its own."""
+    """Decode each message in a batch of its own. Returns the result of each message."""
     return [answers(decoded(format, [message], schema, metadata=metadata))[0] for message in messages]
 
 
 def storage(kind: pa.DataType) -> pa.DataType:
-    """The type with numbers for dates and times."""
+    """Return the type with dates and times as numbers."""
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(storage(field.type)) for field in kind])
     if pa.types.is_map(kind):
@@ -84,7 +93,7 @@ def storage(kind: pa.DataType) -> pa.DataType:
 
 
 def is_json(message: bytes) -> bool:
-    """Whether Python reads the message as JSON."""
+    """Return whether Python's json module can parse the message."""
     try:
         json.loads(message)
     except ValueError:

@@ -1,6 +1,6 @@
-"""How many cases the tests try whose cases are drawn at random.
+"""The number of cases in tests with random cases.
 
-`scripts/test` tries few, `scripts/test --all` many: it sets `KVFORMAT_TEST_EXTENT=all` in the environment.
+`scripts/test` tests few cases. `scripts/test --all` sets `KVFORMAT_TEST_EXTENT=all` to test many.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ if EXTENT not in ("quick", "all"):
 
 
 def case_count(variable: str | None = None, *, quick: int, all: int) -> int:
-    """Return how many cases to try: what the environment variable says, otherwise the number of the extent."""
-    told = os.environ.get(variable) if variable else None
-    return int(told) if told else {"quick": quick, "all": all}[EXTENT]
+    """Return the number of cases: the value of the environment variable, or the number of the extent."""
+    value = os.environ.get(variable) if variable else None
+    return int(value) if value else {"quick": quick, "all": all}[EXTENT]

@@ -1,4 +1,4 @@
-"""Tables and Kafka records of real Flink (fixtures/interop/README.md): reading them, and what is wanted of each."""
+"""Load tables and Kafka records that real Flink wrote, and the expected results (fixtures/interop/README.md)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _FOLDER = Path(__file__).parents[2] / "fixtures" / "interop"
 Case = dict[str, Any]
 Row = tuple[str, tuple[Any, ...]]
 
-# What the library reads where it deviates from Flink on purpose (docs/key-value.md and docs/flink.md): rows, or the
-# number of rows before the record that is an error.
+# Expected results where the library deviates from Flink on purpose (docs/key-value.md and docs/flink.md): rows, or the
+# number of rows before the record with an error.
 _NULL_KEY = {
     "hand_key_null_all": [(5, "lost?"), (1, "kept")],
     "hand_key_null_avro": [(None, "lost?"), (1, "kept")],
@@ -42,11 +42,11 @@ _SKIPPED_VALUE = {  # no delete
     "hand_upsert_value_bad_ignore": [(1, "a")],
 }
 DEVIATIONS: dict[str, list[tuple[Any, ...]]] = {**_NULL_KEY, **_KEY_WITHOUT_ROW, **_SKIPPED_VALUE}
-# A value that is null in JSON is a deletion, as Connect's converter writes it; in Flink the job fails.
+# A JSON null as value is a deletion, as Connect's converter writes it. In Flink the job fails.
 DELETIONS: dict[str, list[Row]] = {"hand_upsert_value_literal_null": [("+I", (1, "a")), ("-D", (1, "a"))]}
-# Flink reads 1.2345 as 123.45: a decimal of the writer's scale that the column can't hold is an error here.
+# Flink reads 1.2345 as 123.45. Here, a decimal whose scale does not fit the column is an error.
 ERRORS = ("hand_acw_decimal_scale",)
-# No statement about decoding: which topics and offsets are read is the reader's business.
+# These cases do not test decoding: the Kafka source chooses topics and offsets.
 OTHER_RECORDS = (
     "hand_start_group_offsets_none",
     "hand_start_group_offsets_reset",
@@ -57,38 +57,38 @@ OTHER_RECORDS = (
 
 @functools.cache
 def cases() -> dict[str, Case]:
-    """All cases by name."""
+    """Return all cases by name."""
     with lzma.open(_FOLDER / "cases.jsonl.xz", "rt", encoding="ascii") as lines:
         return {case["case"]: case for case in map(json.loads, lines)}
 
 
 def refusals() -> list[Case]:
-    """Tables that Flink plans or refuses."""
+    """Return tables that Flink plans or refuses."""
     with lzma.open(_FOLDER / "errors.jsonl.xz", "rt", encoding="ascii") as lines:
         return [json.loads(line) for line in lines]
 
 
 def plans() -> list[Case]:
-    """More tables that Flink plans or refuses."""
+    """Return more tables that Flink plans or refuses."""
     with lzma.open(_FOLDER / "plans.jsonl.xz", "rt", encoding="ascii") as lines:
         return [json.loads(line) for line in lines]
 
 
 @functools.cache
 def expressions() -> list[Case]:
-    """Expressions and what Flink prints for them."""
+    """Return expressions and Flink's output for them."""
     return [json.loads(line) for line in (_FOLDER / "expressions.jsonl").read_text(encoding="ascii").splitlines()]
 
 
 @functools.cache
 def likes() -> list[Case]:
-    """Tables LIKE another one, and what Flink makes of them; `bases` has the statements of the others."""
+    """Return CREATE TABLE statements with LIKE and Flink's result. `bases` are the statements of the other tables."""
     first, *cases = map(json.loads, (_FOLDER / "likes.jsonl").read_text(encoding="ascii").splitlines())
     return [{**case, "bases": "; ".join(first["bases"])} for case in cases]
 
 
 def ddl(case: Case, folder: Path) -> str:
-    """The table's DDL; a folder stands for its schema registry."""
+    """Return the table's DDL. The URL of its schema registry is replaced by a folder."""
     for schema_id, schema in case.get("schemas", {}).items():
         text = schema if isinstance(schema, str) else json.dumps(schema)
         (folder / f"{schema_id}.avsc").write_text(text, encoding="utf-8")
@@ -102,13 +102,13 @@ def table(case: Case) -> TableDefinition:
 
 
 def binary(case: Case, name: str) -> pa.BinaryArray:
-    """Keys or values of the records."""
+    """Return the keys or values of the records."""
     data = [record[name] for record in case["records"]]
     return pa.array([None if value is None else base64.b64decode(value) for value in data], pa.binary())
 
 
 def row_type(columns: TableDefinition, *, of_kafka: bool = True, virtual: bool = True) -> FlinkType:
-    """The table's columns as a ROW, with or without metadata of the connector and virtual columns."""
+    """Return the table's columns as a ROW, with or without the connector's metadata and virtual columns."""
     fields = []
     for column in columns.columns:
         kafka = column.kind == "metadata" and not column.key.startswith("value.")
@@ -118,7 +118,7 @@ def row_type(columns: TableDefinition, *, of_kafka: bool = True, virtual: bool =
 
 
 def python_row(row: dict[str, Any], row_type: FlinkType, columns: TableDefinition) -> tuple[Any, ...]:
-    """Return a row of the fixture as canonical Python values (see `vectors`); by position if names differ."""
+    """Convert a row of the fixture to canonical Python values (see `vectors`), by position if names differ."""
     names = [column.name for column in columns.columns if not column.virtual]
     if not set(row) <= {column.name for column in columns.columns}:
         row = dict(zip(names, row.values(), strict=True))
@@ -128,7 +128,7 @@ def python_row(row: dict[str, Any], row_type: FlinkType, columns: TableDefinitio
 
 
 def _vector(value: Any, t: FlinkType) -> Any:
-    """A value in the notation of the vectors, which have lists for maps and rows."""
+    """Convert a value to the notation of the vectors, which use lists for maps and rows."""
     if value is None:
         return None
     if t.root == "ROW":
@@ -143,7 +143,7 @@ def _vector(value: Any, t: FlinkType) -> Any:
 
 
 def wanted_rows(case: Case, row: FlinkType) -> list[Row]:
-    """What decoding gives: what Flink reads, or the documented deviation. Upsert tables: after `normalized`."""
+    """Return the expected rows: Flink's rows, or the documented deviation. Upsert tables: after `normalized`."""
     columns = table(case)
     if case["case"] in DELETIONS:
         return DELETIONS[case["case"]]
@@ -155,7 +155,7 @@ def wanted_rows(case: Case, row: FlinkType) -> list[Row]:
 
 
 def fails(case: Case) -> bool:
-    """Whether reading must end in an error."""
+    """Return whether reading must fail with an error."""
     return case["case"] in ERRORS or (
         "reads" in case.get("flink_errors", {}) and case["case"] not in {**DEVIATIONS, **DELETIONS}
     )
@@ -167,7 +167,7 @@ def written_rows(case: Case, row: FlinkType) -> list[Row]:
 
 
 def normalized(rows: list[Row], key: list[int], row: FlinkType) -> list[Row]:
-    """An upsert changelog as Flink's ChangelogNormalize gives it on: +I first, -U and +U, -D with the full row."""
+    """Return an upsert changelog as Flink's ChangelogNormalize emits it: +I first, -U and +U, -D with the full row."""
     known: dict[str, tuple[Any, ...]] = {}
     found: list[Row] = []
     for kind, values in rows:
@@ -186,7 +186,7 @@ def normalized(rows: list[Row], key: list[int], row: FlinkType) -> list[Row]:
 
 
 def same_rows(case: Case, got: list[Row], wanted: list[Row], row: FlinkType) -> bool:
-    """Equal, in any order where the records come from several partitions."""
+    """Return whether rows are equal, in any order if the records are in several partitions."""
     if len({record["partition"] for record in case["records"]}) > 1:
         got, wanted = sorted(got, key=repr), sorted(wanted, key=repr)
     return len(got) == len(wanted) and all(

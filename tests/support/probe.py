@@ -1,4 +1,4 @@
-"""A format as a third party would write it, used to test the contract: `<kind><text>` per line, errors, metadata."""
+"""A format as another package could define it: one `<kind><text>` per line, with errors and metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvformat.registry import ChangelogMode, DecodedBatch, EncodedBatch, Format,
 
 
 class ProbeFormat(Format):
-    """Lines of a row kind and a text; `!why` is a bad message, an empty message is skipped."""
+    """Each line is a row kind and a text. A message `!reason` is an error; an empty message is skipped."""
 
     identifier: ClassVar[str] = "probe"
     changelog_mode = ChangelogMode.ALL

@@ -1,6 +1,6 @@
-"""Recordings of real change capture (fixtures/recordings/README.md): reading them, and comparing what they make.
+"""Load recordings of real change data capture and compare the decoded tables (fixtures/recordings/README.md).
 
-A recording is what a connector wrote of a database's tables, and the rows that SELECT showed at the end.
+A recording has the messages that a connector wrote for a database's tables, and the final rows of the tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DURATION = re.compile(r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H
 
 @dataclass(frozen=True)
 class Record:
-    """A record of Kafka."""
+    """A Kafka record."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class Record:
     value: bytes | None
 
     def event(self) -> Any:
-        """The value as JSON, without Connect's schema; None where it is none."""
+        """The value as JSON, without Connect's schema. None if the value is not valid JSON."""
         if self.value is None or self.value[:1] == b"\0":
             return None
         event = json.loads(self.value)
@@ -50,7 +50,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a recording: how it is declared, and which rows it had."""
+    """A table of a recording: its declaration and its final rows."""
 
     recording: str
     name: str
@@ -67,7 +67,7 @@ class Table:
         return f"{self.recording}: {self.name}"
 
     def statement(self, folder: Path) -> str:
-        """The CREATE TABLE; Avro's schemas are written to a folder."""
+        """Return the CREATE TABLE statement. Avro schemas are written to a folder."""
         if "file:SCHEMAS" not in self.ddl:
             return self.ddl
         to = folder / self.recording
@@ -78,34 +78,34 @@ class Table:
         return self.ddl.replace("file:SCHEMAS", f"file:{to}")
 
     def records(self) -> list[Record]:
-        """The records of its topic, by partition and offset; of a topic of several tables those that it reads."""
+        """Return the table's records, by partition and offset."""
         return [record for record in records(self.recording) if record.topic == self.topic and self._reads(record)]
 
     def _reads(self, record: Record) -> bool:
-        if self.source:  # a topic of several tables, and no option that chooses one
+        if self.source:  # the topic has several tables, and no option selects one
             source = (record.event() or {}).get("source") or {}
             return f"{source.get('schema')}.{source.get('table')}" == self.source
         return True
 
     def rows(self) -> list[Row]:
-        """The rows that it had at the end."""
+        """Return the final rows of the table."""
         return [line["row"] for line in _lines(self.recording, "truth") if line["table"] == self.truth]
 
 
 def names() -> list[str]:
-    """All recordings."""
+    """Return all recordings."""
     return sorted(path.parent.name for path in FOLDER.glob("*/tables.json"))
 
 
 def tables(recording: str) -> list[Table]:
-    """The tables of a recording."""
+    """Return the tables of a recording."""
     found = json.loads((FOLDER / recording / "tables.json").read_text(encoding="utf-8"))
     return [Table(recording, **{**table, "key": tuple(table["key"])}) for table in found]
 
 
 @functools.cache
 def records(recording: str) -> tuple[Record, ...]:
-    """All records of a recording, by topic, partition and offset."""
+    """Return all records of a recording, by topic, partition and offset."""
     return tuple(_records(recording))
 
 
@@ -128,14 +128,14 @@ def _lines(recording: str, what: str) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Folded:
-    """What the records of a table make: its rows at the end, and the messages that were errors."""
+    """The decoded table: its final rows, and the messages that are errors."""
 
     rows: list[Row]
     errors: list[str]
 
 
 def fold(table: Table, folder: Path) -> Folded:
-    """Decode the records of a table as one batch, and fold the changes by key."""
+    """Decode the records of a table as one batch, and apply the changes by key."""
     kv = KeyValueFormat.from_ddl(table.statement(folder))
     read = table.records()
     keys, values = (pa.array([getattr(record, part) for record in read], pa.binary()) for part in ("key", "value"))
@@ -171,7 +171,7 @@ def _counted(kinds: list[str], changes: list[Row]) -> list[Row]:
 
 
 def plain(array: pa.Array) -> list[Any]:
-    """Days, moments and times as numbers: of days and of microseconds. Python's types don't hold all of them."""
+    """Convert dates to days and timestamps and times to microseconds. Python's types have a smaller range."""
     kind = array.type
     if pa.types.is_date32(kind):
         return array.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
@@ -189,7 +189,7 @@ def plain(array: pa.Array) -> list[Any]:
 
 
 def differences(table: Table, got: list[Row]) -> list[str]:
-    """In what rows differ from those of the database, a line each."""
+    """Return one line for each difference between the rows and the database's rows."""
     wanted = table.rows()
     if not table.key:
         found = Counter(str(_comparable(table, row)) for row in got)
@@ -233,7 +233,7 @@ def _is_double(want: Any, got: Any) -> bool:
 
 
 def _wraps(want: Any, got: Any) -> bool:
-    if isinstance(want, str):  # what the connector writes for an infinity
+    if isinstance(want, str):  # the connector writes this value for an infinity
         return bool(got == (22_375_808 if want[0] == "-" else -29_575_808))
     if want is None or got is None:
         return False
@@ -248,11 +248,11 @@ ACCEPTED: dict[str, Callable[[Any, Any], bool]] = {
     "double": _is_double,
     "zero": lambda want, got: want in ("-0", "-0.0") and got == 0,
 }
-"""By which rule a value may differ that the connector has changed; each has its reason in `tables.json`."""
+"""Rules for values that the connector changes. `tables.json` gives the reason for each."""
 
 
 def same(kind: str, want: Any, got: Any) -> bool:
-    """Whether a value that was read is the one of the database."""
+    """Return whether a decoded value equals the database's value."""
     if want is None or got is None:
         return want is None and got is None
     if kind.startswith("list:"):
@@ -275,7 +275,7 @@ def _time(want: int, got: Any) -> bool:
         hours, minutes, seconds = got.lstrip("-").rstrip("Z").split(":")
         size = int((Decimal(hours) * 3600 + Decimal(minutes) * 60 + Decimal(seconds)) * 1_000_000)
         got = -size if got[0] == "-" else size
-    # A column TIME(p) has at most milliseconds, as in Flink.
+    # A TIME(p) column has at most milliseconds, as in Flink.
     return want == got or (isinstance(got, int) and 0 <= want < DAY and got == want // 1000 * 1000)
 
 
@@ -341,4 +341,4 @@ _SAME: dict[str, Callable[[Any, Any], bool]] = {
     "point": lambda want, got: [got["x"], got["y"]] == want,
     "set": lambda want, got: want == (got.split(",") if got else []) if isinstance(got, str) else want == got,
 }
-"""How a kind of value is compared; any other kind is equal as it is."""
+"""Comparison functions by kind of value. Other kinds are compared with ==."""

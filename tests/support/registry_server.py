@@ -1,4 +1,4 @@
-"""A stand-in for Confluent's schema registry on 127.0.0.1: what it knows and how it fails is set by a test."""
+"""A fake Confluent schema registry on 127.0.0.1. Tests set its schemas and its failures."""
 
 from __future__ import annotations
 
@@ -19,15 +19,23 @@ Answer = tuple[int, Any]
 
 @dataclass
 class Registry:
-    """One registry of several behind one server.
+    """A schema registry. One server may serve several.
 
-    ids, references: schema texts by id, and what some refer to. types: of ids that are no Avro schemas. next_id: the id
-    for the next new schema. refused: subjects that take no schema. requests: every request as `GET /schemas/ids/1`, in
-    order. failing: how many of the next requests are answered with `status` and `body`. delay: seconds before an
-    answer. credentials: `user:password`, or None for everybody. together: what every question waits at. endless: pieces
-    of an answer, `chunked` or after a `Content-Length` that is a lie. headers: more headers of answers. next_reference:
-    whether every version of a subject `endless` is a schema that refers to the next one. echo: what is answered to the
-    headers of a request. bearer: whether it lets in who shows a token.
+    ids: schema texts by id.
+    references: the references of schemas, by id.
+    types: the schema type by id, for schemas that are not Avro.
+    next_id: the id for the next new schema.
+    refused: subjects for which registration fails.
+    requests: all requests in order, such as `GET /schemas/ids/1`.
+    failing: the number of next requests to answer with `status` and `body`.
+    delay: seconds before each answer.
+    credentials: the required `user:password`, or None.
+    together: a barrier at which each request waits.
+    endless: pieces of an answer that never ends, `chunked` or after a wrong `Content-Length`.
+    headers: additional headers of answers.
+    next_reference: whether each version of the subject `endless` refers to the next version.
+    echo: a function from the headers of a request to the answer.
+    bearer: a function that accepts or rejects a bearer token, or None if no token is required.
     """
 
     ids: dict[int, str] = field(default_factory=dict)
@@ -110,7 +118,7 @@ def _missing(code: int, text: str) -> Answer:
 
 
 class RegistryServer:
-    """Serves any number of registries, each under a path of its own."""
+    """An HTTP server for any number of registries, each with its own path."""
 
     def __init__(self) -> None:
         self._registries: dict[str, Registry] = {}
@@ -122,7 +130,7 @@ class RegistryServer:
             protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
 
             def answer(self) -> None:
-                if stopping.is_set():  # a connection from before
+                if stopping.is_set():  # a connection that was opened before a restart
                     self.close_connection = True
                     return
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -176,7 +184,7 @@ class RegistryServer:
                         self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if registry.chunked else piece)
                     self.close_connection = True
                 except OSError:
-                    self.close_connection = True  # the client has given up
+                    self.close_connection = True  # the client closed the connection
 
             do_GET = do_POST = answer
 
@@ -193,7 +201,7 @@ class RegistryServer:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Nobody listens at the port; afterwards somebody does again."""
+        """Close the port inside the `with` block, and open it again afterwards."""
         port = self._server.server_address[1]
         self._stopping.set()
         self.close()
@@ -203,7 +211,7 @@ class RegistryServer:
 
     @contextmanager
     def serving(self, registry: Registry | None = None) -> Iterator[Registry]:
-        """A registry, new if none is given, at its `url`."""
+        """Serve a registry at its `url`. Creates a new registry if None is given."""
         registry = registry or Registry()
         self._count += 1
         name = str(self._count)

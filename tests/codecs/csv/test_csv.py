@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs._csv.exact import ExactReader
-from kvformat.codecs._csv.fast import FastReader
+from kvformat.codecs._arrays import to_arrow
+from kvformat.codecs._csv.batch_reader import CsvBatchReader
+from kvformat.codecs._csv.message_reader import CsvMessageReader
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError
@@ -122,7 +122,7 @@ def _mutated(rng: random.Random, message: bytes) -> bytes:
 def _taken_and_equal(schema: str, reading: ReadSettings, messages: list[bytes]) -> float:
     """The share of messages that the fast reader takes; each must have the exact reader's answer."""
     row: FlinkType = parse_schema(schema)
-    exact, fast = ExactReader(row, reading), FastReader(row, reading)
+    exact, fast = CsvMessageReader(row, reading), CsvBatchReader(row, reading)
     rows, refused = fast.read(pa.array(messages, pa.binary()))
     rows.validate(full=True)
     taken = np.flatnonzero(~refused)
@@ -188,7 +188,7 @@ def test_the_fast_path_takes_ordinary_messages(options: dict[str, str], message:
     )
     messages = [message.encode()] * 20
     assert _taken_and_equal(_ORDERS, reading, messages) == 1.0
-    assert ExactReader(row, reading).read(messages[0])[1] is None
+    assert CsvMessageReader(row, reading).read(messages[0])[1] is None
     assert format.decode_batch(pa.array(messages), _ORDERS).errors is None
 
 
@@ -428,7 +428,7 @@ def test_an_empty_number_names_the_option_that_reads_it() -> None:
     for message in (written, pa.array([b"1,\n"]), pa.array([b'1,""'])):
         bad = get_format("csv").decode_batch(message, "a INT, n INT")
         assert bad.errors is not None
-        assert "cannot read \"\" as INT; Flink writes NULL so" in bad.errors[0].as_py()
+        assert 'cannot read "" as INT; Flink writes NULL so' in bad.errors[0].as_py()
         good = get_format("csv", {"null-literal": ""}).decode_batch(message, "a INT, n INT")
         assert good.errors is None
         assert good.rows.values.to_pylist() == [{"a": 1, "n": None}]

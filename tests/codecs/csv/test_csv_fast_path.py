@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._csv.columns import column_of
-from kvformat.codecs._csv.exact import ExactReader
-from kvformat.codecs._csv.fast import FastReader
+from kvformat.codecs._arrays import to_arrow
+from kvformat.codecs._csv.batch_columns import column_reader
+from kvformat.codecs._csv.batch_reader import CsvBatchReader
+from kvformat.codecs._csv.message_reader import CsvMessageReader
 from kvformat.codecs._csv.scalars import scalar_converter
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType
@@ -55,7 +55,7 @@ def _small_batches(rng: random.Random, count: int) -> list[list[bytes]]:
 @pytest.mark.parametrize("reading", _SMALL, ids=str)
 def test_no_message_shifts_its_neighbours(reading: ReadSettings) -> None:
     row = parse_schema("x STRING, y STRING")
-    fast, exact = FastReader(row, reading), ExactReader(row, reading)
+    fast, exact = CsvBatchReader(row, reading), CsvMessageReader(row, reading)
     taken = 0
     for batch in _small_batches(random.Random(3), 1500):
         rows, refused = fast.read(pa.array(batch, pa.binary()))
@@ -107,9 +107,9 @@ def test_two_broken_messages_do_not_make_a_whole_one(batch: list[bytes]) -> None
 )
 def test_the_fast_path_takes_a_batch_of(message: bytes) -> None:
     row, reading = parse_schema("x STRING, y STRING"), ReadSettings(escape="\\")
-    rows, refused = FastReader(row, reading).read(pa.array([message] * 3 + [b"x,y"] * 3))
+    rows, refused = CsvBatchReader(row, reading).read(pa.array([message] * 3 + [b"x,y"] * 3))
     assert not refused.any()
-    [wanted], _ = ExactReader(row, reading).read(message)  # type: ignore[misc]
+    [wanted], _ = CsvMessageReader(row, reading).read(message)  # type: ignore[misc]
     assert [tuple(got.values()) for got in rows.to_pylist()] == [wanted] * 3 + [("x", "y")] * 3
 
 
@@ -154,7 +154,7 @@ def test_a_column_takes_no_text_that_means_something_else(name: str) -> None:
     """Each text alone, as a column whose texts are all plain, and beside another, as one of a column that is not."""
     t: FlinkType = parse_type(name)
     row = FlinkType("ROW", fields=(FlinkField("v", t),))
-    column, convert, rng = column_of(t, ReadSettings()), scalar_converter(t), random.Random(5)
+    column, convert, rng = column_reader(t, ReadSettings()), scalar_converter(t), random.Random(5)
     good = _VALUES[name][0]
     wanted_good = _as_python([convert(good)], row)[0]
     texts = [*_VALUES[name], *(_odd(rng, rng.choice(_VALUES[name])) for _ in range(600))]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs._java import charsets
-from kvformat.codecs._java.charsets import charset
+from kvformat.codecs._java.charsets import find_charset
 from kvformat.codecs._json import encodings
 
 DECODED = [  # what OpenJDK 17's `new String(bytes, charset)` answered
@@ -136,7 +136,7 @@ ENCODED = [  # what its `text.getBytes(charset)` answered
 @pytest.mark.parametrize(("name", "data", "text"), DECODED)
 def test_decodes_as_java(name: str, data: str, text: str) -> None:
     messages = pa.array([b"\xff", None, bytes.fromhex(data), b"", None], pa.binary())[1:]  # a slice with nulls
-    decoded = charset(name).decode(messages)
+    decoded = find_charset(name).decode(messages)
     decoded.validate(full=True)
     assert decoded.type == pa.string()
     assert decoded.to_pylist() == [None, text, "", None]
@@ -145,7 +145,7 @@ def test_decodes_as_java(name: str, data: str, text: str) -> None:
 @pytest.mark.parametrize(("name", "text", "data"), ENCODED)
 def test_encodes_as_java(name: str, text: str, data: str) -> None:
     texts = pa.array(["é", None, text, "", None], pa.string())[1:]
-    encoded = charset(name).encode(texts)
+    encoded = find_charset(name).encode(texts)
     encoded.validate(full=True)
     assert encoded.type == pa.binary()
     assert encoded.to_pylist() == [None, bytes.fromhex(data), b"", None]
@@ -153,29 +153,31 @@ def test_encodes_as_java(name: str, text: str, data: str) -> None:
 
 @pytest.mark.parametrize("name", ["UTF-16", "US-ASCII", "ISO-8859-1", "IBM037", "EUC-JP"])
 def test_an_empty_array_stays_empty(name: str) -> None:
-    assert charset(name).decode(pa.array([], pa.binary())).equals(pa.array([], pa.string()))
-    assert charset(name).encode(pa.array([], pa.string())).equals(pa.array([], pa.binary()))
+    assert find_charset(name).decode(pa.array([], pa.binary())).equals(pa.array([], pa.string()))
+    assert find_charset(name).encode(pa.array([], pa.string())).equals(pa.array([], pa.binary()))
 
 
 def test_utf8_is_adopted_without_a_copy() -> None:
     messages = pa.array([b"\xff", b"A", None, "é".encode()], pa.binary())[1:]
-    for texts in (charset("UTF-8").decode(messages), charset("UTF-8").decode_strictly(messages)[0]):
+    for texts in (find_charset("UTF-8").decode(messages), find_charset("UTF-8").decode_strictly(messages)[0]):
         assert texts.type == pa.string()
         assert texts.buffers()[2].address == messages.buffers()[2].address
-        assert charset("utf8").encode(texts).to_pylist() == [b"A", None, b"\xc3\xa9"]
+        assert find_charset("utf8").encode(texts).to_pylist() == [b"A", None, b"\xc3\xa9"]
 
 
 @pytest.mark.parametrize(("name", "data", "text"), DECODED)
 def test_a_strict_reader_finds_the_bytes_that_java_replaces(name: str, data: str, text: str) -> None:
     """What has no U+FFFD by Java is text; UTF-32's halves of characters, which Java reads, are not."""
     messages = pa.array([b"\xff", None, bytes.fromhex(data), b""], pa.binary())[1:]
-    texts, faults = charset(name).decode_strictly(messages)
+    texts, faults = find_charset(name).decode_strictly(messages)
     texts.validate(full=True)
     if (name, data) in {("UTF-32", "0000d83d0000de00"), ("UTF-32", "0000d83d")} or "\ufffd" in text:
         assert texts.to_pylist() == [None, None, ""]
         assert list(faults) == [1]
         before = bytes.fromhex(data)[: faults[1]]
-        assert charset(name).decode(pa.array([before])).to_pylist() == [text[: text.find("\ufffd")] if before else ""]
+        assert find_charset(name).decode(pa.array([before])).to_pylist() == [
+            text[: text.find("\ufffd")] if before else ""
+        ]
     else:
         assert (texts.to_pylist(), faults) == ([None, text, ""], {})
 
@@ -197,22 +199,22 @@ def test_a_strict_reader_finds_the_bytes_that_java_replaces(name: str, data: str
 )
 def test_the_first_malformed_byte_is_known(name: str, data: str, at: int) -> None:
     messages = pa.array([bytes.fromhex(data.replace("_", ""))])
-    assert charset(name).decode_strictly(messages) == (pa.nulls(1, pa.string()), {0: at})
+    assert find_charset(name).decode_strictly(messages) == (pa.nulls(1, pa.string()), {0: at})
 
 
 @pytest.mark.parametrize(("name", "data"), [("GB18030", "8431a437"), ("UTF-8", "efbfbd"), ("UTF-16", "fffd")])
 def test_a_replacement_character_that_is_there_is_text(name: str, data: str) -> None:
-    texts, faults = charset(name).decode_strictly(pa.array([bytes.fromhex(data)]))
+    texts, faults = find_charset(name).decode_strictly(pa.array([bytes.fromhex(data)]))
     assert (texts.to_pylist(), faults) == (["\ufffd"], {})
 
 
 @pytest.mark.parametrize("name", ["ISO-8859-1", "windows-1252", "GBK", "Shift_JIS"])
 def test_ascii_is_adopted_where_it_is_the_same(name: str) -> None:
     messages = pa.array([b"\xff", b"ab\\~\x00", None], pa.binary())[1:]
-    texts = charset(name).decode(messages)
+    texts = find_charset(name).decode(messages)
     assert texts.to_pylist() == ["ab\\~\x00", None]
     assert texts.buffers()[2].address == messages.buffers()[2].address
-    assert charset(name).encode(texts).buffers()[2].address == messages.buffers()[2].address
+    assert find_charset(name).encode(texts).buffers()[2].address == messages.buffers()[2].address
 
 
 @pytest.mark.parametrize(
@@ -229,12 +231,12 @@ def test_ascii_is_adopted_where_it_is_the_same(name: str) -> None:
 def test_adopted_text_that_is_no_utf8_is_replaced(data: str, encoded: str) -> None:
     texts = pa.array([bytes.fromhex(data), None], pa.binary()).view(pa.string())
     for name in ("ISO-8859-1", "GBK"):
-        assert charset(name).encode(texts).to_pylist() == [bytes.fromhex(encoded), None]
+        assert find_charset(name).encode(texts).to_pylist() == [bytes.fromhex(encoded), None]
 
 
 def test_a_character_cut_in_two_texts_is_not_joined() -> None:
     texts = pa.array([b"\xc3", b"\xa9"], pa.binary()).view(pa.string())
-    assert charset("ISO-8859-1").encode(texts).to_pylist() == [b"?", b"?"]
+    assert find_charset("ISO-8859-1").encode(texts).to_pylist() == [b"?", b"?"]
 
 
 @pytest.mark.parametrize(
@@ -256,8 +258,8 @@ def test_a_character_cut_in_two_texts_is_not_joined() -> None:
     ],
 )
 def test_names_are_javas(name: str, canonical: str) -> None:
-    assert charset(name).name == canonical
-    assert charset(name) is charset(canonical)
+    assert find_charset(name).name == canonical
+    assert find_charset(name) is find_charset(canonical)
 
 
 @pytest.mark.parametrize(
@@ -265,18 +267,18 @@ def test_names_are_javas(name: str, canonical: str) -> None:
 )
 def test_a_name_that_java_does_not_know_is_an_error(name: str) -> None:
     with pytest.raises(LookupError, match=r"Java has no charset of that name\..* Served are UTF-8, "):
-        charset(name)
+        find_charset(name)
 
 
 def test_a_near_miss_gets_a_hint() -> None:
     with pytest.raises(LookupError, match=r"Did you mean 'UTF-16'\?"):
-        charset("UTF-16 ")
+        find_charset("UTF-16 ")
 
 
 @pytest.mark.parametrize("name", ["ISO-2022-JP", "jis", "CESU-8", "Big5-HKSCS", "x-IBM930"])
 def test_a_charset_that_is_not_served_says_so(name: str) -> None:
     with pytest.raises(LookupError, match=r"but it is not served here\. Served are "):
-        charset(name)
+        find_charset(name)
 
 
 # --- long messages ---------------------------------------------------------------------------------------
@@ -294,18 +296,18 @@ def test_pieces_make_no_difference(name: str, seed: int, monkeypatch: pytest.Mon
     data = [rng.randbytes(length) for length in lengths] + ["aé價格😀\ue000".encode() * 9, None]
     messages = pa.array(data, pa.binary())[1:]
     monkeypatch.setattr(charsets, "_PIECE", 1 << 20)
-    texts = charset(name).decode(messages)
-    encoded = charset(name).encode(texts)
+    texts = find_charset(name).decode(messages)
+    encoded = find_charset(name).encode(texts)
     for piece in (8, 9, 10, 11, 13, 64):
         monkeypatch.setattr(charsets, "_PIECE", piece)
-        assert charset(name).decode(messages).equals(texts)
-        assert charset(name).encode(texts).equals(encoded)
+        assert find_charset(name).decode(messages).equals(texts)
+        assert find_charset(name).encode(texts).equals(encoded)
 
 
 @pytest.mark.parametrize("unit", ["é", "a", "價", "😀", "\x80"])
 def test_a_long_text_of_one_byte_a_character(unit: str) -> None:
     for name in ("windows-1252", "ISO-8859-1", "IBM037"):
-        one = charset(name)
+        one = find_charset(name)
         values = [unit * _LONG, None, "", unit * 5, unit * _LONG]
         messages = one.encode(pa.array(values, pa.string()))
         assert messages.to_pylist() == [None if value is None else one._encode_one(value) for value in values]
@@ -317,7 +319,7 @@ def test_long_bytes_that_are_no_utf8_are_encoded() -> None:
     for data in (b"\x80" * _LONG, b"a" * _LONG + b"\xc3", b"a\xc3" * _LONG):
         texts = pa.array([data, b"b"], pa.binary()).view(pa.string())
         expected = data.decode("ascii", "replace").encode("latin-1", "replace")
-        assert charset("ISO-8859-1").encode(texts).to_pylist() == [expected, b"b"]
+        assert find_charset("ISO-8859-1").encode(texts).to_pylist() == [expected, b"b"]
 
 
 def _peak(call: Callable[[], object]) -> int:
@@ -342,7 +344,7 @@ def _peak(call: Callable[[], object]) -> int:
 )
 def test_memory_is_a_few_times_the_message(name: str, unit: bytes, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(charsets, "_PIECE", 1 << 12)
-    found, size = charset(name), 200_000
+    found, size = find_charset(name), 200_000
     found.decode(pa.array([unit * 2]))  # the tables are made now
     messages = pa.array([unit * (size // len(unit))])
     assert _peak(lambda: found.decode(messages)) < times * size

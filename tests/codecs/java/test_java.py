@@ -11,7 +11,7 @@ import pytest
 from kvformat.codecs._java.numbers import (
     decimal_text,
     double_text,
-    double_text_17,
+    double_text_java17,
     double_texts,
     float_text,
     stripped_decimal,
@@ -71,7 +71,7 @@ def _single(value: float) -> float:
 
 @pytest.mark.parametrize(("value", "old", "new"), _DOUBLES)
 def test_doubles_are_as_in_java(value: float, old: str, new: str) -> None:
-    assert double_text_17(value) == old
+    assert double_text_java17(value) == old
     assert double_text(value) == (new or old)
     assert double_texts(pa.array([value, None], pa.float64())).to_pylist() == [new or old, None]
 
@@ -88,7 +88,7 @@ def test_every_text_of_java_17_gives_the_number_back() -> None:
         for factor in (1, 1.5, 1 + 2.0**-20, 2 - 2.0**-23):
             value = _single(factor * 2.0**power)
             if math.isfinite(value):
-                assert float(double_text_17(value)) == value
+                assert float(double_text_java17(value)) == value
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs._java.parse import floating_text
+from kvformat.codecs._java.parse import python_float_text
 from kvformat.codecs._json import scalars
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
@@ -173,9 +173,9 @@ def test_words_where_a_number_belongs_are_not_looked_at_twice(monkeypatch: pytes
 
     def noted(text: str) -> str:
         seen.append(text)
-        return floating_text(text)
+        return python_float_text(text)
 
-    monkeypatch.setattr(scalars, "floating_text", noted)
+    monkeypatch.setattr(scalars, "python_float_text", noted)
     texts = ["none", "x", "~", "[]", "abc1", "NaN", "Infinity", "-Infinity", "Nan", "Inf", " 1", "+1", ".5", "1f"]
     for schema in ("d DOUBLE NOT NULL", "d FLOAT NOT NULL"):  # no reader has seen these
         seen.clear()

@@ -790,7 +790,7 @@ def test_the_source_answers_as_flink() -> None:
         "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *sys.argv[1:]]))"
     )
     vectors = [
-        f"tests/codecs/test_vectors.py::test_kernels_answer_as_flink[{'-'.join(group)}]"
+        f"tests/codecs/test_vectors.py::test_results_equal_flink[{'-'.join(group)}]"
         for group in test_vectors.GROUPS
         if group[0] in test_vectors.JSON_FORMATS and group[1] == "decode"
     ]

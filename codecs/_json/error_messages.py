@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kvformat.codecs._json.encodings import recoded
-from kvformat.codecs._json.scalars import BadValue, misfit, path_of, shown, unreadable
+from kvformat.codecs._json.scalars import BadValue, conversion_error_code, conversion_error_text, field_path, preview
 from kvformat.codecs._kernel import codes
 from kvformat.codecs._kernel.containers import MISSING
 from kvformat.codecs._kernel.messages import Said
@@ -35,7 +35,7 @@ _WRONG_TYPE = ErrorCode.WRONG_TYPE
 _LONGEST_CONSTANT = 9  # -Infinity
 
 
-class JsonWords:
+class JsonErrorMessages:
     """The words of JSON: `kvformat.codecs._kernel.messages.ErrorWords`."""
 
     @staticmethod
@@ -44,7 +44,9 @@ class JsonWords:
 
     @staticmethod
     def placed() -> dict[int, Said]:
-        placed = {code: (fault_code(code), f"not JSON: {reason} at character ") for code, reason in _FAULTS.items()}
+        placed = {
+            code: (syntax_error_code(code), f"not JSON: {reason} at character ") for code, reason in _FAULTS.items()
+        }
         return placed | {codes.TOO_MANY_CELLS: (ErrorCode.TOO_LARGE, f"{codes.TOO_MANY}; reached at character ")}
 
     @staticmethod
@@ -53,31 +55,31 @@ class JsonWords:
 
     @staticmethod
     def fault(reader: Reader) -> Said:
-        return fault_code(reader.code), f"not JSON: {fault_text(reader)}"
+        return syntax_error_code(reader.code), f"not JSON: {syntax_error_text(reader)}"
 
     @staticmethod
     def bad_value(steps: list[str | int], reason: Any, name: str, value: Any) -> Said:
-        path = path_of(steps)
+        path = field_path(steps)
         if reason is MISSING:
             return ErrorCode.MISSING_FIELD, f"field {path!r} is missing"
         if isinstance(reason, BadValue):
             code, text = reason.code, reason.reason
         else:
-            code, text = misfit(value, name), unreadable(value, name)
+            code, text = conversion_error_code(value, name), conversion_error_text(value, name)
         return code, f"field {path!r}: {text}" if path else text
 
     @staticmethod
     def no_rows(node: Any) -> Said:
-        found = "nothing or null" if node is None else shown(node)
+        found = "nothing or null" if node is None else preview(node)
         return _WRONG_TYPE, f"expected a JSON object or an array of objects, found {found}"
 
 
-def fault_code(code: int) -> ErrorCode:
+def syntax_error_code(code: int) -> ErrorCode:
     """The code of a message that is no JSON, from the number of the reader's fault."""
     return _CODES.get(code, ErrorCode.MALFORMED)
 
 
-def fault_text(reader: Reader) -> str:
+def syntax_error_text(reader: Reader) -> str:
     """Why the reader's message is no JSON, and where."""
     reason = _FAULTS.get(reader.code)
     if reason is None and reader.code == codes.CONSTANT:

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kvformat.codecs._csv.records import BLANKS, CsvFault, RecordParser
+from kvformat.codecs._csv.parse_record import BLANKS, CsvRecordError, RecordParser
 from kvformat.codecs._csv.scalars import scalar_converter
 from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._java import jackson_text
-from kvformat.codecs._json.scalars import misfit
+from kvformat.codecs._json.scalars import conversion_error_code
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
@@ -21,7 +21,7 @@ _SHOWN = 60
 _NULL_HINT = "; Flink writes NULL so where 'null-literal' is not set: with 'null-literal' = '' it is read as NULL"
 
 
-class ExactReader:
+class CsvMessageReader:
     """Reads messages as rows of a schema: tuples of values in column order. Made once per schema."""
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
@@ -38,17 +38,17 @@ class ExactReader:
             return None, None
         try:
             return [self._row(message)], None
-        except (jackson_text.BadEncoding, CsvFault) as fault:
+        except (jackson_text.BadEncoding, CsvRecordError) as fault:
             return ([], None) if self._settings.lenient else (None, str(fault))
 
     def _row(self, message: bytes) -> Row:
         text, malformed = jackson_text.CSV.decode(message)
         columns = self._parser.columns(text, malformed=malformed)
         if columns is None:
-            raise CsvFault("there is no record in the message")
+            raise CsvRecordError("there is no record in the message")
         missing = len(self._columns) - len(columns)
         if missing and not self._settings.lenient:
-            raise CsvFault(
+            raise CsvRecordError(
                 f"row length mismatch: {len(self._columns)} fields expected but was {len(columns)}",
                 code=ErrorCode.MISSING_FIELD,
             )
@@ -77,8 +77,9 @@ class ExactReader:
                     return None
                 shown = json.dumps(text[:_SHOWN] + ("..." if len(text) > _SHOWN else ""))
                 hint = "" if text or self._settings.null_literal is not None else _NULL_HINT
-                raise CsvFault(
-                    f"field {path!r}: cannot read {shown} as {t.summary()}{hint}", code=misfit(text, t.root)
+                raise CsvRecordError(
+                    f"field {path!r}: cannot read {shown} as {t.summary()}{hint}",
+                    code=conversion_error_code(text, t.root),
                 ) from None
 
         return read
@@ -104,7 +105,7 @@ class ExactReader:
             missing = max(0, len(members) - len(elements))
             if missing and not self._settings.lenient:
                 reason = f"row length mismatch: {len(members)} fields expected but was {len(elements)}"
-                raise CsvFault(f"field {field.name!r}: {reason}", code=ErrorCode.MISSING_FIELD)
+                raise CsvRecordError(f"field {field.name!r}: {reason}", code=ErrorCode.MISSING_FIELD)
             values = [convert(element) for convert, element in zip(members, elements, strict=False)]
             return (*values, *(None,) * missing)
 

@@ -21,7 +21,7 @@ BLANKS = "".join(map(chr, range(33)))
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 
-class CsvFault(ValueError):
+class CsvRecordError(ValueError):
     """A message is no csv record of the schema; `str()` has the code, the reason, and the place where it is known."""
 
     def __init__(self, reason: str, at: int | None = None, *, code: ErrorCode = ErrorCode.MALFORMED) -> None:
@@ -47,7 +47,7 @@ class RecordParser:
         """The columns of the first record; None if there is none.
 
         `malformed`: behind the text stands something that can't be read, which is an error if the record reaches it.
-        Raises `CsvFault`.
+        Raises `CsvRecordError`.
         """
         at = self._record_start(text, 0)
         if at == len(text):
@@ -69,7 +69,7 @@ class RecordParser:
         if malformed and self._record_start(text, at) == len(text):
             raise _unreadable()
         if len(found) < self._count and self._settings.fail_on_missing_columns:
-            raise CsvFault(
+            raise CsvRecordError(
                 f"not enough columns: expected {self._count}, found {len(found)}", code=ErrorCode.MISSING_FIELD
             )
         return found
@@ -78,7 +78,7 @@ class RecordParser:
         if self._settings.ignore_trailing_unmappable:
             return
         if count > 1 or text.strip(BLANKS) or not self._settings.allow_trailing_comma:
-            raise CsvFault(
+            raise CsvRecordError(
                 f"too many columns: expected at most {self._count}; ignore-trailing-unmappable would skip the others",
                 code=ErrorCode.UNEXPECTED_FIELD,
             )
@@ -97,7 +97,7 @@ class RecordParser:
                 at = _end(self._blanks, text, at)
             first = text[at : at + 1]
             if first and first in "\r\n":
-                value, at, more = "", _behind_line_break(text, at), False
+                value, at, more = "", _skip_line_break(text, at), False
             elif first and first == self._quote:
                 value, at, more = self._quoted(text, at + 1)
             else:
@@ -117,7 +117,7 @@ class RecordParser:
             value = "".join(pieces)
         if self._settings.trim:
             value = value.rstrip(BLANKS)
-        return value, *self._behind(text, end)
+        return value, *self._skip_delimiter(text, end)
 
     def _quoted(self, text: str, at: int) -> tuple[str, int, bool]:
         """As `_unquoted`, from behind the opening quote."""
@@ -127,7 +127,7 @@ class RecordParser:
             end = _end(self._inner, text, at)
             pieces.append(text[at:end])
             if end == len(text):
-                raise CsvFault("no closing quote for the value that begins", start - 1)
+                raise CsvRecordError("no closing quote for the value that begins", start - 1)
             if text[end] != self._quote:
                 character, at = _escaped(text, end)
             elif text.startswith(text[end], end + 1):
@@ -137,14 +137,16 @@ class RecordParser:
             pieces.append(character)
         end = _end(self._blanks, text, end + 1)
         if end < len(text) and text[end] not in ("\r", "\n", self._delimiter):
-            raise CsvFault(f"expected {self._delimiter!r} or the end behind a closing quote, found {text[end]!r}", end)
-        return "".join(pieces), *self._behind(text, end)
+            raise CsvRecordError(
+                f"expected {self._delimiter!r} or the end behind a closing quote, found {text[end]!r}", end
+            )
+        return "".join(pieces), *self._skip_delimiter(text, end)
 
-    def _behind(self, text: str, at: int) -> tuple[int, bool]:
+    def _skip_delimiter(self, text: str, at: int) -> tuple[int, bool]:
         """The place behind what stands there, a delimiter or the end of the record, and whether it is a delimiter."""
         if text.startswith(self._delimiter, at):
             return at + 1, True
-        return (_behind_line_break(text, at) if at < len(text) else at), False
+        return (_skip_line_break(text, at) if at < len(text) else at), False
 
 
 _BETWEEN_RECORDS = re.compile(r"(?:[ \r\n]++|#[^\r\n]*+)*+")
@@ -168,13 +170,13 @@ def _escaped(text: str, at: int) -> tuple[str, int]:
     """What the escape character at a place makes of the next one, and the place behind it."""
     character = text[at + 1 : at + 2]
     if not character:
-        raise CsvFault("nothing behind the escape character", at)
+        raise CsvRecordError("nothing behind the escape character", at)
     return _ESCAPED.get(character, character), at + 2
 
 
-def _behind_line_break(text: str, at: int) -> int:
+def _skip_line_break(text: str, at: int) -> int:
     return at + 2 if text.startswith("\r\n", at) else at + 1
 
 
-def _unreadable() -> CsvFault:
-    return CsvFault("bytes that are not UTF-8", code=ErrorCode.WRONG_CHARSET)
+def _unreadable() -> CsvRecordError:
+    return CsvRecordError("bytes that are not UTF-8", code=ErrorCode.WRONG_CHARSET)

@@ -30,7 +30,7 @@ _MOST_BLANKS = 64  # around a text; one step each for the whole batch, so rows w
 _BLANK = 0x20
 _LF, _CR = 10, 13
 _MARKS = 0xEF  # from here on bytes may begin a byte order mark
-_GONE = 0xFF  # stands in no UTF-8
+_REMOVED = 0xFF  # stands in no UTF-8
 _UNESCAPED = np.arange(256, dtype=np.uint8)
 _UNESCAPED[list(b"nrt0")] = list(b"\n\r\t\0")
 
@@ -54,9 +54,9 @@ def text_offsets(texts: pa.StringArray) -> Places:
 class Columns:
     """The columns of a batch, and which messages are refused."""
 
-    def __init__(self, texts: pa.StringArray, refused: Mask, *, with_gone: bool) -> None:
+    def __init__(self, texts: pa.StringArray, refused: Mask, *, with_removed: bool) -> None:
         self._offsets, self._data = texts.buffers()[1:]
-        self._with_gone = with_gone
+        self._with_removed = with_removed
         self.refused = refused
 
     def texts(self, column: int) -> pa.StringArray:
@@ -64,7 +64,7 @@ class Columns:
         rows = len(self.refused)
         buffers = [None, self._offsets.slice(4 * column * rows), self._data]
         texts = pa.Array.from_buffers(pa.string(), rows, buffers)
-        return _without_gone(texts) if self._with_gone else texts
+        return _without_removed(texts) if self._with_removed else texts
 
 
 def _texts(data: ByteArray, start: Places, end: Places) -> pa.StringArray:
@@ -81,10 +81,10 @@ def _texts(data: ByteArray, start: Places, end: Places) -> pa.StringArray:
     return pa.Array.from_buffers(pa.string(), 2 * start.size, buffers).take(pa.array(index))
 
 
-def _without_gone(texts: pa.StringArray) -> pa.StringArray:
+def _without_removed(texts: pa.StringArray) -> pa.StringArray:
     """The texts without the bytes that are to be taken out."""
     data, offsets = text_bytes(texts), text_offsets(texts)
-    kept = data != _GONE
+    kept = data != _REMOVED
     if kept.all():
         return texts
     before = np.zeros(len(data) + 1, np.int32)
@@ -130,17 +130,17 @@ class _Scan:
         self._meant = np.zeros(0, np.uint8)  # what they stand for
         if how.escape is not None and how.escape in batch.raw:
             self._find_escapes(how.escape)
-        self._with_gone = len(self._literal) > 0
+        self._with_removed = len(self._literal) > 0
         self._is_break = self._inner_breaks()
 
     def columns(self) -> Columns:
         """The columns: of all messages at once if that goes, else of each message that can be split."""
-        bounds = None if self._refused.any() or self._is_break is not None else self._at_once()
+        bounds = None if self._refused.any() or self._is_break is not None else self._split_all()
         if bounds is None:
-            bounds = self._one_by_one()
+            bounds = self._split_each()
         self._data[self._literal] = self._meant
         texts = _texts(self._data, *bounds.without_quotes())
-        return Columns(texts, self._refused, with_gone=self._with_gone)
+        return Columns(texts, self._refused, with_removed=self._with_removed)
 
     # --- what there is -------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class _Scan:
             return
         self._literal = places + 1
         self._meant = _UNESCAPED[self._data[self._literal]]
-        self._data[places] = self._data[self._literal] = _GONE
+        self._data[places] = self._data[self._literal] = _REMOVED
 
     def _inner_breaks(self) -> Mask | None:
         """The line breaks that don't end their messages; None if there are none."""
@@ -225,7 +225,7 @@ class _Scan:
 
     # --- all messages at once ------------------------------------------------------------------------
 
-    def _at_once(self) -> _Bounds | None:
+    def _split_all(self) -> _Bounds | None:
         """The columns if every message has the right number and its quotes where they belong; else None.
 
         Quotes are counted through the whole batch. That is right if it leads to columns that are all as they should
@@ -270,12 +270,12 @@ class _Scan:
         return quotes[second], quotes[first[~paired]]
 
     def _take_out(self, places: Ints) -> None:
-        self._data[places] = _GONE
-        self._with_gone = True
+        self._data[places] = _REMOVED
+        self._with_removed = True
 
     # --- message by message --------------------------------------------------------------------------
 
-    def _one_by_one(self) -> _Bounds:
+    def _split_each(self) -> _Bounds:
         """The columns of the messages that have the right number, the others refused."""
         inner = self._how.count - 1
         places, quote, seen = self._marks

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._columnar import Mask, validity
-from kvformat.codecs._csv.records import BLANKS
+from kvformat.codecs._csv.parse_record import BLANKS
 from kvformat.codecs._csv.scalars import INTEGER_BITS, MOST_TIME_DIGITS
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._csv.split import text_bytes, text_offsets
+from kvformat.codecs._csv.split_batch import text_bytes, text_offsets
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _LAST = ord(":")  # the last of the characters of numbers and times without letters
@@ -38,7 +38,7 @@ class CsvColumn(abc.ABC):
         """The values of those texts that are present (None: all); the others, which are empty, become null."""
 
 
-def column_of(t: FlinkType, settings: ReadSettings) -> CsvColumn:
+def column_reader(t: FlinkType, settings: ReadSettings) -> CsvColumn:
     """The reader of a column of any type."""
     if t.root == "ARRAY":
         return _ArrayColumn(t, settings)
@@ -169,16 +169,16 @@ class _Cast(_Plain):
     trims = True
 
     def read(self, texts: pa.StringArray) -> Read:
-        values = self._at_once(texts)
+        values = self._cast_all(texts)
         if values is not None:
             return values, None
         trimmed = pc.utf8_trim(texts, BLANKS) if self.trims else texts
         fits = pc.match_substring_regex(trimmed, self.pattern)
         bad = _flags(pc.invert(fits))
-        values, beyond = self._careful(pc.if_else(fits, trimmed, pa.scalar(None, texts.type)))
+        values, beyond = self._cast_matching(pc.if_else(fits, trimmed, pa.scalar(None, texts.type)))
         return values, bad if beyond is None else bad | beyond
 
-    def _at_once(self, texts: pa.StringArray) -> pa.Array | None:
+    def _cast_all(self, texts: pa.StringArray) -> pa.Array | None:
         """The values; None if a text may not be plain."""
         data = text_bytes(texts)
         if len(data) and data.max() > _LAST:
@@ -197,7 +197,7 @@ class _Cast(_Plain):
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         """The values of plain texts; `ArrowInvalid` if one is none."""
 
-    def _careful(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Read:
         """The values of texts that match the pattern."""
         return self._cast(texts), None
 
@@ -212,7 +212,7 @@ class _Integer(_Cast):
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)
 
-    def _careful(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Read:
         numbers = texts.cast(pa.int64())
         beyond = pc.or_(pc.greater(numbers, self._most), pc.less(numbers, -self._most - 1))
         return pc.if_else(beyond, pa.scalar(None, pa.int64()), numbers).cast(self._kind), _flags(beyond)
@@ -223,7 +223,7 @@ class _Floating(_Cast):
 
     pattern = r"^-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?$"
 
-    def _at_once(self, texts: pa.StringArray) -> pa.Array | None:
+    def _cast_all(self, texts: pa.StringArray) -> pa.Array | None:
         try:
             values = self._cast(texts)
         except pa.ArrowInvalid:
@@ -255,16 +255,16 @@ class _Decimal(_Cast):
         self._longest = _MOST_DIGITS - scale
         self._parts = rf"^-?(?P<kept>[0-9]*(?:\.[0-9]{{0,{self._digits}}})?)(?P<next>[0-9]?)"
 
-    def _at_once(self, texts: pa.StringArray) -> pa.Array | None:
+    def _cast_all(self, texts: pa.StringArray) -> pa.Array | None:
         offsets = text_offsets(texts)
         if (offsets[1:] - offsets[:-1] > self._longest).any():
             return None
-        return super()._at_once(texts)
+        return super()._cast_all(texts)
 
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)
 
-    def _careful(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Read:
         kind = pa.decimal128(self._most_whole + self._digits, self._digits)
         kept, following = pc.extract_regex(texts, self._parts).flatten()
         numbers = pc.binary_join_element_wise("0", kept, "").cast(kind)
@@ -315,15 +315,15 @@ class _Timestamp(_Cast):
 class _ZonedTimestamp(_Timestamp):
     pattern = rf"{_Timestamp.pattern[:-1]}Z$"
 
-    def _at_once(self, texts: pa.StringArray) -> pa.Array | None:
+    def _cast_all(self, texts: pa.StringArray) -> pa.Array | None:
         if not pc.all(pc.ends_with(texts, "Z"), min_count=0).as_py():
             return None
-        return super()._at_once(pc.utf8_slice_codeunits(texts, 0, -1))
+        return super()._cast_all(pc.utf8_slice_codeunits(texts, 0, -1))
 
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(pa.timestamp("us")).view(self._kind)
 
-    def _careful(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Read:
         return self._cast(pc.utf8_slice_codeunits(texts, 0, -1)), None
 
 

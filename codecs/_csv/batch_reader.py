@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._columnar import Mask, MessageBytes
-from kvformat.codecs._csv.columns import column_of
+from kvformat.codecs._csv.batch_columns import column_reader
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._csv.split import Splitter, can_split
+from kvformat.codecs._csv.split_batch import Splitter, can_split
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _LONGEST = 2**20  # bytes of a message; longer ones gain nothing, and cost the memory of a list of their delimiters
@@ -16,14 +16,14 @@ _CHUNK_BYTES, _CHUNK = 2**26, 2**16
 _HIGH_BITS = np.uint64(0x8080808080808080)
 
 
-class FastReader:
+class CsvBatchReader:
     """Reads the messages of a batch that are laid out as machines write them."""
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
         self._kind = arrow_type(nullable(row))
         self._fields = list(self._kind)
         self._splitter = Splitter(settings, len(row.fields)) if can_split(settings) and row.fields else None
-        self._columns = [column_of(field.type, settings) for field in row.fields]
+        self._columns = [column_reader(field.type, settings) for field in row.fields]
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, Mask]:
         """A row for every message, and which messages are refused (their rows mean nothing)."""

@@ -1,6 +1,6 @@
 """Types whose values come in other forms than those that Flink's JSON reads.
 
-A `FormsType` stands for its Flink type in the row that the kernel reads. The kernel reads the usual form itself and
+A `ConvertedType` stands for its Flink type in the row that the kernel reads. The kernel reads the usual form itself and
 gives each other value to `convert`, which makes the column's value of it or raises `ValueError`.
 """
 
@@ -16,32 +16,32 @@ from kvformat.codecs._kernel.tree import Integer
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 
-class Forms(abc.ABC):
+class ValueConverter(abc.ABC):
     """Reads a JSON node of any kind but null. Subclasses are frozen dataclasses, as types are compared."""
 
     @abc.abstractmethod
     def __call__(self, node: Any) -> Any:
         """The column's value. Raises `ValueError` for a node that the type can't mean."""
 
-    def after(self, usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def wrap(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The function to call, given the function that reads the type's JSON as Flink does."""
-        del usual
+        del default
         return self
 
 
 @dataclass(frozen=True, slots=True)
-class FormsType(FlinkType):
+class ConvertedType(FlinkType):
     """A type that is read by `convert`. An error calls it `name`, or as the type where there is none.
 
     An integer is kept `factor` times; what `convert` gives is kept as it is.
     """
 
-    convert: Forms = None  # type: ignore[assignment]  # the base class has defaults
+    convert: ValueConverter = None  # type: ignore[assignment]  # the base class has defaults
     factor: int = 1
     name: str = ""
 
     @classmethod
-    def of(cls, t: FlinkType, convert: Forms, *, factor: int = 1, name: str = "") -> FormsType:
+    def of(cls, t: FlinkType, convert: ValueConverter, *, factor: int = 1, name: str = "") -> ConvertedType:
         """A Flink type with other forms."""
         return cls(t.root, t.nullable, t.length, t.precision, t.scale, t.fields, convert, factor, name)
 
@@ -50,7 +50,7 @@ class FormsType(FlinkType):
 
 
 @dataclass(frozen=True)
-class Flags(Forms):
+class FlexibleBoolean(ValueConverter):
     """BOOLEAN: true and false, also as texts, and 0 and 1, with `as_texts` also as texts."""
 
     as_texts: bool = False
@@ -66,13 +66,13 @@ class Flags(Forms):
         return text == "true"
 
 
-def flags_type(t: FlinkType, *, as_texts: bool = False) -> FormsType:
-    """BOOLEAN as `Flags` reads it."""
-    return FormsType.of(t, Flags(as_texts), name="BOOLEAN (true, false, 1 or 0)")
+def flexible_boolean(t: FlinkType, *, as_texts: bool = False) -> ConvertedType:
+    """BOOLEAN as `FlexibleBoolean` reads it."""
+    return ConvertedType.of(t, FlexibleBoolean(as_texts), name="BOOLEAN (true, false, 1 or 0)")
 
 
-def with_flags(t: FlinkType) -> FlinkType:
-    """The type with each BOOLEAN in it read by `Flags` as Canal and Maxwell write MySQL's TINYINT(1)."""
+def with_flexible_booleans(t: FlinkType) -> FlinkType:
+    """The type with each BOOLEAN in it read by `FlexibleBoolean` as Canal and Maxwell write MySQL's TINYINT(1)."""
     if t.root == "BOOLEAN":
-        return flags_type(t, as_texts=True)
-    return replace(t, fields=tuple(FlinkField(field.name, with_flags(field.type)) for field in t.fields))
+        return flexible_boolean(t, as_texts=True)
+    return replace(t, fields=tuple(FlinkField(field.name, with_flexible_booleans(field.type)) for field in t.fields))

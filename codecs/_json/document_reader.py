@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvformat.codecs._json.words import fault_code, fault_text
+from kvformat.codecs._json.error_messages import syntax_error_code, syntax_error_text
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Node, Tree
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -10,7 +10,7 @@ from kvformat.registry.contract.error_codes import ErrorCode
 _BLANKS = b" \t\r\n"
 
 
-class JsonFault(Exception):
+class JsonSyntaxError(Exception):
     """A message is not JSON; `str()` says why, and where unless the place (`at`) is not known."""
 
     def __init__(self, reason: str, at: int | None = None, *, code: ErrorCode = ErrorCode.MALFORMED) -> None:
@@ -18,7 +18,7 @@ class JsonFault(Exception):
         super().__init__(reason if at is None else f"{reason} at character {at + 1}")
 
 
-class FirstValue:
+class DocumentReader:
     """Reads the value that a document begins with, whatever follows it. Not for several threads at once.
 
     Objects with a repeated name are `Repeated`. As the JSON formats read rows (`of_rows`), control characters in
@@ -29,17 +29,17 @@ class FirstValue:
         self._reader = Reader(raw_controls=of_rows, decimals=of_rows)
         self._tree = Tree(keep_repeats=True)
 
-    def read(self, document: bytes) -> Node:
-        """The tree of proper UTF-8; raises `JsonFault` where it begins with no value."""
+    def read_first_value(self, document: bytes) -> Node:
+        """The tree of proper UTF-8; raises `JsonSyntaxError` where it begins with no value."""
         self._reader.open_message(document)
         tree: Node = self._tree.read_node(self._reader, self._reader.first_token())
         if self._tree.end < 0:
-            raise JsonFault(fault_text(self._reader), code=fault_code(self._reader.code))
+            raise JsonSyntaxError(syntax_error_text(self._reader), code=syntax_error_code(self._reader.code))
         return tree
 
-    def read_all(self, document: bytes) -> Node:
+    def read_document(self, document: bytes) -> Node:
         """The same, of a document that has nothing but blanks behind the value."""
-        tree = self.read(document)
+        tree = self.read_first_value(document)
         if document[self._tree.end :].strip(_BLANKS):
-            raise JsonFault("more after the end of the document")
+            raise JsonSyntaxError("more after the end of the document")
         return tree

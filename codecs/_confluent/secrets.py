@@ -9,7 +9,7 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Iterator
 
-from kvformat.registry.contract.options import without_userinfo_in
+from kvformat.registry.contract.options import mask_userinfo_in_text
 
 _MASK = "******"
 _SHORT = 4  # characters; a shorter secret is only masked as a whole word, not inside other words
@@ -24,7 +24,7 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
         longest_first = sorted(forms, key=len, reverse=True)
         text = re.sub("|".join(map(_pattern, longest_first)), _MASK, text, flags=re.IGNORECASE)
     text = _AUTHORIZATION.sub(rf"\1\2{_MASK}", text)
-    return without_userinfo_in(text)
+    return mask_userinfo_in_text(text)
 
 
 def _forms(secret: str) -> set[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.registry.contract.errors import OptionError
-from kvformat.registry.contract.options import without_userinfo
+from kvformat.registry.contract.options import mask_userinfo
 
 FORMAT = "avro-confluent"
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "user.info", "jaas")
@@ -27,7 +27,7 @@ class RegistrySettings:
     @property
     def shown_url(self) -> str:
         """The URL without user and password."""
-        return without_userinfo(self.url)
+        return mask_userinfo(self.url)
 
     def check_authentication(self) -> None:
         """Raise `OptionError` if two methods of authentication are set."""

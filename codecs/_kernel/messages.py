@@ -24,7 +24,7 @@ from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.memory import Bytes, filled, grown
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.tree import Tree
-from kvformat.registry.contract.error_codes import ErrorCode, errors_at
+from kvformat.registry.contract.error_codes import ErrorCode, error_arrays
 
 if TYPE_CHECKING:
     import cython
@@ -97,7 +97,7 @@ class Faults:
         if not self.count:
             return None, None
         numbers = np.frombuffer(memoryview(self.numbers), np.int64, 3 * self.count)
-        return errors_at(numbers[::3], numbers[1::3], numbers[2::3], self.text.to_bytes(), messages)
+        return error_arrays(numbers[::3], numbers[1::3], numbers[2::3], self.text.to_bytes(), messages)
 
 
 class Messages:

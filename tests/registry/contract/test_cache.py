@@ -100,7 +100,7 @@ def _derive_in_child(results: multiprocessing.SimpleQueue[int]) -> None:
 def test_a_child_does_not_wait_for_a_thread_of_the_parent() -> None:
     context = multiprocessing.get_context("fork")
     results = context.SimpleQueue()
-    with cache._changing.use():
+    with cache._store_lock.use():
         child = context.Process(target=_derive_in_child, args=(results,))
         child.start()
         child.join(60)

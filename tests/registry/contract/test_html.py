@@ -35,14 +35,14 @@ def _read(html: str) -> tuple[str, list[list[list[str]]]]:
 
 def test_a_format_shows_its_options_and_which_were_given() -> None:
     head, (options,) = _read(get_format("csv", {"field-delimiter": "<", "null-literal": _BOLD})._repr_html_())
-    assert head == "csv format, of rows +I"
+    assert head == "csv format with rows +I"
     assert options[0] == ["option", "value", ""]
     assert ["field-delimiter", "<", "given"] in options
     assert ["null-literal", _BOLD, "given"] in options
     assert ["ignore-parse-errors", "false", "default"] in options
     assert "escape-character" not in [name for name, *_ in options]
     head, _ = _read(get_format("debezium-json")._repr_html_())
-    assert head == "debezium-json format, of rows +I, -U, +U, -D"
+    assert head == "debezium-json format with rows +I, -U, +U, -D"
 
 
 @pytest.mark.parametrize("identifier", available_formats())

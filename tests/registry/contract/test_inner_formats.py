@@ -89,13 +89,13 @@ def test_inner_formats_can_be_nested() -> None:
         (
             {"payload.json.x": "1"},
             "payload.format",
-            "needs the option 'payload.format' where there is 'payload.json.x'",
+            "needs the option 'payload.format' because 'payload.json.x' is set",
         ),
         ({"payload.fromat": "json"}, "payload.format", "needs the option 'payload.format'"),
         (
             {"payload.format": "json", "payload.csv.x": "1"},
             "payload.csv.x",
-            "'payload.csv.x' is not for 'payload.format' = 'json', whose options begin with 'payload.json.'",
+            "'payload.csv.x' does not belong to 'payload.format' = 'json': its options begin with 'payload.json.'",
         ),
         (
             {"payload.format": "json", "payload.json.ignore-parse-error": "1"},
@@ -110,9 +110,9 @@ def test_inner_formats_can_be_nested() -> None:
         (
             {"payload": "json"},
             "payload",
-            "name it by 'payload.format' and give its options as 'payload.<format>.<option>'",
+            "set its name with 'payload.format' and its options with 'payload.<format>.<option>'",
         ),
-        ({"payload": JsonFormat(), "payload.json.x": "1"}, "payload", "is a Format and nothing else"),
+        ({"payload": JsonFormat(), "payload.json.x": "1"}, "payload", "must be a Format, without other options for it"),
         (
             {"payload": JsonFormat(), "markk": "1"},
             "markk",
@@ -129,7 +129,7 @@ def test_errors_name_the_full_option_key(given: dict[str, Any], option: str, sai
 
 def test_an_unknown_inner_format_is_reported() -> None:
     with pytest.raises(
-        UnknownFormatError, match=r"^option 'payload\.format' of format 'wrapped': there is no format 'jso'"
+        UnknownFormatError, match=r"^option 'payload\.format' of format 'wrapped': unknown format 'jso'"
     ):
         Wrapped({"payload.format": "jso"})
 
@@ -144,7 +144,7 @@ def test_secrets_of_an_inner_format_are_hidden() -> None:
         {"value.format": "wrapped", **{f"value.wrapped.{key}": text for key, text in SECRET.items()}},
     )
     shown = [repr(each) for each in (format, format.options, format.options["payload"], inside, inside.options, table)]
-    shown += [each._without_secrets(f"failed with ann:{PASSWORD}") for each in (format, inside)]
+    shown += [each._mask_secrets(f"failed with ann:{PASSWORD}") for each in (format, inside)]
     for text in shown:
         assert PASSWORD not in text, text
         assert "******" in text

@@ -163,9 +163,9 @@ def test_arrow_schemas_are_accepted() -> None:
     for wrong in (pa.uint8(), pa.decimal256(50, 2), pa.null(), pa.date64()):
         with pytest.raises(SchemaError, match="column 'x'"):
             resolve_schema(pa.schema([("x", wrong)]))
-    with pytest.raises(SchemaError, match="twice"):
+    with pytest.raises(SchemaError, match="two columns named"):
         resolve_schema(pa.schema([("x", pa.int8()), ("x", pa.int8())]))
-    with pytest.raises(SchemaError, match="a schema is a Spark StructType"):
+    with pytest.raises(SchemaError, match="a schema must be a Spark StructType"):
         resolve_schema({"a": "INT"})  # type: ignore[arg-type]
 
 

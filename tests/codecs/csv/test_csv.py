@@ -277,7 +277,7 @@ def test_errors_name_the_field() -> None:
         (b"1,", "row length mismatch: 3 fields expected but was 2"),
         (b"1,,,x", "too many columns: expected at most 3"),
         (b'1,"x', "no closing quote for the value that begins at character 3"),
-        (b'1,"x"y,', "behind a closing quote, found 'y' at character 6"),
+        (b'1,"x"y,', "after a closing quote, found 'y' at character 6"),
         (b"", "no record"),
         (b"1,,\xff", "not UTF-8"),
     ):

@@ -266,7 +266,7 @@ def test_names_are_javas(name: str, canonical: str) -> None:
     "name", ["", "UTF 8", "UTF-16 ", " UTF-8", "UTF-7", "cp65001", "no-such", "utf_8", "latin-1", "\u0130BM037"]
 )
 def test_a_name_that_java_does_not_know_is_an_error(name: str) -> None:
-    with pytest.raises(LookupError, match=r"Java has no charset of that name\..* Served are UTF-8, "):
+    with pytest.raises(LookupError, match=r"Java has no charset of that name\..* Supported are UTF-8, "):
         find_charset(name)
 
 
@@ -277,7 +277,7 @@ def test_a_near_miss_gets_a_hint() -> None:
 
 @pytest.mark.parametrize("name", ["ISO-2022-JP", "jis", "CESU-8", "Big5-HKSCS", "x-IBM930"])
 def test_a_charset_that_is_not_served_says_so(name: str) -> None:
-    with pytest.raises(LookupError, match=r"but it is not served here\. Served are "):
+    with pytest.raises(LookupError, match=r"but it is not supported here\. Supported are "):
         find_charset(name)
 
 

@@ -1,9 +1,8 @@
-"""A batch of messages as one run of bytes, read at many cursors at once by numpy, for csv and Avro.
+"""The bytes of a batch of messages, which numpy reads at one cursor per message; for csv and Avro.
 
-`MessageBytes` holds the bytes of a whole batch. Texts are pairs of positions (start, end) until the very end;
-`MessageBytes.pieces` then takes all of them in one Arrow kernel. Cursors only ever go forward. A reader that checks
-that a message's cursor stands at the message's end when it has finished therefore knows that it never read a byte of
-the neighbour.
+`MessageBytes` holds the bytes of a whole batch. Texts are pairs of positions (start, end) until the end of reading;
+`MessageBytes.pieces` then copies all of them with one Arrow kernel. Cursors only move forward. If the cursor of a
+message is at the message's end after reading, the reader has not read bytes of the next message.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ ByteArray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 AnyArray = npt.NDArray[Any]
 MessageNumbers = NewType("MessageNumbers", npt.NDArray[np.int64])
-"""Which messages of a batch."""
+"""Indices of messages in a batch."""
 Positions = NewType("Positions", npt.NDArray[np.int64])
-"""Where bytes are in the bytes of a batch (`MessageBytes.bytes`), not in their message."""
+"""Offsets in the bytes of a batch (`MessageBytes.bytes`), not in a message."""
 
 FRONT = 64
-"""Bytes before the first message, so that a cursor may stand a little before its message."""
+"""Bytes before the first message, so that a cursor may be a few bytes before its message."""
 BACK = 256
-"""Bytes behind the last message, so that a word may reach beyond it."""
+"""Bytes after the last message, so that a word may extend past its end."""
 _KEPT = 31 << 20
 
 
 class MessageBytes:
-    """The bytes of a binary array of at most 1 GB, with the start and the end of every message.
+    """A copy of the bytes of a binary array of at most 1 GB, with the start and end of every message.
 
-    A private copy: what is refused can be blanked out. `raw` and `bytes` are the same memory.
+    `raw` and `bytes` are the same memory. `blank` overwrites refused messages in it.
     """
 
     def __init__(self, messages: pa.Array) -> None:
@@ -55,48 +54,51 @@ class MessageBytes:
         self.words: WordArray = np.ndarray((length - 7,), "<u8", self.bytes.data, strides=(1,))
 
     def blank(self, messages: MessageNumbers) -> None:
-        """Overwrite messages, so that nothing in them can be taken for anything."""
+        """Overwrite messages with zero bytes, so that a reader finds no values in them."""
         for number in messages.tolist():
             self.bytes[self.start[number] : self.end[number]] = 0
 
     def byte(self, position: Positions) -> ByteArray:
-        """The byte at each cursor."""
+        """Return the byte at each cursor."""
         return self.bytes.take(position, mode="clip")
 
     def word(self, position: Positions) -> WordArray:
-        """The eight bytes at each cursor as a little-endian word."""
+        """Return the eight bytes at each cursor as a little-endian word."""
         if not _are_below(position, len(self.words)):
             position = Positions(np.clip(position, 0, len(self.words) - 1))
         return self.words[position]
 
     def pieces(self, start: Positions, end: Positions, kind: pa.DataType, valid: Mask | None = None) -> pa.Array:
-        """The texts between two positions each as a string or binary array; null where not `valid`."""
-        return pieces_of(self.bytes, start, end, kind, valid)
+        """Return the bytes between pairs of positions as a string or binary array; null where `valid` is false."""
+        return take_slices(self.bytes, start, end, kind, valid)
 
 
 @functools.cache
 def _keep_memory() -> None:
-    """Let the C library keep the memory of one batch for the next one.
+    """Make the C library keep the memory of a batch for the next batch.
 
-    glibc gives each larger block back to the system, where getting it again costs more than most steps over it, until
-    it sees such blocks freed: it then keeps those up to the size of the largest one so far (mallopt(3),
-    M_MMAP_THRESHOLD). This one is never touched, so it takes no memory; it is just below the most that counts.
+    At first, glibc returns each large block to the system, and allocating it again costs more than most steps of
+    reading. After a large block is freed, glibc keeps blocks up to its size (mallopt(3), M_MMAP_THRESHOLD). The block
+    allocated here is just below the largest size with this effect. It is never written, so it uses no memory.
     """
     np.empty(_KEPT, np.uint8)
 
 
 def _are_below(position: Ints, stop: int) -> bool:
-    """Whether all positions are from 0 to before `stop`. As unsigned numbers, negative ones are beyond."""
+    """Return whether all positions are at least 0 and less than `stop`.
+
+    Negative positions are large as unsigned numbers, so one comparison is enough.
+    """
     return not len(position) or bool(position.view(np.uint64).max() < stop)
 
 
 def validity(valid: Mask) -> pa.Buffer | None:
-    """Arrow's validity bitmap of a mask; None when everything is valid."""
+    """Return Arrow's validity bitmap of a mask; None if all values are valid."""
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def fixed_width(kind: pa.DataType, values: AnyArray, valid: Mask) -> pa.Array:
-    """An array of a type of fixed width over the memory of `values`, null where not `valid`."""
+    """Return an array of a type of fixed width over the memory of `values`, null where `valid` is false."""
     count = len(valid)
     if kind == pa.bool_():
         data = np.packbits(values, bitorder="little")
@@ -105,18 +107,18 @@ def fixed_width(kind: pa.DataType, values: AnyArray, valid: Mask) -> pa.Array:
     return pa.Array.from_buffers(kind, count, [validity(valid), pa.py_buffer(data)])
 
 
-def spread(first: Ints, count: Ints) -> Ints:
-    """The indices `first[i], first[i] + 1, ...`, `count[i]` of them, for every i one after another."""
+def ranges(first: Ints, count: Ints) -> Ints:
+    """Concatenate the ranges `first[i], first[i] + 1, ...` of length `count[i]`."""
     ends = np.cumsum(count)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(first - (ends - count), count) + np.arange(total)
 
 
 def merge_rows(rows: pa.Array, refused: Mask, others: pa.ListArray | None = None) -> pa.ListArray:
-    """The rows of a batch in the order of its messages, from a fast reader and one that gives lists.
+    """Merge the rows of a fast reader and the lists of an exact reader in the order of messages.
 
-    `rows` has one row per message. `others` has one list per refused message, in order; null lists stay null;
-    None if none was refused.
+    `rows` has one row per message. `others` has one list per refused message, in order; null lists stay null. It is
+    None if no message was refused.
     """
     count = len(rows)
     where = np.flatnonzero(refused)
@@ -130,7 +132,7 @@ def merge_rows(rows: pa.Array, refused: Mask, others: pa.ListArray | None = None
     counts[where] = lengths
     first = np.arange(count)
     first[where] = count + bounds[:-1]
-    values = pa.concat_arrays([rows, others.values]).take(pa.array(spread(first, counts)))
+    values = pa.concat_arrays([rows, others.values]).take(pa.array(ranges(first, counts)))
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
     present = np.ones(count, bool)
@@ -140,15 +142,18 @@ def merge_rows(rows: pa.Array, refused: Mask, others: pa.ListArray | None = None
     )
 
 
-def pieces_of(data: ByteArray, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None) -> pa.Array:
-    """All pieces in one `take`: with the offsets [start0, end0, start1, end1, ...] they are at the even places."""
+def take_slices(data: ByteArray, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None) -> pa.Array:
+    """Return the slices of `data` between pairs of positions as an array, null where `valid` is false.
+
+    One `take` copies all slices: with the offsets [start0, end0, start1, end1, ...] they have the even indices.
+    """
     count = len(start)
     if count == 0:
         return pa.array([], kind)
     ends = np.empty(2 * count + 1, np.int32)
     ends[0:-1:2] = start
     ends[1::2] = end if valid is None else np.where(valid, end, start)
-    ends[-1] = len(data)  # Arrow wants the last offset not to be before the first
+    ends[-1] = len(data)  # Arrow requires a last offset that is not less than the first
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
     every_other = pa.array(np.arange(0, 2 * count - 1, 2, dtype=np.int32))
     taken = pa.Array.from_buffers(kind, 2 * count, buffers).take(every_other)

@@ -1,10 +1,10 @@
-"""`avro`: one datum per message, of the schema that follows from the table; no header, no fingerprint.
+"""`avro`: one datum per message, with the schema derived from the table. No header, no fingerprint.
 
     id BIGINT NOT NULL, name STRING      row (7, "ab")      binary: 0e 02 04 61 62
                                                             json:   {"id":7,"name":{"string":"ab"}}
 
-What wrote a message is taken to have had the same schema: no field is looked for by name. Bytes behind the datum are
-ignored; Flink reads them as the beginning of the next message.
+Messages must be written with the same schema: fields are not matched by name. Bytes after the datum are ignored; Flink
+reads them as the start of the next message.
 Rules: Flink's "Avro Format" page, its `AvroRowDataDeserializationSchema` and `AvroRowDataSerializationSchema`.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 READING = ResolutionRules(overflow_as_null=True)
-"""How Flink reads, but with the units and scales of the writer."""
+"""Flink's rules, except that units and scales of the writer are converted."""
 
 
 class AvroFormat(Format):
@@ -48,21 +48,20 @@ class AvroFormat(Format):
             type="enum",
             default="binary",
             allowed=("binary", "json"),
-            doc="Avro's binary encoding, or its JSON encoding, which is not the format `json`.",
+            doc="Avro's binary encoding or its JSON encoding. The JSON encoding is not the format `json`.",
         ),
         Option(
             name="timestamp_mapping.legacy",
             type="boolean",
             default=True,
-            doc="Whether TIMESTAMP, up to TIMESTAMP(3), is `timestamp-millis` and TIMESTAMP_LTZ is refused; else "
-            "TIMESTAMP is `local-timestamp-*` and TIMESTAMP_LTZ `timestamp-*`, both up to microseconds.",
+            doc="With `true`, TIMESTAMP is `timestamp-millis`, up to TIMESTAMP(3), and TIMESTAMP_LTZ is refused. With "
+            "`false`, TIMESTAMP is `local-timestamp-*` and TIMESTAMP_LTZ `timestamp-*`, both up to microseconds.",
         ),
         Option(
             name="timestamp-micros-as-millis",
             type="boolean",
             default=False,
-            doc="Ours. Whether numbers under a `*-micros` schema are milliseconds, as Flink 2.3 and before reads and "
-            "writes them.",
+            doc="Ours. Whether numbers of a `*-micros` schema are milliseconds, as in Flink up to 2.3.",
         ),
     )
 
@@ -109,7 +108,7 @@ class AvroFormat(Format):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether no option asks for what Spark's own functions don't do."""
+        """Whether Spark's own functions support the options."""
         return self.options["encoding"] == "binary" and not self.options["timestamp-micros-as-millis"]
 
     def _schema(self, row: FlinkType) -> Schema:
@@ -122,7 +121,7 @@ class AvroFormat(Format):
 
 @dataclass(frozen=True, slots=True)
 class AvroTable:
-    """A table's type and the Avro schema that follows from it."""
+    """A table's type and the Avro schema derived from it."""
 
     row: FlinkType
     schema: Schema
@@ -138,7 +137,7 @@ def _table(schema: pa.Schema, legacy: bool, micros_as_millis: bool) -> AvroTable
 def encode_rows(
     rows: pa.StructArray, schema: Schema, row: FlinkType, *, prefix: bytes = b"", micros_as_millis: bool = False
 ) -> EncodedBatch:
-    """Rows as datums of a schema that stands for the table's type, behind a prefix; a null row is a null message."""
+    """Encode rows as datums of a schema for the type `row`, after a prefix. A null row is a null message."""
     values, reasons = write_table(rows, schema.arrow_type, row, micros_as_millis=micros_as_millis)
     encoded = _avro.encode(values, schema, prefix=prefix)
     messages, errors = encoded.messages, encoded.errors

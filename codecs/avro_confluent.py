@@ -1,10 +1,10 @@
-"""`avro-confluent`: Avro whose schema is in a schema registry.
+"""`avro-confluent`: Avro messages with schemas in a schema registry.
 
     00  00 00 00 01  0e 02 04 61 62      `00`, the schema's id as four bytes, big-endian, and the datum
 
-Reading takes the schema of each message's id for the writer's and the table's, or the option `schema`, for the
-reader's. Writing registers the table's schema, or the option `schema`, under `subject` and writes the id it gets.
-Timestamps are those of `avro` with `timestamp_mapping.legacy`.
+When reading, the writer's schema is the schema of each message's id. The reader's schema is the option `schema`, or the
+table's schema. Writing registers the option `schema`, or the table's schema, under `subject` and writes its id.
+Timestamps are read and written as by `avro` with `timestamp_mapping.legacy`.
 Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, and Confluent's wire format.
 """
 
@@ -65,7 +65,7 @@ class AvroConfluentFormat(RegistryFormat):
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=True))
         if schema_id is None or self.options["schema"] not in (None, derived.text):
-            return None  # not known here, or not the types that Spark's function has for these columns
+            return None  # the id is unknown here, or Spark's function has other types for these columns
         from kvformat.codecs._avro.native import encode_native
 
         return encode_native(row, derived, schema, prefix(schema_id))

@@ -25,7 +25,7 @@ from kvformat.codecs._csv.message_reader import CsvMessageReader
 from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
 from kvformat.codecs._csv.types import check_types
 from kvformat.codecs._csv.write import CsvWriter
-from kvformat.codecs._two_paths import TwoPathReader
+from kvformat.codecs._fast_or_exact import FastOrExactReader
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
@@ -193,9 +193,9 @@ class CsvFormat(Format):
 
 
 @cached_by_identity
-def _reader(row: FlinkType, settings: ReadSettings) -> TwoPathReader:
+def _reader(row: FlinkType, settings: ReadSettings) -> FastOrExactReader:
     check_types(row, "decode")
-    return TwoPathReader(row, CsvBatchReader(row, settings), CsvMessageReader(row, settings))
+    return FastOrExactReader(row, CsvBatchReader(row, settings), CsvMessageReader(row, settings))
 
 
 @cached_by_identity

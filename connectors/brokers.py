@@ -1,13 +1,13 @@
-"""Clients of Kafka's brokers, from the `properties.*` of a table: what Spark itself never asks them.
+"""Clients of Kafka's brokers, from the `properties.*` of a table, for requests that Spark does not make.
 
-    client_settings(options)       the settings of librdkafka for those of Java's client
+    client_settings(options)       librdkafka's settings for those of Java's client
     admin(options)                 a client for topics, groups and offsets
-    consumer(options, group_id=)   one that reads records
-    ask(client, options, ...)      the answer to a question; a failure is a `BrokerError` that names the brokers
+    consumer(options, group_id=)   a client that reads records
+    ask(client, options, ...)      the answer to a request; a failure is a `BrokerError` that names the brokers
 
-Spark reads with Java's client, and gives it all of `properties.*`. The clients here are confluent-kafka's, the extra
-`kvformat[kafka]`. Names of settings are the same in both where security is not concerned; a setting of security that
-has no counterpart is refused by its name, as a client without it would fail in words that don't say why.
+Spark uses Java's client and gives it all of `properties.*`. The clients here are those of confluent-kafka, the extra
+`kvformat[kafka]`. Both have the same names of settings, except for security. A security setting without a counterpart
+raises an error with its name, because the client would fail without it, with an unclear message.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 TIMEOUT = 15.0
-"""Seconds that an answer may take: a broker that is there needs a hundredth of it, one behind a slow network a few."""
+"""Seconds that an answer may take: a broker nearby needs a hundredth of it, with a slow network a few seconds."""
 
 Answer = TypeVar("Answer")
-# Errors that pass: a topic was just made, a broker was just lost.
+# Temporary errors: a topic was just created, or a broker was just lost.
 _PASSING = (
     "LEADER_NOT_AVAILABLE",
     "NOT_LEADER_FOR_PARTITION",
@@ -38,18 +38,18 @@ _PASSING = (
     "COORDINATOR_NOT_AVAILABLE",
     "NOT_COORDINATOR",
 )
-_PAUSE = 0.2  # seconds until it is asked again
+_PAUSE = 0.2  # seconds before the next attempt
 # Settings with the same name and meaning.
 _SAME = ("bootstrap.servers", "client.id", "client.rack", "client.dns.lookup", "security.protocol", "sasl.mechanism")
 _CONSUMERS = ("isolation.level", "fetch.max.bytes", "max.partition.fetch.bytes")
-# Java's PEM stores: the text itself, or a file of it.
+# Settings with PEM text.
 _PEM = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.key.password": "ssl.key.password",
 }
-# Java classes, and files that Java alone reads.
+# Settings that name Java classes.
 _JAVAS = (
     "sasl.client.callback.handler.class",
     "sasl.login.callback.handler.class",
@@ -58,16 +58,16 @@ _JAVAS = (
     "ssl.engine.factory.class",
 )
 _END = "scan.bounded.mode"
-_ASKING = ("group-offsets", "specific-offsets")  # modes for which the brokers are asked for offsets
+_ASKING = ("group-offsets", "specific-offsets")  # modes that need offsets from the brokers
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _OAUTH, _HANDLER = "OAUTHBEARER", "sasl.login.callback.handler.class"
-# Java's classes that fetch a token from an endpoint, as librdkafka does by itself.
+# Java's classes that fetch a token from an endpoint; librdkafka does the same without a class.
 _TOKEN_HANDLERS = tuple(
     f"org.apache.kafka.common.security.oauthbearer.{package}OAuthBearerLoginCallbackHandler"
     for package in ("", "secured.")
 )
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
-# What a client shows at the endpoint: librdkafka's name, the option of Java's JAAS, and Java's setting since Kafka 4.1.
+# Credentials for the endpoint: librdkafka's name, the option of Java's JAAS, and Java's setting since Kafka 4.1.
 _OF_TOKENS = (
     ("sasl.oauthbearer.client.id", "clientId", "sasl.oauthbearer.client.credentials.client.id"),
     ("sasl.oauthbearer.client.secret", "clientSecret", "sasl.oauthbearer.client.credentials.client.secret"),
@@ -77,20 +77,20 @@ _EXTENSION = "extension_"
 _JAAS = re.compile(r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)\s*(?P<rest>.*?);?\s*", re.DOTALL)
 _JAAS_OPTION = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-# The last words of clients about their connections; an exception only says that there was no answer.
+# The last errors of clients' connections; an exception only says that there was no answer.
 _said: collections.deque[str] = collections.deque(maxlen=3)
 
 
 def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """The settings of confluent-kafka that reach the same brokers as `properties.*` do with Java's client.
+    """Return confluent-kafka's settings, with secrets, for the brokers of `properties.*`.
 
-    Secrets are among them. Settings that only tune Java's client are left out. Raises `OptionError` for a setting of
-    security that librdkafka can't follow, by name, and where there are no brokers.
+    Settings that only tune Java's client are left out. Raises `OptionError` for a security setting that librdkafka
+    does not support, by its name, and if there are no brokers.
     """
     given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
     if not given.get("bootstrap.servers") or "@" in given["bootstrap.servers"]:
         raise OptionError(
-            f"'{PREFIX}bootstrap.servers' is a list host:port,host:port; user and password belong into "
+            f"'{PREFIX}bootstrap.servers' must be a list host:port,host:port; user and password belong in "
             f"'{PREFIX}sasl.jaas.config'",
             option=f"{PREFIX}bootstrap.servers",
         )
@@ -108,7 +108,7 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _store(given: Mapping[str, str], which: str, kind: str) -> str:
-    """What a store of certificates or keys is, and which option says so."""
+    """Describe the type of a store of certificates or keys, and the option that sets it."""
     name = f"ssl.{which}.type"
     return f"is a file of type {kind} ('{PREFIX}{name}'{'' if name in given else ', by default'})"
 
@@ -124,28 +124,28 @@ _TO_PKCS12 = (
 
 
 def _unusable(name: str, why: str, mend: str = "", options: Mapping[str, str] | None = None) -> OptionError:
-    """A setting that Java's client understands alone; `why` shows no value of a secret.
+    """Make the error for a setting that only Java's client supports; `why` contains no secret.
 
-    `mend` says what the client here could use in its place; `options` are the table's, on which the advice depends.
+    `mend` names a replacement that librdkafka supports. `options` are the table's; the advice depends on them.
     """
     given = options or {}
     begins = given.get("scan.startup.mode", "group-offsets")
     advice = [mend] if mend else []
     if not mend or begins in _ASKING or given.get(_END) in _ASKING:
         advice.append(
-            "say where to begin without asking: 'scan.startup.mode' = 'earliest-offset' or 'timestamp', or the offsets "
-            "themselves, spark_options={'startingOffsets': ...}"
+            "choose a start that needs no broker: 'scan.startup.mode' = 'earliest-offset' or 'timestamp', or give the "
+            "offsets, spark_options={'startingOffsets': ...}"
         )
     told = "; or ".join(advice)
     return OptionError(
-        f"'{PREFIX}{name}' {why}, which the client that asks the brokers for offsets can't use; Spark itself can. "
+        f"'{PREFIX}{name}' {why}. Spark supports that, but the client that asks brokers for offsets does not. "
         f"{told[:1].upper()}{told[1:]}",
         option=f"{PREFIX}{name}",
     )
 
 
 def _ssl(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, Any]:
-    """Certificates and keys: PEM, and of the stores a key's PKCS12; a JKS is Java's own."""
+    """Return the settings for certificates (PEM) and keys (PEM or PKCS12); only Java reads JKS."""
     found: dict[str, Any] = {ours: given[name] for name, ours in _PEM.items() if name in given}
     if "ssl.truststore.location" in given:
         kind = given.get("ssl.truststore.type", "JKS").upper()
@@ -168,28 +168,28 @@ def _ssl(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, Any]
 
 
 def _sasl(given: Mapping[str, str], mechanism: str) -> dict[str, Any]:
-    """User and password of a mechanism that has them."""
+    """Return the settings for user and password."""
     if mechanism not in _MECHANISMS:
-        raise _unusable("sasl.mechanism", f"is {mechanism}, none of {', '.join((*_MECHANISMS, _OAUTH))}")
+        raise _unusable("sasl.mechanism", f"is {mechanism}, not one of {', '.join((*_MECHANISMS, _OAUTH))}")
     values = _jaas(given, 'username="..." password="..."')
     if "username" not in values or "password" not in values:
-        raise _unusable("sasl.jaas.config", "names no username and password")
+        raise _unusable("sasl.jaas.config", "has no username and password")
     return {"sasl.username": values["username"], "sasl.password": values["password"]}
 
 
 def _oauth(given: Mapping[str, str]) -> dict[str, Any]:
-    """Where a token comes from, and what the endpoint is shown for it."""
+    """Return the settings for the endpoint that gives tokens, and the credentials for it."""
     if given.get(_HANDLER) not in _TOKEN_HANDLERS:
         raise _unusable("sasl.mechanism", f"is {_OAUTH} without '{PREFIX}{_HANDLER}' = '{_TOKEN_HANDLERS[0]}'")
     if not given.get(_ENDPOINT):
-        raise _unusable(_ENDPOINT, "is missing, the address at which tokens are fetched")
+        raise _unusable(_ENDPOINT, "is missing, the URL from which tokens are fetched")
     values = _jaas(given, 'clientId="..." clientSecret="..."')
     found: dict[str, Any] = {"sasl.oauthbearer.method": "oidc", _ENDPOINT: given[_ENDPOINT]}
     for ours, option, setting in _OF_TOKENS:
         if setting in given or option in values:
             found[ours] = given.get(setting) or values[option]
     if _OF_TOKENS[0][0] not in found or _OF_TOKENS[1][0] not in found:
-        raise _unusable("sasl.jaas.config", "names no clientId and clientSecret")
+        raise _unusable("sasl.jaas.config", "has no clientId and clientSecret")
     extensions = [(name.removeprefix(_EXTENSION), text) for name, text in values.items() if name.startswith(_EXTENSION)]
     if extensions:
         found["sasl.oauthbearer.extensions"] = ",".join(f"{name}={text}" for name, text in extensions)
@@ -197,10 +197,10 @@ def _oauth(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _jaas(given: Mapping[str, str], options: str) -> dict[str, str]:
-    """The options of the login module; `options` says for an error which there should be."""
+    """Parse the options of the login module; `options` is an example for the error."""
     statement = _JAAS.fullmatch(given.get("sasl.jaas.config", ""))
     if statement is None:
-        raise _unusable("sasl.jaas.config", f"is no 'module required {options};'")
+        raise _unusable("sasl.jaas.config", f"is not of the form 'module required {options};'")
     return {name: _unescaped(a or b) or c for name, a, b, c in _JAAS_OPTION.findall(statement["rest"])}
 
 
@@ -209,7 +209,7 @@ def _unescaped(text: str) -> str:
 
 
 def admin(options: Mapping[str, str]) -> AdminClient:
-    """A client for topics, groups and offsets; ask it by `ask`. Raises `MissingExtraError`."""
+    """Make a client for topics, groups and offsets; use it through `ask`. Raises `MissingExtraError`."""
     _check_client()
     from confluent_kafka.admin import AdminClient
 
@@ -217,7 +217,7 @@ def admin(options: Mapping[str, str]) -> AdminClient:
 
 
 def consumer(options: Mapping[str, str], *, group_id: str) -> Consumer:
-    """A client that reads records and commits nothing; ask it by `ask`. Raises `MissingExtraError`."""
+    """Make a client that reads records and commits nothing; use it through `ask`. Raises `MissingExtraError`."""
     _check_client()
     from confluent_kafka import Consumer
 
@@ -227,16 +227,16 @@ def consumer(options: Mapping[str, str], *, group_id: str) -> Consumer:
 
 
 def _quiet() -> dict[str, Any]:
-    """What goes wrong is in the error, and not on the terminal as well."""
+    """Settings that keep errors off the terminal; they are in the exception."""
     return {"log_level": 0, "error_cb": lambda error: _said.append(error.str())}
 
 
 def ask(
     client: AdminClient | Consumer, options: Mapping[str, str], what: str, question: Callable[[], Answer]
 ) -> Answer:
-    """The answer to a question about `what`: a client's exception becomes a `BrokerError` that says who was asked.
+    """Send a request about `what` and return its answer; a client's exception becomes a `BrokerError`.
 
-    While a partition has no leader, or a group no coordinator, it is asked again, as Java's client does.
+    The request is repeated while a partition has no leader or a group no coordinator, as Java's client does.
     """
     from confluent_kafka import KafkaError, KafkaException
 
@@ -251,20 +251,21 @@ def ask(
             if isinstance(error, KafkaError) and error.code() in passing and time.monotonic() < deadline:
                 time.sleep(_PAUSE)
                 continue
-            client.poll(0)  # hands over what was said
+            client.poll(0)  # calls `error_cb`
             reason = error.str() if isinstance(error, KafkaError) else str(cause) or "there was no answer in time"
-            reason = scrubbed(reason, _secrets(options))  # an endpoint for tokens may repeat what it was sent
+            reason = scrubbed(reason, _secrets(options))  # an endpoint for tokens may repeat the credentials
             said = f" ({scrubbed('; '.join(dict.fromkeys(_said)), _secrets(options))})" if _said else ""
             raise BrokerError(
                 f"the brokers at '{options[PREFIX + 'bootstrap.servers']}' could not be asked for {what}: "
-                f"{reason}{said}. Are they reached from here, and do '{PREFIX}*' say what they ask for?",
+                f"{reason}{said}. Check that this machine reaches them, and that '{PREFIX}*' has the security settings "
+                "that they need",
                 option=f"{PREFIX}bootstrap.servers",
                 reason=reason,
             ) from cause
 
 
 def _secrets(options: Mapping[str, str]) -> list[str]:
-    """The passwords and secrets that a client is made of, also behind the name that is shown with them."""
+    """Return a client's passwords and secrets, also in the form `user:secret`."""
     settings = client_settings(options)
     found = [text for name, text in settings.items() if name.endswith(("password", "secret"))]
     user, secret = _OF_TOKENS[0][0], _OF_TOKENS[1][0]
@@ -273,8 +274,8 @@ def _secrets(options: Mapping[str, str]) -> list[str]:
 
 def _check_client() -> None:
     try:
-        import confluent_kafka  # noqa: F401 - only looked for
+        import confluent_kafka  # noqa: F401 - only checked
     except ImportError as cause:
         raise MissingExtraError(
-            "Kafka's brokers are asked by confluent-kafka, which is not installed: pip install 'kvformat[kafka]'"
+            "requests to Kafka's brokers need confluent-kafka, which is not installed: pip install 'kvformat[kafka]'"
         ) from cause

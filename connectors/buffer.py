@@ -1,8 +1,8 @@
-"""The buffer of an upsert table's sink: of the records of a key that come close together only the last is written.
+"""The buffer of an upsert table's sink: it writes only the last of several records with the same key.
 
     k1=1 k2=1 k1=2 | k2=2 ...      with 3 rows:  k2=1 k1=2 | k2=2 ...
 
-Rule: `ReducingUpsertWriter`, one for each task. It flushes in no fixed order; here records keep theirs.
+Rule: `ReducingUpsertWriter`, one for each task. It flushes records in any order; here they keep their order.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def last_of_buffers(records: DataFrame, most: int) -> DataFrame:
-    """Records without those that a later one of their key follows among `most` in a row of their task.
+    """Keep the last record of each key among `most` consecutive records of a task.
 
-    `records` has `key`, which is never NULL; where it has `topic`, a key is one of its topic.
+    `records` has `key`, which is never NULL. If it has `topic`, equal keys of different topics are different keys.
     """
     names = [name for name in ("topic", "key") if name in records.columns]
     return records.mapInArrow(buffered(most, [records.columns.index(name) for name in names]), records.schema)
 
 
 def buffered(most: int, keys: list[int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow`; `keys` are the places of the columns that make a key."""
+    """Return the function for `mapInArrow`; `keys` are the indices of the columns that make a key."""
 
     def upsert_buffer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
-        count = 0  # records that came into the buffer, also those that left it for a later one
+        count = 0  # records that were added to the buffer, including those replaced by a later one
         for batch in batches:
             start = 0
             while start < len(batch):
@@ -42,7 +42,7 @@ def buffered(most: int, keys: list[int]) -> Callable[[Iterator[pa.RecordBatch]],
                     yield _last(held, keys)
                     held, count = [], 0
             if held:
-                held = [_last(held, keys)]  # what is held is bounded by its keys
+                held = [_last(held, keys)]  # so that the buffer has at most one record of each key
         if held:
             yield _last(held, keys)
 
@@ -50,7 +50,7 @@ def buffered(most: int, keys: list[int]) -> Callable[[Iterator[pa.RecordBatch]],
 
 
 def _last(batches: list[pa.RecordBatch], keys: list[int]) -> pa.RecordBatch:
-    """The last record of each key, in order."""
+    """Return the last record of each key, in order."""
     records = pa.concat_batches(batches)
     codes = np.zeros(len(records), np.int64)
     for place in keys:

@@ -1,12 +1,12 @@
-"""What a table is, and what Spark is asked for to read and write it, in words: no broker is asked, no secret shown."""
+"""Describe a table, and Spark's options to read and write it. No broker is asked and no secret is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kvformat.connectors import offsets, reading, sink, source
-from kvformat.connectors.effects import READING, WRITING, Effect
+from kvformat.connectors import offsets, sink, source, table_rows
+from kvformat.connectors.option_effects import READING, WRITING, Effect
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.key_value_format import KeyValueFormat
@@ -15,36 +15,36 @@ from kvformat.registry.sql.table_definition import TableColumn
 
 _BEGINS = {
     "earliest-offset": "the earliest record of each partition",
-    "latest-offset": "what arrives after the query has begun",
-    "group-offsets": "what the group '{group}' has committed, which the brokers are asked for; {reset}",
-    "timestamp": "the first record of each partition as new as {scan.startup.timestamp-millis} (milliseconds)",
-    "specific-offsets": "{scan.startup.specific-offsets}, the other partitions where the group is, else the earliest",
+    "latest-offset": "the first record after the start of the query",
+    "group-offsets": "the committed offsets of the group '{group}', for which the brokers are asked; {reset}",
+    "timestamp": "the first record of each partition not older than {scan.startup.timestamp-millis} (milliseconds)",
+    "specific-offsets": "{scan.startup.specific-offsets}; other partitions at the committed offset, or the earliest",
 }
 _ENDS = {
-    "unbounded": "the last record there is",
-    "latest-offset": "the last record there is",
-    "group-offsets": "what the group '{group}' has committed, which the brokers are asked for",
-    "timestamp": "the first record of each partition as new as {scan.bounded.timestamp-millis} (milliseconds)",
-    "specific-offsets": "{scan.bounded.specific-offsets}, the other partitions where the group is, else not read",
+    "unbounded": "the last record",
+    "latest-offset": "the last record",
+    "group-offsets": "the committed offsets of the group '{group}', for which the brokers are asked",
+    "timestamp": "the first record of each partition not older than {scan.bounded.timestamp-millis} (milliseconds)",
+    "specific-offsets": "{scan.bounded.specific-offsets}; other partitions at the committed offset, or not read",
 }
 _WHAT = ("batch", "stream")
-_OF_STREAMS = "a checkpoint with offsets counts before that; new partitions are looked for in each micro-batch"
+_OF_STREAMS = "a checkpoint with offsets has priority; Spark looks for new partitions before each micro-batch"
 _RESETS = {
-    "none": "a partition for which it has none is an error",
-    "earliest": "a partition for which it has none begins at the earliest",
-    "latest": "a partition for which it has none begins at the end",
+    "none": "a partition without one is an error",
+    "earliest": "a partition without one starts at the earliest record",
+    "latest": "a partition without one starts at the end",
 }
 
 
 def explain(kv: KeyValueFormat) -> str:
-    """The text, a line for each column and for each of Spark's options."""
+    """Return the text, with a line for each column and for each of Spark's options."""
     told = explained(kv)
     parts = [_table(told), *(_read(told["reading"][what], what) for what in _WHAT), _written(told["writing"])]
     return "\n".join(line for part in parts for line in part)
 
 
 def explained(kv: KeyValueFormat) -> dict[str, Any]:
-    """The same as data for JSON: table, columns, key and value, and what reading and writing ask Spark for."""
+    """Return the description as data for JSON: table, columns, key and value, options for reading and writing."""
     given = kv.options
     key, value, mark = kv.key_schema, kv.value_schema, kv.watermark
     return {
@@ -73,7 +73,7 @@ def _column(column: TableColumn) -> dict[str, Any]:
 
 def _reading(kv: KeyValueFormat, *, streaming: bool) -> dict[str, Any]:
     try:
-        headers = reading.needs_headers(kv, None, "raise")
+        headers = table_rows.needs_headers(kv, None, "raise")
         plan = source.planned(kv, streaming=streaming, headers=headers, ask=False)
     except ConfigurationError as error:
         return {"refused": str(error)}
@@ -92,7 +92,7 @@ def _writing(kv: KeyValueFormat) -> dict[str, Any]:
         options = sink.options(kv)
     except ConfigurationError as error:
         return {"refused": str(error)}
-    notes = list(sink.otherwise(kv))
+    notes = list(sink.differences(kv))
     return {"steps": _steps(kv, _SINK_STEPS, WRITING), "options": _shown(options), "notes": notes}
 
 
@@ -118,12 +118,12 @@ _SINK_STEPS = ("sink.parallelism", "sink.buffer-flush.max-rows", "sink.partition
 
 
 def _steps(kv: KeyValueFormat, steps: Iterable[str], effects: Mapping[str, Effect]) -> dict[str, dict[str, str]]:
-    """Options that become a step after Spark's source or before its sink, and not an option of it."""
+    """Return options that become a step after Spark's source or before its sink, not an option of Spark."""
     return {key: {"value": kv.options[key], "why": effects[key].why} for key in steps if key in kv.options}
 
 
 def _shown(options: Mapping[str, str]) -> dict[str, str]:
-    """Spark's options by name, without their secrets."""
+    """Return Spark's options by name, with secrets masked."""
     return {name: masked(name, options[name]) for name in sorted(options)}
 
 

@@ -1,9 +1,9 @@
-"""`scan.header-filter` of Ververica's Kafka connector: which records are read, by their headers, before decoding.
+"""`scan.header-filter` of Ververica's Kafka connector: selects records by their headers, before decoding.
 
     depart:toy|depart:book&!env:test        from left to right: (toy or book) and not test
 
-A condition is `key:value`, up to the next `&` or `|`; it holds where any header of that key has that value, and not
-where there are no headers. `!` before it turns it round. There are no parentheses, and `&` does not bind more than `|`.
+A condition is `key:value`, up to the next `&` or `|`. It is true if any header of that key has that value, and false
+without headers. `!` negates it. There are no parentheses, and `&` and `|` have the same precedence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OPERATOR = re.compile("([&|])")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`key:value`, or with `negated` anything else; `operator` joins it to what stands before it."""
+    """A condition `key:value`, or its negation; `operator` joins it to the conditions before it."""
 
     operator: str
     negated: bool
@@ -32,7 +32,7 @@ class Condition:
 
 
 def parse(text: str) -> tuple[Condition, ...]:
-    """The conditions of an expression, in order; raises `OptionError` with the place of what is wrong."""
+    """Parse an expression to its conditions, in order; raises `OptionError` with the position of an error."""
     found: list[Condition] = []
     operator, place = "", 0
     for piece in _OPERATOR.split(text):  # condition, operator, condition ...
@@ -51,11 +51,11 @@ def _condition(operator: str, written: str, place: int) -> Condition:
     if not written:
         wrong = "a condition is missing"
     elif written != written.strip() or key != key.strip():
-        wrong = "it is nowhere said whether blanks around a condition count, so leave them out"
+        wrong = "it is not specified whether blanks around a condition count, so remove them"
     elif "(" in key or key.startswith("!"):
-        wrong = "there are no parentheses, and one '!' at most"
+        wrong = "parentheses are not supported, and at most one '!'"
     elif not colon or not key:
-        wrong = "a condition is key:value, or !key:value"
+        wrong = "a condition must be key:value or !key:value"
     if wrong:
         raise OptionError(
             f"option '{OPTION}', character {place + 1} ({written!r}): {wrong}. Conditions are joined by & and |, from "
@@ -67,19 +67,20 @@ def _condition(operator: str, written: str, place: int) -> Condition:
 
 
 def column(conditions: tuple[Condition, ...]) -> Column:
-    """Whether a record of Spark's Kafka source is read, of its column `headers`; never NULL."""
+    """Return a Column that is true for records to be read, by their column `headers`; it is never NULL."""
     from pyspark.sql import functions as F
 
     kept = F.lit(True)
-    for one in conditions:
-        named = _has(one.key, one.value)
-        named = ~named if one.negated else named
-        kept = named if not one.operator else kept & named if one.operator == "&" else kept | named
+    for condition in conditions:
+        named = _has(condition.key, condition.value)
+        named = ~named if condition.negated else named
+        operator = condition.operator
+        kept = named if not operator else kept & named if operator == "&" else kept | named
     return kept
 
 
 def _has(key: str, value: str) -> Column:
-    """Whether a header has this key and value. Texts are compared as their UTF-8, which says the same of valid ones."""
+    """Return a Column that is true if a header has this key and value, which are compared as UTF-8."""
     from pyspark.sql import functions as F
 
     wanted = F.lit(value.encode())

@@ -1,4 +1,4 @@
-"""Spark's Kafka source and sink are a package of their own: where it is missing, an error says how to get it."""
+"""Errors that say how to get Spark's Kafka source and sink, which are a separate package."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from kvformat.registry.contract.errors import ConfigurationError, MissingExtraEr
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Classic and Connect, 4.1 to 4.3: the error class, or the words of the class without a name that Kafka has of its own.
+# The error class in PySpark 4.1 to 4.3, classic and Connect, or the text of the error without a class for Kafka.
 _MISSING = re.compile(r"DATA_SOURCE_NOT_FOUND|Failed to find (?:the )?data source:\s*\W?kafka", re.IGNORECASE)
 
 
 # The Kafka source in the names of jars and packages, and its version.
 _JAR = re.compile(r"spark-sql-kafka-0-10_[\d.]+[-:](\d+)\.(\d+)([\w.-]*?)(?=\.jar\b|[,\s]|$)")
 _JARS = ("spark.jars", "spark.jars.packages")
-# Spark that streams by another class than the one before: a source of one side of it fails with the other side's.
+# From this version on Spark uses other classes for streams: a source made for the other side fails.
 _STREAMS_CHANGED = (4, 2)
 
 
 def check_stream_jar(spark: SparkSession) -> None:
-    """Raise `ConfigurationError` where the session's Kafka source is made for a Spark whose streams are others.
+    """Raise `ConfigurationError` if the session's Kafka source was made for an incompatible version of Spark.
 
-    The query itself would end in a `NoSuchMethodError` of `HDFSMetadataLog`. Batches work with either. What is not in
-    the settings of the session, but among Spark's own jars, is not seen.
+    A streaming query would fail with a `NoSuchMethodError` of `HDFSMetadataLog`. Checks jars in the settings
+    of the session, not those among Spark's own jars.
     """
     running = re.match(r"(\d+)\.(\d+)", spark.version)
     given = ",".join(spark.conf.get(name, "") or "" for name in _JARS)
@@ -35,17 +35,17 @@ def check_stream_jar(spark: SparkSession) -> None:
         old = (int(major), int(minor)) < _STREAMS_CHANGED
         if running and old != ((int(running[1]), int(running[2])) < _STREAMS_CHANGED):
             raise ConfigurationError(
-                f"the session has spark-sql-kafka-0-10 {major}.{minor}{rest} and Spark is {spark.version}, "
-                "whose streams are others: a query would fail with a NoSuchMethodError of HDFSMetadataLog. Start the "
+                f"the session has spark-sql-kafka-0-10 {major}.{minor}{rest}, which does not fit the streams of Spark "
+                f"{spark.version}: a query would fail with a NoSuchMethodError of HDFSMetadataLog. Start the "
                 f"session with org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}, the version of Spark"
             )
 
 
 @contextlib.contextmanager
 def kafka_source_missing(spark: SparkSession) -> Iterator[None]:
-    """Look for Spark's Kafka source, or sink, in this context: `MissingExtraError` says what to add to the session.
+    """Use Spark's Kafka source or sink in this context; if it is missing, `MissingExtraError` says what to install.
 
-    Classic Spark looks when a DataFrame is made; Spark Connect when its schema, or the result of a job, is asked for.
+    Classic Spark looks it up when a DataFrame is made, Spark Connect when its schema or a result is requested.
     """
     try:
         yield
@@ -54,7 +54,7 @@ def kafka_source_missing(spark: SparkSession) -> Iterator[None]:
             raise
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
         raise MissingExtraError(
-            "the Spark session has no Kafka source and sink, which are a package of their own: start it with "
+            "the Spark session has no Kafka source and sink, which are a separate package: start the session with "
             f"spark.jars.packages={package} (SparkSession.builder.config('spark.jars.packages', '{package}'), or "
-            f"spark-submit --packages {package}); a session that runs can't take it up"
+            f"spark-submit --packages {package}); a running session can't load it"
         ) from cause

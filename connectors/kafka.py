@@ -1,16 +1,16 @@
-"""A Flink table on Kafka in one object: what to ask Spark's Kafka source and sink for, and what its records mean.
+"""A Flink table on Kafka: the options of Spark's Kafka source and sink, and the meaning of the records, in one object.
 
     KafkaTable.from_ddl("CREATE TABLE ...")
         read(spark), read_stream(spark)          Spark's source with the options of the table, then `kv.decode`
         records(spark), records_stream(spark)    the Kafka records themselves
         write(df), write_stream(df, ...)         `kv.encode`, then Spark's sink
-        replay(spark, dead_letters, to)          bad records once more
+        replay(spark, dead_letters, to)          decode bad records again
         maintain(spark, target, ...)             the stream that keeps a table current
-        source_options(), sink_options()         the same options for who calls Spark himself
-        explain()                                what the table is and becomes, in words
+        source_options(), sink_options()         Spark's options, for code that calls Spark itself
+        explain()                                the table and Spark's options in words
 
-Which option becomes what: source.py for reading, with offsets.py for where to begin and to end, sink.py for writing;
-effects.py lists them all. What rows are made of the records: reading.py.
+source.py maps the options for reading, offsets.py the start and end offsets, sink.py the options for writing.
+option_effects.py lists the effect of every option. table_rows.py makes rows of records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.connectors import offsets, reading, sink, source, topics
+from kvformat.connectors import offsets, sink, source, table_rows, topics
 from kvformat.connectors.explain import explain
 from kvformat.connectors.replay import Replayed, replay
 from kvformat.registry.contract.errors import KafkaSourceWarning
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 
 class KafkaTable:
-    """A table of Flink's connector `kafka` or `upsert-kafka`: immutable, comparable; `repr` without secrets.
+    """A table of Flink's connector `kafka` or `upsert-kafka`. It is immutable and comparable; `repr` shows no secret.
 
-    Takes what `KeyValueFormat` takes; `connector`, a topic and `properties.bootstrap.servers` are required.
+    Its arguments are those of `KeyValueFormat`. `connector`, a topic and `properties.bootstrap.servers` are required.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class KafkaTable:
 
     @classmethod
     def from_ddl(cls, ddl: str, *, table: str | None = None) -> KafkaTable:
-        """The table of a CREATE TABLE, or the one named `table` of a whole file of Flink SQL."""
+        """Make the table of a CREATE TABLE statement, or the table named `table` of a file of Flink SQL."""
         return cls._of(KeyValueFormat.from_ddl(ddl, table=table))
 
     @classmethod
@@ -71,20 +71,21 @@ class KafkaTable:
         return made
 
     def with_options(self, options: Mapping[str, Any]) -> KafkaTable:
-        """The same table with these options instead of its own, as by Flink's hint OPTIONS; None takes one away."""
+        """Return a copy of the table with other options, as Flink's hint OPTIONS does; None removes an option."""
         return KafkaTable._of(self._kv.with_options(options))
 
     @property
     def kv(self) -> KeyValueFormat:
-        """What the table's records mean."""
+        """The table as a `KeyValueFormat`, which decodes and encodes its records."""
         return self._kv
 
     # --- reading -------------------------------------------------------------------------------------------
 
     def source_options(self, *, streaming: bool = False) -> dict[str, str]:
-        """The options of Spark's Kafka source, for `spark.read` or `spark.readStream`; secrets are in them.
+        """Return the options of Spark's Kafka source, for `spark.read` or `spark.readStream`, with their secrets.
 
-        Not in them are `scan.header-filter` and `scan.parallelism`, which `records` sees to. Raises as `read` does.
+        `scan.header-filter` and `scan.parallelism` are not options of Spark; `records` applies them.
+        Raises `OptionError` for options that Spark does not support, `BrokerError` if no broker answers.
         """
         return source.options(self._kv, streaming=streaming)
 
@@ -98,25 +99,26 @@ class KafkaTable:
         row_index: bool = False,
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
-        """The table as its topic holds it now, from where it begins (`scan.startup.*`) to its end (`scan.bounded.*`).
+        """Read the table from its start (`scan.startup.*`) to its end (`scan.bounded.*`) as a batch DataFrame.
 
-        Rows of a table of inserts. Of an upsert table, and of one with changes and a PRIMARY KEY, the current rows:
-        the last of each key, deleted ones left out; with `changelog=True` the changes, with `row_kind`. Changes
-        without a PRIMARY KEY come out as changes always. `metadata`, `errors` and `row_index` are those of
-        `KeyValueFormat.decode`; the last two are about changes, not about a current table. `spark_options` are options
-        of Spark's source that a table has no words for (`minPartitions`, `failOnDataLoss`).
+        A table of inserts gives its rows. An upsert table, or a table of changes with a PRIMARY KEY, gives its current
+        rows: the last row of each key, without deleted rows. With `changelog=True` it gives the changes, with
+        `row_kind`. A table of changes without a PRIMARY KEY always gives changes. `metadata`, `errors` and `row_index`
+        are those of `KeyValueFormat.decode`; the last two need changes or inserts, not current rows. `spark_options`
+        are options of Spark's source that a table does not have (`minPartitions`, `failOnDataLoss`).
 
-        With `scan.startup.mode` `group-offsets`, Flink's default, reading begins where the consumer group has
-        committed, which the brokers are asked for now (`kvformat[kafka]`); nothing is committed.
-        Raises `OptionError` for what Spark can't do and for a topic that is not there, `BrokerError` where no broker
-        answers, `MissingExtraError`; `KafkaSourceWarning` tells once of each option without effect.
+        With `scan.startup.mode` `group-offsets`, Flink's default, reading starts at the committed offsets of the
+        consumer group. The brokers are asked for them when this method is called (`kvformat[kafka]`). Nothing is
+        committed.
+        Raises `OptionError` for options that Spark does not support and for a missing topic, `BrokerError` if no
+        broker answers, `MissingExtraError`. A `KafkaSourceWarning` names each option without effect, once.
         """
-        changes = reading.gives_changes(self._kv, changelog=changelog, errors=errors, row_index=row_index)
-        headers = reading.needs_headers(self._kv, metadata, errors)
+        changes = table_rows.gives_changes(self._kv, changelog=changelog, errors=errors, row_index=row_index)
+        headers = table_rows.needs_headers(self._kv, metadata, errors)
         records = self._records(spark, streaming=False, headers=headers, spark_options=spark_options)
         if changes:
             return self._kv.decode(records, metadata=metadata, errors=errors, row_index=row_index)
-        return reading.current(self._kv, records, metadata)
+        return table_rows.current(self._kv, records, metadata)
 
     def read_stream(
         self,
@@ -129,15 +131,16 @@ class KafkaTable:
         checkpoint_location: str | None = None,
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
-        """The table's rows, or changes with `row_kind`, as they arrive.
+        """Read the table's rows, or its changes with `row_kind`, as a streaming DataFrame.
 
-        `normalize=True` makes the changes complete, by `normalize_changes`, which needs RocksDB as Spark's state store.
-        `checkpoint_location` is that of the query: once it has offsets, Spark begins there, and the brokers are not
-        asked where a group is (it may have moved, or be gone). The other arguments, and errors, are those of `read`.
+        `normalize=True` makes the changes complete with `normalize_changes`, which needs RocksDB as Spark's state
+        store. `checkpoint_location` is the checkpoint of the query. Once it has offsets, Spark continues there, and the
+        brokers are not asked for the offsets of a group, which may have changed. `metadata`, `errors`, `row_index`,
+        `spark_options` and the exceptions are those of `read`.
         """
         if normalize:
-            reading.check_normalized(self._kv, errors=errors, row_index=row_index)
-        headers = reading.needs_headers(self._kv, metadata, errors)
+            table_rows.check_normalized(self._kv, errors=errors, row_index=row_index)
+        headers = table_rows.needs_headers(self._kv, metadata, errors)
         records = self._records(
             spark,
             streaming=True,
@@ -146,11 +149,11 @@ class KafkaTable:
             spark_options=spark_options,
         )
         if normalize:
-            return reading.normalized(self._kv, records, metadata)
+            return table_rows.normalized(self._kv, records, metadata)
         return self._kv.decode(records, metadata=metadata, errors=errors, row_index=row_index)
 
     def records(self, spark: SparkSession, *, spark_options: Mapping[str, Any] | None = None) -> DataFrame:
-        """The table's Kafka records as Spark gives them, with `headers`: key, value, topic, partition, offset ..."""
+        """Read the table's Kafka records, with `headers`, as Spark gives them: key, value, topic, partition, ..."""
         return self._records(spark, streaming=False, headers=True, spark_options=spark_options)
 
     def records_stream(
@@ -160,7 +163,7 @@ class KafkaTable:
         checkpoint_location: str | None = None,
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
-        """The same as they arrive."""
+        """Read the table's Kafka records, with `headers`, as a streaming DataFrame."""
         return self._records(
             spark, streaming=True, headers=True, checkpoint_location=checkpoint_location, spark_options=spark_options
         )
@@ -174,7 +177,7 @@ class KafkaTable:
         checkpoint_location: str | None = None,
         spark_options: Mapping[str, Any] | None,
     ) -> DataFrame:
-        resumed = checkpoint_location is not None and offsets.begun(spark, checkpoint_location)
+        resumed = checkpoint_location is not None and offsets.has_offsets(spark, checkpoint_location)
         plan = source.planned(
             self._kv, streaming=streaming, headers=headers, resumed=resumed, spark_options=spark_options
         )
@@ -182,17 +185,17 @@ class KafkaTable:
             if option not in self._told:
                 self._told.add(option)
                 warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=3)
-        # A query that goes on waits for brokers that are starting again, as Spark does.
+        # A query that continues waits for brokers that are restarting, as Spark does.
         return source.records(spark, self._kv, plan, streaming=streaming, check=not resumed)
 
     def explain(self) -> str:
-        """What the table is, and what reading and writing it asks of Spark, in words; no secret, no broker is asked."""
+        """Describe the table and the options that reading and writing give Spark. Shows no secret, asks no broker."""
         return explain(self._kv)
 
     # --- writing -------------------------------------------------------------------------------------------
 
     def sink_options(self) -> dict[str, str]:
-        """The options of Spark's Kafka sink; secrets are in them. Raises `OptionError` for what it can't do."""
+        """Return the options of Spark's Kafka sink, with secrets; raises `OptionError` for unsupported options."""
         found = sink.options(self._kv)
         sink.warn(self._kv, stacklevel=2)
         return found
@@ -200,7 +203,7 @@ class KafkaTable:
     def sink_records(
         self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataFrame:
-        """The records that `write` hands to Spark's sink: `kv.encode`, then the table's `sink.*` options."""
+        """Return the records that `write` gives Spark's sink: `kv.encode`, then the table's `sink.*` options."""
         return sink.Writer.made(self._kv, metadata, changelog_mode).records(df)
 
     def write(
@@ -214,12 +217,12 @@ class KafkaTable:
     ) -> None:
         """Append rows, or changes, to the table's topic, each at least once.
 
-        Columns of `df` that the table does not have are not written: a `KafkaSinkWarning` names them, or with
-        `extra_columns="error"` a `SchemaError`; "ignore" says nothing.
-        `metadata` and `changelog_mode` are as for `KeyValueFormat.encode`. With `dead_letters` `df` holds bad records
-        too, as `read(..., errors="capture")` gives them; they go there (see `write_dead_letters`).
-        Raises `ConfigurationError` before a job for what Spark's sink can't do, and `BrokerError` where no broker
-        answers; tells by a `KafkaSinkWarning` what it does in another way than the table says.
+        Columns of `df` that the table does not have are not written. A `KafkaSinkWarning` names them; with
+        `extra_columns="error"` they raise `SchemaError`, with "ignore" nothing happens. `metadata` and
+        `changelog_mode` are those of `KeyValueFormat.encode`. With `dead_letters`, `df` also has bad records, as
+        `read(..., errors="capture")` gives them; they are written there (see `write_dead_letters`).
+        Raises `ConfigurationError` before a job for options that Spark's sink does not support, and `BrokerError` if
+        no broker answers. A `KafkaSinkWarning` names each option that Spark's sink follows in another way.
         """
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
         sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
@@ -241,8 +244,9 @@ class KafkaTable:
     ) -> StreamingQuery:
         """Start the query that writes a stream of rows, or changes, to the table's topic, each at least once.
 
-        `trigger` is as for Spark: `{"availableNow": True}`, `{"processingTime": "10 seconds"}`. `output_mode` is
-        Spark's; an upsert table takes "update" of an aggregate. The rest is as for `write`.
+        `trigger` has Spark's arguments: `{"availableNow": True}`, `{"processingTime": "10 seconds"}`. `output_mode` is
+        Spark's; an upsert table accepts "update" for an aggregate. `metadata`, `changelog_mode`, `dead_letters`,
+        `extra_columns` and the exceptions are those of `write`.
         """
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
         sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
@@ -264,7 +268,7 @@ class KafkaTable:
         changelog_mode: ChangelogMode | None,
         dead_letters: DeadLetterTarget | None,
     ) -> sink.Writer:
-        """What writes, with all of it checked before a job."""
+        """Make the writer, and check before a job all that can be checked."""
         letters = None if dead_letters is None else self._letters(dead_letters)
         writer = sink.Writer.made(self._kv, metadata, changelog_mode, letters)
         writer.check(df)
@@ -289,16 +293,16 @@ class KafkaTable:
         checkpoint_location: str | None = None,
         metadata: MetadataKeys | None = None,
     ) -> Replayed:
-        """Read this table's dead letters once more, write the rows of those that can be read now, keep the others.
+        """Decode this table's dead letters again, write the rows of those that can be read now, keep the others.
 
         `dead_letters` is the topic or the path that they were written to. `to` is a table, or a function of the rows
-        (with the columns of `metadata`) and the batch's number, -1 for letters of a path. Returns how many letters
-        were taken and how many are still bad, when all is done.
+        (with the columns of `metadata`) and the batch's number, -1 for a path. Returns how many letters were read and
+        how many are still bad, after the last batch.
 
-        Letters of a path leave it when their rows are written; what is still bad stays. A topic keeps its records:
-        `checkpoint_location` says which were taken, and those that are still bad are written to its end, for the next
-        replay. It may be called any number of times: a letter is taken again only where a failure came between its
-        rows and the note of it, so that rows are written at least once, as by `write`. One replay at a time.
+        A path loses the letters whose rows are written; letters that are still bad stay. A topic keeps its records:
+        `checkpoint_location` remembers which were read, and letters that are still bad are appended to the topic, for
+        the next replay. The method may be called any number of times. A letter is read again only if a failure came
+        between writing its rows and the checkpoint, so rows are written at least once. Run one replay at a time.
         Raises `ConfigurationError`, `BrokerError`.
         """
         return replay(self._kv, spark, dead_letters, to, checkpoint_location=checkpoint_location, metadata=metadata)

@@ -1,10 +1,10 @@
-"""Where reading begins and ends: Flink's startup and bounded modes as options of Spark's Kafka source.
+"""Start and end offsets: Flink's startup and bounded modes as options of Spark's Kafka source.
 
-    within(kv, streaming=, ...)        the options that say where to begin, and where a batch ends
-    begun(spark, checkpoint_location)  whether a query has been there before: then Spark goes on from its own offsets
+    spark_offsets(kv, streaming=, ...)        Spark's options for the start of reading, and for the end of a batch
+    has_offsets(spark, checkpoint_location)   whether a query has written offsets, from which Spark then continues
 
-Spark never looks at what a consumer group has committed, and wants a list of offsets to name every partition. So where
-a mode needs to know either, the brokers are asked when the read is made, and Spark is given the offsets themselves.
+Spark does not read the committed offsets of a consumer group, and its list of offsets must name every partition. If a
+mode needs either, the brokers are asked when the DataFrame is made, and Spark gets the offsets.
 Rules: Flink's `KafkaDynamicSource`, `SpecifiedOffsetsInitializer`, `TimestampOffsetsInitializer`,
 `ReaderHandledOffsetsInitializer`, `KafkaPartitionSplitReader`.
 """
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 GROUP, RESET = "properties.group.id", "properties.auto.offset.reset"
 Partition: TypeAlias = tuple[str, int]
-# As numbers they stand for: the end, the beginning, what the group has committed. Spark knows the first two.
+# Special offsets: the end, the beginning, the committed offset of the group. Spark knows the first two.
 _LATEST, _EARLIEST, _COMMITTED = -1, -2, -3
-# What Java's client doesn't list among the topics, and the other one does.
+# Topics that librdkafka lists and Java's client does not.
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-_MOST_NAMED = 20  # so many partitions are named in an error
+_MOST_NAMED = 20  # partitions in an error
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """One end of what is read: everywhere the same, `word` ("earliest") or `timestamp`, or else `offsets`.
+    """Start or end of reading: a `word` ("earliest") or a `timestamp` for all partitions, or `offsets` by partition.
 
-    `notes` say by option of the table what Spark does otherwise.
+    `notes` are notes by option of the table, on what Spark does in another way.
     """
 
     word: str = ""
@@ -52,36 +52,36 @@ class _Bound:
 
 
 def mode(kv: KeyValueFormat, side: str) -> str:
-    """The mode of one side, 'startup' or 'bounded'; an upsert table is always read from its beginning."""
+    """Return the mode of a side, 'startup' or 'bounded'; an upsert table is always read from its beginning."""
     found: str = kv.connector_options("decode").get(f"scan.{side}.mode", "earliest-offset")
     return found
 
 
-def asks(kv: KeyValueFormat, side: str) -> bool:
-    """Whether the brokers are asked for this side."""
+def needs_brokers(kv: KeyValueFormat, side: str) -> bool:
+    """Return whether the mode of a side needs offsets from the brokers."""
     return mode(kv, side) in ("group-offsets", "specific-offsets")
 
 
-def within(
+def spark_offsets(
     kv: KeyValueFormat, *, streaming: bool, start: bool = True, end: bool = True
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of Spark's source for the ends that are asked for, and the notes of what Spark does otherwise.
+    """Return the options of Spark's source for the start and the end, and notes by option of the table.
 
-    Raises `OptionError` for what Spark can't do, `BrokerError` where brokers don't answer.
+    Raises `OptionError` for modes that Spark does not support, `BrokerError` if no broker answers.
     """
     asked = _Brokers(kv)
     first = _starting(asked, streaming=streaming) if start else None
     last = _ending(asked) if end else None
     if first is not None and last is not None:
-        first, last = _fitted(asked, first, last)
+        first, last = _end_after_start(asked, first, last)
     return {**_options("starting", first), **_options("ending", last)}, {
         **(first.notes if first else {}),
         **(last.notes if last else {}),
     }
 
 
-def _fitted(asked: _Brokers, start: _Bound, end: _Bound) -> tuple[_Bound, _Bound]:
-    """The same, where nothing ends before it begins: Flink then reads nothing of a partition, Spark fails."""
+def _end_after_start(asked: _Brokers, start: _Bound, end: _Bound) -> tuple[_Bound, _Bound]:
+    """Move ends before their start to the start: Flink then reads nothing of the partition, but Spark fails."""
     if start.timestamp is not None and end.timestamp is not None:
         return start, replace(end, timestamp=max(start.timestamp, end.timestamp))
     if start.timestamp is not None and end.offsets:
@@ -112,8 +112,8 @@ def _starting(asked: _Brokers, *, streaming: bool) -> _Bound:
     if name == "latest-offset":
         if not streaming:
             raise OptionError(
-                "'scan.startup.mode' = 'latest-offset': a batch that begins at the end reads nothing. Read a stream, "
-                "or begin elsewhere: with_options({'scan.startup.mode': 'earliest-offset'}), or 'timestamp' with "
+                "'scan.startup.mode' = 'latest-offset': a batch that starts at the end reads nothing. Read a stream, "
+                "or start elsewhere: with_options({'scan.startup.mode': 'earliest-offset'}), or 'timestamp' with "
                 "'scan.startup.timestamp-millis'",
                 option="scan.startup.mode",
             )
@@ -128,7 +128,7 @@ def _starting(asked: _Brokers, *, streaming: bool) -> _Bound:
 
 
 def _from_committed(asked: _Brokers, *, streaming: bool) -> _Bound:
-    """Where the group would go on: what it has not committed, or what is no longer there, is up to the reset."""
+    """Start at the committed offsets; without one, or if its record is deleted, `auto.offset.reset` decides."""
     first, last, committed = asked.first(), asked.last(), asked.committed
     reset = asked.kv.options.get(RESET, "none").lower()
     begin: dict[Partition, int] = {}
@@ -148,16 +148,16 @@ def _from_committed(asked: _Brokers, *, streaming: bool) -> _Bound:
         more = f"; and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
         raise OptionError(
             f"'scan.startup.mode' = 'group-offsets': Undefined offset with no reset policy for partitions. The group "
-            f"'{asked.group}' has committed for {told}{more}. Say where these begin, '{RESET}' = 'earliest' or "
-            "'latest', or begin elsewhere by 'scan.startup.mode'. A stream that has run before goes on from its "
-            "checkpoint: read_stream(spark, checkpoint_location=...)",
+            f"'{asked.group}' has committed for {told}{more}. Set '{RESET}' = 'earliest' or "
+            "'latest', or another 'scan.startup.mode'. A stream that ran before continues from its checkpoint: "
+            "read_stream(spark, checkpoint_location=...)",
             option=RESET,
         )
     return _Bound("earliest", offsets=begin)
 
 
 def _from_specific(asked: _Brokers, *, streaming: bool) -> _Bound:
-    """The offsets given; a partition that is not named goes on where the group is, or begins at the beginning."""
+    """Start at the given offsets; other partitions start at the committed offset, or at the beginning."""
     key = "scan.startup.specific-offsets"
     given = _given(asked, key)
     first, last = asked.first(), asked.last()
@@ -174,14 +174,14 @@ def _from_specific(asked: _Brokers, *, streaming: bool) -> _Bound:
 
 
 def _given(asked: _Brokers, key: str) -> dict[Partition, int]:
-    """The offsets of an option, by partition of the table's one topic."""
+    """Return the offsets of an option by partition of the table's only topic."""
     values = asked.kv.connector_options("decode")
     given = {(values["topic"][0], n): offset for n, offset in parse_offsets(key, values[key]).items()}
     allowed = (_LATEST, _COMMITTED) if "bounded" in key else (_LATEST, _EARLIEST, _COMMITTED)
     for at, offset in given.items():
         if offset < 0 and offset not in allowed:
             raise OptionError(
-                f"option '{key}', partition {at[1]}: {offset} is no offset. Below 0 are "
+                f"option '{key}', partition {at[1]}: {offset} is not an offset. Negative numbers are "
                 f"{', '.join(f'{n} ({_MEANING[n]})' for n in allowed)}",
                 option=key,
             )
@@ -217,7 +217,7 @@ def _to_committed(asked: _Brokers) -> _Bound:
     if missing:
         raise OptionError(
             f"'scan.bounded.mode' = 'group-offsets': Partition {_shown(missing)} should stop at committed offset. But "
-            f"there is no committed offset of this partition for group {asked.group}. End elsewhere by "
+            f"there is no committed offset of this partition for group {asked.group}. Choose another "
             "'scan.bounded.mode'",
             option="scan.bounded.mode",
         )
@@ -225,7 +225,7 @@ def _to_committed(asked: _Brokers) -> _Bound:
 
 
 def _to_specific(asked: _Brokers) -> _Bound:
-    """The offsets given; a partition that is not named ends where the group is, or is not read at all, as in Flink."""
+    """End at the given offsets; other partitions end at the committed offset, or are not read, as in Flink."""
     key = "scan.bounded.specific-offsets"
     given = _given(asked, key)
     end: dict[Partition, int] = {}
@@ -244,11 +244,11 @@ def _to_specific(asked: _Brokers) -> _Bound:
     return replace(bound, notes={**asked.unknown(key, given), **bound.notes})
 
 
-# --- what the brokers know -----------------------------------------------------------------------------------
+# --- offsets of the brokers ----------------------------------------------------------------------------------
 
 
 class _Brokers:
-    """The partitions of a table's topics, and their offsets: each is asked for once, when it is needed."""
+    """The partitions of a table's topics, and their offsets. Brokers are asked once for each, when it is needed."""
 
     def __init__(self, kv: KeyValueFormat) -> None:
         self.kv, self.group = kv, kv.options.get(GROUP, "")
@@ -260,13 +260,13 @@ class _Brokers:
             return brokers.admin(self.kv.options)
         except MissingExtraError as cause:
             raise MissingExtraError(
-                f"{cause}. Nobody is asked where 'scan.startup.mode' is 'earliest-offset', 'latest-offset' or "
-                "'timestamp', and 'scan.bounded.mode' neither 'group-offsets' nor 'specific-offsets'"
+                f"{cause}. Brokers are not asked if 'scan.startup.mode' is 'earliest-offset', 'latest-offset' or "
+                "'timestamp', and 'scan.bounded.mode' is not 'group-offsets' or 'specific-offsets'"
             ) from cause
 
     @functools.cached_property
     def partitions(self) -> list[Partition]:
-        # All of them: to be asked for one that is not there, a broker may make it.
+        # List all topics: a broker may create a missing topic if it is asked for it by name.
         known = self._ask("their topics", lambda: self._client.list_topics(timeout=brokers.TIMEOUT).topics)
         topics = _topics(self.kv, known)
         missing = [topic for topic in topics if topic not in known]
@@ -275,11 +275,11 @@ class _Brokers:
         return sorted((topic, number) for topic in topics for number in known[topic].partitions)
 
     def first(self) -> dict[Partition, int]:
-        """The offset of the oldest record of each partition."""
+        """Return the offset of the oldest record of each partition."""
         return self._edge(_EARLIEST)
 
     def last(self) -> dict[Partition, int]:
-        """The offset behind the newest record of each partition."""
+        """Return the offset after the newest record of each partition."""
         return self._edge(_LATEST)
 
     def _edge(self, which: int) -> dict[Partition, int]:
@@ -288,13 +288,13 @@ class _Brokers:
         return self._edges[which]
 
     def at(self, timestamp: int) -> dict[Partition, int]:
-        """The offset of the first record as new as this of each partition, else its end."""
-        last = self.last()  # before, so that no record between the two answers is passed over
+        """Return the offset of the first record of each partition that is not older, otherwise its end."""
+        last = self.last()  # first, so that no record between the two answers is skipped
         found = self._offsets("for_timestamp", timestamp)
         return {at: offset if offset >= 0 else last[at] for at, offset in found.items()}
 
     def _offsets(self, spec: str, *more: int) -> dict[Partition, int]:
-        """An offset of each partition, by the name of confluent-kafka's `OffsetSpec`."""
+        """Ask for an offset of each partition; `spec` is the name of one of confluent-kafka's `OffsetSpec`."""
         if not self.partitions:
             return {}
         from confluent_kafka import TopicPartition, admin
@@ -315,7 +315,7 @@ class _Brokers:
 
     @functools.cached_property
     def committed(self) -> dict[Partition, int]:
-        """What the group has committed, where it has; nothing without a group."""
+        """The committed offsets of the group, by partition; empty without a group."""
         if not self.group or not self.partitions:
             return {}
         from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
@@ -333,24 +333,24 @@ class _Brokers:
         return answer
 
     def up_to(self, end: Mapping[Partition, int], option: str) -> _Bound:
-        """The end of a batch: what is not written yet can't be waited for."""
+        """End a batch at the given offsets, or at the last record: a batch does not wait for records."""
         last = self.last()
         beyond = [at for at in self.partitions if end[at] > last[at]]
         notes = {}
         if beyond:
             told = "; ".join(f"{_shown([at])} ends at {last[at]}, not at {end[at]}" for at in beyond[:_MOST_NAMED])
-            notes[option] = f"'{option}' is beyond what is there, for which Flink waits and a batch does not: {told}"
+            notes[option] = f"'{option}' is after the last record; Flink waits for records, a batch does not: {told}"
         return _Bound("latest", offsets={at: min(end[at], last[at]) for at in self.partitions}, notes=notes)
 
     def unknown(self, option: str, given: Iterable[Partition]) -> dict[str, str]:
-        """A note of partitions that an option names and that are not there: they are passed over, as in Flink."""
+        """Note partitions that an option names and that do not exist; they are ignored, as in Flink."""
         there = set(self.partitions)
         missing = [at for at in given if at not in there]
-        return {option: f"'{option}' names partitions that are not there: {_shown(missing)}"} if missing else {}
+        return {option: f"'{option}' names partitions that do not exist: {_shown(missing)}"} if missing else {}
 
 
 def _topics(kv: KeyValueFormat, known: Iterable[str]) -> list[str]:
-    """The topics of the table, those that its pattern matches from end to end included."""
+    """Return the topics of the table, by name or by its pattern, which must match whole names."""
     values = kv.connector_options("decode")
     if values["topic"]:
         return list(dict.fromkeys(values["topic"]))
@@ -368,19 +368,19 @@ def _topics(kv: KeyValueFormat, known: Iterable[str]) -> list[str]:
 
 
 def topic_pattern(text: str) -> Any:
-    """The pattern as Python can match it; raises `OptionError` for what is none."""
+    """Return the pattern as Python can match it; raises `OptionError` if it is not a regular expression of Java."""
     from kvformat.codecs._java.regex import RegexError, compile_java
 
     try:
         return compile_java(text)
     except RegexError as cause:
         raise OptionError(
-            f"'topic-pattern' is no regular expression of Java: {cause}", option="topic-pattern"
+            f"'topic-pattern' is not a regular expression of Java: {cause}", option="topic-pattern"
         ) from cause
 
 
 def _listed(offsets: Mapping[Partition, int]) -> str:
-    """Spark's JSON for offsets."""
+    """Return the offsets as Spark's JSON."""
     found: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(number)] = offset
@@ -395,12 +395,12 @@ def _shown(partitions: list[Partition]) -> str:
 # --- Spark's own offsets -------------------------------------------------------------------------------------
 
 
-def begun(spark: SparkSession, checkpoint_location: str) -> bool:
-    """Whether a query has written offsets to this checkpoint: then they count, and no option for the beginning does."""
+def has_offsets(spark: SparkSession, checkpoint_location: str) -> bool:
+    """Return whether a query has written offsets to this checkpoint; Spark then ignores the options for the start."""
     from pyspark.errors import AnalysisException
 
     if not isinstance(checkpoint_location, str) or not checkpoint_location:
-        raise ConfigurationError("checkpoint_location is the folder that the query is started with, a text")
+        raise ConfigurationError("checkpoint_location must be a string: the checkpoint folder of the query")
     folder = _GLOB.sub(r"\\\1", checkpoint_location.rstrip("/")) + "/offsets"
     try:
         return not spark.read.text(folder).isEmpty()

@@ -1,11 +1,11 @@
-"""A listener that logs what streaming queries do: records, speed, lag behind the topics, and the counts of their rows.
+"""A listener that logs the progress of streaming queries: records, duration, lag, and the counts of their rows.
 
     listener = log_progress(spark)      each micro-batch is a line of the logger `kvformat.progress`
     ...
     spark.streams.removeListener(listener)
 
-The lag is that of the query, from the offsets in its progress. The lag of a consumer group says nothing, as Spark
-commits to none.
+The lag is computed from the offsets in the query's progress. The lag of a consumer group is meaningless, because Spark
+does not commit offsets to a group.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     )
 
 LOGGER = logging.getLogger("kvformat.progress")
-_MOST_PARTITIONS = 5  # so many are named; of a lag, those that are the farthest behind
-_MOST_CHARACTERS = 300  # of what ended a query
+_MOST_PARTITIONS = 5  # in a line; those with the largest lag
+_MOST_CHARACTERS = 300  # of the error that ended a query
 _ALWAYS = ("rows", "bad")
 
 
 def log_progress(spark: SparkSession, *, logger: logging.Logger | None = None) -> ProgressListener:
     """Log the progress of all queries of a session from now on; returns the listener, for `removeListener`.
 
-    `logger` is `logging.getLogger("kvformat.progress")` unless another one is given. Lines are of level INFO, WARNING
-    where a micro-batch had bad records or found new partitions of a topic, ERROR where a query failed. Counts are those
-    of `observe_records`, wherever the query has them; those that are 0 are left out, but for `rows` and `bad`. Works in
-    classic sessions and with Spark Connect, where the listener runs in the client.
+    `logger` is `logging.getLogger("kvformat.progress")` by default. Lines have the level INFO, or WARNING if a
+    micro-batch had bad records or found new partitions of a topic, or ERROR if a query failed. Counts come from
+    `observe_records` in the query; zeros are left out, except for `rows` and `bad`. Works in classic sessions and with
+    Spark Connect, where the listener runs in the client.
     """
     listener = ProgressListener(LOGGER if logger is None else logger)
     spark.streams.addListener(listener)
@@ -53,7 +53,7 @@ def log_progress(spark: SparkSession, *, logger: logging.Logger | None = None) -
 
 
 class ProgressListener(StreamingQueryListener):
-    """What `log_progress` adds to a session."""
+    """The listener that `log_progress` adds to a session."""
 
     def __init__(self, logger: logging.Logger = LOGGER) -> None:
         self._logger = logger
@@ -67,14 +67,14 @@ class ProgressListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Log a micro-batch."""
         counts = observed_counts(event.progress)
-        warn = any(one.get("bad") for one in counts.values()) or _grown(event.progress)
+        warn = any(count.get("bad") for count in counts.values()) or _grown(event.progress)
         self._logger.log(logging.WARNING if warn else logging.INFO, "%s", described(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Log nothing: there was no micro-batch."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Log the end of a query, and of a failure the first line."""
+        """Log the end of a query, with the first line of its error if it failed."""
         name = self._names.pop(str(event.runId), str(event.id))
         if event.exception is None:
             self._logger.info("query %s: ended", name)
@@ -84,7 +84,7 @@ class ProgressListener(StreamingQueryListener):
 
 
 def described(progress: StreamingQueryProgress) -> str:
-    """A micro-batch in one line."""
+    """Describe a micro-batch in one line."""
     took = (progress.batchDuration or 0) / 1000
     parts = [f"{progress.numInputRows or 0} records in {took:.1f} s"]
     lags = [lag for source in progress.sources if (lag := lag_of(source.endOffset, source.latestOffset)) is not None]
@@ -99,21 +99,21 @@ def described(progress: StreamingQueryProgress) -> str:
 
 
 def _lag_described(lag: Mapping[str, int]) -> str:
-    farthest = sorted(((behind, name) for name, behind in lag.items() if behind), key=lambda one: (-one[0], one[1]))
+    farthest = sorted(((behind, name) for name, behind in lag.items() if behind), key=lambda pair: (-pair[0], pair[1]))
     named = _named([f"{name} {behind}" for behind, name in farthest])
     return f"lag {sum(lag.values())} records" + (f" ({named})" if farthest else "")
 
 
 def _named(partitions: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first partitions, and the number of the others."""
     more = f" and {len(partitions) - _MOST_PARTITIONS} more" if len(partitions) > _MOST_PARTITIONS else ""
     return ", ".join(partitions[:_MOST_PARTITIONS]) + more
 
 
 def lag_of(end: str | None, latest: str | None) -> dict[str, int] | None:
-    """How many offsets each partition is behind (`orders-0`), None for a source whose offsets are not those of Kafka.
+    """Return the number of offsets that each partition (`orders-0`) is behind; None if the source is not Kafka.
 
-    `end` is where the micro-batch ended, `latest` what there was when it was planned, as JSON of a progress.
+    `end` has the offsets after the micro-batch, `latest` the latest offsets when it was planned, as JSON of a progress.
     """
     ends, last = _offsets(end), _offsets(latest)
     if ends is None or last is None:
@@ -122,14 +122,14 @@ def lag_of(end: str | None, latest: str | None) -> dict[str, int] | None:
 
 
 def _grown(progress: StreamingQueryProgress) -> list[str]:
-    """The partitions that topics got since the micro-batch before."""
+    """Return the partitions that were added to topics since the last micro-batch."""
     return [at for source in progress.sources for at in new_partitions(source.startOffset, source.endOffset)]
 
 
 def new_partitions(start: str | None, end: str | None) -> list[str]:
-    """The partitions that a micro-batch found in topics that the one before knew with fewer of them (`orders-3`).
+    """Return the partitions (`orders-3`) that a micro-batch found, of topics that were already known.
 
-    `start` and `end` are where the micro-batch began and ended, as JSON of a progress. A new topic is not among them.
+    `start` and `end` are the offsets before and after the micro-batch, as JSON of a progress.
     """
     before, after = _offsets(start), _offsets(end)
     if before is None or after is None:
@@ -139,7 +139,7 @@ def new_partitions(start: str | None, end: str | None) -> list[str]:
 
 
 def _offsets(text: str | None) -> dict[str, int] | None:
-    """Offsets by partition; a listener of Spark Connect 4.1 is given them as the text of a Python dictionary."""
+    """Parse offsets by partition; a listener of Spark Connect 4.1 gets them as the text of a Python dictionary."""
     try:
         found = ast.literal_eval(text) if text and text.startswith("{'") else json.loads(text or "")
         pairs = [(topic, number, at) for topic, numbers in found.items() for number, at in numbers.items()]
@@ -149,7 +149,7 @@ def _offsets(text: str | None) -> dict[str, int] | None:
 
 
 def observed_counts(progress: StreamingQueryProgress) -> dict[str, dict[str, Any]]:
-    """The numbers of a progress that were observed, by the name of the observation."""
+    """Return the observed numbers of a progress, by the name of the observation."""
     observed: Iterable[tuple[str, Any]] = (progress.observedMetrics or {}).items()
     return {name: {key: n for key, n in _members(row) if isinstance(n, int)} for name, row in observed}
 

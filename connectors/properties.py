@@ -1,4 +1,4 @@
-"""`properties.*` of a table: what is handed to the Kafka client within Spark, and what Spark keeps for itself."""
+"""`properties.*` of a table: the settings for Spark's Kafka client, without those that Spark sets itself."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ _SETTINGS = """
 """
 CLIENT_SETTINGS = frozenset(_SETTINGS.split())
 """The settings that Kafka's own clients know (consumer, producer, admin; kafka-clients 3.9 and 4.4)."""
-_NEAR = 0.8  # of 1: so alike are a name and its misspelling; what is farther may be a setting of a plugin
+_NEAR = 0.8  # least similarity, from 0 to 1, of a misspelt name; a less similar name may be a setting of a plugin
 
 
 def misspelt(given: Mapping[str, str]) -> dict[str, str]:
-    """A note for each of `properties.*` that no client of Kafka knows and that is nearly the name of a setting.
+    """Return a note for each of `properties.*` that Kafka's clients do not know and that is similar to a setting.
 
-    Kafka's clients pass over what they don't know, so that a misspelt setting has no effect. Other unknown names may be
-    those of a plugin, such as a login class of a cloud's: they are handed on without a word.
+    Kafka's clients ignore unknown settings, so a misspelt setting has no effect. Other unknown names may belong to a
+    plugin, such as the login class of a cloud; they get no note.
     """
     found = {}
     for key in given:
@@ -95,17 +95,17 @@ def misspelt(given: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-_LARGEST_KEY = 1 << 20  # bytes of a file that is looked at: keys have some thousand
+_LARGEST_KEY = 1 << 20  # bytes of a file that are read: a key has a few thousand
 _PBES2 = bytes.fromhex("2a864886f70d01050d")  # the object identifier 1.2.840.113549.1.5.13
 _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----(.*?)-----END", re.DOTALL)
 _PKCS8 = "openssl pkcs8 -topk8 -in KEY -out NEW"
 
 
 def unreadable_key(given: Mapping[str, str]) -> dict[str, str]:
-    """A note of a PEM key that OpenSSL reads and Java's client, which Spark has, does not; by its option.
+    """Return a note, by its option, if a PEM key can be read by OpenSSL and not by Spark's Kafka client in Java.
 
-    Java's client reads PKCS#8. Of encrypted keys Java 17 can't read those of PBES2, which OpenSSL writes by default
-    (`EncryptedPrivateKeyInfo.getAlgName` names no algorithm for it); Java 25 reads them.
+    Java's client reads PKCS#8. Java 17 can't decrypt keys encrypted with PBES2, OpenSSL's default
+    (`EncryptedPrivateKeyInfo.getAlgName` names no algorithm for it); Java 25 can.
     """
     protocol = given.get(f"{PREFIX}security.protocol", "").upper()
     name, place = f"{PREFIX}ssl.keystore.key", f"{PREFIX}ssl.keystore.location"
@@ -120,20 +120,20 @@ def unreadable_key(given: Mapping[str, str]) -> dict[str, str]:
     kind, body = found[1].strip(), found[2]
     if kind == "ENCRYPTED" and _PBES2 in _decoded(body):
         return {
-            name: f"'{name}' is a key encrypted by PBES2, OpenSSL's default, which Java 17 can't decrypt: where Spark "
-            f"runs on it, reading and writing fail. Encrypt it by another cipher ({_PKCS8} -v1 PBE-SHA1-3DES), leave "
-            "it unencrypted (-nocrypt), or run Spark on a newer Java"
+            name: f"'{name}' is a key encrypted with PBES2, OpenSSL's default, which Java 17 can't decrypt: there "
+            f"reading and writing fail. Encrypt the key with another cipher ({_PKCS8} -v1 PBE-SHA1-3DES), do not "
+            "encrypt it (-nocrypt), or run Spark on a newer Java"
         }
     if kind in ("RSA", "EC", "DSA"):
         return {
-            name: f"'{name}' is a key in OpenSSL's own form ({kind} PRIVATE KEY), of which Spark's Kafka client reads "
-            f"none. Write it as PKCS#8: {_PKCS8} -v1 PBE-SHA1-3DES, or -nocrypt for an unencrypted one"
+            name: f"'{name}' is a key in OpenSSL's form ({kind} PRIVATE KEY), which Spark's Kafka client can't read. "
+            f"Convert it to PKCS#8: {_PKCS8} -v1 PBE-SHA1-3DES, or -nocrypt for an unencrypted key"
         }
     return {}
 
 
 def _key_file(path: str) -> str:
-    """The text of a file, empty where it can't be read here: Spark may run elsewhere."""
+    """Read a file; returns an empty text if it can't be read here, because Spark may run on another machine."""
     try:
         with open(path, encoding="latin-1") as file:
             return file.read(_LARGEST_KEY)
@@ -149,6 +149,6 @@ def _decoded(body: str) -> bytes:
 
 
 def client_options(given: Mapping[str, str]) -> dict[str, str]:
-    """`properties.x` as `kafka.x`, without what Spark sets itself, and what Flink's source reads."""
+    """Rename `properties.x` to `kafka.x`; leaves out settings that Spark sets, and those of Flink's source."""
     names = [key.removeprefix(PREFIX) for key in given if key.startswith(PREFIX)]
     return {f"kafka.{name}": given[PREFIX + name] for name in names if name not in (*_SPARKS_OWN, *_FLINKS)}

@@ -1,12 +1,12 @@
-"""Dead letters once more through a table: what can be read now goes on, what is still bad stays a dead letter.
+"""Decode dead letters again: write the rows of those that can be read now, and keep the others as dead letters.
 
     letters of a topic -> stream with a checkpoint -> decode -> rows -> target
                                                              -> still bad -> the end of the topic, for the next replay
     letters of a path  -> folder by folder         -> decode -> rows -> target
                                                              -> still bad -> a new folder; the old one is emptied
 
-A replay that failed may be called again, and one that succeeded, too: each letter is taken until its rows are written.
-Rows are written at least once. Letters that are still bad are written before the rows of their batch, so none is lost.
+A replay may be called again, after a failure and after a success: each letter is read until its rows are written. Rows
+are written at least once. Letters that are still bad are written before the rows of their batch, so none is lost.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     Target: TypeAlias = "KafkaTable | Callable[[DataFrame, int], None]"
 
 _COUNTS = "kvformat_replay"
-# How folders of letters are named within a path, in the URL of one of their files.
+# The name of a folder of letters, in the URL of one of its files.
 _FOLDER = r"/batch=([A-Za-z0-9_-]+)/[^/]*$"
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay did: how many dead letters it took, and how many of them are still bad and stay."""
+    """Result of a replay: the number of dead letters that it read, and how many of them are still bad."""
 
     letters: int
     still_bad: int
@@ -57,22 +57,22 @@ def replay(
     checkpoint_location: str | None,
     metadata: MetadataKeys | None,
 ) -> Replayed:
-    """`KafkaTable.replay`."""
+    """Replay dead letters of a topic or a path; see `KafkaTable.replay`."""
     if isinstance(dead_letters, PathLike):
         dead_letters = os.path.join(".", os.fspath(dead_letters))
     if not isinstance(dead_letters, str) or not dead_letters.strip():
-        raise ConfigurationError(f"dead letters are replayed from a topic or a path, not from {dead_letters!r}")
+        raise ConfigurationError(f"dead_letters must be a topic or a path, not {dead_letters!r}")
     if not callable(to) and not hasattr(to, "write_stream"):
         raise ConfigurationError(
-            "replay writes to a KafkaTable or calls a function of the rows and the batch's number, not "
+            "to must be a KafkaTable, or a function of the rows and the batch's number, not "
             f"{type(to).__name__}"
         )
     if not is_topic(dead_letters):
         return _from_path(kv, spark, dead_letters.rstrip("/"), to, metadata)
     if checkpoint_location is None:
         raise ConfigurationError(
-            f"replay of the topic '{dead_letters}' needs checkpoint_location=..., a folder that says which letters "
-            f"were taken: use the same one each time. For a folder of that name write './{dead_letters}'"
+            f"replay of the topic '{dead_letters}' needs checkpoint_location=..., a folder that stores which letters "
+            f"were read: use the same folder each time. If '{dead_letters}' is a folder, write './{dead_letters}'"
         )
     return _from_topic(kv, spark, dead_letters, to, checkpoint_location, metadata)
 
@@ -88,7 +88,7 @@ def _from_topic(
     checkpoint_location: str,
     metadata: MetadataKeys | None,
 ) -> Replayed:
-    """Take the letters that the checkpoint does not know, up to the end that the topic has now."""
+    """Read the letters that are not in the checkpoint yet, up to the current end of the topic."""
     options = {"subscribe": topic, "startingOffsets": "earliest", "includeHeaders": "true"}
     with kafka_source_missing(spark):
         letters = spark.readStream.format("kafka").options(**client_options(kv.options), **options).load()
@@ -105,24 +105,24 @@ def _from_topic(
         .start()
     )
     query.awaitTermination()
-    from kvformat.connectors.progress import observed_counts  # of PySpark's listeners
+    from kvformat.connectors.progress import observed_counts  # imports PySpark's listeners
 
-    progress = [one for one in query.recentProgress if one.numInputRows]
-    counts = [observed_counts(one).get(_COUNTS, {}) for one in progress]
-    bad = sum(one.get("bad", 0) + one.get("skipped", 0) for one in counts)
-    return Replayed(sum(one.numInputRows for one in progress), bad)
+    batches = [progress for progress in query.recentProgress if progress.numInputRows]
+    counts = [observed_counts(progress).get(_COUNTS, {}) for progress in batches]
+    bad = sum(count.get("bad", 0) + count.get("skipped", 0) for count in counts)
+    return Replayed(sum(progress.numInputRows for progress in batches), bad)
 
 
 @dataclass(frozen=True, repr=False)
 class Replay:
-    """What `foreachBatch` does with a batch of decoded letters; pickled to the server by Spark Connect."""
+    """The function for `foreachBatch`, which writes a batch of decoded letters; Spark Connect pickles it."""
 
     kv: KeyValueFormat
     topic: str
     to: Target
 
     def __call__(self, decoded: DataFrame, batch_id: int) -> None:
-        """Letters that are still bad first, then the rows. An error leaves both to the next try."""
+        """Write letters that are still bad, then the rows. After an error the next replay repeats both."""
         decoded = decoded.persist()
         try:
             good, bad = split_errors(decoded)
@@ -145,7 +145,7 @@ def _write(rows: DataFrame, to: Any, batch_id: int) -> None:
 def _from_path(
     kv: KeyValueFormat, spark: SparkSession, path: str, to: Target, metadata: MetadataKeys | None
 ) -> Replayed:
-    """Take the folders that hold letters one by one."""
+    """Read the folders with letters one after the other."""
     taken = left = 0
     for name in _folders(spark, path):
         folder = f"{path}/batch={name}"
@@ -156,9 +156,9 @@ def _from_path(
             count, still_bad = letters.count(), bad.count()
             taken, left = taken + count, left + still_bad
             if still_bad == count:
-                continue  # they stay where they are
+                continue  # the letters stay in their folder
             if still_bad:
-                # Fewer letters than the folder has, so its name is another one; the same again after a failure.
+                # The name depends on the letters: it differs from the old folder's, and is equal after a failure.
                 bad.write.mode("overwrite").parquet(f"{path}/batch=replayed-{content_name(bad)}")
             _write(good, to, -1)
             spark.createDataFrame([], letters.schema).write.mode("overwrite").parquet(folder)
@@ -168,7 +168,7 @@ def _from_path(
 
 
 def _folders(spark: SparkSession, path: str) -> list[str]:
-    """The names of the folders with letters: those of batches before those of replays."""
+    """Return the names of the folders with letters, sorted: folders of batches come before folders of replays."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
@@ -176,12 +176,12 @@ def _folders(spark: SparkSession, path: str) -> list[str]:
         files = spark.read.parquet(path).select(F.col("_metadata.file_path").alias("file")).distinct().collect()
     except AnalysisException as cause:
         if "PATH_NOT_FOUND" in str(cause) or "UNABLE_TO_INFER_SCHEMA" in str(cause):
-            return []  # no record has been bad so far
+            return []  # there was no bad record yet
         raise
     found = [re.search(_FOLDER, row.file) for row in files]
     if not all(found):
         raise ConfigurationError(
-            f"'{path}' holds Parquet files that are not in folders batch=..., as dead letters are: name the path that "
-            "was given as dead_letters"
+            f"'{path}' has Parquet files outside of folders batch=..., unlike dead letters: give the path that "
+            "was given as dead_letters when they were written"
         )
-    return sorted({one[1] for one in found if one})
+    return sorted({match[1] for match in found if match})

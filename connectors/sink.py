@@ -1,8 +1,8 @@
-"""What Spark's Kafka sink is asked for, from the options of a table, and what is done with its records before.
+"""The options of Spark's Kafka sink for the options of a table, and the steps on records before the sink.
 
     rows -> kv.encode -> sink.parallelism -> sink.buffer-flush -> sink.partitioner -> Spark's sink
 
-Spark's sink writes at least once and has no transactions; what a table asks for beyond it is refused, or told by a
+Spark's sink writes at least once and has no transactions. Options that need more raise `OptionError`, or give a
 `KafkaSinkWarning`. Rules: Flink's `KafkaDynamicSink`, `ReducingUpsertWriter`, `FlinkFixedPartitioner`.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kvformat.connectors import topics
 from kvformat.connectors.buffer import last_of_buffers
-from kvformat.connectors.effects import WRITING
+from kvformat.connectors.option_effects import WRITING
 from kvformat.connectors.properties import misspelt, unreadable_key
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import (
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
     from kvformat.registry.table.metadata import MetadataKeys
 
 ExtraColumns: TypeAlias = Literal["warn", "error", "ignore"]
-_MOST_NAMED = 20  # so many columns are named in a warning
-# 4.1 to 4.3: the error class of a mode that a plan can't have.
+_MOST_NAMED = 20  # columns in a warning
+# The error class, in PySpark 4.1 to 4.3, of an output mode that a plan does not support.
 _OUTPUT_MODE = re.compile(r"STREAMING_OUTPUT_MODE|output mode not supported", re.IGNORECASE)
 
 
 def options(kv: KeyValueFormat) -> dict[str, str]:
-    """The options of Spark's Kafka sink; raises `OptionError` for what it can't do."""
+    """Return the options of Spark's Kafka sink; raises `OptionError` for options that it does not support."""
     values = kv.connector_options("encode")
     key, guarantee = delivery_guarantee(values)
     if guarantee == "exactly-once":
         raise OptionError(
             f"'{key}' = '{values[key]}': Spark's Kafka sink has no transactions; it writes at least once, and after a "
-            "failure records of the last batch may be there twice. Set 'at-least-once' and let repeats be harmless: "
-            "write to an upsert-kafka table (the last record of a key counts, a compacted topic keeps it alone), or "
-            "let readers know repeats by a key",
+            "failure the topic may have records of the last batch twice. Set 'at-least-once' and make repeats "
+            "harmless: write to an upsert-kafka table (the last record of a key counts, a compacted topic keeps only "
+            "it), or let readers recognize repeats by a key",
             option=key,
         )
     found = producer_options(kv.options)
@@ -68,17 +68,17 @@ def options(kv: KeyValueFormat) -> dict[str, str]:
 
 
 def warn(kv: KeyValueFormat, *, stacklevel: int) -> None:
-    """Tell what is done in another way than the table says; each is shown once for a place that writes."""
-    for told in otherwise(kv):
+    """Warn of options that Spark's sink follows in another way; Python shows each warning once for a line of code."""
+    for told in differences(kv):
         warnings.warn(f"table '{kv.name}': {told}", KafkaSinkWarning, stacklevel=stacklevel + 1)
 
 
-def otherwise(kv: KeyValueFormat) -> Iterator[str]:
-    """What is done in another way than the table says, by the names of its options."""
+def differences(kv: KeyValueFormat) -> Iterator[str]:
+    """Yield a text for each option of the table that Spark's sink follows in another way."""
     values = kv.connector_options("encode")
     key, guarantee = delivery_guarantee(values)
     if guarantee == "none":
-        yield f"'{key}' = '{values[key]}' is served by at-least-once: Spark's Kafka sink waits for every record"
+        yield f"'{key}' = '{values[key]}' writes at least once: Spark's Kafka sink waits for every record"
     for name, effect in WRITING.items():
         if name in kv.options and effect.kind == "warned":
             yield f"'{name}' has no effect: {effect.why}"
@@ -89,13 +89,13 @@ def otherwise(kv: KeyValueFormat) -> Iterator[str]:
 def check_columns(
     kv: KeyValueFormat, df: DataFrame, metadata: MetadataKeys | None, extra_columns: ExtraColumns, *, stacklevel: int
 ) -> None:
-    """Tell of columns of the rows that the table does not have, and that are written nowhere.
+    """Warn of columns of the rows that the table does not have, and that are therefore not written.
 
-    Columns of the table itself that are not written (VIRTUAL metadata, computed ones) are no news, nor are those that
-    reading adds. Raises `SchemaError` where `extra_columns` is "error".
+    VIRTUAL metadata and computed columns of the table do not count, nor do columns that reading adds.
+    Raises `SchemaError` if `extra_columns` is "error".
     """
     if extra_columns not in ("warn", "error", "ignore"):
-        raise ConfigurationError(f"extra_columns is 'warn', 'error' or 'ignore', not {extra_columns!r}")
+        raise ConfigurationError(f"extra_columns must be 'warn', 'error' or 'ignore', not {extra_columns!r}")
     known = {column.name for column in (*kv.columns, *requested_metadata(metadata))}
     known |= {ROW_KIND, ROW_INDEX, ERROR, UNCHANGED}
     extra = [name for name in df.columns if name not in known]
@@ -119,7 +119,7 @@ def check_columns(
 
 @contextlib.contextmanager
 def output_mode_missing(kv: KeyValueFormat, output_mode: str | None) -> Iterator[None]:
-    """Start a query in this context: where Spark refuses the output mode, `ConfigurationError` says which to give."""
+    """Start a query in this context: if Spark rejects its output mode, `ConfigurationError` names the right one."""
     from pyspark.errors import AnalysisException
 
     try:
@@ -127,44 +127,45 @@ def output_mode_missing(kv: KeyValueFormat, output_mode: str | None) -> Iterator
     except AnalysisException as cause:
         if not _OUTPUT_MODE.search(str(cause)):
             raise
-        given = "no output_mode is given, so that it is 'append'" if output_mode is None else f"it is {output_mode!r}"
+        given = "no output_mode is given, so it is 'append'" if output_mode is None else f"it is {output_mode!r}"
         of_upsert = kv.connector_options("encode")["connector"] == UPSERT_KAFKA
         to = (
-            "output_mode='update' writes each group as it changes, a later record of a key in place of the one before"
+            "output_mode='update' writes each group when it changes; a later record of a key replaces the earlier one"
             if of_upsert
-            else "an upsert-kafka table takes output_mode='update', each group as it changes; this table of inserts "
-            "takes 'append' with a watermark on the event time (withWatermark), each group once, when it is over"
+            else "an upsert-kafka table accepts output_mode='update', which writes each group when it changes; this "
+            "table of inserts accepts 'append' with a watermark on the event time (withWatermark), which writes each "
+            "group once, after its end"
         )
         raise ConfigurationError(
-            f"table '{kv.name}': Spark refuses the output mode of this stream, which has an aggregation or the like: "
-            f"{given}. {to[0].upper()}{to[1:]}"
+            f"table '{kv.name}': Spark rejects the output mode of this stream, because of an aggregation or a similar "
+            f"operator: {given}. {to[0].upper()}{to[1:]}"
         ) from cause
 
 
 def check_topic(kv: KeyValueFormat, metadata: MetadataKeys | None) -> None:
-    """Where rows go must be known; raises `OptionError`, where Flink fails at the first row."""
+    """Check that the topic of each row is known; raises `OptionError`, where Flink fails at the first row."""
     topics = kv.connector_options("encode")["topic"]
     if (topics is None or len(topics) != 1) and "topic" not in kv.written_metadata(metadata):
         told = f"topics {', '.join(topics)}" if topics else "the topics of a pattern"
         raise OptionError(
-            f"table '{kv.name}' has {told}, but no metadata column says which of them a row is for: write with "
-            "metadata={'<column>': 'topic'}, or to one topic by with_options({'topic': '<topic>'})",
+            f"table '{kv.name}' has {told}, but no metadata column names the topic of a row: write with "
+            "metadata={'<column>': 'topic'}, or to one topic with with_options({'topic': '<topic>'})",
             option="topic",
         )
 
 
 @dataclass(frozen=True, repr=False)
 class Writer:
-    """What writes rows to the topics of a table, made before a job and pickled to `foreachBatch`.
+    """Writes rows to the topics of a table; made before a job, and pickled for `foreachBatch`.
 
-    `made` raises what is wrong with the table for Spark's sink, and with its topics where a broker can be asked.
+    `made` raises errors of options, `check` errors of columns and topics.
     """
 
     kv: KeyValueFormat
     options: Mapping[str, str]
     metadata: MetadataKeys | None
     changelog_mode: ChangelogMode | None
-    #: how many partitions each topic has, for the partitioner 'fixed'
+    #: the number of partitions of each topic, for the partitioner 'fixed'
     partitions: Mapping[str, int] | None
     dead_letters: DeadLetters | None = None
 
@@ -176,7 +177,7 @@ class Writer:
         changelog_mode: ChangelogMode | None,
         dead_letters: DeadLetters | None = None,
     ) -> Writer:
-        """All that can be known before a job."""
+        """Make the writer; raises errors of the table's options."""
         found = options(kv)
         check_topic(kv, metadata)
         partitions = None
@@ -185,28 +186,28 @@ class Writer:
         return cls(kv, found, metadata, changelog_mode, partitions, dead_letters)
 
     def check(self, df: DataFrame) -> None:
-        """Raises what a job would come to late: topics or brokers that are not there, or rows of another kind."""
+        """Raise early what a job would find late: missing topics, unreachable brokers, rows that do not fit."""
         names = list(self.kv.connector_options("encode")["topic"] or ())
         if self.dead_letters is not None:
             self.records(split_errors(df)[0])
             if self.dead_letters.topic in names:
                 raise ConfigurationError(
-                    f"dead letters can't go to the topic that is written, '{self.dead_letters.topic}'"
+                    f"dead letters must not go to the topic that the table writes, '{self.dead_letters.topic}'"
                 )
             names += self.dead_letters.topics
         topics.check(self.kv, names, df)
 
     def records(self, df: DataFrame) -> DataFrame:
-        """The records of rows: encoded, spread over tasks, and with the partition where the table says which."""
+        """Return the records of rows: encoded, distributed over tasks, with a partition if the table sets it."""
         from pyspark.sql import functions as F
 
         values = self.kv.connector_options("encode")
         records = self.kv.encode(df, metadata=self.metadata, changelog_mode=self.changelog_mode)
         tasks = values["sink.parallelism"]
         if tasks is not None:
-            # A shuffle keeps the rows of each task that sends them in order. The changes of a key come from one
-            # task, as they do from one partition of a topic: so those of a key stay in order, in one task. Spark
-            # would shuffle rows without a key in no order at all.
+            # A shuffle keeps the order of the rows of each sending task. The changes of a key come from one task,
+            # as they come from one partition of a topic, so they stay in order in one task. Without a key Spark
+            # would shuffle rows in any order.
             records = records.repartition(tasks, "key") if "key" in records.columns else records.coalesce(tasks)
         if values.get("sink.buffer-flush.max-rows"):
             records = last_of_buffers(records, values["sink.buffer-flush.max-rows"])
@@ -215,7 +216,7 @@ class Writer:
         task = F.spark_partition_id()
         if "topic" not in records.columns:
             return records.withColumn("partition", task % self.partitions[self.options["topic"]])
-        counts = F.create_map(*(F.lit(one) for pair in sorted(self.partitions.items()) for one in pair))
+        counts = F.create_map(*(F.lit(part) for pair in sorted(self.partitions.items()) for part in pair))
         return records.withColumn("partition", task % counts[F.col("topic")])
 
     def save(self, rows: DataFrame) -> None:
@@ -223,7 +224,7 @@ class Writer:
         self.records(rows).write.format("kafka").options(**self.options).save()
 
     def save_parted(self, df: DataFrame, batch_id: int | None) -> None:
-        """Write a batch that holds bad records too, each to its place, the bad ones first."""
+        """Write a batch with bad records: first the bad records to the dead letters, then the rows."""
         assert self.dead_letters is not None
         df = df.persist()  # it is read twice
         try:
@@ -234,5 +235,5 @@ class Writer:
             df.unpersist()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """What `foreachBatch` calls."""
+        """Write a micro-batch, for `foreachBatch`."""
         self.save_parted(batch, batch_id)

@@ -1,6 +1,6 @@
-"""What Spark's Kafka source is asked for, from the options of a table; where it begins and ends is in offsets.py.
+"""The options of Spark's Kafka source for the options of a table; offsets.py computes where reading starts and ends.
 
-    planned(kv, streaming=)        all options of the source, and what is to be warned of
+    planned(kv, streaming=)        all options of the source, and the warnings
     records(spark, kv, plan, ...)  the records, after the header filter, by as many tasks as the table wants
 
 Which option of the table becomes what: effects.py.
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors import header_filter, offsets, topics
 from kvformat.connectors.brokers import TIMEOUT
-from kvformat.connectors.effects import READING
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
+from kvformat.connectors.option_effects import READING
 from kvformat.connectors.properties import PREFIX, client_options, misspelt, unreadable_key
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 from kvformat.registry.contract.options import OptionValues
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DISCOVERY, _DUPLICATED = "scan.topic-partition-discovery.interval", "scan.check.duplicated.group.id"
-#: Options of Spark's source that a table has no words for.
+#: Options of Spark's source that have no counterpart in a table.
 SPARKS = (
     "failOnDataLoss",
     "fetchOffset.numRetries",
@@ -41,7 +41,7 @@ SPARKS = (
     "minOffsetsPerTrigger",
     "minPartitions",
 )
-# Those that the table's own options say.
+# Options of Spark's source that the table's options set.
 _STARTING = "startingOffsets", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "startingTimestamp"
 _ENDING = "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"
 _OF_TABLE = {
@@ -52,10 +52,10 @@ _OF_TABLE = {
     **dict.fromkeys(_STARTING, "scan.startup.mode"),
     **dict.fromkeys(_ENDING, "scan.bounded.mode"),
 }
-# What the source needs to find its topics.
+# Options that name the topics.
 _ASKED = ("assign", "subscribe", "subscribePattern")
 _FAR_FUTURE = 32_503_680_000_000  # the year 3000, in milliseconds
-# What a backslash begins: a quote up to its end, or up to the end of the pattern (then a group is not empty).
+# An escape: a quotation to its end, or to the end of the pattern (only then the group is not empty), or one character.
 _QUOTES = re.compile(r"\\Q(?:.*?\\E|(.*)\Z)|\\.", re.DOTALL)
 _COMMITS = (f"{PREFIX}enable.auto.commit", f"{PREFIX}commit.offsets.on.checkpoint")
 _JAVAS = tuple(f"{PREFIX}{name}" for name in ("interceptor.classes", "key.deserializer", "value.deserializer"))
@@ -63,7 +63,7 @@ _JAVAS = tuple(f"{PREFIX}{name}" for name in ("interceptor.classes", "key.deseri
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What Spark's source is given (secrets included, shown without), and by option what Spark does otherwise."""
+    """Options of Spark's source, with secrets that `repr` masks, and notes on what Spark does differently."""
 
     options: Mapping[str, str]
     notes: Mapping[str, str]
@@ -78,11 +78,12 @@ def planned(
     ask: bool = True,
     spark_options: Mapping[str, Any] | None = None,
 ) -> SourcePlan:
-    """All options of Spark's source.
+    """Return all options of Spark's source.
 
-    `headers` asks for them; the filter of the table does so too. `resumed` says that a checkpoint has offsets already.
-    `ask=False` asks no broker, and leaves the offsets out that it would be asked for. `spark_options` are options of
-    Spark's source that the table says nothing of. Raises `OptionError` by name for what Spark can't do, `BrokerError`.
+    `headers` includes the headers of records; a header filter of the table includes them, too. `resumed` says that the
+    checkpoint already has offsets. `ask=False` asks no broker and leaves out the offsets that only brokers know.
+    `spark_options` are options of Spark's source that a table does not have.
+    Raises `OptionError` with the name of an option that Spark does not support, `BrokerError`.
     """
     values = kv.connector_options("decode")
     given = _checked(kv, spark_options or {}, streaming)
@@ -91,13 +92,13 @@ def planned(
         found["subscribe"] = ",".join(_names(values["topic"]))
     else:
         found["subscribePattern"] = whole(values["topic-pattern"])
-    start = not resumed and "startingOffsets" not in given and (ask or not offsets.asks(kv, "startup"))
-    end = not streaming and "endingOffsets" not in given and (ask or not offsets.asks(kv, "bounded"))
-    bounds, notes = offsets.within(kv, streaming=streaming, start=start, end=end)
+    start = not resumed and "startingOffsets" not in given and (ask or not offsets.needs_brokers(kv, "startup"))
+    end = not streaming and "endingOffsets" not in given and (ask or not offsets.needs_brokers(kv, "bounded"))
+    bounds, notes = offsets.spark_offsets(kv, streaming=streaming, start=start, end=end)
     found |= bounds
     notes |= _notes(kv, streaming)
     if resumed:
-        found["startingOffsets"] = "earliest"  # Spark passes over it, as it has offsets
+        found["startingOffsets"] = "earliest"  # Spark ignores it and reads the offsets of the checkpoint
     if headers or _filter(kv):
         found["includeHeaders"] = "true"
     found |= given
@@ -105,7 +106,7 @@ def planned(
 
 
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The topics, none of which is several for Spark."""
+    """Check that no name has a comma, which separates topics in Spark's option."""
     for name in names:
         if "," in name:
             raise OptionError(
@@ -115,14 +116,14 @@ def _names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def options(kv: KeyValueFormat, *, streaming: bool) -> dict[str, str]:
-    """The options of Spark's Kafka source, which secrets are among."""
+    """Return the options of Spark's Kafka source, with their secrets."""
     return dict(planned(kv, streaming=streaming).options)
 
 
 def records(
     spark: SparkSession, kv: KeyValueFormat, plan: SourcePlan, *, streaming: bool, check: bool = True
 ) -> DataFrame:
-    """The Kafka records of the table as Spark gives them; `check` asks first whether its topics are there.
+    """Return the Kafka records of the table as Spark gives them; `check` first checks that its topics exist.
 
     Raises `MissingExtraError` without Spark's Kafka source, `OptionError` for a missing topic, `BrokerError`.
     """
@@ -138,12 +139,12 @@ def records(
     if conditions:
         found = found.where(header_filter.column(conditions))
     tasks = kv.connector_options("decode")["scan.parallelism"]
-    # Partitions of Kafka are put together, and none is torn apart: the changes of a key stay in order.
+    # `coalesce` joins Kafka's partitions and splits none, so the changes of a key stay in order.
     return found if tasks is None else found.coalesce(tasks)
 
 
 def _read_nothing(spark: SparkSession, plan: SourcePlan) -> None:
-    """Let Spark's source find the topics and their ends, and read no record: from a time that is yet to come."""
+    """Let Spark's source look up the topics and their end offsets without reading a record: start in the future."""
     asked = {name: text for name, text in plan.options.items() if name in _ASKED or name.startswith("kafka.")}
     timeouts = dict.fromkeys(("kafka.request.timeout.ms", "kafka.default.api.timeout.ms"), str(int(TIMEOUT * 1000)))
     future = {"startingTimestamp": str(_FAR_FUTURE), "startingOffsetsByTimestampStrategy": "latest"}
@@ -157,22 +158,22 @@ def _filter(kv: KeyValueFormat) -> tuple[header_filter.Condition, ...]:
 
 
 def whole(pattern: str) -> str:
-    r"""A pattern of Java for which to find is to match from end to end, as Flink does; Spark finds anywhere in a name.
+    r"""Make a Java pattern match whole names, as in Flink; Spark searches for it anywhere in a name.
 
-    An open `\Q` is closed. Behind `(?x)` a comment may be open: then the line break ends it, and what is before the
-    line break is in it, so that `]{0}` stands for nothing; else `[.\n]{0}` does.
+    An open `\Q` is closed. After `(?x)` a comment may be open: the line break ends it, and `]{0}` then matches nothing;
+    without a comment `[.\n]{0}` matches nothing.
     """
     offsets.topic_pattern(pattern)
     return rf"\A(?:{pattern}{_open_quote(pattern)}[." + "\n" + r"]{0})\z"
 
 
 def _open_quote(pattern: str) -> str:
-    r"""`\E` where a `\Q` has none."""
+    r"""Return `\E` if a `\Q` is open at the end of the pattern."""
     return r"\E" if any(open_end for open_end in _QUOTES.findall(pattern)) else ""
 
 
 def _notes(kv: KeyValueFormat, streaming: bool) -> dict[str, str]:
-    """What the table says and Spark does otherwise."""
+    """Return a note for each option of the table that Spark follows in another way."""
     values, given = kv.connector_options("decode"), kv.options
     effects = {key: READING[key] for key in given if key in READING}
     notes = {key: f"'{key}' has no effect: {one.why}" for key, one in effects.items() if one.kind == "warned"}
@@ -196,7 +197,7 @@ def _notes(kv: KeyValueFormat, streaming: bool) -> dict[str, str]:
 
 
 def _notes_of_stream(kv: KeyValueFormat) -> dict[str, str]:
-    """A stream of Spark can't stop at an offset, but at what is there when it starts."""
+    """Check `scan.bounded.mode`: a stream of Spark can only stop at the records that exist when it starts."""
     key = "scan.bounded.mode"
     mode = offsets.mode(kv, "bounded")
     if mode == "latest-offset":
@@ -215,7 +216,7 @@ def _notes_of_stream(kv: KeyValueFormat) -> dict[str, str]:
 
 
 def _checked(kv: KeyValueFormat, given: Mapping[str, Any], streaming: bool) -> dict[str, str]:
-    """The caller's options by Spark's spelling, as texts; none says what the table says."""
+    """Return the caller's options as text in Spark's spelling; raises `OptionError` for options that the table sets."""
     known = {name.lower(): name for name in (*SPARKS, *_OF_TABLE)}
     found: dict[str, str] = {}
     for key, value in given.items():
@@ -240,7 +241,7 @@ def _checked(kv: KeyValueFormat, given: Mapping[str, Any], streaming: bool) -> d
 
 
 def _is_answer(kv: KeyValueFormat, name: str, streaming: bool) -> bool:
-    """Whether the caller says what the brokers would be asked for."""
+    """Return whether the option replaces offsets for which the brokers would be asked."""
     if name == "startingOffsets":
-        return offsets.asks(kv, "startup")
-    return name == "endingOffsets" and not streaming and offsets.asks(kv, "bounded")
+        return offsets.needs_brokers(kv, "startup")
+    return name == "endingOffsets" and not streaming and offsets.needs_brokers(kv, "bounded")

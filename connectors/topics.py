@@ -1,4 +1,4 @@
-"""What the brokers say about the topics of a table, before a job reads or writes them."""
+"""Checks of a table's topics with the brokers, before a job reads or writes them."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ if TYPE_CHECKING:
 
 _CREATES = "auto.create.topics.enable"
 _SOURCE = "Spark's Kafka source"
-_FAR_TIMEOUT = 5.0  # seconds that the client of Spark Connect waits for brokers that it may be far from
-_REMEMBERED = 600.0  # seconds for which it is remembered that they did not answer
-_MOST_UNREACHED = 100  # lists of brokers that are remembered: each is a session's, of which there are few
-_unreached: dict[str, tuple[float, str]] = {}  # by list of brokers: when, and what the error said
-_INSTALL = " With kvformat[kafka] installed, such an error is found sooner and names the nearest topic"
-# An exception of Kafka's client in the text of one of Spark's, by its simple name and its message.
+_FAR_TIMEOUT = 5.0  # seconds that a client of Spark Connect waits for brokers, which it may not reach
+_REMEMBERED = 600.0  # seconds before such a client asks the same brokers again
+_MOST_UNREACHED = 100  # cached lists of brokers: each belongs to a session, and a process has few sessions
+_unreached: dict[str, tuple[float, str]] = {}  # list of brokers -> time and text of the error
+_INSTALL = " With kvformat[kafka] installed, such an error comes sooner and names the most similar topic"
+# An exception of Kafka's client in the text of one of Spark's exceptions: its class and its message.
 _OF_KAFKA = re.compile(r"org\.apache\.kafka\.[\w.$]*?(\w+(?:Exception|Error))\b:?([^\n]*)")
 
 
 def partitions(kv: KeyValueFormat) -> dict[str, int]:
-    """How many partitions each topic has that a table may be written to.
+    """Return the number of partitions of each topic that the table may write.
 
-    Raises `BrokerError`, `MissingExtraError` without confluent-kafka, and `ConfigurationError` for a topic that is not
-    there.
+    Raises `BrokerError`, `MissingExtraError` without confluent-kafka, and `ConfigurationError` for a missing topic.
     """
     values = kv.connector_options("encode")
     counts = {name: len(topic.partitions) for name, topic in _topics(brokers.admin(kv.options), kv).items()}
@@ -48,16 +47,17 @@ def partitions(kv: KeyValueFormat) -> dict[str, int]:
         names = [name for name in counts if pattern.matches(name)]
     for name in names:
         if name not in counts:
-            raise missing_topic(kv, name, counts, "of which 'sink.partitioner' = 'fixed' needs the partitions")
+            raise missing_topic(kv, name, counts, "but 'sink.partitioner' = 'fixed' needs its partitions")
     return {name: counts[name] for name in names}
 
 
 def check(kv: KeyValueFormat, names: Iterable[str], spark: object) -> None:
-    """Raise for topics to be written that are not there and won't be made, and for brokers that don't answer.
+    """Check that the topics to be written exist, or that the brokers will create them.
 
-    Spark would find out after a minute. Nobody is asked without confluent-kafka, or where a setting of security is only
-    for Java's client. `spark` is a session or a DataFrame: the client of Spark Connect may be far from the brokers, so
-    that brokers that don't answer it are no error there. Raises `BrokerError`, `ConfigurationError`.
+    Spark would fail only after a minute. Nothing is checked without confluent-kafka, or with security settings that
+    only Java's client supports. `spark` is a session or a DataFrame. A client of Spark Connect may not reach the
+    brokers, so there it is not an error if they do not answer.
+    Raises `ConfigurationError` for a missing topic, `BrokerError` if no broker answers.
     """
     try:
         client = brokers.admin(kv.options)
@@ -71,15 +71,15 @@ def check(kv: KeyValueFormat, names: Iterable[str], spark: object) -> None:
         raise
     missing = [name for name in names if name not in there]
     if missing and not _creates_topics(client):
-        raise missing_topic(kv, missing[0], there, f"and the brokers make none by themselves ('{_CREATES}')")
+        raise missing_topic(kv, missing[0], there, f"and the brokers do not create topics ('{_CREATES}')")
 
 
 def check_reading(kv: KeyValueFormat, spark: SparkSession, ask_spark: Callable[[], object]) -> None:
-    """Raise for topics to be read that are not there, and for brokers that don't answer.
+    """Check that the topics to be read exist; Spark's source creates no topics.
 
-    Spark's source makes no topic, whatever the brokers do. `ask_spark` asks Spark's own source: without
-    confluent-kafka, where a setting of security is only for Java's client, and where brokers don't answer the client of
-    Spark Connect, which may be far from them. Raises `BrokerError`, `ConfigurationError`.
+    `ask_spark` uses Spark's own source. It is called without confluent-kafka, with security settings that only Java's
+    client supports, and if the brokers do not answer a client of Spark Connect, which may not reach them.
+    Raises `ConfigurationError` for a missing topic, `BrokerError` if no broker answers.
     """
     try:
         client = brokers.admin(kv.options)
@@ -105,14 +105,14 @@ def check_reading(kv: KeyValueFormat, spark: SparkSession, ask_spark: Callable[[
 
 
 def _asked_of_spark(kv: KeyValueFormat, ask_spark: Callable[[], object], hint: str) -> None:
-    """Raise what Spark's own Kafka client says of brokers and topics, in one line."""
+    """Ask Spark's own Kafka client, and raise its error about brokers or topics in one line."""
     try:
         ask_spark()
     except Exception as cause:  # of Py4J, PySpark or Connect, by the kind of session
         found = _OF_KAFKA.findall(str(cause))
         if not found:
             raise
-        kind, text = found[-1]  # the cause of the others
+        kind, text = found[-1]  # the innermost cause
         said = f"{kind}: {text.strip()}" if text.strip() else kind
         if kind == "UnknownTopicOrPartitionException":
             names = ", ".join(f"'{name}'" for name in kv.connector_options("decode")["topic"] or ())
@@ -120,8 +120,8 @@ def _asked_of_spark(kv: KeyValueFormat, ask_spark: Callable[[], object], hint: s
         where = f"'{PREFIX}bootstrap.servers'"
         raise BrokerError(
             f"table '{kv.name}': {_SOURCE} could not ask the brokers at '{kv.options[f'{PREFIX}bootstrap.servers']}' "
-            f"({where}) for the table's topics: {said}. Are they reached from Spark's driver, and do '{PREFIX}*' say "
-            f"what they ask for?{hint}",
+            f"({where}) for the table's topics: {said}. Check that Spark's driver reaches them, and that '{PREFIX}*' "
+            f"has the security settings that they need.{hint}",
             option=f"{PREFIX}bootstrap.servers",
             reason=said,
         ) from cause
@@ -132,10 +132,9 @@ def _is_connect(spark: object) -> bool:
 
 
 def _topics_seen(client: Any, kv: KeyValueFormat, spark: object) -> dict[str, Any]:
-    """The topics that the client here sees; raises `BrokerError`.
+    """Return the topics that this machine's client sees; raises `BrokerError`.
 
-    A client of Spark Connect that is far from the brokers does not wait for them again and again: that they did not
-    answer is remembered for a while.
+    With Spark Connect an error is cached for a while, so that a client that can't reach the brokers waits only once.
     """
     if not _is_connect(spark):
         return _topics(client, kv)
@@ -160,7 +159,7 @@ def _topics(client: Any, kv: KeyValueFormat, timeout: float | None = None) -> di
 
 
 def _creates_topics(client: Any) -> bool:
-    """Whether a topic comes with its first record; also where nobody may know."""
+    """Return whether brokers create a topic with its first record; also if the setting can't be read."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
@@ -176,9 +175,9 @@ def _creates_topics(client: Any) -> bool:
 def missing_topic(
     kv: KeyValueFormat, name: str, there: Iterable[str], why: str, *, quote: str = "'"
 ) -> ConfigurationError:
-    """The error of a topic that is not there, or that who asks may not see."""
+    """Make the error for a topic that does not exist, or that the user may not see."""
     return OptionError(
-        f"table '{kv.name}': there is no topic {quote}{name}{quote}, {why}.{did_you_mean(name, there)} Make it, or set "
-        "'topic'; or ask for the right to describe it",
+        f"table '{kv.name}': there is no topic {quote}{name}{quote}, {why}.{did_you_mean(name, there)} Create it, or "
+        "correct 'topic', or get the permission to describe it",
         option="topic",
     )

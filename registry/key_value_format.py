@@ -27,11 +27,11 @@ from kvformat.registry.contract.errors import (
     OptionError,
     ReadingOnlyError,
     SchemaError,
-    retold,
+    add_context,
 )
 from kvformat.registry.contract.html import html
-from kvformat.registry.contract.nested_formats import innermost
-from kvformat.registry.contract.normalize_input import binary_messages, conform
+from kvformat.registry.contract.nested_formats import find_nested_option
+from kvformat.registry.contract.normalize_input import binary_messages, normalize_rows
 from kvformat.registry.contract.options import Direction, OptionValues
 from kvformat.registry.contract.schemas import arrow_schema, resolve_schema, row_type, spark_schema
 from kvformat.registry.contract.types import nullable, quoted
@@ -145,7 +145,7 @@ class KeyValueFormat:
             reading, writing = refused
             if isinstance(writing, ReadingOnlyError):  # the table is not meant for writing
                 raise reading
-            raise reading if str(reading) == str(writing) else retold(reading, "", f"\nFor writing: {writing}")
+            raise reading if str(reading) == str(writing) else add_context(reading, "", f"\nFor writing: {writing}")
 
     def _plan(self, direction: Direction) -> TablePlan:
         plan = self._plans[direction]
@@ -363,7 +363,9 @@ class KeyValueFormat:
             wrong = pc.invert(pc.is_in(row_kinds, pa.array([kind.value for kind in RowKind])))
             if len(row_kinds) != len(rows) or pc.any(wrong, min_count=0).as_py():
                 raise SchemaError("row_kinds must have '+I', '-U', '+U' or '-D' for every row", field="row_kind")
-        return encode_records(plan.layout, conform(rows, arrow_schema(nullable(plan.layout.physical))), row_kinds)
+        return encode_records(
+            plan.layout, normalize_rows(rows, arrow_schema(nullable(plan.layout.physical))), row_kinds
+        )
 
     # --- display, comparison and pickling ----------------------------------------------------------------
 
@@ -415,7 +417,7 @@ class KeyValueFormat:
             if format is not None:
                 _, mark, short = f".{key}".partition(f".{format.identifier}.")
                 if mark:
-                    return innermost(format.option_specs, short)
+                    return find_nested_option(format.option_specs, short)
         return None
 
     def __eq__(self, other: object) -> bool:

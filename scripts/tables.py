@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.options import Option, shown_value
+from kvformat.registry.contract.options import Option, display_value
 from kvformat.registry.testing.rules import RULES, Part
 
 _PAGE_OF_RULES = "plugins.md#the-rules"
@@ -17,7 +17,7 @@ def options_table(specs: Sequence[Option]) -> str:
     lines = ["| option | type | default | allowed | meaning |", "| --- | --- | --- | --- | --- |"]
     for spec in specs:
         default = (
-            "required" if spec.required else "(none)" if spec.default is None else f"`{shown_value(spec.default)}`"
+            "required" if spec.required else "(none)" if spec.default is None else f"`{display_value(spec.default)}`"
         )
         allowed = ", ".join(f"`{value}`" for value in spec.allowed or ())
         also = f" Also as {', '.join(f'`{key}`' for key in spec.fallback)}." if spec.fallback else ""

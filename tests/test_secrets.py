@@ -19,7 +19,7 @@ import pytest
 
 from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.registry import KeyValueFormat, KvFormatError, get_format
-from kvformat.registry.contract.options import without_userinfo
+from kvformat.registry.contract.options import mask_userinfo
 from tests.support.registry_server import Registry, RegistryServer
 
 _SECRET = "sesame"
@@ -103,7 +103,7 @@ def test_a_missing_option_is_shown_as_none() -> None:
     ],
 )
 def test_credentials_in_urls_are_hidden(url: str, shown: str) -> None:
-    assert without_userinfo(url) == shown
+    assert mask_userinfo(url) == shown
 
 
 # --- registry answers that repeat credentials ------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._columnar import Ints, Mask, MessageBytes, Positions, WordArray, fixed_width, spread, validity
+from kvformat.codecs._columnar import Ints, Mask, MessageBytes, Positions, WordArray, fixed_width, ranges, validity
 from kvformat.codecs._java.charsets import java_text
 
 
@@ -160,7 +160,7 @@ def _scatter_structs(parts: Sequence[IndexedPart], count: int, kind: pa.DataType
 def _scatter_lists(parts: Sequence[IndexedPart], count: int, kind: pa.DataType, batch: MessageBytes) -> Part:
     lengths = _scatter_values(parts, "lengths", count)
     first = np.cumsum(lengths) - lengths
-    items = [(spread(first[where], part.lengths), part.items) for where, part in parts]  # type: ignore[union-attr]
+    items = [(ranges(first[where], part.lengths), part.items) for where, part in parts]  # type: ignore[union-attr]
     return ItemLists(lengths, scatter(items, int(lengths.sum()), item_type(kind), batch), _valid(parts, count))
 
 

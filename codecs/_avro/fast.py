@@ -55,7 +55,7 @@ from kvformat.codecs._avro.resolve import (
     Union,
 )
 from kvformat.codecs._avro.schema import MAX_DECIMAL128, Schema
-from kvformat.codecs._columnar import ByteArray, Ints, MessageNumbers, Positions, spread
+from kvformat.codecs._columnar import ByteArray, Ints, MessageNumbers, Positions, ranges
 from kvformat.registry.contract.cache import cached_by_identity
 
 _FEW: Final = 24
@@ -240,7 +240,7 @@ class _Blocks(PartReader):
         stop = last[np.minimum(final, len(last) - 1)] + 1
         bad = (final >= len(last)) | (stop > some.end)
         count = np.where(bad, 0, left)
-        ends = last[spread(first, count)] + 1
+        ends = last[ranges(first, count)] + 1
         starts = np.empty_like(ends)
         starts[1:] = ends[:-1]
         begins = np.cumsum(count) - count
@@ -319,7 +319,7 @@ class _Blocks(PartReader):
 
     def _make_lists(self, total: Ints, runs: list[_Run], batch: AvroBatch) -> Part:
         first = np.cumsum(total) - total
-        parts = [(spread(first[run.where] + run.before, run.count), run.part) for run in runs]
+        parts = [(ranges(first[run.where] + run.before, run.count), run.part) for run in runs]
         return ItemLists(total, scatter(parts, int(total.sum()), self._item_type, batch))
 
 

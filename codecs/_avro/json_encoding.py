@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import to_arrow
 from kvformat.codecs._avro.decimals import DecimalReading, to_bytes
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._java.numbers import double_texts
@@ -43,7 +44,6 @@ from kvformat.codecs._json.write import (
 )
 from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
-from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType, nullable
@@ -362,8 +362,8 @@ class AvroJsonWriter:
         """Return a message per row, null for a null or failed row. Also returns errors, None if there are none."""
         batch = _Batch(self._micros_as_millis, len(rows))
         valid = rows.is_valid()
-        owners = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
-        texts = join_texts(batch.record(rows, self._schema, self._row, "", owners), len(rows))
+        row_lookup = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
+        texts = join_texts(batch.record(rows, self._schema, self._row, "", row_lookup), len(rows))
         if _empty_row(self._schema) is not None:
             texts = pa.array([""] * len(rows), TEXT)
         failed = [error is not None for error in batch.errors]
@@ -374,52 +374,52 @@ class AvroJsonWriter:
 
 
 class _Batch:
-    """Writes one batch. `owners` are the row indices of nested values, -1 for values inside a null."""
+    """Writes one batch. `row_lookup` are the row indices of nested values, -1 for values inside a null."""
 
     def __init__(self, micros_as_millis: bool, rows: int) -> None:
         self.errors: list[str | None] = [None] * rows
         self._micros_as_millis = micros_as_millis
 
-    def value(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+    def value(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
         if schema.optional is not None:
-            inner = self._plain(values, schema.optional, t, path, owners)
+            inner = self._plain(values, schema.optional, t, path, row_lookup)
             return keep_nulls(values, ["{" + member_name(schema.optional.full_name) + ":", *inner, "}"])
         if values.null_count:
-            self._fail(values, schema, path, owners)
-        return self._plain(values, schema, t, path, owners)
+            self._fail(values, schema, path, row_lookup)
+        return self._plain(values, schema, t, path, row_lookup)
 
-    def _fail(self, values: pa.Array, schema: Schema, path: str, owners: _Ints) -> None:
-        found = owners[values.is_null().to_numpy(zero_copy_only=False)]
+    def _fail(self, values: pa.Array, schema: Schema, path: str, row_lookup: _Ints) -> None:
+        found = row_lookup[values.is_null().to_numpy(zero_copy_only=False)]
         for row in found[found >= 0].tolist():
             if self.errors[row] is None:
                 text = f"field '{path}': null value for (non-nullable) {schema.full_name}"
                 self.errors[row] = ErrorCode.NULL_VALUE.marked(text)
 
-    def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+    def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
         if schema.type == "record":
             valid = values.is_valid().to_numpy(zero_copy_only=False)
-            return keep_nulls(values, self.record(values, schema, t, path, np.where(valid, owners, -1)))
+            return keep_nulls(values, self.record(values, schema, t, path, np.where(valid, row_lookup, -1)))
         if schema.items is not None:
             counts = list_counts(pc.list_value_length(values))
             items = values.flatten()
-            below = self.value(items, schema.items, t.fields[0].type, f"{path}.element", np.repeat(owners, counts))
+            below = self.value(items, schema.items, t.fields[0].type, f"{path}.element", np.repeat(row_lookup, counts))
             return keep_nulls(values, ["[", *join_lists(below, list_offsets(counts)), "]"])
         if schema.values is not None:
-            return self._map(values, schema.values, t, path, owners)
+            return self._map(values, schema.values, t, path, row_lookup)
         return self._scalar(values, schema, t)
 
-    def record(self, values: pa.StructArray, schema: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+    def record(self, values: pa.StructArray, schema: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
         parts: Parts = ["{"]
         for index, (field, column) in enumerate(zip(schema.fields, t.fields, strict=True)):
             at = f"{path}.{field.name}" if path else field.name
             parts.append(("," if index else "") + member_name(field.name) + ":")
-            parts += self.value(values.field(index), field.schema, column.type, at, owners)
+            parts += self.value(values.field(index), field.schema, column.type, at, row_lookup)
         return [*parts, "}"]
 
-    def _map(self, values: pa.MapArray, inner: Schema, t: FlinkType, path: str, owners: _Ints) -> Parts:
+    def _map(self, values: pa.MapArray, inner: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
         counts, keys, items = map_entries(values)
         valid = values.is_valid().to_numpy(zero_copy_only=False)
-        below = np.repeat(np.where(valid, owners, -1), counts)
+        below = np.repeat(np.where(valid, row_lookup, -1), counts)
         value_type = t.fields[1].type if t.root == "MAP" else _COUNT
         parts = self.value(items, inner, value_type, f"{path}.value", below)
         entries: Parts = ['"', escape_json(keys.cast(TEXT)), '":', *parts]

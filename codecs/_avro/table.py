@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import RowsOf, numbers_of, owners, relisted, retyped, valid_of
+from kvformat.codecs._arrays import RowsOf, as_integers, as_type, row_lookup, valid_mask, with_elements
 from kvformat.codecs._columnar import validity
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -108,13 +108,14 @@ class _Conversion:
             return self._integers(values, target, t, path, rows_of)
         if t.root == "TIME":
             nanos = _NANOS[(values.type if self._reading else target).unit]
-            return retyped(numbers_of(values) * nanos if self._reading else numbers_of(values) // nanos, target, values)
+            numbers = as_integers(values)
+            return as_type(numbers * nanos if self._reading else numbers // nanos, target, values)
         return self._bytes(values, target, path, rows_of)
 
     # --- containers ------------------------------------------------------------------------------------
 
     def _row(self, values: pa.StructArray, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
-        valid = valid_of(values)
+        valid = valid_mask(values)
 
         def above(places: _Ints) -> _Ints:
             return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
@@ -127,23 +128,23 @@ class _Conversion:
         return pa.Array.from_buffers(target, len(values), [bitmap], children=children)
 
     def _array(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
-        above = owners(values, rows_of)
+        above = row_lookup(values, rows_of)
         items = self._value(values.values, target.value_type, t.fields[0].type, f"{path}.element", above)
-        return relisted(values, target, items)
+        return with_elements(values, target, items)
 
     def _map(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
-        above = owners(values, rows_of)
+        above = row_lookup(values, rows_of)
         value_type = t.fields[1].type if t.root == "MAP" else _COUNT
         items = self._value(values.items, target.item_type, value_type, f"{path}.value", above)
         entries = pa.StructArray.from_arrays([values.keys, items], fields=[target.key_field, target.item_field])
-        return relisted(values, target, entries)
+        return with_elements(values, target, entries)
 
     # --- scalars ---------------------------------------------------------------------------------------
 
     def _integers(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
         if self._reading:
             bound = 2 ** (target.bit_width - 1)
-            numbers = numbers_of(values)
+            numbers = as_integers(values)
             self._check(
                 (numbers >= -bound) & (numbers < bound), values, numbers, f"does not fit {t.root}", path, rows_of
             )
@@ -153,12 +154,12 @@ class _Conversion:
         unit = values.type.unit if self._reading else target.unit
         if unit == "us" and not self._micros_as_millis:
             return values if values.type == target else values.view(target)
-        numbers = numbers_of(values)
+        numbers = as_integers(values)
         if not self._reading:
-            return retyped(numbers // _MICROS, target, values)
+            return as_type(numbers // _MICROS, target, values)
         near = (numbers <= _FARTHEST) & (numbers >= -_FARTHEST)
         self._check(near, values, numbers, f"milliseconds are too far from 1970 for a {t.root}", path, rows_of)
-        return retyped(numbers * _MICROS, target, values)
+        return as_type(numbers * _MICROS, target, values)
 
     def _bytes(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
         if not pa.types.is_fixed_size_binary(target):

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._columnar import ByteArray, Ints, Mask, WordArray, pieces_of
+from kvformat.codecs._columnar import ByteArray, Ints, Mask, WordArray, take_slices
 from kvformat.codecs._java.charsets import java_text
 
 _GAP: Final = 32
@@ -104,7 +104,7 @@ def _write_rows(part: _Part, count: int) -> pa.BinaryArray:
             words[at] = store.values
         else:
             _copy(out, words, at, store)
-    return pieces_of(out, begin, ends, pa.binary(), None)
+    return take_slices(out, begin, ends, pa.binary(), None)
 
 
 def _copy(out: ByteArray, words: WordArray, at: Ints, store: _Copy) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import RowsOf, owners, relisted, valid_of
+from kvformat.codecs._arrays import RowsOf, row_lookup, valid_mask, with_elements
 from kvformat.codecs._columnar import Ints, Mask, validity
 from kvformat.codecs._json.scalars import preview
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -127,13 +127,13 @@ class Nested(Conversion):
         target = arrow_type(nullable(self.type))
         if self.type.root == "ROW":
             return self._row(wire, target, path, rows_of, errors)
-        above = owners(wire, rows_of)
+        above = row_lookup(wire, rows_of)
         if self.type.root == "ARRAY":
             items = self._part("element", wire.values, f"{path}.element", above, errors)
-            return relisted(wire, target, items)
+            return with_elements(wire, target, items)
         items = self._part("value", wire.items, f"{path}.value", above, errors)
         entries = pa.StructArray.from_arrays([wire.keys, items], fields=[target.key_field, target.item_field])
-        return relisted(wire, target, entries)
+        return with_elements(wire, target, entries)
 
     def _part(self, name: str, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
         conversion = self.parts.get(name)
@@ -142,7 +142,7 @@ class Nested(Conversion):
     def _row(
         self, wire: pa.StructArray, target: pa.DataType, path: str, rows_of: RowsOf, errors: RowErrors
     ) -> pa.StructArray:
-        valid = valid_of(wire)
+        valid = valid_mask(wire)
 
         def above(places: Ints) -> Ints:
             return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))

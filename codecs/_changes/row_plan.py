@@ -13,7 +13,7 @@ from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._columnar import Ints
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.join_batches import joined_rows, with_reasons
+from kvformat.registry.contract.join_batches import fail_rows, join_decoded
 from kvformat.registry.contract.types import FlinkType
 
 
@@ -78,7 +78,7 @@ def convert_columns(
     columns[:count] = [column(place, wire) for place, wire in enumerate(columns[:count])]
     changed = replace_columns(batch, columns)
     reasons = known if lenient else errors.reasons
-    return with_reasons(changed, dict(sorted(reasons.items()))) if reasons else changed
+    return fail_rows(changed, dict(sorted(reasons.items()))) if reasons else changed
 
 
 def replace_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatch:
@@ -96,7 +96,7 @@ def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
     places = np.concatenate([at for at, _ in parts])
     order = np.empty(len(places), np.int64)
     order[places] = np.arange(len(places))
-    return take_messages(joined_rows([part for _, part in parts]), order)
+    return take_messages(join_decoded([part for _, part in parts]), order)
 
 
 def take_messages(batch: DecodedBatch, places: Ints) -> DecodedBatch:

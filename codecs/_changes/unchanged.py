@@ -28,7 +28,7 @@ from kvformat.codecs._columnar import Mask
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.join_batches import with_reasons
+from kvformat.registry.contract.join_batches import fail_rows
 from kvformat.registry.contract.options import Option
 
 DATA, NULL, ERROR, KEEP = "data", "null", "error", "keep"
@@ -104,7 +104,7 @@ class UnchangedColumns(NamedTuple):
         if self.policy != ERROR or not masks.any():
             return found
         reasons = {row: _reason(np.flatnonzero(masks[:, row]), names) for row in np.flatnonzero(masks.any(0)).tolist()}
-        return with_reasons(found, reasons)
+        return fail_rows(found, reasons)
 
 
 def _presence_of_updates(batch: DecodedBatch, updated: Mask, presence: pa.ListArray) -> pa.StructArray:

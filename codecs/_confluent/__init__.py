@@ -1,15 +1,14 @@
-"""Confluent's framing and its schema registry: `00`, four bytes of schema id, and who knows what the id stands for.
+"""Confluent's framing (`00` and a schema id of four bytes) and clients of schema registries.
 
-A registry is asked once for each id and once for each (subject, schema); the answers are kept for the life of the
-process, in bounded caches that are shared by all formats with the same settings. A registry that can't be reached,
-answers too late or answers nonsense raises `SchemaRegistryError`; that it does not know an id, or refuses a schema, is
-an answer.
+Each id and each pair of subject and schema is looked up once in a process. Bounded caches keep the answers; all formats
+with the same settings share them. A registry that can't be reached, is too slow or gives an invalid answer raises
+`SchemaRegistryError`. An unknown id or a refused schema is a valid answer: `Refused`.
 
-    http://..., https://...   Confluent's REST interface, by the client in confluent-kafka
+    http://..., https://...   Confluent's REST interface, with the client of confluent-kafka
     mock://<scope>            confluent-kafka's registry in memory, one per scope and process
-    file:<folder>             `<id>.avsc` for each schema; a new one gets the next free id
+    file:<folder>             a folder with a file `<id>.avsc` per schema; a new schema gets the next free id
 
-Rules: Flink's "Confluent Avro Format" page, and the options of Confluent's Java client that Flink hands on.
+Rules: Flink's "Confluent Avro Format" page, and the options that Flink passes to Confluent's Java client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What registries have answered: bounded caches, shared by all formats with the same settings."""
+"""Cached lookups in schema registries. All formats with the same settings share the bounded caches."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kvformat.registry.contract.fork_safe import Guarded
 
 _T = TypeVar("_T")
 _CLIENTS, _ANSWERS = 64, 10_000  # bounds of the caches
-_UNKNOWN_FOR = 2.0  # seconds; a schema registered meanwhile, or one that a replica does not have yet, is seen soon
-_LONGEST_UNKNOWN = 600.0  # seconds; each time that an id is still unknown it is believed twice as long, up to this
-_AT_ONCE = 8  # questions, of one batch
-_MOST_UNKNOWN = 100  # ids that a registry does not know, of one batch
+_UNKNOWN_FOR = 2.0  # seconds; after this time, a new schema is found, also one that a replica did not have yet
+_LONGEST_UNKNOWN = 600.0  # seconds; the time doubles with each lookup of an id that is still unknown
+_AT_ONCE = 8  # parallel lookups of one batch
+_MOST_UNKNOWN = 100  # unknown ids of one batch
 
 
 @dataclass(frozen=True, slots=True)
 class _UnknownId:
-    """An id that a registry does not know: why, until when (`time.monotonic()`) and for how long that is believed."""
+    """An id that a registry does not know, cached for `seconds` until the time `until` (`time.monotonic()`)."""
 
     refused: Refused
     until: float
@@ -33,9 +33,9 @@ class _UnknownId:
 
 
 class _Cache(Generic[_T]):
-    """A bounded cache; the entry used longest ago goes first.
+    """A bounded cache that drops the least recently used entry.
 
-    The child of a fork begins with an empty one: it shares no connection with its parent.
+    After a fork, the child's cache is empty, so that it shares no connection with its parent.
     """
 
     def __init__(self, bound: int) -> None:
@@ -50,7 +50,7 @@ class _Cache(Generic[_T]):
             return found
 
     def put(self, key: Hashable, value: _T, *, replace: bool = False) -> _T:
-        """Keep a value unless there is one already, or in its stead; returns what is kept."""
+        """Store a value unless the key exists or `replace` is set. Returns the stored value."""
         with self._entries.use() as known:
             if replace:
                 known.pop(key, None)
@@ -72,12 +72,12 @@ _unknown: _Cache[_UnknownId] = _Cache(_ANSWERS)
 
 
 def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, str | Refused]:
-    """The texts of schemas by their ids; those not known yet are asked for in this order, some at a time.
+    """Look up the texts of schemas by their ids. Requests ids that are not cached in this order, some in parallel.
 
-    That an id is unknown is believed for a while, so that not every batch asks again. Ids that a registry knows are
-    asked for however many they are. Where it does not know `_MOST_UNKNOWN` of them, the others are not asked for and
-    are refused for this once: what floods a topic with foreign messages must neither stop it nor its registry.
-    Raises `SchemaRegistryError` when a registry can't be asked, or not about all of them in the time for one question.
+    Unknown ids are cached for a while, so that not every batch requests them. There is no limit on known ids. After
+    `_MOST_UNKNOWN` unknown ids, the other ids are refused without a request, and are not cached: many messages with
+    foreign ids must not stop the stream or its registry.
+    Raises `SchemaRegistryError` if a request fails or if the ids take longer than the timeout of one request.
     """
     found = {schema_id: _cached_schema(settings, schema_id) for schema_id in ids}
     answers = {schema_id: answer for schema_id, answer in found.items() if answer is not None}
@@ -85,19 +85,19 @@ def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, s
     if len(waiting) < 2:
         return answers | {schema_id: _request_schema(settings, schema_id) for schema_id in waiting}
     deadline, unknown = time.monotonic() + settings.timeout, 0
-    _registry(settings)  # one client for all threads: creating one takes longer than a question
+    _registry(settings)  # create the client once for all threads: this takes longer than a request
     with ThreadPoolExecutor(min(_AT_ONCE, len(waiting)), "kvformat-schema-ids") as threads:
         for at in range(0, len(waiting), _AT_ONCE):
             if unknown >= _MOST_UNKNOWN:
                 refused = Refused(
-                    f"it was not asked for, because the registry does not know {unknown} other ids of the same batch, "
-                    f"and after {_MOST_UNKNOWN} no further one is asked for. The message may be good: read it again"
+                    f"it was not requested, because the registry does not know {unknown} other ids of the same batch; "
+                    f"the limit is {_MOST_UNKNOWN}. The message may be valid: read it again"
                 )
                 return answers | dict.fromkeys(waiting[at:], refused)
             if time.monotonic() > deadline:
                 why = (
-                    f"{len(waiting) - at} of {len(waiting)} schema ids of a batch: there is no time left to ask for "
-                    "them (option 'registry-timeout')"
+                    f"{len(waiting) - at} of {len(waiting)} schema ids of a batch: the time for all of them is over "
+                    "(option 'registry-timeout')"
                 )
                 raise registry_error(settings, why, schema_id=waiting[at])
             asked = waiting[at : at + _AT_ONCE]
@@ -107,7 +107,7 @@ def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, s
 
 
 def _cached_schema(settings: RegistrySettings, schema_id: int) -> str | Refused | None:
-    """What the registry has answered about an id, if that still counts."""
+    """Return the cached answer for an id, None if there is none or it is too old."""
     text = _texts.get((settings, schema_id))
     if text is not None:
         return text
@@ -116,7 +116,7 @@ def _cached_schema(settings: RegistrySettings, schema_id: int) -> str | Refused 
 
 
 def _request_schema(settings: RegistrySettings, schema_id: int) -> str | Refused:
-    """What the registry answers about an id."""
+    """Request the schema of an id and cache the answer."""
     key = (settings, schema_id)
     answer = _registry(settings).schema(schema_id)
     if not isinstance(answer, Refused):
@@ -128,7 +128,7 @@ def _request_schema(settings: RegistrySettings, schema_id: int) -> str | Refused
 
 
 def id_of_schema(settings: RegistrySettings, subject: str, text: str, *, register: bool) -> int | Refused:
-    """The id of a schema under a subject, registered if need be or only looked up."""
+    """Return the id of a schema under a subject. With `register`, registers the schema if it is new. Cached."""
     key = (settings, subject, text)
     known = _ids.get(key)
     if known is not None:
@@ -137,12 +137,12 @@ def id_of_schema(settings: RegistrySettings, subject: str, text: str, *, registe
     answer = registry.register(subject, text) if register else registry.lookup(subject, text)
     if not isinstance(answer, int):
         return answer
-    _unknown.drop((settings, answer))  # a message may have had the id before there was a schema of it
+    _unknown.drop((settings, answer))  # a message may have had the id before its schema was registered
     return _ids.put(key, answer)
 
 
 def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, str] | Refused:
-    """Id and text of a subject's latest schema, as it was when first asked for."""
+    """Return id and text of a subject's latest schema. Cached from the first request on."""
     key = (settings, subject, "latest")
     schema_id = _ids.get(key)
     text = None if schema_id is None else _texts.get((settings, schema_id))
@@ -155,9 +155,9 @@ def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, str] |
 
 
 def subject_schema(settings: RegistrySettings, subject: str, version: int | None) -> tuple[int, str] | Refused:
-    """Id and text of a version of a subject, the latest one for None: as it is now, whatever was answered before."""
+    """Return id and text of a version of a subject, None for the latest version. Not cached."""
     in_memory = settings.url.startswith(IN_MEMORY)
-    registry = _registry(settings) if in_memory else _new_registry(settings)  # a client keeps what it has been told
+    registry = _registry(settings) if in_memory else _new_registry(settings)  # clients have caches too
     return registry.latest(subject) if version is None else registry.version(subject, version)
 
 
@@ -169,6 +169,6 @@ def _registry(settings: RegistrySettings) -> SchemaRegistry:
 def _new_registry(settings: RegistrySettings) -> SchemaRegistry:
     if not settings.url.strip():
         raise SchemaRegistryError(
-            "the option 'url' is empty: there is no schema registry to ask", format=FORMAT, url=""
+            "the option 'url' is empty; set it to the URL of the schema registry", format=FORMAT, url=""
         )
     return Folder(settings) if settings.url.startswith("file:") else Confluent(settings)

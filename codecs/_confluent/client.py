@@ -1,4 +1,4 @@
-"""Confluent's REST interface, by the client in confluent-kafka."""
+"""A registry with Confluent's REST interface, accessed with the client of confluent-kafka."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings, userin
 from kvformat.registry.contract.errors import MissingExtraError, OptionError
 
 _T = TypeVar("_T")
-_NOT_FOUND = range(40400, 40500)  # the codes of a registry; a web server that knows no such page says 404
+_NOT_FOUND = range(40400, 40500)  # error codes of a registry; a web server without this page has the code 404
 _RETRIED = (408, 429, 500, 502, 503, 504)
 _LONGEST_WAIT = 20.0  # seconds
 _REFUSALS = (409, 422)
@@ -26,7 +26,7 @@ _MOST_REFERENCES = 1000
 
 
 class Confluent(SchemaRegistry):
-    """The client of confluent-kafka, with deadlines and retries of our own."""
+    """A registry accessed with the client of confluent-kafka, with our own timeouts and retries."""
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
@@ -80,12 +80,12 @@ class Confluent(SchemaRegistry):
         return refused or (_check_id(found.schema_id), self._complete_text(found.schema))
 
     def _refuse_other_type(self, schema: Any, what: str) -> Refused | None:
-        """Why a schema that is not Avro's can't be read."""
+        """Refuse a schema of another type than Avro."""
         kind = schema.schema_type or "AVRO"
-        return None if kind == "AVRO" else self._refused(f"{what} is no Avro schema but {kind}")
+        return None if kind == "AVRO" else self._refused(f"{what} is not an Avro schema but {kind}")
 
     def _complete_text(self, schema: Any) -> str:
-        """The text of a schema, with those it refers to in it; raises ValueError where there is no text."""
+        """Return the text of a schema with its references resolved. Raises `ValueError` if there is no text."""
         if not isinstance(schema.schema_str, str):
             raise ValueError("the answer has no schema")
         if not schema.references:
@@ -105,7 +105,7 @@ class Confluent(SchemaRegistry):
     def _request(
         self, call: Callable[[], _T | Refused], what: str, *, schema_id: int | None = None, subject: str | None = None
     ) -> _T | Refused:
-        """The answer, within the time there is; failures that may pass are tried again, ever less often."""
+        """Call the registry within the timeout. Retries temporary failures with increasing waits."""
         settings, deadline = self._settings, time.monotonic() + self._settings.timeout
         for attempt in range(settings.retries + 1):
             try:
@@ -127,7 +127,7 @@ class Confluent(SchemaRegistry):
         raise AssertionError("the last attempt returns or raises")
 
     def _refusal(self, error: Any) -> Refused | None:
-        """What the registry says about the schema itself; None for errors of its own or of the way to it."""
+        """Return the registry's error about the schema, None for an error of the server or the connection."""
         status, code = error.http_status_code, error.error_code
         if status in _REFUSALS or (status == 404 and code in _NOT_FOUND):
             return self._refused(str(error))
@@ -141,7 +141,7 @@ class Confluent(SchemaRegistry):
             return getattr(cause, "http_status_code", None) in _RETRIED
         return not isinstance(
             cause, ValueError | TypeError | KeyError | AttributeError | RecursionError
-        )  # an answer, but nonsense
+        )  # an answer, but an invalid one
 
 
 def _check_id(found: Any) -> int:
@@ -151,7 +151,7 @@ def _check_id(found: Any) -> int:
 
 
 def _call_with_timeout(seconds: float, call: Callable[[], _T]) -> _T:
-    """The result of a call, or TimeoutError: a client's own timeouts count for each byte that comes."""
+    """Return the result of a call or raise `TimeoutError`. The client's own timeouts restart with each byte."""
     results: queue.SimpleQueue[tuple[_T | None, Exception | None]] = queue.SimpleQueue()
 
     def run() -> None:
@@ -164,14 +164,14 @@ def _call_with_timeout(seconds: float, call: Callable[[], _T]) -> _T:
     try:
         value, error = results.get(timeout=max(seconds, 0))
     except queue.Empty:
-        raise TimeoutError("no answer in time (option 'registry-timeout')") from None
+        raise TimeoutError("no answer within the timeout (option 'registry-timeout')") from None
     if error is not None:
         raise error
-    return value  # type: ignore[return-value]  # None only if the call gives None
+    return value  # type: ignore[return-value]  # None only if the call returns None
 
 
 def _inline_references(node: Any, space: str, definitions: dict[str, Any], known: set[str]) -> Any:
-    """A schema in which the first use of a name from another schema is that schema itself."""
+    """Return a schema in which the definition replaces the first use of each name from another schema."""
     if isinstance(node, list):
         return [_inline_references(branch, space, definitions, known) for branch in node]
     if isinstance(node, str):
@@ -205,7 +205,7 @@ def _cause_text(cause: Exception) -> str:
 # --- the client ----------------------------------------------------------------------------------------
 
 IN_MEMORY = "mock://"
-_LARGEST_ANSWER = 8 << 20  # bytes; a registry on Kafka keeps each schema in one message, of 1 MB as a rule
+_LARGEST_ANSWER = 8 << 20  # bytes; a registry on Kafka stores each schema in one message, by default of up to 1 MB
 _SHORT_TOKEN = 60  # seconds
 _PEM = b"-----BEGIN"
 _FLINK_SSL = "schema.registry.ssl."
@@ -213,7 +213,7 @@ _PASSED_ON = re.compile(r"bearer\.auth\..*|ssl\.(ca|certificate|key)\.location|s
 
 
 def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]]:
-    """The client for some settings, and its classes of schemas and of errors."""
+    """Return a client, and confluent-kafka's classes of schemas and errors."""
     try:
         from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
         from confluent_kafka.schema_registry.error import SchemaRegistryError as ClientError
@@ -235,39 +235,39 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
         return client, Schema, ClientError
     reason = shorten(settings.scrubbed(str(failure)))
     raise OptionError(
-        f"format '{FORMAT}': no client can be made for the schema registry at {settings.shown_url}: {reason}",
+        f"format '{FORMAT}': the client for the schema registry at {settings.shown_url} can't be created: {reason}",
         format=FORMAT,
         reason=reason,
     ) from cause_without_secrets(settings, failure)
 
 
 def _limit_responses(session: Any, seconds: float) -> None:
-    """Let a session of httpx give up on answers that are too large or never end.
+    """Make a session of httpx fail for answers that are too large or too slow.
 
-    Its own timeouts count for each piece of an answer, and it takes what comes.
+    The timeouts of httpx restart with each chunk of an answer, and it does not limit the size.
     """
-    session.headers["Accept-Encoding"] = "identity"  # a small answer that is compressed can be a huge one
+    session.headers["Accept-Encoding"] = "identity"  # a small compressed answer can be huge
 
     def read(response: Any) -> None:
         deadline, pieces, size = time.monotonic() + seconds, [], 0
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise ValueError("the answer is compressed, which was not asked for")
+            raise ValueError("the answer is compressed, although the request did not allow it")
         for piece in response.iter_bytes():
             pieces.append(piece)
             size += len(piece)
             if size > _LARGEST_ANSWER:
                 raise ValueError(f"the answer has more than {_LARGEST_ANSWER} bytes")
             if time.monotonic() > deadline:
-                raise TimeoutError("the answer does not end in time (option 'registry-timeout')")
-        response._content = b"".join(pieces)  # as `response.read()`, which has no limits, would leave it
+                raise TimeoutError("the answer did not end within the timeout (option 'registry-timeout')")
+        response._content = b"".join(pieces)  # as `response.read()` does, which has no limits
 
     session.event_hooks = {**session.event_hooks, "response": [read]}
 
 
 def _add_token_expiry(provider: Any) -> None:
-    """Let a token whose server does not say how long it is good for serve for a short time.
+    """Use an OAuth token without an expiry time for `_SHORT_TOKEN` seconds.
 
-    OAuth leaves that to the server (RFC 6749, 5.1); the client raises KeyError at the second question.
+    The expiry time is optional (RFC 6749, 5.1), but the client raises `KeyError` at the second request without it.
     """
     fetch = getattr(provider, "fetch_token", None)
     if fetch is None:
@@ -284,9 +284,9 @@ def _add_token_expiry(provider: Any) -> None:
 
 
 def client_configuration(settings: RegistrySettings) -> dict[str, Any]:
-    """The configuration of Python's client from the properties of Java's.
+    """Convert the properties of Confluent's Java client to the configuration of the Python client.
 
-    What neither knows is left out, as Java's client does.
+    Unknown properties are ignored, as in the Java client.
     """
     properties = dict(settings.properties)
     urls = [url.strip() for url in settings.url.split(",")]
@@ -318,18 +318,18 @@ def _bearer_authentication(properties: dict[str, str]) -> dict[str, str]:
     source = properties.get("bearer.auth.credentials.source", "")
     if not source and not properties.get("bearer.auth.token"):
         return {}
-    # Java's client sends these two if they are there, Python's wants the first
+    # the Java client sends these two if they are set; the Python client requires the first one
     found = {
         "bearer.auth.credentials.source": source or "STATIC_TOKEN",
         "bearer.auth.logical.cluster": properties.get("bearer.auth.logical.cluster", ""),
     }
-    if source == "OAUTHBEARER":  # the same of the scope
+    if source == "OAUTHBEARER":  # the Python client requires a scope too
         found["bearer.auth.scope"] = properties.get("bearer.auth.scope", "")
     return found
 
 
 def _tls(properties: dict[str, str]) -> dict[str, str]:
-    """Java's key stores as Python's client takes them: as files of PEM texts."""
+    """Return the configuration of TLS: paths of PEM files instead of Java key stores."""
     conf = {}
     trusted = properties.get(f"{_FLINK_SSL}truststore.location")
     if trusted:
@@ -350,7 +350,7 @@ def _pem(path: str, option: str) -> str:
         raise OptionError(f"option '{option}': {cause}", format=FORMAT, option=option) from cause
     if _PEM not in head:
         raise OptionError(
-            f"option '{option}': {path} is no PEM file, which Python's TLS needs. A Java key store becomes one with "
+            f"option '{option}': {path} is not a PEM file, which Python's TLS needs. Convert a Java key store with "
             "`keytool -importkeystore -srckeystore <it> -destkeystore store.p12 -deststoretype PKCS12` and "
             "`openssl pkcs12 -in store.p12 -out store.pem`",
             format=FORMAT,

@@ -1,4 +1,4 @@
-"""What the formats of Avro behind a schema registry share: options, the schemas of ids, and the id to write.
+"""The base class of Avro formats with a schema registry: options, reading by schema ids, and the id to write.
 
 avro-confluent              the datum is a row
 debezium-avro-confluent     the datum is an envelope with the row before and after a change
@@ -42,7 +42,7 @@ from kvformat.registry.format import Format
 
 _Mask = npt.NDArray[np.bool_]
 
-_PROPERTIES = {  # options of Flink's and what they are called in Confluent's client
+_PROPERTIES = {  # Flink's options and their names in Confluent's Java client
     "ssl.keystore.location": "schema.registry.ssl.keystore.location",
     "ssl.keystore.password": "schema.registry.ssl.keystore.password",
     "ssl.truststore.location": "schema.registry.ssl.truststore.location",
@@ -59,22 +59,22 @@ REGISTRY_OPTIONS = (
         name="url",
         required=True,
         fallback=("schema-registry.url",),
-        doc="Where the schema registry is, several with commas between; also `mock://<scope>` (in memory) and "
+        doc="The URL of the schema registry, or several URLs with commas; also `mock://<scope>` (in memory) and "
         "`file:<folder>` (`<id>.avsc` files).",
     ),
     Option(
         name="subject",
         fallback=("schema-registry.subject",),
-        doc="Under what the schema is registered when writing; required there.",
+        doc="The subject that the schema is registered under. Required for writing.",
     ),
     Option(
         name="schema",
         fallback=("schema-registry.schema",),
-        doc="The Avro schema to read and write with, instead of the one that follows from the table; it must stand "
-        "for the table's types.",
+        doc="The Avro schema for reading and writing, instead of the schema derived from the table. Its types must be "
+        "the table's types.",
     ),
     Option(name="ssl.keystore.location", doc="A PEM file with the client's certificate and key."),
-    Option(name="ssl.keystore.password", sensitive=True, doc="The password of that key."),
+    Option(name="ssl.keystore.password", sensitive=True, doc="The password of the client's key."),
     Option(name="ssl.truststore.location", doc="A PEM file with the certificates to trust."),
     Option(name="ssl.truststore.password", sensitive=True, doc="Not needed for a PEM file."),
     Option(name="basic-auth.credentials-source", doc="`USER_INFO` or `URL`."),
@@ -85,58 +85,60 @@ REGISTRY_OPTIONS = (
         name="properties",
         type="map",
         sensitive=True,
-        doc="Further settings of the registry's client, by Confluent's names: `properties.<name>`, or one text.",
+        doc="Further settings of the registry's client, with Confluent's names: `properties.<name>`, or one string.",
     ),
     Option(
         name="auto-register-schemas",
         type="boolean",
         default=True,
-        doc="Ours. Whether writing registers the schema; else it must be registered under the subject.",
+        doc="Ours. Whether writing registers the schema. Otherwise, it must already be registered under the subject.",
     ),
     Option(
         name="use-latest-version",
         type="boolean",
         default=False,
-        doc="Ours. Whether writing takes the latest schema of the subject, which must stand for the table's types.",
+        doc="Ours. Whether writing uses the latest schema of the subject. Its types must be the table's types.",
     ),
     Option(
         name="schema-id",
         type="int",
-        doc="Ours. The id to write, known beforehand: the registry is then not asked.",
+        doc="Ours. The schema id to write. The registry is then not asked for it.",
     ),
     Option(
         name="register-in-executors",
         type="boolean",
         default=False,
-        doc="Ours. Whether Spark's executors ask for the id to write, where the process that plans the job can't "
+        doc="Ours. Whether Spark's executors request the id to write. Set it if the process that plans the job can't "
         "reach the registry.",
     ),
     Option(
         name="registry-timeout",
         type="duration",
         default=dt.timedelta(seconds=30),
-        doc="Ours. How long one question to the registry may take, all attempts included.",
+        doc="Ours. The timeout of one request to the registry, including all attempts.",
     ),
-    Option(name="registry-retries", type="int", default=3, doc="Ours. Attempts after the first one."),
+    Option(
+        name="registry-retries", type="int", default=3, doc="Ours. The number of attempts after a failed first one."
+    ),
     Option(
         name="registry-backoff",
         type="duration",
         default=dt.timedelta(seconds=0.5),
-        doc="Ours. The wait before the second attempt; each further wait is twice as long, up to 20 s.",
+        doc="Ours. The wait before the second attempt. Each further wait is twice as long, up to 20 s.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ConfluentTable:
-    """A table's type, and the schema that was given for it or follows from it."""
+    """A table's type and its schema: the option `schema`, or the schema derived from the type."""
 
     row: FlinkType
     schema: Schema
 
 
 class RegistryFormat(Format):
-    """A format of Avro whose messages begin with the id of the schema that the rest was written by."""
+    """A format whose messages start with the id of a schema, followed by a datum of this schema."""
 
     encode_needs_schema: ClassVar[bool] = True
     option_specs: ClassVar[tuple[Option, ...]] = REGISTRY_OPTIONS
@@ -158,7 +160,10 @@ class RegistryFormat(Format):
             )
 
     def for_encoding(self, schema: pa.Schema) -> Format:
-        """With the id to write, which is asked for here, once for all executors, unless they are to ask themselves."""
+        """Return the format with the id to write. Requests the id here, once for all executors.
+
+        With the option `register-in-executors`, each executor requests it.
+        """
         if self.options["register-in-executors"] or self.options["schema-id"] is not None:
             return self
         table = self.table(schema)
@@ -166,7 +171,7 @@ class RegistryFormat(Format):
             found = self._writer_schema(table)
         except SchemaRegistryError as error:
             error.add_note(
-                "encode asks for the schema's id in the process that plans the job. If only the executors can reach "
+                "encode requests the schema's id in the process that plans the job. If only the executors can reach "
                 "the registry, set the option 'register-in-executors' = 'true'"
             )
             raise
@@ -178,15 +183,15 @@ class RegistryFormat(Format):
 
     @abstractmethod
     def table(self, schema: pa.Schema) -> ConfluentTable:
-        """What the datums are."""
+        """Return the type and the schema of the datums of a table."""
 
     def check(self, provided: Schema, row: FlinkType) -> None:
-        """Raise `SchemaError` where a schema that was given does not stand for what the datums are."""
+        """Raise `SchemaError` if a schema does not have the type of the datums."""
         check_provided(provided, row, self.identifier)
 
     @functools.cached_property
     def settings(self) -> RegistrySettings:
-        """Where the registry is and how to talk to it."""
+        """The settings of the registry."""
         options = self.options
         named = {name: options[option] for option, name in _PROPERTIES.items() if options[option] is not None}
         return RegistrySettings(
@@ -200,7 +205,7 @@ class RegistryFormat(Format):
     # --- writing -----------------------------------------------------------------------------------------
 
     def _writer_schema(self, table: ConfluentTable) -> tuple[int, Schema] | Refused:
-        """The id to write and its schema, or why there is none."""
+        """Return the id to write and its schema, or the registry's refusal."""
         options, subject = self.options, self.options["subject"]
         if options["schema-id"] is not None:
             return options["schema-id"], table.schema
@@ -214,7 +219,7 @@ class RegistryFormat(Format):
                 schema = parse_schema(latest[1], check_defaults=False)
                 if schema != table.schema:
                     self.check(schema, table.row)
-            except SchemaError as bad:  # it quotes what the registry answered
+            except SchemaError as bad:  # the message quotes the registry's answer
                 raise SchemaError(self.settings.scrubbed(str(bad)), format=self.identifier, field=bad.field) from None
             return latest[0], table.schema if schema == table.schema else schema
         register = options["auto-register-schemas"]
@@ -226,7 +231,7 @@ class RegistryFormat(Format):
         return found, table.schema
 
     def encode_datums(self, rows: pa.StructArray, table: ConfluentTable) -> EncodedBatch:
-        """Datums behind the id to write; a null is a null message, and all are errors where there is no id."""
+        """Encode rows as datums after the id to write. A null row is a null message. Without an id, all rows fail."""
         if rows.null_count == len(rows):
             return EncodedBatch(pa.nulls(len(rows), pa.binary()))
         found = self._writer_schema(table)
@@ -246,9 +251,10 @@ class RegistryFormat(Format):
         present: _Mask,
         on_writer: Callable[[Schema], None] | None = None,
     ) -> tuple[pa.Array, pa.Array | None]:
-        """What the messages hold, each by the schema of its id, and what is wrong with some.
+        """Decode messages with the schemas of their ids. Returns values, and errors or None.
 
-        `look` is called with each of these schemas.
+        reader: the schema of the values. present: which messages are not null.
+        on_writer: called with the schema of each id.
         """
         frames = read_frames(messages, present)
         ids = frames.ids[frames.good]
@@ -277,7 +283,7 @@ class RegistryFormat(Format):
         return decoded.values, pa.array(errors, pa.string())
 
     def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int32], dict[int, Schema]]:
-        """The id of each message, -1 where there is none, and the schemas of those that can be read."""
+        """Return the id of each message, -1 if it has none, and the valid schemas by their ids."""
         frames = read_frames(messages, present)
         ids = np.where(frames.good, frames.ids, -1)
         known = self._schemas_of(np.unique(ids[frames.good]).tolist())
@@ -286,7 +292,7 @@ class RegistryFormat(Format):
     def _decode_by(
         self, schema_id: int, messages: pa.Array, reader: Schema, on_writer: Callable[[Schema], None] | None
     ) -> tuple[pa.Array, pa.Array | None]:
-        """Messages of one id."""
+        """Decode messages that all have the same id."""
         writer = self._schemas_of([schema_id])[schema_id]
         if isinstance(writer, Schema):
             if on_writer is not None:
@@ -296,7 +302,7 @@ class RegistryFormat(Format):
         return pa.nulls(len(messages), reader.arrow_type), pa.repeat(pa.scalar(writer), len(messages))
 
     def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:
-        """The schemas of ids, or what is wrong with the messages that have them; the first ids are asked for first."""
+        """Return the schema of each id, or the error of its messages. Requests the ids in this order."""
         texts = schemas_by_id(self.settings, ids)
         return {schema_id: self._schema(schema_id, text) for schema_id, text in texts.items()}
 

@@ -1,4 +1,4 @@
-"""The framing: `00` and four bytes of schema id before the datum."""
+"""Confluent's framing: `00` and a schema id of four bytes before the datum."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ PREFIX = 5
 _GUID_MAGIC = 1
 _ELSEWHERE = (
     ". Confluent's serializers can also put the id or a GUID of the schema into the record's headers, which is not "
-    "read here: set the producer's 'value.schema.id.serializer' (or 'key....') to "
+    "supported: set the producer's 'value.schema.id.serializer' (or 'key....') to "
     "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer"
 )
 
 
 def prefix(schema_id: int) -> bytes:
-    """What stands before the datum."""
+    """Return the bytes before the datum."""
     return b"\0" + schema_id.to_bytes(4, "big", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The schema ids of messages. good: which messages have one. magic, lengths: first byte and size of each."""
+    """The frames of a batch of messages.
+
+    ids: schema ids. good: which messages have one. present: which messages are not null.
+    magic: first bytes. lengths: sizes in bytes.
+    """
 
     ids: npt.NDArray[np.int32]
     good: npt.NDArray[np.bool_]
@@ -37,13 +41,14 @@ class Frames:
     lengths: npt.NDArray[np.int64]
 
     def errors(self) -> npt.NDArray[np.object_]:
-        """Why messages that are there have no id; None for all others."""
+        """Return an error for each message that is not null and has no id, None for all others."""
         errors = np.full(len(self.ids), None, dtype=object)
         for row in np.flatnonzero(self.present & ~self.good).tolist():
             magic, length = int(self.magic[row]), int(self.lengths[row])
             if length and magic == _GUID_MAGIC:
                 reason = (
-                    "the message begins with 01, before the GUID of a schema; only 00 and an id is read" + _ELSEWHERE
+                    "the message starts with 01 and the GUID of a schema; only 00 and a schema id is supported"
+                    + _ELSEWHERE
                 )
             elif length and magic:
                 reason = f"Unknown data format. Magic number does not match: {magic:02x}, not 00" + _ELSEWHERE
@@ -54,7 +59,7 @@ class Frames:
 
 
 def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Frames:
-    """The first five bytes of every message of a binary array; `present` are those that are not null."""
+    """Read the first five bytes of each message of a binary array. `present`: which messages are not null."""
     _, offsets_buffer, data_buffer = messages.buffers()
     count = len(messages)
     if not count:
@@ -62,12 +67,12 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
     offsets = np.frombuffer(offsets_buffer, np.int32)[messages.offset : messages.offset + count + 1].astype(np.int64)
     data = np.frombuffer(data_buffer or b"", np.uint8)
     if len(data) < PREFIX:
-        data = np.pad(data, (0, PREFIX - len(data)))  # nothing is long enough, but the gathers below want bytes
+        data = np.pad(data, (0, PREFIX - len(data)))  # all messages are too short, but the gathers below need bytes
     starts, lengths, long = offsets[:-1], np.diff(offsets), present
     if not present.all() or lengths.min() < PREFIX:
         lengths = np.where(present, lengths, 0)
         long = lengths >= PREFIX
-        starts = np.minimum(starts, len(data) - PREFIX)  # only those that are too short are moved
+        starts = np.minimum(starts, len(data) - PREFIX)  # this only changes the starts of messages that are too short
     ids = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))[starts + 1].astype(np.int32)
     magic = data[np.minimum(offsets[:-1], len(data) - 1)] if long is not present else data[starts]
     return Frames(ids, long & (magic == 0), present, magic, lengths)

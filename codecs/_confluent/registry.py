@@ -1,4 +1,4 @@
-"""What is asked of a registry, and a registry that is a folder."""
+"""The interface of schema registries, and a registry in a folder."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ _LONGEST_TEXT = 1000  # characters
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A registry's answer that is no schema or id: why not."""
+    """A registry's refusal: it does not know an id or refuses a schema, for this reason."""
 
     reason: str
 
 
 class SchemaRegistry(abc.ABC):
-    """What is asked of a registry. Every method raises `SchemaRegistryError` when there is no answer."""
+    """A schema registry. Every method raises `SchemaRegistryError` if there is no usable answer."""
 
     @abc.abstractmethod
     def schema(self, schema_id: int) -> str | Refused:
-        """The text of a schema, with the schemas it refers to written into it."""
+        """Return the text of a schema, with its references resolved."""
 
     @abc.abstractmethod
     def register(self, subject: str, text: str) -> int | Refused:
-        """The id of a schema, which is registered under the subject if it was not."""
+        """Return the id of a schema under a subject. Registers the schema if it is new."""
 
     @abc.abstractmethod
     def lookup(self, subject: str, text: str) -> int | Refused:
-        """The id of a schema that is registered under the subject."""
+        """Return the id of a schema that is registered under the subject."""
 
     @abc.abstractmethod
     def latest(self, subject: str) -> tuple[int, str] | Refused:
-        """Id and text of the subject's latest schema."""
+        """Return id and text of the subject's latest schema."""
 
     @abc.abstractmethod
     def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
-        """Id and text of a version of the subject's schema."""
+        """Return id and text of a version of the subject's schema."""
 
 
 def shorten(text: str) -> str:
-    """A text of a server, which may be a whole page, as it stands in an error."""
+    """Shorten a server's text, which may be a whole page, for an error message."""
     if len(text) <= _LONGEST_TEXT:
         return text
     return f"{text[: _LONGEST_TEXT // 2]} ... {text[-_LONGEST_TEXT // 2 :]}"
 
 
 def cause_without_secrets(settings: RegistrySettings, cause: Exception) -> Exception | None:
-    """The exception to chain, unless it holds a secret: what a traceback prints of it, or what it is chained to."""
+    """Return the exception to chain, None if its traceback or a chained exception contains a secret."""
     texts = traceback.format_exception(cause)
     link: BaseException | None = cause
     while link is not None:
@@ -69,11 +69,11 @@ def cause_without_secrets(settings: RegistrySettings, cause: Exception) -> Excep
 def registry_error(
     settings: RegistrySettings, why: str, *, schema_id: int | None = None, subject: str | None = None
 ) -> SchemaRegistryError:
-    """The error of a registry that gave no answer, or none that can be used."""
+    """Return the error of a registry without a usable answer."""
     reason = shorten(settings.scrubbed(why))
     return SchemaRegistryError(
         f"format '{FORMAT}': the schema registry at {settings.shown_url} gave no usable answer about {reason}. "
-        "No message is at fault and none was read or written; try again when the registry is back",
+        "The messages are not the cause, and none was read or written; try again when the registry is available",
         format=FORMAT,
         reason=reason,
         url=settings.shown_url,
@@ -83,7 +83,7 @@ def registry_error(
 
 
 class Folder(SchemaRegistry):
-    """`<id>.avsc` files; it knows no subjects."""
+    """A folder of `<id>.avsc` files, without subjects."""
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
@@ -111,13 +111,13 @@ class Folder(SchemaRegistry):
         wanted = json.loads(text)
         with self._file_errors(subject=subject):
             for schema_id, file in sorted(self._files().items()):
-                with contextlib.suppress(ValueError):  # a file that is being written
+                with contextlib.suppress(ValueError):  # another process is writing the file
                     if json.loads(file.read_text("utf-8")) == wanted:
                         return schema_id
-        return Refused(f"no file in {self._folder} holds the schema {text}")
+        return Refused(f"no file in {self._folder} contains the schema {text}")
 
     def latest(self, subject: str) -> tuple[int, str] | Refused:
-        return Refused("a folder knows no subjects, and so no latest version of one")
+        return Refused("a folder has no subjects, and so no versions of a subject")
 
     def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
         return self.latest(subject)

@@ -1,4 +1,4 @@
-"""Credentials in texts of servers, proxies and libraries, in every form in which those may repeat them."""
+"""Mask credentials in texts of servers, proxies and libraries, in all encodings that these may use."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Iterator
 
-from kvformat.registry.contract.options import without_userinfo_in
+from kvformat.registry.contract.options import mask_userinfo_in_text
 
 _MASK = "******"
-_SHORT = 4  # a secret of fewer characters is only looked for as a word, or it would blank out parts of others
-_NESTING = 2  # how many times over an answer may be quoted: a header in JSON in the repr of bytes
+_SHORT = 4  # characters; a shorter secret is only masked as a whole word, not inside other words
+_NESTING = 2  # levels of quoting in an answer, for example a header in JSON in the repr of bytes
 _AUTHORIZATION = re.compile(r"\b(Basic|Bearer)(\s+|%20|\+)(?=\S{0,99}[\d=._-])[\w.~+/=%-]{8,}", re.IGNORECASE)
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """A text without these secrets, the credentials of an Authorization header and those in URLs."""
+    """Mask these secrets, credentials of an Authorization header, and credentials in URLs."""
     forms = {form for secret in secrets for form in _forms(secret)}
     if forms:
         longest_first = sorted(forms, key=len, reverse=True)
         text = re.sub("|".join(map(_pattern, longest_first)), _MASK, text, flags=re.IGNORECASE)
     text = _AUTHORIZATION.sub(rf"\1\2{_MASK}", text)
-    return without_userinfo_in(text)
+    return mask_userinfo_in_text(text)
 
 
 def _forms(secret: str) -> set[str]:
-    """A secret as it stands, in hex and base64, also one in the other, quoted as JSON, Python, URLs and HTML do it."""
+    """Return the forms of a secret: plain, hex, base64, and these quoted as in JSON, Python, URLs and HTML."""
     forms = {secret}
     for _ in range(_NESTING):
         forms |= {encoded for form in forms for encoded in _encoded(form)}
@@ -38,7 +38,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def _encoded(text: str) -> Iterator[str]:
-    """A text in hex and base64; what is looked for is found in any letter case."""
+    """Yield a text in hex and base64. The search ignores case."""
     data = text.encode()
     for digits in (data.hex(), data.hex(" "), data.hex(":")):
         yield digits

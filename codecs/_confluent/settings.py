@@ -1,4 +1,4 @@
-"""Where a registry is, how to talk to it, and what of that must not be shown."""
+"""Settings of a schema registry, and the secrets in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.registry.contract.errors import OptionError
-from kvformat.registry.contract.options import without_userinfo
+from kvformat.registry.contract.options import mask_userinfo
 
 FORMAT = "avro-confluent"
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "user.info", "jaas")
@@ -16,7 +16,7 @@ _SECRET_WORDS = ("password", "passwd", "secret", "token", "user.info", "jaas")
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """Where a registry is and how to talk to it. `properties` are those of Confluent's Java client."""
+    """Settings of a schema registry. `properties` are those of Confluent's Java client; times are in seconds."""
 
     url: str = field(repr=False)
     properties: tuple[tuple[str, str], ...] = field(repr=False, default=())
@@ -26,11 +26,11 @@ class RegistrySettings:
 
     @property
     def shown_url(self) -> str:
-        """The url without user and password."""
-        return without_userinfo(self.url)
+        """The URL without user and password."""
+        return mask_userinfo(self.url)
 
     def check_authentication(self) -> None:
-        """Raise `OptionError` for two ways of authentication at once."""
+        """Raise `OptionError` if two methods of authentication are set."""
         properties = dict(self.properties)
         if properties.get("basic.auth.credentials.source") and properties.get("bearer.auth.credentials.source"):
             raise OptionError(
@@ -40,7 +40,7 @@ class RegistrySettings:
             )
 
     def scrubbed(self, text: str) -> str:
-        """A text of a library or a server without the secrets of these settings."""
+        """Mask the secrets of these settings in a text of a library or a server."""
         return scrubbed(text, self._secrets())
 
     def _secrets(self) -> Iterator[str]:
@@ -52,6 +52,6 @@ class RegistrySettings:
 
 
 def userinfo(url: str) -> str:
-    """`user:password` of an url, empty without one."""
+    """Return `user:password` of a URL, empty if it has none."""
     authority = urllib.parse.urlsplit(url).netloc
     return urllib.parse.unquote(authority.rpartition("@")[0])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._arrays import numbers_of, retyped
+from kvformat.codecs._arrays import as_integers, as_type
 from kvformat.codecs._changes.conversions import Conversion, EachValue
 from kvformat.codecs._columnar import Mask
 from kvformat.codecs._debezium.decimals import decimal_array, decimal_digits, offsets_of
@@ -44,7 +44,7 @@ class ScaledCount(Conversion):
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         target = arrow_type(nullable(self.type))
-        counts = written = numbers_of(wire)
+        counts = written = as_integers(wire)
         bad = None
         if self.times > 1:
             bad = (np.abs(counts) > _INT64_MAX // self.times) | (counts == -_INT64_MAX - 1)
@@ -62,7 +62,7 @@ class ScaledCount(Conversion):
             bad = outside if bad is None else bad | outside
         if bad is not None and wire.null_count:
             bad &= np.asarray(wire.is_valid())
-        return retyped(counts, target, wire), bad
+        return as_type(counts, target, wire), bad
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class IntegerToBoolean(Conversion):
     """The integers 0 and 1 as BOOLEAN."""
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        counts = numbers_of(wire)
+        counts = as_integers(wire)
         bad = (counts != 0) & (counts != 1) & np.asarray(wire.is_valid())
         return pa.array(counts == 1, mask=np.asarray(wire.is_null())), bad
 
@@ -91,7 +91,7 @@ class VariableScaleDecimal(Conversion):
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         scale, value = wire.flatten()
-        return decimal_array(value, self.type, numbers_of(scale.fill_null(0)).astype(np.int64))
+        return decimal_array(value, self.type, as_integers(scale.fill_null(0)).astype(np.int64))
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.join_batches import joined_rows
+from kvformat.registry.contract.join_batches import join_decoded
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _SCHEMAS = 64
@@ -155,9 +155,9 @@ class EmbeddedSchemaReader:
             places.append(at)
             parts.append(self._converted(some, plans[at]))
             if len(parts) == _PARTS:
-                parts = [joined_rows(parts)]
+                parts = [join_decoded(parts)]
         self._usual_wire = list(numbers)[int(np.argmax(counts))]
-        return parts[0] if len(numbers) == 1 else join_parts([(np.concatenate(places), joined_rows(parts))])
+        return parts[0] if len(numbers) == 1 else join_parts([(np.concatenate(places), join_decoded(parts))])
 
     def _converted(self, batch: DecodedBatch, plans: Ints) -> DecodedBatch:
         """Convert wire rows to table rows. `plans` has the number of each message's plan."""

@@ -14,7 +14,7 @@ from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envel
 from kvformat.codecs._changes.upsert import OR_UPSERT_HINT
 from kvformat.codecs._debezium.connect_schema import image_schema_from_json, parse_json
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.error_codes import parted
+from kvformat.registry.contract.error_codes import split_codes
 
 NO_BEFORE_HINT = (
     ". Postgres sends it only after ALTER TABLE ... REPLICA IDENTITY FULL; with another database, check that its log "
@@ -46,7 +46,7 @@ class HintingReader:
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message, as the reader gives it; its errors have hints."""
         batch = self._reader.read(messages)
-        errors, codes = (batch.errors, batch.codes) if batch.codes is not None else parted(batch.errors)
+        errors, codes = (batch.errors, batch.codes) if batch.codes is not None else split_codes(batch.errors)
         if errors is None:
             return replace(batch, errors=None)
         texts: list[str | None] = errors.to_pylist()

@@ -74,7 +74,7 @@ def _kind(answer: str | Refused | None) -> str:
     """The kind of schema that a registry has for an id."""
     if isinstance(answer, str):
         return _kind_of_avro(answer)
-    _, mark, kind = (answer.reason if answer is not None else "").partition("is no Avro schema but ")
+    _, mark, kind = (answer.reason if answer is not None else "").partition("is not an Avro schema but ")
     return kind.split()[0] if mark and kind else UNKNOWN
 
 

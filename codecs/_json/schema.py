@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvformat.codecs._arrays import map_value_type
 from kvformat.codecs._json.scalars import ScalarRules, scalar_converter
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.value_converters import ConvertedType
@@ -9,7 +10,6 @@ from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals
 from kvformat.codecs._kernel.containers import Lists, Maps, Rows
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.times import Dates, Times, Timestamps
-from kvformat.codecs._two_paths import map_value_type
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 

@@ -12,7 +12,7 @@ from typing import Any
 from kvformat.codecs._protobuf.java import java_names
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.errors import MissingExtraError, OptionError, did_you_mean, listed
-from kvformat.registry.contract.options import without_userinfo
+from kvformat.registry.contract.options import mask_userinfo
 
 FILE_OPTION, CLASS_OPTION = "descriptor-file", "message-class-name"
 _HOW = "Make one by: protoc --include_imports --descriptor_set_out=orders.desc orders.proto"
@@ -51,7 +51,7 @@ def load_types(path: str, name: str, format: str) -> MessageTypes:
             reason=reason,
         )
 
-    shown = repr(without_userinfo(path))
+    shown = repr(mask_userinfo(path))
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as cause:  # ValueError: a name that no file can have

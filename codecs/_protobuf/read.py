@@ -28,8 +28,8 @@ UNRECOGNIZED = "UNRECOGNIZED"
 """What Java calls a number that an open enum does not have."""
 _MOST_REQUIRED = 63
 """So many required fields of a message have a bit each; of more all messages are looked at by `required.py`."""
-_HOW = {
-    "bool": codes.TRUTH,
+_ENCODINGS = {
+    "bool": codes.BOOL,
     "int32": codes.SIGNED32,
     "uint32": codes.SIGNED32,
     "sint32": codes.ZIGZAG32,
@@ -98,13 +98,13 @@ class _Schema:
         self, into: wire.MessageReader, message: MessageType, made: dict[str, wire.FieldReader]
     ) -> wire.MessageReader:
         """The message with a field for each of its own: those that were made for a column, others that only check."""
-        rivals = {f.oneof: wire.Rivals() for f in message.fields if f.oneof >= 0 and f.name in made}
+        oneofs = {f.oneof: wire.Oneof() for f in message.fields if f.oneof >= 0 and f.name in made}
         fields, required = [], [field for field in message.fields if self._types.is_needed(message, field)]
         for field in message.fields:
             target = made.get(field.name) or self._checked(field)
             if field in required:
                 target.bit = 1 << min(required.index(field), _MOST_REQUIRED)
-            target.rivals = rivals.get(field.oneof)
+            target.oneof = oneofs.get(field.oneof)
             fields.append(target)
         # of too many there is one bit that no field has, so that they are looked for in every message
         bits = (1 << len(required)) - 1 if len(required) <= _MOST_REQUIRED else 1 << _MOST_REQUIRED
@@ -162,14 +162,14 @@ class _Schema:
         if field.kind in ("string", "bytes"):
             texts = None if t is None else (Texts if t.root in TEXTS else Binaries)(t, _stored(t))
             is_text = field.kind == "string"
-            mend: Callable[[bytes], bytes] | None = None if field.checked else _mended
+            repair: Callable[[bytes], bytes] | None = None if field.checked else _repaired
             return wire.TextReader(
-                field.name, texts, default, checked=is_text and (field.checked or texts is not None), mend=mend
+                field.name, texts, default, checked=is_text and (field.checked or texts is not None), repair=repair
             )
         enum = self._types.enums[field.type_name] if field.kind == ENUM else None
         words = None if t is None else _words(t, enum)
         known = [number for _, number in enum.values] if enum is not None and enum.closed else None
-        return wire.NumberReader(field.name, words, _HOW[field.kind], _bits(field.kind, default), known)
+        return wire.NumberReader(field.name, words, _ENCODINGS[field.kind], _bits(field.kind, default), known)
 
 
 def _words(t: FlinkType, enum: EnumType | None) -> Int64Column:
@@ -198,7 +198,7 @@ def _bits(kind: str, default: Any) -> int | None:
     return (number ^ 1 << 63) - (1 << 63) if kind in ("uint64", "fixed64") else number
 
 
-def _mended(data: bytes) -> bytes:
+def _repaired(data: bytes) -> bytes:
     return java_text(data).encode()
 
 

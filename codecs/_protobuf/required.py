@@ -111,7 +111,7 @@ class Required:
         """Note what is there up to the end, or to the end of a group."""
         while at < end:
             tag, at = _varint(data, at)
-            tag &= codes.LOW
+            tag &= codes.LOW_32_BITS
             kind, known = tag & 7, shape.fields.get(tag >> 3)
             if kind == codes.GROUP_END:
                 return at
@@ -121,7 +121,7 @@ class Required:
                 at = self._message(data, seen, known, at, end)
             elif known.numbers is not None:
                 value, at = _varint(data, at)
-                if (value & codes.LOW ^ 1 << 31) - (1 << 31) in known.numbers:
+                if (value & codes.LOW_32_BITS ^ 1 << 31) - (1 << 31) in known.numbers:
                     _note(seen, known)
             else:
                 start, at = at, self._skip(data, kind, at, end)
@@ -134,7 +134,7 @@ class Required:
         _note(seen, known)
         if not known.is_group:
             size, at = _varint(data, at)
-            end = at + (size & codes.LOW)
+            end = at + (size & codes.LOW_32_BITS)
         shape = self._shape(known.message)
         if not known.repeated:
             inner = seen.single.get(known.name)
@@ -161,7 +161,7 @@ class Required:
             return at + 1
         if kind == codes.SIZED:
             size, at = _varint(data, at)
-            return at + (size & codes.LOW)
+            return at + (size & codes.LOW_32_BITS)
         if kind == codes.GROUP_START:
             return self._read(data, _Seen(), _NOTHING, at, end)
         return at + (8 if kind == codes.FIXED64 else 4)

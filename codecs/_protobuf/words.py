@@ -8,19 +8,19 @@ from kvformat.codecs._kernel.messages import Said
 from kvformat.registry.contract.error_codes import ErrorCode
 
 _FAULTS = {
-    codes.TORN: "the input ends in the middle of a field",
+    codes.TRUNCATED: "the input ends in the middle of a field",
     codes.LONG_VARINT: "a varint of more than ten bytes",
     codes.NEGATIVE_SIZE: "a negative size",
     codes.ZERO_TAG: "a tag with the field number zero",
     codes.WRONG_WIRE_TYPE: "a tag with an unknown wire type",
     codes.STRAY_GROUP_END: "the end of a group is missing, or is not that of an open one",
     codes.NESTED_TOO_DEEPLY: f"more than {codes.MAX_LEVELS} levels",
-    codes.NO_UTF8: "text that is not UTF-8",
+    codes.INVALID_UTF8: "text that is not UTF-8",
     codes.TOO_MUCH_TEXT: "more than 2 GB of text in one column of the batch",
 }
 _CODES = {
     codes.NESTED_TOO_DEEPLY: ErrorCode.TOO_DEEP,
-    codes.NO_UTF8: ErrorCode.WRONG_CHARSET,
+    codes.INVALID_UTF8: ErrorCode.WRONG_CHARSET,
     codes.TOO_MANY_CELLS: ErrorCode.TOO_LARGE,
     codes.TOO_MUCH_TEXT: ErrorCode.TOO_LARGE,
 }
@@ -28,7 +28,7 @@ _CODES = {
 
 def said(code: int, place: int, steps: list[str]) -> Said:
     """Why a message is no protobuf, at which byte of it, and in which field: `steps` are names, innermost first."""
-    if code == codes.NO_MESSAGE:
+    if code == codes.NULL_MESSAGE:
         return ErrorCode.NULL_VALUE, "a null message, which is no protobuf: not even one without fields"
     path = ".".join(reversed(steps))
     if code == codes.TOO_MANY_CELLS:

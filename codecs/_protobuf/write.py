@@ -219,7 +219,7 @@ def _numbers(values: pa.Array, t: FlinkType, field: FieldType, types: MessageTyp
     if field.kind.startswith("sint"):
         return ((signed << 1) ^ (signed >> 63)).astype(np.uint64)
     if field.kind in ("uint32", "fixed32", "sfixed32"):
-        return signed.astype(np.uint64) & np.uint64(codes.LOW)
+        return signed.astype(np.uint64) & np.uint64(codes.LOW_32_BITS)
     return signed.astype(np.uint64)
 
 

@@ -109,9 +109,9 @@ def _safe_messages() -> Iterator[None]:
         yield
     except click.ClickException as error:
         from kvformat.connectors.cli._output import printable
-        from kvformat.registry.contract.options import without_userinfo_in
+        from kvformat.registry.contract.options import mask_userinfo_in_text
 
-        vars(error)["message"] = printable(without_userinfo_in(error.message), lines=True)
+        vars(error)["message"] = printable(mask_userinfo_in_text(error.message), lines=True)
         raise
 
 

@@ -34,7 +34,7 @@ from kvformat.connectors.cli._topics import partitions_of
 from kvformat.connectors.cli.formats import missing_extras
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import KvFormatError
-from kvformat.registry.contract.options import without_userinfo, without_userinfo_in
+from kvformat.registry.contract.options import mask_userinfo, mask_userinfo_in_text
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.statements import statements
 
@@ -317,7 +317,7 @@ def _registry(given: Mapping[str, str], of: str = "") -> Finding:
         reader.decode_batch(pa.array([_UNKNOWN_ID], pa.binary()), "a INT")
     except KvFormatError as error:
         return Finding(
-            "failed", what, without_userinfo_in(str(error)), "see that it runs, its URL, and its credentials"
+            "failed", what, mask_userinfo_in_text(str(error)), "see that it runs, its URL, and its credentials"
         )
     url = given.get("url") or given.get("schema-registry.url", "")
-    return Finding("ok", what, f"{without_userinfo(url)} answers")
+    return Finding("ok", what, f"{mask_userinfo(url)} answers")

@@ -26,6 +26,7 @@ from kvformat.connectors.cli._output import (
     tell,
     write_json,
 )
+from kvformat.connectors.cli._row_filter import Conditions
 from kvformat.connectors.cli._table import (
     BOOTSTRAP,
     FILE,
@@ -38,7 +39,6 @@ from kvformat.connectors.cli._table import (
     with_bootstrap,
 )
 from kvformat.connectors.cli._topics import partitions_of, reading
-from kvformat.connectors.cli._where import Conditions
 from kvformat.connectors.properties import PREFIX
 
 _COLOURS = {"+I": "green", "+U": "yellow", "-U": "yellow", "-D": "red"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.options import OptionValues, owner
+from kvformat.registry.contract.options import OptionValues, find_option
 from kvformat.registry.contract.samples import SchemaProposal, columns_text
 from kvformat.registry.contract.schemas import spark_schema
 from kvformat.registry.contract.types import FlinkField, FlinkType, quoted
@@ -97,7 +97,7 @@ class InferredSchema:
 def shown_options(format: str, options: Mapping[str, Any]) -> dict[str, str]:
     """The options of a format as they may be shown."""
     specs = format_class(format).option_specs
-    return {key: str(masked(key, value, owner(specs, key))) for key, value in options.items()}
+    return {key: str(masked(key, value, find_option(specs, key))) for key, value in options.items()}
 
 
 def table_text(

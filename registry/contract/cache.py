@@ -1,4 +1,4 @@
-"""A cache for what is derived from a schema, once per batch on the hottest path."""
+"""A cache for results that are derived from a schema and looked up for every batch."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ _R = TypeVar("_R")
 _P = ParamSpec("_P")
 _BOUND = 256
 _UNKNOWN: Any = object()
-_changing: Guarded[None] = Guarded(lambda: None)
+_store_lock: Guarded[None] = Guarded(lambda: None)
 
 
 def cached_by_identity(function: Callable[Concatenate[_A, _P], _R]) -> Callable[Concatenate[_A, _P], _R]:
-    """Remember results per first argument *object* (and equal further ones), without hashing it.
+    """Cache the results of a function by the identity of its first argument and the values of the others.
 
-    Hashing a schema of ten columns costs as much as decoding a hundred messages, and Arrow's schemas count as
-    equal when only their metadata differs. An object that is not known has the result of an equal one: each task of
-    Spark unpickles a table anew, and readers with their buffers are not to pile up. The objects are kept alive; the
-    oldest go first. Threads may call at the same time: to find a result takes no lock, to keep one does.
+    A lookup does not hash the first argument. Hashing a schema of ten columns costs as much as decoding a hundred
+    messages, and Arrow's schemas are equal even if their metadata differs.
+    For an unknown object, the cache returns the result of an equal object if there is one. Each Spark task unpickles
+    its table again, and its readers and buffers must not accumulate.
+    The cache keeps the objects alive and removes the oldest entries first. Threads may call the function at the same
+    time: only storing a result takes a lock.
     """
     known: dict[tuple[int, Hashable], tuple[Any, Any]] = {}
     by_content: dict[Hashable, Any] = {}
@@ -34,30 +36,33 @@ def cached_by_identity(function: Callable[Concatenate[_A, _P], _R]) -> Callable[
         key = (id(first), args)
         found = known.get(key)
         if found is None or found[0] is not first:
-            content = (_content(first), args)
+            content = (_content_key(first), args)
             result = by_content.get(content, _UNKNOWN)
             is_new = result is _UNKNOWN
             if is_new:
                 result = function(first, *args, **kwargs)
             found = (first, result)
-            with _changing.use():  # or another thread changes what `next` goes over
-                _keep(known, key, found)
+            with _store_lock.use():  # another thread must not change the dict during `next(iter(...))`
+                _store(known, key, found)
                 if is_new:
-                    _keep(by_content, content, result)
+                    _store(by_content, content, result)
         kept: _R = found[1]
         return kept
 
     return cached
 
 
-def _content(first: object) -> Hashable:
-    """What equal objects have alike; of a schema its metadata too. What can't be hashed is like nothing else."""
+def _content_key(first: object) -> Hashable:
+    """Return a key that equal objects share. The key of a schema includes its metadata.
+
+    An object that can't be hashed gets a key of its own.
+    """
     if isinstance(first, pa.Schema):
         return pa.Schema, first.serialize().to_pybytes()
     return type(first), first if isinstance(first, Hashable) else object()
 
 
-def _keep(known: dict[Any, Any], key: Hashable, value: object) -> None:
+def _store(known: dict[Any, Any], key: Hashable, value: object) -> None:
     while len(known) >= _BOUND:
         del known[next(iter(known))]
     known[key] = value

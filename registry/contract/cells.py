@@ -1,13 +1,13 @@
-"""How many cells one message may become. A cell is a value or a NULL of a column, also of one within a row."""
+"""Limits on the cells of a message. A cell is a value or NULL of a column, also of a field in a nested row."""
 
 from __future__ import annotations
 
 CELLS_PER_BYTE = 8
-"""How many cells the rows of a message may have for each of its bytes."""
+"""Cells that the rows of a message may have per byte of the message."""
 MOST_CELLS = 2**22
-"""How many cells it may have beside these: 2,000 rows of 2,000 columns, of which a row holds next to nothing.
+"""Cells that a message may have in addition: enough for 2,000 nearly empty rows of 2,000 columns.
 
-The row that every message has does not count.
+The first row of a message is not counted.
 """
 MOST_CELLS_OF_A_BATCH = 2**26
-"""How many all messages of a batch may have beside these: one takes up to 28 bytes while columns grow."""
+"""Cells that all messages of a batch may have in addition. A cell takes up to 28 bytes while columns grow."""

@@ -9,7 +9,7 @@ UNCHANGED = "unchanged_columns"
 
 
 class RowKind(enum.StrEnum):
-    """What a row says about the table: its value is the short text that batches and columns carry."""
+    """The kind of change that a row describes. Batches and columns contain its value, such as '+I'."""
 
     INSERT = "+I"
     UPDATE_BEFORE = "-U"
@@ -21,7 +21,7 @@ class RowKind(enum.StrEnum):
 
 
 class ChangelogMode(enum.Enum):
-    """The kinds of row that a format or table may hold."""
+    """The row kinds that a format or table may contain."""
 
     INSERT_ONLY = frozenset({RowKind.INSERT})
     UPSERT = frozenset({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
@@ -31,5 +31,5 @@ class ChangelogMode(enum.Enum):
         return f"ChangelogMode.{self.name}"
 
     def contains(self, kind: RowKind | str) -> bool:
-        """Whether rows of this kind may occur."""
+        """Return whether rows of this kind may occur."""
         return RowKind(kind) in self.value

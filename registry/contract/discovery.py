@@ -1,7 +1,7 @@
-"""Formats by name: from the entry-point group `kvformat.formats`, or registered in this process.
+"""Find formats by name: in the entry-point group `kvformat.formats`, or registered in this process.
 
-An entry point is read early and loaded on first use, so a broken plugin harms nobody but its own user, and
-`get_format("raw")` imports no other format. The built-in formats come through the same door.
+Entry points are listed early and loaded on first use. A broken plugin therefore affects only its own users, and
+`get_format("raw")` imports no other format. The built-in formats are entry points too.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ _found: dict[str, list[metadata.EntryPoint]] | None = None
 
 
 def get_format(identifier: str, options: Mapping[str, Any] | None = None) -> Format:
-    """A format by its name, with options in Flink's spelling but without a prefix.
+    """Create a format by name, with Flink's options without their prefix.
 
     `get_format("json", {"ignore-parse-errors": "true"})`. Raises `UnknownFormatError`, `FormatClashError`,
-    `PluginError`, `MissingExtraError` or `OptionError`, each saying what is there and what to do.
+    `PluginError`, `MissingExtraError` or `OptionError`.
     """
     return format_class(identifier)(options)
 
 
 def available_formats() -> list[str]:
-    """The names of all formats, sorted; nothing is loaded for it."""
+    """Return the names of all formats, sorted, without loading them."""
     with _turn.use():
         return sorted({*_registered, *_entry_points(refresh=True)})
 
 
 def register_format(cls: type[Format]) -> type[Format]:
-    """Make a format known in this process; usable as a decorator.
+    """Register a format in this process; usable as a decorator.
 
-    The same class again is no error; another class under the same name is a `FormatClashError`.
+    Registering the same class twice has no effect. Raises `FormatClashError` for another class with the same name, and
+    `PluginError` for a class that is not a format.
     """
     if not _is_format(cls):
-        raise PluginError(f"{cls!r} is no subclass of kvformat.registry.Format")
+        raise PluginError(f"{cls!r} is not a subclass of kvformat.registry.Format")
     name = _checked_identifier(cls)
     with _turn.use():
         other = _registered.get(name)
@@ -54,7 +55,9 @@ def register_format(cls: type[Format]) -> type[Format]:
             other = _load(name)
         if other is not None and other is not cls:
             raise FormatClashError(
-                f"format '{name}' is {_place(other)} already; give {_place(cls)} another identifier", format=name
+                f"format '{name}' is already registered by {_qualified_name(other)}; give {_qualified_name(cls)} "
+                "another identifier",
+                format=name,
             )
         if name not in _loaded:
             _registered[name] = cls
@@ -62,15 +65,18 @@ def register_format(cls: type[Format]) -> type[Format]:
 
 
 def format_class(identifier: str) -> type[Format]:
-    """The class of a format by its name; raises as `get_format` does, but for options."""
+    """Return the class of a format by name.
+
+    Raises `UnknownFormatError`, `FormatClashError`, `PluginError` or `MissingExtraError`.
+    """
     with _turn.use():
         if identifier in _registered:
             return _registered[identifier]
         if identifier not in _entry_points() and identifier not in _entry_points(refresh=True):
             names = {*_registered, *_entry_points()}
             raise UnknownFormatError(
-                f"there is no format {identifier!r}.{did_you_mean(str(identifier), names)} "
-                f"Available formats: {listed(names)}. Others come with packages that have entry points in '{GROUP}'",
+                f"unknown format {identifier!r}.{did_you_mean(str(identifier), names)} "
+                f"Available formats: {listed(names)}. Packages with entry points in '{GROUP}' add formats",
                 format=str(identifier),
             )
         return _load(identifier)
@@ -82,7 +88,7 @@ def _entry_points(*, refresh: bool = False) -> Mapping[str, list[metadata.EntryP
         found: dict[str, list[metadata.EntryPoint]] = {}
         for point in metadata.entry_points(group=GROUP):
             same = found.setdefault(point.name, [])
-            # one distribution may be seen twice, for example installed and on PYTHONPATH as a zip
+            # a distribution may be listed twice, for example installed and on PYTHONPATH as a zip
             if all(other.value != point.value for other in same):
                 same.append(point)
         _found = found
@@ -95,33 +101,34 @@ def _load(name: str) -> type[Format]:
     points = _entry_points()[name]
     if len(points) > 1:
         owners = " and ".join(sorted(_owner(point) for point in points))
-        raise FormatClashError(f"format '{name}' is claimed by {owners}; uninstall one of them", format=name)
+        raise FormatClashError(f"format '{name}' is provided by {owners}; uninstall one of them", format=name)
     owner = _owner(points[0])
     try:
         cls: type[Format] = points[0].load()
-    except (Exception, SystemExit) as cause:  # whatever a plugin's import does, it is the plugin's error
-        raise PluginError(f"format '{name}' of {owner} could not be loaded: {cause!r}", format=name) from cause
+    except (Exception, SystemExit) as cause:  # the import of a plugin may raise anything
+        raise PluginError(f"cannot load format '{name}' of {owner}: {cause!r}", format=name) from cause
     if not _is_format(cls):
         raise PluginError(
-            f"format '{name}' of {owner} is no subclass of kvformat.registry.Format: {cls!r}", format=name
+            f"format '{name}' of {owner} is not a subclass of kvformat.registry.Format: {cls!r}", format=name
         )
     if _checked_identifier(cls) != name:
         raise PluginError(
-            f"{owner} registers {_place(cls)} as '{name}', but its identifier is '{cls.identifier}'", format=name
+            f"{owner} registers {_qualified_name(cls)} as '{name}', but its identifier is '{cls.identifier}'",
+            format=name,
         )
     _loaded[name] = cls
     return cls
 
 
 def _is_format(cls: object) -> bool:
-    """Return whether it is a class that derives from `Format`, of which only the base is known here."""
+    """Return whether an object is a class of a format; checks the base of `Format`, to avoid an import circle."""
     return isinstance(cls, type) and issubclass(cls, FormatHooks)
 
 
 def _checked_identifier(cls: type[Format]) -> str:
     name = getattr(cls, "identifier", None)
     if not isinstance(name, str) or not name:
-        raise PluginError(f"{_place(cls)} has no identifier; set the class attribute `identifier = '...'`")
+        raise PluginError(f"{_qualified_name(cls)} has no identifier; set the class attribute `identifier = '...'`")
     return name
 
 
@@ -129,5 +136,5 @@ def _owner(point: metadata.EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version} ({point.value})" if point.dist else point.value
 
 
-def _place(cls: type) -> str:
+def _qualified_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"

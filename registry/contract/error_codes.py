@@ -1,9 +1,9 @@
-"""What kind of fault a record has: codes to count by, beside the words that a person reads.
+"""Error codes of records: stable names for kinds of errors, in addition to the texts that people read.
 
     kernel: "[OUT_OF_RANGE] field 'n': ..."  ->  decode_batch: errors "field 'n': ...", codes "OUT_OF_RANGE"
 
-A kernel may write the code into the text, so that both take one way through it, or give the code apart. A batch
-without errors pays nothing.
+A kernel may write the code at the beginning of the text, or return it separately. A batch without errors has no
+codes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 
 
 class ErrorCode(StrEnum):
-    """Codes of errors; they stay as they are, while the words beside them may change. `doc` says when each is given."""
+    """Codes of errors. Codes are stable, error texts may change. `doc` says when a code is used."""
 
     doc: str
     mark: str
     number: int
 
     def __new__(cls, name: str, doc: str) -> ErrorCode:
-        """A member of that name."""
+        """Create the member with this name."""
         member = str.__new__(cls, name)
         member._value_, member.doc, member.mark = name, doc, f"[{name}] "
         member.number = len(cls.__members__)
@@ -51,89 +51,94 @@ class ErrorCode(StrEnum):
     BAD_RECORD = "BAD_RECORD", "Another fault: the kernel of the format gives no code."
 
     def marked(self, reason: str) -> str:
-        """The text of an error as a kernel gives it: `[OUT_OF_RANGE] field 'n': ...`."""
+        """Return an error text with the code at the beginning: `[OUT_OF_RANGE] field 'n': ...`."""
         return self.mark + reason
 
 
 _Ints = npt.NDArray[np.int64]
-_MOST_BYTES = 2**31 - 1  # of texts in one array, what its offsets reach
+_MOST_BYTES = 2**31 - 1  # of texts in one array: the largest offset of a string array
 _NAMES = [code.value.encode() for code in ErrorCode]
 _SIZES = np.array([len(name) for name in _NAMES])
 _KNOWN = frozenset(code.value for code in ErrorCode)
 
 
 @functools.cache
-def _marks() -> tuple[pa.StringArray, pa.StringArray]:
-    """What stands before `] `, and the codes; not made on import, for Arrow then looks whether pandas is there."""
+def _codes_with_bracket() -> tuple[pa.StringArray, pa.StringArray]:
+    """Return the codes with a leading bracket, and the codes.
+
+    The arrays are not created on import, because the first `pa.array` looks for pandas.
+    """
     return pa.array([f"[{code}" for code in ErrorCode]), pa.array([code.value for code in ErrorCode])
 
 
-def parted(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, pa.StringArray | None]:
-    """Texts of errors without the codes that they begin with, and the codes: null where there is no error.
+def split_codes(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+    """Separate error texts and the codes at their beginning.
 
-    A text that begins with none is left as it is, its code is BAD_RECORD. Both are None when there are no errors.
+    Returns texts and codes, each null for a record without an error; or None and None if there are no errors. The code
+    of a text without one is BAD_RECORD.
     """
     if errors is None or errors.null_count == len(errors):
         return None, None
     marked = errors.drop_null()
     first: str = marked[0].as_py()
     code = first[1 : max(first.find("] "), 1)]
-    if code in _KNOWN and pc.all(pc.starts_with(marked, f"[{code}] ")).as_py():  # all alike, as they mostly are
+    if code in _KNOWN and pc.all(pc.starts_with(marked, f"[{code}] ")).as_py():  # usually all errors have the same code
         texts, codes = pc.binary_replace_slice(marked, 0, len(code) + 3, ""), pa.repeat(pa.scalar(code), len(marked))
     else:
         pieces = pc.split_pattern(marked, "] ", max_splits=1)
         flat, offsets = pieces.flatten(), pieces.offsets
-        marks, known = _marks()
+        marks, known = _codes_with_bracket()
         which = pc.index_in(flat.take(offsets[:-1]), marks)
         texts, codes = flat.take(pc.subtract(offsets[1:], 1)), known.take(which)
         if which.null_count:
             texts, codes = pc.if_else(which.is_valid(), texts, marked), codes.fill_null(ErrorCode.BAD_RECORD.value)
     if len(marked) == len(errors):
         return texts, codes
-    spread = _Spread(np.flatnonzero(np.asarray(errors.is_valid())), len(errors))
-    return spread.array(texts), spread.array(codes)
+    sparse = _SparseTexts(np.flatnonzero(np.asarray(errors.is_valid())), len(errors))
+    return sparse.from_array(texts), sparse.from_array(codes)
 
 
-def errors_at(
+def error_arrays(
     places: _Ints, numbers: _Ints, ends: _Ints, texts: bytes, count: int
 ) -> tuple[pa.StringArray, pa.StringArray]:
-    """The same for errors at these places among so many, one at least, in rising order.
+    """Build the arrays of error texts and codes from concatenated texts.
 
-    Each is the number of its code, and where its text ends among all of them. Raises OverflowError where an array of
-    strings has no room for the texts.
+    places: indices of the messages with an error, at least one, ascending. numbers: `ErrorCode.number` of each error.
+    ends: end offset of each text in `texts`. count: number of messages; the length of both arrays.
+    Raises `OverflowError` if the texts do not fit a string array.
     """
     if len(texts) > _MOST_BYTES:
         raise OverflowError(f"{len(places)} errors have {len(texts)} bytes of text")
-    spread = _Spread(places, count)
+    sparse = _SparseTexts(places, count)
     codes = b"".join(map(_NAMES.__getitem__, numbers.tolist()))
-    return spread.of(ends, texts), spread.of(np.cumsum(_SIZES[numbers]), codes)
+    return sparse.from_ends(ends, texts), sparse.from_ends(np.cumsum(_SIZES[numbers]), codes)
 
 
-class _Spread:
-    """Arrays that have texts at some places among so many, and null elsewhere."""
+class _SparseTexts:
+    """Builds string arrays of a given length with texts at some indices and null elsewhere."""
 
     def __init__(self, places: npt.NDArray[np.int64], count: int) -> None:
         self._count = count
-        self._gaps = np.empty(len(places) + 1, np.int64)  # how many offsets are where each text begins
+        self._gaps = np.empty(len(places) + 1, np.int64)  # number of equal offsets at the start of each text
         self._gaps[0], self._gaps[-1] = places[0] + 1, count - places[-1]
         np.subtract(places[1:], places[:-1], out=self._gaps[1:-1])
         valid = np.zeros(count, np.bool_)
         valid[places] = True
         self._bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
 
-    def array(self, texts: pa.StringArray) -> pa.StringArray:
-        """The array of these texts, as many as there are places; it begins at its first text."""
+    def from_array(self, texts: pa.StringArray) -> pa.StringArray:
+        """Build from an array of one text per index; the array must have no offset."""
         _, offsets, data = texts.buffers()
-        return self.of(np.frombuffer(offsets, np.int32, len(texts), 4), data or b"")
+        return self.from_ends(np.frombuffer(offsets, np.int32, len(texts), 4), data or b"")
 
-    def of(self, ends: npt.NDArray[Any], data: pa.Buffer | bytes) -> pa.StringArray:
-        """The same of texts one behind the other, given where each ends."""
+    def from_ends(self, ends: npt.NDArray[Any], data: pa.Buffer | bytes) -> pa.StringArray:
+        """Build from concatenated texts and their end offsets."""
         bounds = np.zeros(len(ends) + 1, np.int32)
         bounds[1:] = ends
         buffers = [self._bitmap, pa.py_buffer(np.repeat(bounds, self._gaps)), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.string(), self._count, buffers)
 
 
-def rejoined(errors: pa.StringArray | None, codes: pa.StringArray) -> pa.StringArray | None:
-    """Texts that begin with their codes again, as a format has them that hands on another one's result."""
+def prefix_codes(errors: pa.StringArray | None, codes: pa.StringArray) -> pa.StringArray | None:
+    """Write codes at the beginning of error texts, for a format that returns the result of a nested format."""
     return None if errors is None else pc.binary_join_element_wise("[", codes, "] ", errors, "")

@@ -1,32 +1,32 @@
 """Every error of the library, and its warnings.
 
     KvFormatError
-    ├── ConfigurationError (ValueError)      found before any record is read
+    ├── ConfigurationError (ValueError)      raised before any record is read
     │   ├── UnknownFormatError (LookupError)     no format of that name
     │   ├── FormatClashError                     two owners claim one name
     │   ├── PluginError (ImportError)            an installed format can't be loaded
     │   ├── MissingExtraError (ImportError)      an optional dependency is not installed
     │   ├── OptionError                          an option is unknown, missing or malformed
-    │   │   └── ReadingOnlyError                     an option that is for reading, where rows are to be written
-    │   ├── SchemaError                          a schema can't be read, or the format can't serve it
+    │   │   └── ReadingOnlyError                     an option for reading only is set, and rows are written
+    │   ├── SchemaError                          a schema can't be parsed, or the format does not support it
     │   ├── MetadataError (LookupError)          a metadata key that the format does not have
     │   └── DirectionError (NotImplementedError) the format only reads, or only writes
-    ├── BatchSizeError (OverflowError)       the results of one batch don't fit one Arrow array
-    ├── ContractError (TypeError)            what a format hands back is not what the contract of formats says
-    ├── SchemaRegistryError (ConnectionError) a schema registry can't be asked, or answers nonsense
-    ├── BrokerError (ConnectionError)        Kafka's brokers can't be asked, or refuse to answer
+    ├── BatchSizeError (OverflowError)       the results of one batch do not fit one Arrow array
+    ├── ContractError (TypeError)            a format returns a result that breaks the contract of formats
+    ├── SchemaRegistryError (ConnectionError) a schema registry is unreachable, or its response is invalid
+    ├── BrokerError (ConnectionError)        Kafka's brokers are unreachable, or refuse the request
     └── DataError (ValueError)               a record is bad
         ├── DecodeError                          a message can't be read
         └── EncodeError                          a row can't be written
 
-    DebeziumTypesWarning (RuntimeWarning)    a column is read as Flink does, which is not what Debezium wrote
-    UncompiledKernelWarning (RuntimeWarning) much JSON is read without the compiled kernel
-    KafkaSinkWarning (UserWarning)           Spark's Kafka sink will not write records as the table says
-    KafkaSourceWarning (UserWarning)         Spark's Kafka source will not read records as the table says
+    DebeziumTypesWarning (RuntimeWarning)    a column is read as Flink reads it, not as Debezium wrote it
+    UncompiledKernelWarning (RuntimeWarning) a large amount of JSON is read without the compiled kernel
+    KafkaSinkWarning (UserWarning)           Spark's Kafka sink will not write records as the table declares
+    KafkaSourceWarning (UserWarning)         Spark's Kafka source will not read records as the table declares
 
-A message says what was wrong, where, what is allowed and what to do next; the parts are attributes too.
-Kernels never raise a `DataError`: they report text per message, and the caller's policy turns it into an
-error (`errors="raise"`) or into data (`errors="capture"`). What kind of fault it is says an `ErrorCode`.
+A message says what is wrong, where, what is allowed and what to do next; attributes hold the same information.
+Kernels never raise a `DataError`. They return an error text per message, and the caller's policy turns it into an
+exception (`errors="raise"`) or into data (`errors="capture"`). An `ErrorCode` names the kind of error.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from kvformat.registry.contract.error_codes import ErrorCode
 
 
 class KvFormatError(Exception):
-    """Base of all errors that the library raises on purpose.
+    """Base class of the library's errors.
 
-    Attributes (None where they don't apply): `format`, `option`, `field`, `reason`.
+    Attributes (None if they do not apply): `format`, `option`, `field`, `reason`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class KvFormatError(Exception):
 
 
 class ConfigurationError(KvFormatError, ValueError):
-    """Names, options or types that can't work; raised before any record is read."""
+    """Invalid names, options or types; raised before any record is read."""
 
 
 class UnknownFormatError(ConfigurationError, LookupError):
@@ -81,11 +81,11 @@ class OptionError(ConfigurationError):
 
 
 class ReadingOnlyError(OptionError):
-    """Rows are to be written, and an option is set that is for reading only."""
+    """An option for reading only is set, and rows are written."""
 
 
 class SchemaError(ConfigurationError):
-    """A schema can't be read, or the format can't serve one of its types."""
+    """A schema can't be parsed, or the format does not support one of its types."""
 
 
 class MetadataError(ConfigurationError, LookupError):
@@ -97,21 +97,21 @@ class DirectionError(ConfigurationError, NotImplementedError):
 
 
 class BatchSizeError(KvFormatError, OverflowError):
-    """The results of one batch, each of which is fine, don't fit one Arrow array: use smaller batches."""
+    """The results of one batch are valid but do not fit one Arrow array: use smaller batches."""
 
 
 class ContractError(KvFormatError, TypeError):
-    """What a format's kernel hands back breaks the contract of formats; `reason` is the rule.
+    """A format returns a result that breaks the contract of formats; `reason` is the rule.
 
-    Raised whatever the policy for bad records is: no record is at fault, and none is taken for read.
+    Raised under every policy for bad records, because no record is at fault and none was decoded.
     """
 
 
 class SchemaRegistryError(KvFormatError, ConnectionError):
-    """A schema registry can't be asked, or answers nonsense: no fault of the records, which stay unread.
+    """A schema registry is unreachable, or its response is invalid. The records are not at fault and stay unread.
 
-    Raised whatever the policy for bad records is, so that a task fails and can be tried again. `url` is the registry's,
-    without secrets; `schema_id` or `subject` is what it was asked for.
+    Raised under every policy for bad records, so that the task fails and can be retried. `url` is the URL of the
+    registry, without secrets; `schema_id` or `subject` is the requested schema.
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class SchemaRegistryError(KvFormatError, ConnectionError):
 
 
 class BrokerError(KvFormatError, ConnectionError):
-    """Kafka's brokers can't be asked, or refuse to answer; the text names them, without secrets."""
+    """Kafka's brokers are unreachable, or refuse the request. The message names them, without secrets."""
 
 
 class DataError(KvFormatError, ValueError):
-    """A record is bad: `code` says what kind of fault it is, `head` holds the first bytes where there are any."""
+    """A record is bad. `code` is its `ErrorCode`, `head` its first bytes or None."""
 
     def __init__(
         self,
@@ -157,23 +157,28 @@ class EncodeError(DataError):
 
 
 class DebeziumTypesWarning(RuntimeWarning):
-    """A column gets values that Debezium did not write, as Flink reads them; the text names the option that helps."""
+    """A column gets values as Flink reads them, which differ from those that Debezium wrote.
+
+    The message names the option that helps.
+    """
 
 
 class UncompiledKernelWarning(RuntimeWarning):
-    """Much JSON is read by the kernel's Python source, where a compiled kernel would be many times as fast."""
+    """A large amount of JSON is read by the kernel's Python source; a compiled kernel is many times as fast."""
 
 
 class KafkaSinkWarning(UserWarning):
-    """Spark's own Kafka sink does not write all that `encode` gives, or not where the table says."""
+    """Spark's Kafka sink does not write all columns of `encode`, or not to the place that the table declares."""
 
 
 class KafkaSourceWarning(UserWarning):
-    """An option of the table that Spark's own Kafka source can't follow, or follows in another way than Flink."""
+    """Spark's Kafka source does not support an option of the table, or supports it differently than Flink."""
 
 
-def retold(error: ConfigurationError, before: str, after: str = "", *, option: str | None = None) -> ConfigurationError:
-    """The same error with more in its text, and with another option where that is given."""
+def add_context(
+    error: ConfigurationError, before: str, after: str = "", *, option: str | None = None
+) -> ConfigurationError:
+    """Return a copy of an error with text before and after its message, and with `option` if given."""
     return type(error)(
         f"{before}{error}{after}",
         format=error.format,
@@ -184,22 +189,22 @@ def retold(error: ConfigurationError, before: str, after: str = "", *, option: s
 
 
 def too_many_bad(most: int, reason: str, code: str, *, where: str = "") -> DecodeError:
-    """The error of more bad records than a table tolerates, with what is wrong with one of them."""
+    """Return the error for more bad records than a table tolerates; `reason` and `code` are those of one record."""
     return DecodeError(
-        f"more than {most} bad records{where}, which 'ingestion.error-tolerance.max-count' allows; "
-        f"one of them: {reason}",
+        f"more than {most} bad records{where}; 'ingestion.error-tolerance.max-count' allows {most}. "
+        f"One of them: {reason}",
         reason=reason,
         code=code,
     )
 
 
 def listed(names: Iterable[str]) -> str:
-    """`a, b, c` in sorted order, or `(none)`."""
+    """Return names in sorted order as `a, b, c`, or `(none)`."""
     return ", ".join(sorted(names)) or "(none)"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """A sentence ` Did you mean 'x'?` for a near miss, else an empty string."""
+    """Return ` Did you mean 'x'?` if one of `names` is similar, else an empty string."""
     by_fold = {known.casefold(): known for known in names}
     near = difflib.get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6)
     return f" Did you mean {by_fold[near[0]]!r}?" if near else ""

@@ -1,8 +1,9 @@
-"""Locks that work in the child of a fork, and state that is made anew there.
+"""Locks that work in a forked child process, and state that is created again there.
 
-A fork copies the memory of a process, but only one of its threads. A lock that another thread holds at that moment
-stays locked in the child for ever, and what that thread was changing stays half changed. Spark's workers fork, and so
-does `multiprocessing`. Every lock of the library is one of these, so no other module imports one from `threading`.
+A fork copies the memory of a process, but only one of its threads. If another thread holds a lock at that moment, the
+lock stays locked in the child forever, and the state that the thread was changing stays incomplete. Spark's workers
+fork, and so does `multiprocessing`. The library therefore uses only these locks; no other module imports a lock from
+`threading`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ _guarded: weakref.WeakSet[Guarded[Any]] = weakref.WeakSet()
 
 
 class Guarded(Generic[_T]):
-    """State that one thread at a time may use: `make` makes it, now and, when it is used, in each child of a fork.
+    """State that one thread at a time may use.
 
-    With `reentrant`, a thread that uses it may ask for it again.
+    `make` creates the state, once now and once in each forked child, on first use there. With `reentrant`, a thread
+    that uses the state may call `use` again.
     """
 
     def __init__(self, make: Callable[[], _T], *, reentrant: bool = False) -> None:
@@ -32,19 +34,19 @@ class Guarded(Generic[_T]):
 
     @contextmanager
     def use(self) -> Iterator[_T]:
-        """The state, for the block of a `with` statement; other threads wait."""
+        """Return the state for the block of a `with` statement; other threads wait."""
         with self._lock:
             if not self._states:
                 self._states.append(self._make())
             yield self._states[0]
 
     def renew(self) -> None:
-        """Forget the state and the lock, whoever holds it."""
+        """Discard the state and the lock, even if a thread holds the lock."""
         self._lock, self._states = self._new_lock(), []
 
 
 def renew_all() -> None:
-    """What happens in the child of a fork: all locks are free, and all state is made anew when it is used."""
+    """Release all locks and discard all state in a forked child; state is created again on first use."""
     for guarded in list(_guarded):
         guarded.renew()
 

@@ -1,4 +1,4 @@
-"""Formats and tables as a notebook shows them. Texts are escaped here; that there is no secret is the caller's work."""
+"""HTML for formats and tables in notebooks. Texts are escaped here; the caller must mask secrets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from html import escape
 
 
 def html(title: str, about: str, *tables: tuple[Sequence[str], Iterable[Sequence[object]]]) -> str:
-    """A title, what it is, and tables: each the names of its columns and its rows, whose empty cells stay so."""
+    """Return HTML with a title, a description and tables.
+
+    A table is a pair of column names and rows. Tables without rows are left out; empty cells stay empty.
+    """
     parts = [f"<div><strong>{escape(title)}</strong> {escape(about)}"]
     for names, rows in tables:
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
@@ -18,5 +21,5 @@ def html(title: str, about: str, *tables: tuple[Sequence[str], Iterable[Sequence
 
 
 def _cell(value: object) -> str:
-    # As code, in which a notebook looks for no formulas.
+    # in <code>, because notebooks render formulas in plain text
     return f"<td>{f'<code>{escape(str(value))}</code>' if str(value) else ''}</td>"

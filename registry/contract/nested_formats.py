@@ -1,10 +1,10 @@
-"""Formats inside of formats: options of the type `format`, whose value is a format with options of its own.
+"""Formats inside formats: options of type `format`, which have a format with its own options as their value.
 
-    payload.format = json                       which one, by its name
-    payload.json.ignore-parse-errors = true     its options, behind its name
-    payload = get_format("json")                or the format itself, from Python
+    payload.format = json                       the name of the nested format
+    payload.json.ignore-parse-errors = true     an option of the nested format, after its name
+    payload = get_format("json")                in Python, the nested format itself
 
-Options of the inner format are checked by its own declarations, and shown as these say.
+The declarations of the nested format check its options and mask its secrets.
 """
 
 from __future__ import annotations
@@ -13,70 +13,76 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvformat.registry.contract.discovery import format_class
-from kvformat.registry.contract.errors import ConfigurationError, OptionError, retold
+from kvformat.registry.contract.errors import ConfigurationError, OptionError, add_context
 from kvformat.registry.contract.format_hooks import FormatHooks, Part
-from kvformat.registry.contract.options import Option, owner
+from kvformat.registry.contract.options import Option, find_option
 
 
-def inner_format(outer: str, spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> FormatHooks:
-    """The format that these keys are about; raises `OptionError` and what `get_format` does, with the whole keys."""
+def make_nested_format(outer: str, spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> FormatHooks:
+    """Create the format that the option `spec` of the format `outer` declares.
+
+    `keys` are the keys in `given` that belong to the option. Raises `OptionError` and the errors of `get_format`, with
+    the keys as they are in `given`.
+    """
     if spec.name in keys:
         found = given[spec.name]
         if isinstance(found, FormatHooks) and len(keys) == 1:
             return found
         raise OptionError(
-            f"option '{spec.name}' of format '{outer}' is a Format and nothing else; as texts, name it by "
-            f"'{spec.key}' and give its options as '{spec.name}.<format>.<option>'",
+            f"option '{spec.name}' of format '{outer}' must be a Format, without other options for it. As text, set "
+            f"its name with '{spec.key}' and its options with '{spec.name}.<format>.<option>'",
             format=outer,
             option=spec.name,
         )
     if spec.key not in keys:
         raise OptionError(
-            f"format '{outer}' needs the option '{spec.key}' where there is '{keys[0]}'", format=outer, option=spec.key
+            f"format '{outer}' needs the option '{spec.key}' because '{keys[0]}' is set", format=outer, option=spec.key
         )
     identifier = str(given[spec.key])
     prefix = f"{spec.name}.{identifier}."
     for key in keys:
         if key != spec.key and not key.startswith(prefix):
             raise OptionError(
-                f"option '{key}' is not for '{spec.key}' = '{identifier}', whose options begin with '{prefix}'",
+                f"option '{key}' does not belong to '{spec.key}' = '{identifier}': its options begin with '{prefix}'",
                 format=outer,
                 option=key,
             )
     try:
         cls = format_class(identifier)
     except ConfigurationError as error:
-        raise retold(error, f"option '{spec.key}' of format '{outer}': ", option=spec.key) from error
+        raise add_context(error, f"option '{spec.key}' of format '{outer}': ", option=spec.key) from error
     try:
         return cls({key.removeprefix(prefix): given[key] for key in keys if key != spec.key})
     except ConfigurationError as error:
-        raise of_inner(error, outer, spec.name, identifier) from error
+        raise nested_error(error, outer, spec.name, identifier) from error
 
 
-def of_inner(error: ConfigurationError, outer: str, name: str, identifier: str) -> ConfigurationError:
-    """What is wrong with an inner format, with the option as it is given to the outer one."""
+def nested_error(error: ConfigurationError, outer: str, name: str, identifier: str) -> ConfigurationError:
+    """Return an error of a nested format with the key that the option has in the outer format."""
     prefix = f"{name}.{identifier}."
     where = f"in format '{outer}', options '{prefix}*': "
-    return retold(error, where, option=f"{prefix}{error.option}" if error.option else None)
+    return add_context(error, where, option=f"{prefix}{error.option}" if error.option else None)
 
 
-def innermost(specs: Sequence[Option], key: str) -> Option | None:
-    """The declaration of the value of a given key, which is that of the inner format where it is an option of one.
+def find_nested_option(specs: Sequence[Option], key: str) -> Option | None:
+    """Return the declaration of the option with a given key, also if it is an option of a nested format.
 
-    None for a key that nobody knows, also where the format that it names is not there.
+    Returns None for an unknown key and for a key of a format that is not installed.
     """
-    spec = owner(specs, key)
+    spec = find_option(specs, key)
     if spec is None or spec.type != "format" or key in (spec.name, spec.key):
         return spec
     identifier, _, rest = key.removeprefix(f"{spec.name}.").partition(".")
     try:
-        return innermost(format_class(identifier).option_specs, rest)
+        return find_nested_option(format_class(identifier).option_specs, rest)
     except ConfigurationError:
         return None
 
 
-def complete_inner(specs: Sequence[Option], given: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
-    """The given options with what inner formats add to theirs for a table of one topic; see `complete_options`."""
+def complete_nested_options(
+    specs: Sequence[Option], given: Mapping[str, Any], *, topic: str, part: Part
+) -> Mapping[str, Any]:
+    """Return the options with the additions of nested formats for a table of one topic; see `complete_options`."""
     completed = dict(given)
     for spec in specs:
         if spec.type != "format" or spec.key not in given:
@@ -84,7 +90,7 @@ def complete_inner(specs: Sequence[Option], given: Mapping[str, Any], *, topic: 
         try:
             cls = format_class(str(given[spec.key]))
         except ConfigurationError:
-            continue  # the format itself, when it is made, says what is wrong
+            continue  # creating the format reports the error
         prefix = f"{spec.name}.{given[spec.key]}."
         own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
         whole = cls.complete_options(own, topic=topic, part=part)

@@ -1,4 +1,4 @@
-"""Make what a caller hands over what a kernel expects: plain binary arrays, columns by name, canonical types."""
+"""Convert the arrays of a caller for kernels: plain binary arrays, columns in order, canonical types."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 def binary_messages(messages: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
-    """Messages as one plain binary array without an offset into a larger one's values being visible."""
+    """Convert messages to one binary array. Raises `SchemaError` for a type that is neither binary nor string."""
     _check_array(messages)
     if isinstance(messages, pa.ChunkedArray):
         messages = messages.combine_chunks()
@@ -41,25 +41,25 @@ def binary_messages(messages: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
     is_bytes = pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or pa.types.is_binary_view(t)
     if is_text or is_bytes or pa.types.is_null(t):
         return messages.cast(pa.binary())
-    raise SchemaError(f"messages are read from a binary or string column, not from {t}: name the column that has them")
+    raise SchemaError(f"messages must be a binary or string column, not {t}: pass the column with the messages")
 
 
 def _check_array(messages: object) -> None:
     if not isinstance(messages, pa.Array | pa.ChunkedArray):
         raise SchemaError(
-            f"messages are a pyarrow Array or ChunkedArray of binary, not {type(messages).__name__}: "
+            f"messages must be a pyarrow Array or ChunkedArray of binary, not {type(messages).__name__}: "
             "pyarrow.array([...], pyarrow.binary())"
         )
 
 
-def wide_messages(messages: pa.Array | pa.ChunkedArray) -> list[pa.BinaryArray | pa.LargeBinaryArray]:
-    """Messages of any kind as binary arrays one after another, of large_binary where they may need it."""
+def binary_arrays(messages: pa.Array | pa.ChunkedArray) -> list[pa.BinaryArray | pa.LargeBinaryArray]:
+    """Convert messages to consecutive binary arrays, or large_binary arrays if they may exceed 2 GB."""
     _check_array(messages)
     if isinstance(messages, pa.ChunkedArray):
-        return [array for chunk in messages.chunks for array in wide_messages(chunk)] or [pa.array([], pa.binary())]
+        return [array for chunk in messages.chunks for array in binary_arrays(chunk)] or [pa.array([], pa.binary())]
     if isinstance(messages, pa.DictionaryArray):
-        (values,) = wide_messages(messages.dictionary)
-        return wide_messages(pa.DictionaryArray.from_arrays(messages.indices, values).dictionary_decode())
+        (values,) = binary_arrays(messages.dictionary)
+        return binary_arrays(pa.DictionaryArray.from_arrays(messages.indices, values).dictionary_decode())
     t = messages.type
     is_view = pa.types.is_string_view(t) or pa.types.is_binary_view(t)
     if pa.types.is_large_string(t) or is_view or pa.types.is_fixed_size_binary(t):
@@ -67,16 +67,17 @@ def wide_messages(messages: pa.Array | pa.ChunkedArray) -> list[pa.BinaryArray |
     return [messages if pa.types.is_large_binary(t) else binary_messages(messages)]
 
 
-def conform(rows: pa.StructArray, schema: pa.Schema) -> pa.StructArray:
-    """Rows with just the columns of the schema, in its order, as `arrow_type(nullable(...))` has them.
+def normalize_rows(rows: pa.StructArray, schema: pa.Schema) -> pa.StructArray:
+    """Return the columns of the schema, in its order, with the types `arrow_type(nullable(...))`.
 
-    Columns, also nested ones, are found by name; types are cast where no value can be lost, whatever the data.
-    Raises `SchemaError`, naming the column and both types, for everything else, and `EncodeError` if a value is beyond
-    what the wanted type counts up to.
+    Columns, also nested ones, are found by name. A type is cast if the cast is lossless for all values of the type.
+    Raises `SchemaError` naming the column and both types if it is not, and `EncodeError` if a value is out of range of
+    the schema's type.
     """
     if not isinstance(rows, pa.Array | pa.ChunkedArray):
         raise SchemaError(
-            f"rows are a pyarrow StructArray with the columns {', '.join(schema.names)}, not {type(rows).__name__}: "
+            f"rows must be a pyarrow StructArray with the columns {', '.join(schema.names)}, not "
+            f"{type(rows).__name__}: "
             "pyarrow.array([{...}, ...], pyarrow.struct(list(schema)))"
         )
     if isinstance(rows, pa.ChunkedArray):
@@ -84,29 +85,32 @@ def conform(rows: pa.StructArray, schema: pa.Schema) -> pa.StructArray:
     if not pa.types.is_struct(rows.type):
         raise SchemaError(f"rows must be a struct column with the columns {', '.join(schema.names)}, not {rows.type}")
     row = row_type(schema)
-    return rows if rows.type == result_arrow_type(row) else _fit(rows, nullable(row), "")
+    return rows if rows.type == result_arrow_type(row) else _convert(rows, nullable(row), "")
 
 
-def _fit(array: pa.Array, t: FlinkType, path: str) -> pa.Array:
+def _convert(array: pa.Array, t: FlinkType, path: str) -> pa.Array:
     want = arrow_type(t)
     if array.type == want:
         return array
     if isinstance(array, pa.DictionaryArray):
-        return _fit(array.dictionary_decode(), t, path)
+        return _convert(array.dictionary_decode(), t, path)
     if isinstance(array, pa.ExtensionArray):
-        return _fit(array.storage, t, path)
+        return _convert(array.storage, t, path)
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), want)
     if t.root == "ROW" and pa.types.is_struct(array.type):
-        return _fit_row(array, t, path)
+        return _convert_row(array, t, path)
     if t.root == "ARRAY" and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
-        array = _rebased(array)
-        values = _fit(array.values, t.fields[0].type, f"{path}.element")
+        array = _without_offset(array)
+        values = _convert(array.values, t.fields[0].type, f"{path}.element")
         return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, type=want, mask=_mask(array))
     if t.root in ("MAP", "MULTISET") and pa.types.is_map(array.type):
-        array = _rebased(array)
+        array = _without_offset(array)
         value_type = t.fields[1].type if t.root == "MAP" else FlinkType("INT")
-        keys, items = _fit(array.keys, t.fields[0].type, f"{path}.key"), _fit(array.items, value_type, f"{path}.value")
+        keys, items = (
+            _convert(array.keys, t.fields[0].type, f"{path}.key"),
+            _convert(array.items, value_type, f"{path}.value"),
+        )
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=want, mask=_mask(array))
     if not _is_lossless(array.type, want, t):
         raise SchemaError(f"column '{path}' is {array.type}, which does not fit {t} ({want})", field=path)
@@ -114,7 +118,7 @@ def _fit(array: pa.Array, t: FlinkType, path: str) -> pa.Array:
 
 
 def _cast(array: pa.Array, want: pa.DataType, path: str) -> pa.Array:
-    """The values in a type that has room for all of their digits, but for those below a microsecond."""
+    """Cast to a type that keeps all digits except those below a microsecond. Raises `EncodeError`."""
     t = array.type
     is_finer = pa.types.is_date64(t) or (pa.types.is_temporal(t) and getattr(t, "unit", None) == "ns")
     try:
@@ -123,21 +127,21 @@ def _cast(array: pa.Array, want: pa.DataType, path: str) -> pa.Array:
         return array.cast(want, safe=not is_finer)
     except pa.ArrowInvalid:
         if array.offset and (pa.types.is_large_string(t) or pa.types.is_large_binary(t)):
-            return _cast(array.take(pa.array(np.arange(len(array)))), want, path)  # its offsets may be too large
-        text = f"column '{path}': a value of {t} is beyond the range of {want}"
+            return _cast(array.take(pa.array(np.arange(len(array)))), want, path)  # its offsets may exceed 32 bits
+        text = f"column '{path}': a value of {t} is out of range of {want}"
         raise EncodeError(text, code=ErrorCode.OUT_OF_RANGE) from None
 
 
-def _fit_row(array: pa.StructArray, t: FlinkType, path: str) -> pa.StructArray:
+def _convert_row(array: pa.StructArray, t: FlinkType, path: str) -> pa.StructArray:
     children = []
     for field in t.fields:
         inner = f"{path}.{field.name}" if path else field.name
-        places = [i for i in range(array.type.num_fields) if array.type.field(i).name == field.name]
-        if len(places) != 1:
+        indices = [i for i in range(array.type.num_fields) if array.type.field(i).name == field.name]
+        if len(indices) != 1:
             there = ", ".join(f.name for f in array.type) or "(none)"
-            what = "is missing" if not places else "is there more than once"
+            what = "is missing" if not indices else "exists more than once"
             raise SchemaError(f"column '{inner}' {what}; the rows have the columns {there}", field=inner)
-        children.append(_fit(array.field(places[0]), field.type, inner))
+        children.append(_convert(array.field(indices[0]), field.type, inner))
     want = arrow_type(t)
     if not children:
         return pa.array([None if not valid else {} for valid in array.is_valid().to_pylist()], want)
@@ -148,13 +152,13 @@ def _mask(array: pa.Array) -> pa.BooleanArray | None:
     return array.is_null() if array.null_count else None
 
 
-def _rebased(array: pa.Array) -> pa.Array:
-    """The same lists with offsets that begin at the array's own first element."""
+def _without_offset(array: pa.Array) -> pa.Array:
+    """Copy a slice of lists, so that `offsets` and `values` start at its first list."""
     return array.take(pa.array(range(len(array)), pa.int32())) if array.offset else array
 
 
 def _is_lossless(given: pa.DataType, want: pa.DataType, t: FlinkType) -> bool:
-    """Whether every value of the given Arrow type has its equal in the wanted one, down to a microsecond."""
+    """Return whether a cast to the wanted type keeps every value of the given type, down to microseconds."""
     integer: int | None = given.bit_width if pa.types.is_signed_integer(given) else None
     fits: bool = False
     if t.root in _WIDER_INTEGERS:

@@ -1,7 +1,7 @@
-"""Options: declared once, as data, from which parsing, checks, error texts and the tables in the docs follow.
+"""Declarations of options, which define parsing, checks, error texts and the tables in the docs.
 
-The syntax of values is that of Flink's `WITH (...)` clauses: `true`/`false` in any case, `10 s` and `PT10S`,
-`64 mb`, lists with `;` and quotes, maps as `k1:v1,k2:v2` (its `ConfigurationUtils` and `StructuredOptionsSplitter`).
+Values have the syntax of Flink's `WITH (...)` clauses: `true`/`false` in any case, `10 s` and `PT10S`, `64 mb`, lists
+with `;` and quotes, maps as `k1:v1,k2:v2`. Source: Flink's `ConfigurationUtils` and `StructuredOptionsSplitter`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ OptionType = Literal[
 class Option:
     """The declaration of one option of a format.
 
-    `type` gives the syntax of the value and the Python type it becomes: str, bool, int, float, `timedelta`
-    (duration), int bytes (memory), tuple of str (list), dict (map). `allowed` restricts a `string` exactly and an
-    `enum` whatever its case, which then takes the spelling given here. `checked` names the one direction in which
-    `allowed` is enforced, where Flink does it in one only. A `sensitive` value never reaches a repr or an error.
-    `fallback` names keys that count where the option itself is not given. A map is given as one text, as entries of
-    its own (`properties.<key>`), or both; an entry of its own wins. A `format` is named by `<name>.format`, its options
-    are `<name>.<format>.<option>`, its value is a `Format`, which may be given as it is; it has no default.
+    type: syntax of the value and its Python type: str, bool, int, float, `timedelta` (duration), int bytes (memory),
+        tuple of str (list), dict (map) or `Format` (format). A map is set as one text, as entries (`properties.<key>`),
+        or both; an entry replaces the same key of the text. A format is set by `<name>.format` and its options by
+        `<name>.<format>.<option>`, or in Python as a `Format`; it has no default.
+    allowed: allowed values. A `string` must be equal to one. An `enum` matches in any case and gets the spelling here.
+    sensitive: whether the value is a secret, which must not appear in a repr or an error.
+    checked: the direction in which `allowed` is enforced, if Flink enforces it in only one direction.
+    fallback: keys that are used if the option itself is not set.
     """
 
     name: str
@@ -50,28 +51,28 @@ class Option:
 
     @property
     def key(self) -> str:
-        """What a user gives it by."""
+        """The key that sets the option."""
         return f"{self.name}.format" if self.type == "format" else self.name
 
     def masked(self, value: Any) -> Any:
-        """The value as it may be shown: without secrets, those in an URL included."""
+        """Return the value with secrets masked, also those in a URL."""
         if self.sensitive and value is not None:
             return _MASK
-        return without_userinfo(value) if isinstance(value, str) else value
+        return mask_userinfo(value) if isinstance(value, str) else value
 
     def shown(self, value: str) -> str:
-        """The value as it may appear in texts."""
+        """Return the value for error texts: quoted, with secrets masked."""
         return repr(self.masked(value))
 
     def keys(self, given: Mapping[str, Any]) -> list[str]:
-        """The given keys that are this option's: those of a map's entries first, then the one whose value counts."""
+        """Return the given keys that set this option: entries of a map first, then the key of highest priority."""
         has_entries = self.type in ("map", "format")
         entries = [key for key in given if key.startswith(f"{self.name}.")] if has_entries else []
         named = [key for key in (self.name, *self.fallback) if key in given]
         return [*entries, *named[:1]]
 
     def parse(self, text: str) -> Any:
-        """The value of a text; `ValueError` says what is allowed."""
+        """Parse a value. Raises `ValueError` naming the allowed values."""
         value = _PARSERS[self.type](text)
         if self.type == "enum" and self.allowed:
             value = next((name for name in self.allowed if name.casefold() == text.casefold()), value)
@@ -81,9 +82,9 @@ class Option:
 
 
 class OptionValues(Mapping[str, Any]):
-    """Values of options by name. `options[name]` is the value itself; what shows them all shows no secret.
+    """Values of options by name. `options[name]` is the real value; `repr` masks secrets.
 
-    So `repr`, `str`, `pprint` and logs have what is in `shown`, the same names with values that may be seen.
+    `repr`, `str`, `pprint` and logs use the values of `shown`.
     """
 
     __slots__ = ("_shown", "_values")
@@ -105,13 +106,13 @@ class OptionValues(Mapping[str, Any]):
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """The same names with values that may be seen."""
+        """The values with secrets masked, by the same names."""
         return self._shown
 
 
 @dataclass(frozen=True)
 class ParsedOptions:
-    """Option values by declared name, and the errors that only one direction makes of them."""
+    """Option values by declared name, and errors that apply to only one direction."""
 
     values: OptionValues
     deferred: Mapping[Direction, OptionError]
@@ -121,12 +122,16 @@ def parse_options(
     format: str,
     specs: Sequence[Option],
     given: Mapping[str, Any],
-    inner_format: Callable[[str, Option, Sequence[str], Mapping[str, Any]], Any],
+    make_nested_format: Callable[[str, Option, Sequence[str], Mapping[str, Any]], Any],
 ) -> ParsedOptions:
-    """Check and parse what a user gave; raises `OptionError` for what is unknown, missing or malformed."""
+    """Check and parse the options of the format named `format`.
+
+    `make_nested_format` creates the value of an option of type `format` from the name of the outer format, the
+    declaration, the keys and all given options. Raises `OptionError` for an unknown, missing or malformed option.
+    """
     known = {name: spec for spec in specs for name in (spec.key, *spec.fallback)}
     for name in given:
-        if owner(specs, name) is None:
+        if find_option(specs, name) is None:
             raise OptionError(
                 f"format '{format}' has no option {name!r}.{did_you_mean(str(name), known)} "
                 f"Supported options: {listed(known)}",
@@ -145,7 +150,7 @@ def parse_options(
             values[spec.name] = spec.default
             continue
         if spec.type == "format":
-            values[spec.name] = inner_format(format, spec, keys, given)
+            values[spec.name] = make_nested_format(format, spec, keys, given)
             continue
         text = given[keys[-1]]
         try:
@@ -165,18 +170,18 @@ def parse_options(
     return ParsedOptions(OptionValues(values, shown), deferred)
 
 
-def owner(specs: Sequence[Option], key: str) -> Option | None:
-    """The option that a given key belongs to, by its name, a fallback, or as an entry of a map."""
+def find_option(specs: Sequence[Option], key: str) -> Option | None:
+    """Return the option that a key belongs to, by name, fallback or as an entry of a map; None if there is none."""
     return next((spec for spec in specs if spec.keys({key: ""})), None)
 
 
-def without_userinfo(text: str) -> str:
-    """A value, one URL or several with commas between, in which none names a user or a password."""
+def mask_userinfo(text: str) -> str:
+    """Mask users and passwords in a value that is a URL, or URLs separated by commas."""
     return _USERINFO.sub(f"://{_MASK}@", text)
 
 
-def without_userinfo_in(text: str) -> str:
-    """Words of any kind, such as an error's, in which no URL names a user or a password."""
+def mask_userinfo_in_text(text: str) -> str:
+    """Mask users and passwords of URLs in a text, such as an error."""
     return _WORD.sub(_word_without_userinfo, text)
 
 
@@ -187,7 +192,7 @@ def _word_without_userinfo(word: re.Match[str]) -> str:
 
 
 def _map_of(spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> dict[str, str]:
-    """A map from its one text and its entries."""
+    """Build a map from its text and its entries."""
     prefix = f"{spec.name}."
     whole: dict[str, str] = {}
     for key in keys:
@@ -197,19 +202,19 @@ def _map_of(spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> dict
 
 
 def _as_text(value: Any) -> str:
-    """Options are texts, as in a WITH clause; a Python bool or number is taken as its text."""
+    """Return an option as text, as in a WITH clause; a Python bool or number is converted."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int | float):
-        raise ValueError(f"a text is needed, not {type(value).__name__}")
+        raise ValueError(f"expected a text, not {type(value).__name__}")
     text = str(value)
     if _SURROGATE.search(text):
-        raise ValueError("it has half of a character, which no message can have: a surrogate without its other half")
+        raise ValueError("it contains a single surrogate, which is half of a character and is not valid Unicode")
     return text
 
 
-def shown_value(value: Any) -> str:
-    """A parsed value as people write it."""
+def display_value(value: Any) -> str:
+    """Return a parsed value as text for people."""
     if isinstance(value, dt.timedelta):
         return f"{value.total_seconds():g} s"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -288,41 +293,43 @@ def _memory(text: str) -> int:
 
 
 def split_list(text: str, separator: str = ";") -> tuple[str, ...]:
-    """The entries of a list: trimmed; quotes protect, and double themselves inside.
+    """Split a list into trimmed entries.
 
-    A separator at the beginning or the end is passed over, between two of them is an empty entry (Flink's
-    `StructuredOptionsSplitter`). `[a, b]`, its newer notation, is read too.
+    Quotes protect separators; a doubled quote inside quotes is a quote. A separator at the beginning or the end is
+    skipped. Two consecutive separators give an empty entry. Flink's newer notation `[a, b]` is supported too. Source:
+    Flink's `StructuredOptionsSplitter`.
     """
     text = text.strip()
     if separator == ";" and text.startswith("[") and text.endswith("]"):
         return split_list(text[1:-1], ",")
-    entries, place = [], 0
-    while place <= len(text):
-        entry, place = _next_entry(text, place, separator)
+    entries, offset = [], 0
+    while offset <= len(text):
+        entry, offset = _next_entry(text, offset, separator)
         entries.append(entry)
     first, last = entries[0] == "", len(entries) > 1 and entries[-1] == ""
     return tuple(entries[first : len(entries) - last])
 
 
-def _next_entry(text: str, place: int, separator: str) -> tuple[str, int]:
-    """The entry that begins at `place`, and where the next one begins."""
-    while text[place : place + 1].isspace():
-        place += 1
-    quote = text[place : place + 1]
+def _next_entry(text: str, offset: int, separator: str) -> tuple[str, int]:
+    """Return the entry that starts at an offset, and the offset of the next entry."""
+    while text[offset : offset + 1].isspace():
+        offset += 1
+    quote = text[offset : offset + 1]
     if quote not in ("'", '"') or not quote:
-        stop = text.find(separator, place)
+        stop = text.find(separator, offset)
         stop = len(text) if stop < 0 else stop
-        return text[place:stop].strip(), stop + 1
-    quoted = re.compile(f"{quote}((?:[^{quote}]|{quote}{quote})*){quote}\\s*(?:{separator}|$)").match(text, place)
+        return text[offset:stop].strip(), stop + 1
+    quoted = re.compile(f"{quote}((?:[^{quote}]|{quote}{quote})*){quote}\\s*(?:{separator}|$)").match(text, offset)
     if not quoted:
-        raise ValueError(f"the quote at character {place + 1} is not closed, or text follows it")
+        raise ValueError(f"the quote at character {offset + 1} is not closed, or text follows it")
     return quoted[1].replace(quote * 2, quote), quoted.end() + (0 if quoted[0].endswith(separator) else 1)
 
 
 def _map(text: str) -> dict[str, str]:
-    """Pairs such as `a:b,c:'d:e'`; quotes protect a value, and an entry with a comma in it is quoted as a whole.
+    """Parse pairs such as `a:b,c:'d:e'`.
 
-    `{a: b}`, Flink's newer notation, is read too.
+    Quotes protect a value; an entry with a comma must be quoted as a whole. Flink's newer notation `{a: b}` is
+    supported too.
     """
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
@@ -332,9 +339,9 @@ def _map(text: str) -> dict[str, str]:
         key, _, rest = entry.partition(":")
         value, end = _next_entry(rest, 0, ":")
         if not key.strip() or not rest.strip() or end <= len(rest):
-            raise ValueError("expected key:value pairs with commas between")  # what was found may be a secret
+            raise ValueError("expected key:value pairs separated by commas")  # the text may be a secret
         if key.strip() in found:
-            raise ValueError("a key comes twice")
+            raise ValueError("a key is set twice")
         found[key.strip()] = value
     return found
 

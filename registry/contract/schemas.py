@@ -34,24 +34,24 @@ TYPE_KEY = "kvformat.type"
 
 @cached_by_identity
 def row_type(schema: pa.Schema) -> FlinkType:
-    """The ROW that a schema of Arrow fields stands for."""
+    """Return the ROW type of an Arrow schema."""
     fields = tuple((field.name, _column_type(field)) for field in schema)
     return FlinkType("ROW", nullable=False, fields=tuple(FlinkField(name, t) for name, t in fields))
 
 
 def arrow_schema(row: FlinkType) -> pa.Schema:
-    """The canonical Arrow schema of a ROW, with the Flink type of a column in its metadata where Arrow loses it."""
+    """Return the canonical Arrow schema of a ROW; metadata holds Flink types that Arrow can't express."""
     return pa.schema([arrow_field(field) for field in row.fields])
 
 
 @cached_by_identity
 def result_arrow_type(row: FlinkType) -> pa.DataType:
-    """The Arrow type of decoded rows: canonical, and nullable at every level."""
+    """Return the Arrow type of decoded rows: canonical, and nullable at every level."""
     return arrow_type(nullable(row))
 
 
 def arrow_field(field: FlinkField) -> pa.Field:
-    """The canonical Arrow field of a column."""
+    """Return the canonical Arrow field of a column."""
     plain = pa.field(field.name, arrow_type(field.type), field.type.nullable)
     kept = from_arrow(plain.type, plain.nullable, field.name) == field.type
     return plain if kept else plain.with_metadata({TYPE_KEY: str(field.type)})
@@ -59,7 +59,10 @@ def arrow_field(field: FlinkField) -> pa.Field:
 
 @cached_by_identity
 def resolve_schema(schema: StructType | pa.Schema | str) -> pa.Schema:
-    """The canonical Arrow schema of a Spark `StructType`, a `pyarrow.Schema` or a DDL text."""
+    """Return the canonical Arrow schema of a Spark `StructType`, a `pyarrow.Schema` or a DDL text.
+
+    Raises `SchemaError`.
+    """
     if isinstance(schema, str):
         return arrow_schema(parse_schema(schema))
     if isinstance(schema, pa.Schema):
@@ -67,7 +70,8 @@ def resolve_schema(schema: StructType | pa.Schema | str) -> pa.Schema:
     if hasattr(schema, "fields") and hasattr(schema, "simpleString"):
         return arrow_schema(_distinct(row_of_spark(schema)))
     raise SchemaError(
-        f"a schema is a Spark StructType, a pyarrow.Schema or a DDL text such as 'a INT, b STRING', not {schema!r:.100}"
+        "a schema must be a Spark StructType, a pyarrow.Schema or a DDL text such as 'a INT, b STRING', not "
+        f"{schema!r:.100}"
     )
 
 
@@ -76,7 +80,8 @@ def _distinct(row: FlinkType) -> FlinkType:
         names = [field.name for field in t.fields]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise SchemaError(f"column {twice!r} is there twice{f' in {path}' if path else ''}", field=path or twice)
+            where = f" in {path}" if path else ""
+            raise SchemaError(f"there are two columns named {twice!r}{where}", field=path or twice)
     return row
 
 
@@ -84,7 +89,7 @@ def _distinct(row: FlinkType) -> FlinkType:
 
 
 def spark_schema(row: FlinkType) -> StructType:
-    """The Spark struct of a ROW; what Spark's types lose is kept in the metadata of its fields."""
+    """Return the Spark struct of a ROW; metadata holds Flink types that Spark can't express."""
     from pyspark.sql.types import StructField, StructType
 
     fields = []
@@ -98,7 +103,7 @@ def spark_schema(row: FlinkType) -> StructType:
 
 
 def row_of_spark(schema: StructType) -> FlinkType:
-    """The ROW that a Spark struct stands for."""
+    """Return the ROW type of a Spark struct."""
     fields = []
     for field in schema.fields:
         derived = from_spark(field.dataType, field.nullable, field.name)
@@ -114,10 +119,13 @@ def _column_type(field: pa.Field) -> FlinkType:
 
 
 def _declared(text: str, derived: FlinkType, storage: Any) -> FlinkType:
-    """The type that the metadata declares, if it is stored as the field really is; else the derived one."""
+    """Return the Flink type in a field's metadata if it fits the field's type; else the derived type.
+
+    `storage` maps a Flink type to the type that stores it, in Arrow or in Spark.
+    """
     try:
         declared = parse_type(text)
     except SchemaError:
         return derived
-    # compared as stored, because a column may have been cast or renamed since the metadata was written
+    # a column may have been cast or renamed after the metadata was written, so compare the storage types
     return replace(declared, nullable=derived.nullable) if storage(declared) == storage(derived) else derived

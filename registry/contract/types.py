@@ -1,4 +1,4 @@
-"""Flink's types, and what each is in Spark and in Arrow: the one place that knows the mapping.
+"""Flink's types and their mapping to Spark and Arrow types.
 
 | Flink | Spark | Arrow |
 | --- | --- | --- |
@@ -19,7 +19,7 @@
 | MULTISET<t> | MapType(t, IntegerType) | map<t, int32> |
 | ROW<...> | StructType | struct |
 
-Rules: Flink's "Data Types" page; TIME and TIMESTAMP of 7 to 9 digits lose what lies below a microsecond.
+Rules: Flink's "Data Types" page; TIME and TIMESTAMP with 7 to 9 digits are cut to microseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kvformat.registry.contract.errors import SchemaError
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-MAX_LENGTH = 2**31 - 1  # characters or bytes: `VarCharType.MAX_LENGTH`, which STRING and BYTES have
+MAX_LENGTH = 2**31 - 1  # characters or bytes: `VarCharType.MAX_LENGTH`, the length of STRING and BYTES
 
 _SIMPLE_ARROW: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
@@ -80,7 +80,7 @@ _SECOND_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 @dataclass(frozen=True, slots=True)
 class FlinkField:
-    """A named member of a ROW; in ARRAY, MAP and MULTISET the names are `element`, `key` and `value`."""
+    """A named field of a ROW; in ARRAY, MAP and MULTISET the names are `element`, `key` and `value`."""
 
     name: str
     type: FlinkType
@@ -93,13 +93,13 @@ class FlinkField:
 
 
 def half_a_character(name: str) -> str:
-    """What is wrong with a name that holds a surrogate without its other half; empty for any other."""
+    """Return an error text for a name that contains a single surrogate, or "" for a valid name."""
     try:
         name.encode()
     except UnicodeEncodeError:
         return (
-            f"the name {name!a} has half of a character (a surrogate without its other half), which no text in "
-            "UTF-8 can have, and so no column: write the whole character"
+            f"the name {name!a} contains half of a character (a single surrogate), which is not valid in UTF-8: write "
+            "the whole character"
         )
     return ""
 
@@ -111,8 +111,8 @@ class FlinkType:
     `root` is the name without parameters: BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, CHAR,
     VARCHAR, BINARY, VARBINARY, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, INTERVAL YEAR TO MONTH, INTERVAL DAY TO
     SECOND, ARRAY, MAP, MULTISET or ROW. STRING is VARCHAR and BYTES is VARBINARY of `MAX_LENGTH`.
-    `fields` are the members of a ROW, the element of an ARRAY or MULTISET, key and value of a MAP.
-    `str()` gives Flink's own spelling.
+    `fields` are the fields of a ROW, the element of an ARRAY or MULTISET, the key and value of a MAP.
+    `str()` returns Flink's spelling.
     """
 
     root: str
@@ -126,7 +126,7 @@ class FlinkType:
         return self.summary() + ("" if self.nullable else " NOT NULL")
 
     def summary(self) -> str:
-        """The text without a closing NOT NULL, as in Flink's own messages."""
+        """The text without a final NOT NULL, as in Flink's messages."""
         if self.root in ("VARCHAR", "VARBINARY") and self.length == MAX_LENGTH:
             return "STRING" if self.root == "VARCHAR" else "BYTES"
         if self.root == "DECIMAL":
@@ -142,7 +142,7 @@ class FlinkType:
         return self.root
 
     def walk(self, path: str = "") -> Iterator[tuple[str, FlinkType]]:
-        """The type itself and all below it, each with its path (`rec.items.element`)."""
+        """Yield the type and all nested types, each with its path (`rec.items.element`)."""
         yield path, self
         for field in self.fields:
             yield from field.type.walk(f"{path}.{field.name}" if path else field.name)
@@ -150,25 +150,28 @@ class FlinkType:
 
 @functools.lru_cache(maxsize=4096)
 def nullable(t: FlinkType) -> FlinkType:
-    """The same type, nullable at every level: what decoders give, because Flink lets NOT NULL columns come out null."""
+    """Return the type with every level nullable.
+
+    Decoders return these types, because in Flink NOT NULL columns can be null after decoding.
+    """
     return replace(t, nullable=True, fields=tuple(FlinkField(f.name, nullable(f.type)) for f in t.fields))
 
 
 def with_time_digits(t: FlinkType, digits: int) -> FlinkType:
-    """The type with at least this precision for TIME, at every level."""
+    """Return the type with at least `digits` fraction digits for TIME, at every level."""
     if t.root == "TIME":
         return replace(t, precision=max(t.precision or 0, digits))
     return replace(t, fields=tuple(FlinkField(f.name, with_time_digits(f.type, digits)) for f in t.fields))
 
 
 def quoted(name: str) -> str:
-    """A name in backticks, as Flink prints it."""
+    """Return a name in backticks, as Flink prints it."""
     return "`" + name.replace("`", "``") + "`"
 
 
 @functools.lru_cache(maxsize=4096)
 def arrow_type(t: FlinkType) -> pa.DataType:
-    """The canonical Arrow type; nested fields keep their nullability."""
+    """Return the canonical Arrow type; nested fields keep their nullability."""
     if t.root == "DECIMAL":
         return pa.decimal128(t.precision, t.scale)
     if t.root == "ROW":
@@ -224,7 +227,7 @@ def from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
         members = (FlinkField(f.name, from_arrow(f.type, f.nullable, f"{path}.{f.name}")) for f in t)
         return make("ROW", fields=tuple(members))
     raise SchemaError(
-        f"column '{path}': Arrow type {t} has no counterpart among Flink's types; "
+        f"column '{path}': Arrow type {t} has no equivalent Flink type; "
         "use bool, int8..int64, float32, float64, decimal128, string, binary, date32, time, timestamp, duration, "
         "list, map or struct",
         field=path,
@@ -235,11 +238,11 @@ def from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
 
 
 def spark_type(t: FlinkType, *, wire: bool = False) -> DataType:
-    """The Spark type of a Flink type.
+    """Return the Spark type of a Flink type.
 
-    With `wire`, the type in which a Python UDF hands the values over: nullable at every level, because one
-    null in a field that is not nullable would fail the whole job; TIME as TimeType(6) and intervals of months
-    as INT, because PySpark's Arrow bridge takes nothing else. The result is cast to the plain type afterwards.
+    With `wire`, return the result type for a Python UDF, which is cast to the plain type afterwards. It is nullable at
+    every level, because a null in a field that is not nullable would fail the whole job. TIME is TimeType(6) and
+    intervals of months are INT, because PySpark's Arrow conversion supports no other types.
     """
     from pyspark.sql import types as T
 
@@ -299,6 +302,4 @@ def from_spark(t: DataType, nullable: bool, path: str) -> FlinkType:
     for root, name in _SIMPLE_SPARK.items():
         if type(t).__name__ == name:
             return make(root)
-    raise SchemaError(
-        f"column '{path}': Spark's type {t.simpleString()} has no counterpart among Flink's types", field=path
-    )
+    raise SchemaError(f"column '{path}': Spark's type {t.simpleString()} has no equivalent Flink type", field=path)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvformat.registry.contract.errors import OptionError, did_you_mean
-from kvformat.registry.contract.options import Option, without_userinfo
+from kvformat.registry.contract.options import Option, mask_userinfo
 
 KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
 _MASK = "******"
@@ -214,7 +214,7 @@ def masked(key: str, value: Any, spec: Option | None = None) -> Any:
         return _MASK
     if not isinstance(value, str):
         return value
-    return _MASK if any(map(is_secret, _ASSIGNED.findall(value))) else without_userinfo(value)
+    return _MASK if any(map(is_secret, _ASSIGNED.findall(value))) else mask_userinfo(value)
 
 
 def shown_option(key: str) -> str:

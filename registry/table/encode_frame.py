@@ -27,7 +27,7 @@ from kvformat.registry.contract.errors import (
     did_you_mean,
     listed,
 )
-from kvformat.registry.contract.normalize_input import conform
+from kvformat.registry.contract.normalize_input import normalize_rows
 from kvformat.registry.contract.schemas import arrow_schema, row_of_spark
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, check_errors_split, exact_column
@@ -147,7 +147,7 @@ def _cast_column(field: FlinkField, found: T.StructField, *, key: bool) -> Colum
     row = row_of_spark(T.StructType([T.StructField(field.name, found.dataType)]))
     declared = FlinkType("ROW", nullable=False, fields=(FlinkField(field.name, nullable(field.type)),))
     try:
-        conform(pa.array([], arrow_type(row)), arrow_schema(declared))
+        normalize_rows(pa.array([], arrow_type(row)), arrow_schema(declared))
     except SchemaError:
         raise SchemaError(
             f"column '{field.name}' is {row.fields[0].type}, which does not fit {nullable(field.type)}; cast it first",
@@ -319,7 +319,7 @@ class _UpsertEncoder:
             )
         struct = pa.StructArray.from_arrays(columns[: len(fields)], names=[field.name for field in fields])
         row = nullable(self.layout.physical)
-        encoded = encode_records(self.layout, conform(struct, arrow_schema(row)), kinds)
+        encoded = encode_records(self.layout, normalize_rows(struct, arrow_schema(row)), kinds)
         if encoded.errors is not None:
             assert encoded.codes is not None
             reason, code = encoded.errors.drop_null()[0].as_py(), encoded.codes.drop_null()[0].as_py()

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.discovery import format_class
-from kvformat.registry.contract.errors import ConfigurationError, OptionError, retold
+from kvformat.registry.contract.errors import ConfigurationError, OptionError, add_context
 from kvformat.registry.contract.format_hooks import Part
-from kvformat.registry.contract.options import Direction, owner
+from kvformat.registry.contract.options import Direction, find_option
 from kvformat.registry.contract.schemas import arrow_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from kvformat.registry.format import Format
@@ -137,10 +137,10 @@ class _TablePlanner:
         try:
             cls = format_class(identifier)
         except ConfigurationError as error:
-            raise retold(error, f"option '{option}': ") from error
+            raise add_context(error, f"option '{option}': ") from error
         prefix = f"{option.removesuffix('format')}{identifier}."
         given = {key.removeprefix(prefix): key for key in self.given if key.startswith(prefix)}
-        own = {short: key for short, key in given.items() if owner(cls.option_specs, short) is not None}
+        own = {short: key for short, key in given.items() if find_option(cls.option_specs, short) is not None}
         self.known |= {f"{prefix}{spec.key}" for spec in cls.option_specs} | set(own.values())
         options: Mapping[str, Any] = {short: self.given[key] for short, key in own.items()}
         topics: tuple[str, ...] = self.values["topic"] or ()
@@ -152,7 +152,7 @@ class _TablePlanner:
         except ConfigurationError as error:
             where = f"Error creating {purpose} format '{identifier}' in option space '{prefix}': "
             key = f" (option '{prefix}{error.option}')" if error.option else ""
-            raise retold(error, where, key) from error
+            raise add_context(error, where, key) from error
         return found
 
     # --- connector -----------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ class _TablePlanner:
             else:
                 format.encode_batch(pa.array([], arrow_type(nullable(row_type(schema)))), schema)
         except ConfigurationError as error:
-            raise retold(error, f"{part} format '{format.identifier}': ") from error
+            raise add_context(error, f"{part} format '{format.identifier}': ") from error
 
 
 class _ParsedOptions(Mapping[str, Any]):

@@ -104,7 +104,7 @@ def _supports(format: Format, flink: str) -> bool:
 def _expected(name: str, flink: str, value: str) -> str:
     """Return the expected value after the round trip, or the beginning of the expected error."""
     if flink == "TIME(3)" and value in NO_TIMES:
-        return "encode: field 'v': a TIME is from 00:00:00 to before 24:00:00"
+        return "encode: field 'v': a TIME must be at least 00:00:00 and before 24:00:00"
     return KNOWN.get((name, flink), {}).get(value, value)
 
 

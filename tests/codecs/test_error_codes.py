@@ -15,7 +15,7 @@ from kvformat.codecs._json.settings import WriteSettings
 from kvformat.codecs._json.write import JsonWriter
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, KeyValueFormat, get_format
 from kvformat.registry.contract import error_codes
-from kvformat.registry.contract.error_codes import parted
+from kvformat.registry.contract.error_codes import split_codes
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.table.decode_records import decode_records
 from tests.support import vectors
@@ -265,7 +265,7 @@ def test_without_errors_there_are_no_codes() -> None:
 
     batch = Says().decode_batch(pa.nulls(2, pa.binary()), "a INT")
     assert (batch.errors, batch.codes) == (None, None)
-    assert parted(pa.array(["[SKIPPED] a", None, "b"]).slice(1, 1)) == (None, None)
+    assert split_codes(pa.array(["[SKIPPED] a", None, "b"]).slice(1, 1)) == (None, None)
 
 
 def test_large_error_texts_are_split(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,9 +233,9 @@ def _pem(kind: str, body: str) -> str:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (_pem("ENCRYPTED ", PBES2), "is a key encrypted by PBES2"),
-        (_pem("RSA ", "Proc-Type: 4,ENCRYPTED\n\nMIIE"), r"OpenSSL's own form \(RSA PRIVATE KEY\)"),
-        (_pem("EC ", "MHcC"), r"OpenSSL's own form \(EC PRIVATE KEY\)"),
+        (_pem("ENCRYPTED ", PBES2), "is a key encrypted with PBES2"),
+        (_pem("RSA ", "Proc-Type: 4,ENCRYPTED\n\nMIIE"), r"OpenSSL's form \(RSA PRIVATE KEY\)"),
+        (_pem("EC ", "MHcC"), r"OpenSSL's form \(EC PRIVATE KEY\)"),
         (_pem("ENCRYPTED ", PBES1), None),
         (_pem("", "MIIE"), None),
         ("", None),
@@ -248,7 +248,7 @@ def test_a_key_that_spark_can_not_read_is_told(text: str, told: str | None, tmp_
     for properties in ({"ssl.keystore.key": text}, in_file):
         table = KafkaTable("id INT", OPTIONS | {**_given(properties | {"security.protocol": "SASL_SSL"})})
         notes = planned(table.kv, streaming=False, ask=False).notes
-        said = [*sink.otherwise(table.kv)]
+        said = [*sink.differences(table.kv)]
         if told is None:
             assert (dict(notes), said) == ({}, [])
             continue

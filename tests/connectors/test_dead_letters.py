@@ -117,7 +117,7 @@ def test_bad_records_are_not_written_in_silence(spark: Any, broker: Any, tmp_pat
     captured = table.read_stream(spark, errors="capture")
     with pytest.raises(ConfigurationError, match="holds bad records too"):
         table.write_stream(captured, checkpoint_location=str(tmp_path))
-    with pytest.raises(ConfigurationError, match="can't go to the topic that is written, 'letters-refused'"):
+    with pytest.raises(ConfigurationError, match="must not go to the topic that the table writes, 'letters-refused'"):
         table.write_stream(captured, checkpoint_location=str(tmp_path), dead_letters="letters-refused")
     with pytest.raises(ConfigurationError, match="split_errors takes the result of"):
         table.write_stream(table.read_stream(spark), checkpoint_location=str(tmp_path), dead_letters="./dead")

@@ -77,7 +77,7 @@ PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 )
 def test_a_stream_needs_the_kafka_source_of_its_spark(version: str, settings: dict[str, str]) -> None:
     """Seen with the source of 4.1.1 on Spark 4.3.0: a NoSuchMethodError when the query runs."""
-    words = rf"spark-sql-kafka-0-10 4\.\d.* and Spark is {version}.*HDFSMetadataLog.*_2\.13:{version}"
+    words = rf"spark-sql-kafka-0-10 4\.\d.* the streams of Spark {version}.*HDFSMetadataLog.*_2\.13:{version}"
     with pytest.raises(ConfigurationError, match=words):
         check_stream_jar(_Session(version, **settings))  # type: ignore[arg-type]
 

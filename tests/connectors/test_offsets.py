@@ -89,9 +89,9 @@ def test_an_end_before_the_beginning_is_moved_to_it(broker: Any) -> None:
     ("options", "told"),
     [
         ({"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:-4"},
-         r"partition 0: -4 is no offset. Below 0 are -1 \(the end\), -2 \(the beginning\), -3"),
+         r"partition 0: -4 is not an offset. Negative numbers are -1 \(the end\), -2 \(the beginning\), -3"),
         ({"scan.startup.mode": "earliest-offset", "scan.bounded.mode": "specific-offsets",
-          "scan.bounded.specific-offsets": "partition:0,offset:-2"}, "-2 is no offset. Below 0 are -1"),
+          "scan.bounded.specific-offsets": "partition:0,offset:-2"}, "-2 is not an offset. Negative numbers are -1"),
         ({"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:-3",
           "properties.group.id": ""}, "group.id is required because partition .*-0"),
     ],

@@ -116,12 +116,12 @@ def test_what_can_not_be_replayed_is_said(spark: Any, broker: Any, tmp_path: Pat
         mended.replay(spark, "letters", target)
     with pytest.raises(ConfigurationError, match=r"no topic 'replay-refusd'.*Did you mean 'replay-refused'"):
         mended.replay(spark, "replay-refusd", target, checkpoint_location=str(tmp_path / "c"))
-    with pytest.raises(ConfigurationError, match=r"to a KafkaTable or calls a function.*not str"):
+    with pytest.raises(ConfigurationError, match=r"must be a KafkaTable, or a function.*not str"):
         mended.replay(spark, "./dead", "target")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="from a topic or a path, not from 7"):
+    with pytest.raises(ConfigurationError, match="must be a topic or a path, not 7"):
         mended.replay(spark, 7, target)  # type: ignore[arg-type]
     spark.range(1).write.parquet(str(tmp_path / "others"))
-    with pytest.raises(ConfigurationError, match=r"not in folders batch=\.\.\."):
+    with pytest.raises(ConfigurationError, match=r"outside of folders batch=\.\.\."):
         mended.replay(spark, tmp_path / "others", target)
 
 

@@ -66,13 +66,13 @@ def test_the_old_name_of_the_guarantee_counts() -> None:
     with pytest.raises(OptionError, match=r"'sink\.semantic' = 'EXACTLY_ONCE'"):
         table.sink_options()
     assert told(kafka(**{"sink.semantic": "at-least-once"})) == []
-    assert "'sink.semantic' = 'none' is served by at-least-once" in told(kafka(**{"sink.semantic": "none"}))[0]
+    assert "'sink.semantic' = 'none' writes at least once" in told(kafka(**{"sink.semantic": "none"}))[0]
 
 
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("sink.delivery-guarantee", "none", "is served by at-least-once"),
+        ("sink.delivery-guarantee", "none", "writes at least once"),
         ("sink.transactional-id-prefix", "orders", "has no effect"),
         ("sink.transaction-naming-strategy", "POOLING", "has no effect"),
         ("properties.transactional.id", "orders", "is ignored"),
@@ -120,7 +120,7 @@ def test_properties_go_to_the_producer() -> None:
 @pytest.mark.parametrize("topics", [{"topic": "a;b"}, {"topic-pattern": "t.*", "topic": None}])
 def test_rows_of_several_topics_need_one(topics: dict[str, Any]) -> None:
     table = kafka().with_options(topics)
-    with pytest.raises(OptionError, match=r"no metadata column says which.*'topic'") as error:
+    with pytest.raises(OptionError, match=r"no metadata column names the topic.*'topic'") as error:
         sink.check_topic(table.kv, None)
     assert error.value.option == "topic"
     sink.check_topic(table.kv, {"place": "topic"})

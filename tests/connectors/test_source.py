@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvformat.codecs._java.regex import compile_java
-from kvformat.connectors import KafkaTable, effects, header_filter, source
+from kvformat.connectors import KafkaTable, header_filter, option_effects, source
 from kvformat.connectors.source import SPARKS, planned, whole
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError
 from kvformat.registry.key_value_format import KeyValueFormat
@@ -74,7 +74,7 @@ def _planned(kv: KeyValueFormat, *, streaming: bool) -> source.SourcePlan:
     [("kafka", spec.name) for spec in KAFKA_OPTIONS] + [("upsert-kafka", spec.name) for spec in UPSERT_KAFKA_OPTIONS],
 )
 def test_every_option_becomes_something_or_is_said_to_have_no_effect(connector: str, option: str) -> None:
-    effect = effects.READING[option]
+    effect = option_effects.READING[option]
     assert effect.why
     if effect.kind == "warned":
         plan = _planned(_kv(connector, WARNED), streaming=True)
@@ -84,16 +84,16 @@ def test_every_option_becomes_something_or_is_said_to_have_no_effect(connector: 
         given, changed = MAPPED[option]
         after = _planned(_kv(connector, given), streaming=option.startswith("scan.startup")).options
         assert {name for name in {*before, *after} if before.get(name) != after.get(name)} == changed
-    assert effects.WRITING[option].why
+    assert option_effects.WRITING[option].why
 
 
 def test_no_option_is_listed_that_is_none() -> None:
     declared = {spec.name for spec in (*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS)}
-    assert declared == set(effects.READING)
-    assert declared == set(effects.WRITING)
-    mapped = {option for option, effect in effects.READING.items() if effect.kind == "mapped"}
+    assert declared == set(option_effects.READING)
+    assert declared == set(option_effects.WRITING)
+    mapped = {option for option, effect in option_effects.READING.items() if effect.kind == "mapped"}
     assert mapped == set(MAPPED)
-    assert {option for option, effect in effects.READING.items() if effect.kind == "warned"} == set(WARNED)
+    assert {option for option, effect in option_effects.READING.items() if effect.kind == "warned"} == set(WARNED)
     for spec in (*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS):
         assert "checked only" not in spec.doc
 
@@ -141,11 +141,11 @@ def test_what_spark_does_anyway_is_not_noted(options: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("options", "streaming", "told"),
     [
-        ({"scan.startup.mode": "latest-offset"}, False, "begins at the end reads nothing.*with_options"),
+        ({"scan.startup.mode": "latest-offset"}, False, "starts at the end reads nothing.*with_options"),
         ({"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": "5"}, True, "can't stop there"),
         ({"scan.bounded.mode": "group-offsets", "properties.group.id": "g"}, True, "'scan.bounded.mode' = 'group-"),
         ({"topic": "a,b"}, True, "no topic has a comma in its name; write 'a;b'"),
-        ({"topic": None, "topic-pattern": "a)|(b"}, True, "'topic-pattern' is no regular expression of Java"),
+        ({"topic": None, "topic-pattern": "a)|(b"}, True, "'topic-pattern' is not a regular expression of Java"),
         ({"scan.header-filter": "a:b&"}, False, "character 5 .*a condition is missing"),
     ],
 )
@@ -265,7 +265,7 @@ def test_java_finds_what_it_matches(spark: Any) -> None:
 
 @pytest.mark.parametrize("pattern", ["(", "a)|(b", "[a", "a\\", "*", "a{", r"\x"])
 def test_a_pattern_that_java_refuses_does_not_become_one(pattern: str) -> None:
-    with pytest.raises(OptionError, match="'topic-pattern' is no regular expression of Java"):
+    with pytest.raises(OptionError, match="'topic-pattern' is not a regular expression of Java"):
         whole(pattern)
 
 
@@ -287,10 +287,10 @@ def test_a_header_filter_is_read_from_left_to_right() -> None:
         ("", 1, "a condition is missing"),
         ("a:b||c:d", 5, "a condition is missing"),
         ("&a:b", 1, "a condition is missing"),
-        ("a:b & c:d", 1, "leave them out"),
-        ("a:b&c :d", 5, "leave them out"),
-        ("(a:b|c:d)&e:f", 1, "no parentheses"),
-        ("a:b&!!c:d", 5, "one '!' at most"),
+        ("a:b & c:d", 1, "remove them"),
+        ("a:b&c :d", 5, "remove them"),
+        ("(a:b|c:d)&e:f", 1, "parentheses are not"),
+        ("a:b&!!c:d", 5, "at most one '!'"),
         ("a:b|c", 5, "key:value"),
         ("a:b|:c", 5, "key:value"),
         ("a:b|!", 5, "key:value"),
@@ -327,8 +327,8 @@ def test_a_table_is_explained_without_a_broker_and_without_secrets() -> None:
         "Key: json: id",
         "Value: json: id, name; INSERT_ONLY",
         "Reading a batch: rows",
-        "from what the group 'shop' has committed, which the brokers are asked for; a partition for which it has none "
-        "begins at the end",
+        "from the committed offsets of the group 'shop', for which the brokers are asked; a partition without one "
+        "starts at the end",
         "scan.parallelism = 2: coalesce before decoding",
         "includeHeaders = 'true'",
         "kafka.sasl.jaas.config = '******'",
@@ -346,7 +346,7 @@ def test_a_table_is_explained_without_a_broker_and_without_secrets() -> None:
 def test_what_is_refused_is_explained_too() -> None:
     at_the_end = KafkaTable.from_ddl(DDL).with_options({"scan.startup.mode": "latest-offset"}).explain()
     assert "Reading a batch is refused: 'scan.startup.mode' = 'latest-offset'" in at_the_end
-    assert "Reading a stream: rows\n  from what arrives after the query has begun" in at_the_end
+    assert "Reading a stream: rows\n  from the first record after the start of the query" in at_the_end
     no_group = KafkaTable.from_ddl(DDL).with_options({"properties.group.id": None}).explain()
     assert "Reading a stream is refused: Property group.id is required" in no_group
     upsert = KafkaTable("id INT, name STRING", BASE["upsert-kafka"], primary_key=["id"])

@@ -165,7 +165,7 @@ def test_a_topic_that_is_not_there_is_told_before_a_job(spark: Any, broker: Any,
 def test_rows_of_several_topics_are_refused_without_the_topic(spark: Any, broker: Any) -> None:
     table = keyless(broker, "a;b")
     rows = spark.range(1).selectExpr("CAST(id AS INT) id", "id AS n")
-    with pytest.raises(ConfigurationError, match="no metadata column says which"):
+    with pytest.raises(ConfigurationError, match="no metadata column names the topic"):
         table.write(rows)
 
 

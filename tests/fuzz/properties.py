@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.registry import ConfigurationError, DecodedBatch, ErrorCode
-from kvformat.registry.contract.normalize_input import conform
+from kvformat.registry.contract.normalize_input import normalize_rows
 from kvformat.registry.testing.results import LAYOUTS, with_garbage_under_nulls
 from tests.fuzz.cases import Case, FormatCase, Message
 from tests.support.decoding import Answer, answers
@@ -87,10 +87,10 @@ def kernel(batch: Batch) -> None:
     found = format.decode_arrow(messages, format.prepare("decode", case.schema), metadata=case.metadata)
     try:
         schema = format.prepare("encode", case.schema)
-        format.encode_arrow(conform(case.rows(found)[:0], schema), schema)
+        format.encode_arrow(normalize_rows(case.rows(found)[:0], schema), schema)
     except ConfigurationError:  # it only reads
         return
-    format.encode_arrow(conform(case.rows(batch.decoded), schema), schema, row_kinds=batch.decoded.row_kinds)
+    format.encode_arrow(normalize_rows(case.rows(batch.decoded), schema), schema, row_kinds=batch.decoded.row_kinds)
 
 
 def neighbours(batch: Batch) -> None:

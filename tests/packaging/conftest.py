@@ -1,7 +1,7 @@
-"""Fresh environments that hold the wheel, the editable install, or neither.
+"""New virtual environments with the wheel, with the editable install, or without kvformat.
 
-To be quick they have no pip and no packages of their own: everything but kvformat is reached through links to
-the packages of the running environment.
+To be fast, they do not contain pip or copies of packages. Links to the running environment provide everything except
+kvformat.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("pyproject.toml", "setup.py", "kernel_build.py", "_kvformat_alias.py", "MANIFEST.in", "README.md", "LICENSE")
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 PAIRS = sorted(file.stem for file in (ROOT / "codecs" / "_kernel").glob("*.pxd") if file.with_suffix(".py").exists())
-"""The kernel's modules that are compiled."""
+"""The compiled modules of the kernel."""
 BUILT = Path("build", "kernel")
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that runs for a moment: its second compiler costs more than it wins."""
+"""Options for a short-lived JVM: its second compiler would cost more than it saves."""
 NO_COMPILER = {"CC": "/nonexistent/cc", "PATH": "/nonexistent"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder as slow: builds and fresh environments."""
+    """Mark every test of this folder as slow, because they build packages and create environments."""
     for item in items:
         if item.path.is_relative_to(ROOT / "tests" / "packaging"):
             item.add_marker(pytest.mark.slow)
 
 
 def run(command: Iterable[str | Path], *, cwd: Path, extra: dict[str, str] | None = None) -> str:
-    """What a command writes to stdout; a failure shows all of its output."""
+    """Run a command and return its stdout. Fails with all of its output."""
     hidden = {"PYTHONPATH", "PYTHONHOME", "SPARK_HOME", "VIRTUAL_ENV"}
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | (extra or {})
     done = subprocess.run([str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True)
@@ -56,16 +56,16 @@ class Environment:
         return self.folder / "bin" / "python"
 
     def files(self) -> set[Path]:
-        """What is installed: files and folders, those of bytecode left out, which pip leaves in site-packages."""
+        """Return the installed files and folders, without bytecode, which pip leaves in site-packages."""
         found = self.folder.glob("lib/python*/site-packages/**/*")
         return {path for path in found if not path.is_dir() or path.name != "__pycache__"}
 
     def python(self, *arguments: str, **extra: str) -> str:
-        """Run Python in the environment's own folder, away from the checkout."""
+        """Run Python in the environment's folder, outside the checkout."""
         return run([self.executable, *arguments], cwd=self.folder, extra=extra)
 
     def install(self, *arguments: str | Path, **extra: str) -> None:
-        """Use the running environment's pip on this one."""
+        """Run the running environment's pip for this environment."""
         options = ["install", "-q", "--no-deps", "--no-index", "--no-build-isolation"]
         run([*PIP, "--python", self.executable, *options, *arguments], cwd=self.folder, extra=extra)
 
@@ -73,7 +73,7 @@ class Environment:
         run([*PIP, "--python", self.executable, "uninstall", "-q", "-y", "kvformat"], cwd=self.folder)
 
     def submit(self, dependencies: Path, *arguments: str | Path) -> str:
-        """Run spark-submit with this environment's Python in driver and workers."""
+        """Run spark-submit with this environment's Python for driver and workers."""
         home = dependencies / "pyspark"
         extra = {name: str(self.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
         options = ["--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"]
@@ -87,7 +87,7 @@ class Environment:
 
 @pytest.fixture(scope="session")
 def dependencies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Links to every installed package except kvformat."""
+    """Create links to all installed packages except kvformat."""
     folder = tmp_path_factory.mktemp("dependencies")
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
         if entry.suffix != ".pth" and not entry.name.startswith(("kvformat", "_kvformat", "__pycache__")):
@@ -108,7 +108,7 @@ def new_environment(tmp_path_factory: pytest.TempPathFactory, dependencies: Path
 
 
 def copy_sources(folder: Path) -> Path:
-    """What a build needs, so that nothing is left in the checkout."""
+    """Copy the files that a build needs, so that it leaves no files in the checkout."""
     for name in ("package", "registry", "codecs", "connectors"):
         shutil.rmtree(folder / name, ignore_errors=True)
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -118,7 +118,7 @@ def copy_sources(folder: Path) -> Path:
 
 
 def build_wheel(source: Path, folder: Path, **extra: str) -> tuple[Path, str]:
-    """The wheel, and what `pip -v` prints."""
+    """Build a wheel. Returns its path and the output of `pip -v`."""
     options = ["-q", "--log", folder / "log", "--no-deps", "--no-index", "--no-build-isolation"]
     run([*PIP, "wheel", *options, "-w", folder, source], cwd=folder, extra=extra)
     (built,) = folder.glob("*.whl")
@@ -127,7 +127,7 @@ def build_wheel(source: Path, folder: Path, **extra: str) -> tuple[Path, str]:
 
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the checkout, with what is compiled there already: the files' names tell whether they still fit."""
+    """A copy of the checkout with its compiled modules. Their file names show whether they are up to date."""
     folder = copy_sources(tmp_path_factory.mktemp("source"))
     if (ROOT / BUILT).exists():
         shutil.copytree(ROOT / BUILT, folder / BUILT)
@@ -141,14 +141,14 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pure_wheel(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """What a machine without a compiler makes, and what pip prints there."""
+    """The wheel that a machine without a compiler builds, and pip's output."""
     source = copy_sources(tmp_path_factory.mktemp("pure_source"))
     return build_wheel(source, tmp_path_factory.mktemp("pure_wheel"), **NO_COMPILER)
 
 
 @pytest.fixture(scope="session")
 def bare(new_environment) -> Environment:
-    """The dependencies without kvformat."""
+    """An environment with the dependencies, but without kvformat."""
     return new_environment("bare")
 
 
@@ -160,7 +160,7 @@ def with_wheel(new_environment, wheel: Path) -> Environment:
 
 
 @pytest.fixture(scope="session")
-def with_editable(new_environment, source: Path, wheel: Path) -> Environment:  # after the wheel: one build at a time
+def with_editable(new_environment, source: Path, wheel: Path) -> Environment:  # one build at a time
     environment = new_environment("with_editable")
     environment.install("-e", source)
     return environment
@@ -175,6 +175,6 @@ def with_pure_wheel(new_environment, pure_wheel: tuple[Path, str]) -> Environmen
 
 @pytest.fixture(params=["wheel", "editable"])
 def installed(request: pytest.FixtureRequest) -> Environment:
-    """Both ways to install."""
+    """An environment for each kind of installation."""
     environment: Environment = request.getfixturevalue(f"with_{request.param}")
     return environment

@@ -1,4 +1,4 @@
-"""The names that the standard library's `codecs` gets from us."""
+"""kvformat's names in the standard library's `codecs` module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import kvformat.connectors
 import kvformat.registry
 
 
-def test_the_names_are_the_public_ones() -> None:
+def test_codecs_has_the_public_names() -> None:
     assert kvformat.codecs.__all__ == kvformat.__all__
     assert 12 <= len(kvformat.__all__) <= 20
     for name in kvformat.__all__:
@@ -32,7 +32,7 @@ def test_type_checkers_see_the_same_names() -> None:
     assert {name: module for module, name in typed} == kvformat.codecs._MODULES
 
 
-def test_a_public_name_is_the_one_of_its_room() -> None:
+def test_public_names_are_the_same_objects_in_codecs() -> None:
     for room, least in ((kvformat.registry, 5), (kvformat.connectors, 3)):
         shared = set(room.__all__) & set(kvformat.codecs.__all__)
         assert len(shared) >= least
@@ -64,7 +64,7 @@ print(sorted(name for name in alone if name.startswith("kvformat")), "kvformat.c
 
 
 @pytest.mark.parametrize("name", ["no_such_name", "_no_such_name", "__wrapped__"])
-def test_an_unknown_name_of_the_package_is_the_usual_error(name: str) -> None:
+def test_an_unknown_name_of_the_package_is_an_attribute_error(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"^module 'kvformat' has no attribute '{name}'$") as caught:
         getattr(kvformat, name)
     assert (caught.value.name, caught.value.obj) == (name, None)
@@ -75,14 +75,14 @@ def test_everything_can_be_imported_at_once(installed) -> None:
     assert installed.python("-c", script).strip() == "KafkaTable get_format"
 
 
-def test_no_name_of_the_standard_library_is_touched() -> None:
+def test_names_of_the_standard_library_are_unchanged() -> None:
     ours = set(kvformat.codecs.__all__)
     assert not ours & set(vars(codecs))
     assert not ours & set(codecs.__all__)
 
 
 @pytest.mark.parametrize("name", ["no_such_name", "get_formats", "__wrapped__", "raw"])
-def test_an_unknown_name_is_the_usual_error(name: str) -> None:
+def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"^module 'codecs' has no attribute '{name}'$") as caught:
         getattr(codecs, name)
     assert (caught.value.name, caught.value.obj) == (name, codecs)
@@ -100,7 +100,7 @@ def test_a_second_install_does_nothing() -> None:
     assert vars(codecs)["__getattr__"] is before
 
 
-def test_another_fallback_is_asked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_fallback_is_also_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codecs, "__getattr__", lambda name: f"theirs: {name}", raising=False)
     _kvformat_alias.install()
     assert codecs.no_such_name == "theirs: no_such_name"  # type: ignore[attr-defined]
@@ -108,7 +108,7 @@ def test_another_fallback_is_asked_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_importing_the_package_installs_it(installed) -> None:
-    # -S: as on a cluster that got a zip, no .pth file is read
+    # -S: no .pth file is read, as on a cluster with a zip
     script = f"""
 import sys
 sys.path += {installed.python("-c", "import sys; print(sys.path)").strip()}
@@ -134,12 +134,12 @@ def test_start_up_costs_a_fraction_of_pythons_own(installed) -> None:
         times = {name: int(time) for time, name in re.findall(r"(\d+) \| +(\S+)$", told, re.MULTILINE)}
         return times["_kvformat_alias"], times["site"]
 
-    # The best of several: other processes may be running.
+    # The minimum of several runs, because other processes may be running.
     ours, pythons = (min(times) for times in zip(*(microseconds() for _ in range(5)), strict=True))
     assert ours < pythons / 4
 
 
-def test_missing_dependency_is_told(with_wheel) -> None:
+def test_a_missing_dependency_is_reported(with_wheel) -> None:
     script = """
 import json, sys
 sys.modules["pyarrow"] = None
@@ -151,8 +151,8 @@ except ImportError as error:
     assert "pyarrow" in json.loads(with_wheel.python("-c", script))
 
 
-def test_without_the_package_there_are_no_names(new_environment, wheel: Path) -> None:
-    """A folder that was deleted by hand: the start-up file is still there."""
+def test_without_the_package_codecs_is_unchanged(new_environment, wheel: Path) -> None:
+    """The package's folder was deleted by hand, but the start-up file remains."""
     environment = new_environment("without_package")
     environment.install(wheel)
     (package,) = environment.folder.glob("lib/python*/site-packages/kvformat")

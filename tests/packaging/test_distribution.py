@@ -1,4 +1,4 @@
-"""What is in the wheel, and that both kinds of installation work."""
+"""The contents of the wheel, and both kinds of installation."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from tests.packaging.conftest import run
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDERS = ("registry", "codecs", "connectors")
 _ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
-"""Of the folder `package`, the root of what is imported."""
+"""Modules of the folder `package`, the root of the installed package."""
 
 
 @pytest.fixture(scope="module")
 def contents(pure_wheel: tuple[Path, str]) -> dict[str, str]:
-    """Of the wheel without extension modules; test_kernel.py says what the other one has more."""
+    """Files of the wheel without extension modules. test_kernel.py tests the other wheel."""
     with zipfile.ZipFile(pure_wheel[0]) as archive:
         return {name: archive.read(name).decode() for name in archive.namelist()}
 
 
-def test_a_wheel_without_extension_modules_is_for_all(pure_wheel: tuple[Path, str], contents: dict[str, str]) -> None:
+def test_a_wheel_without_extension_modules_is_for_all_platforms(
+    pure_wheel: tuple[Path, str], contents: dict[str, str]
+) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert pure_wheel[0].name == f"kvformat-{version}-py3-none-any.whl"
     (about,) = (text for name, text in contents.items() if name.endswith(".dist-info/WHEEL"))
@@ -44,7 +46,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str])
     assert packed == modules | typed | template | root | {"_kvformat_alias.py", "kvformat.pth"}
 
 
-def test_the_metadata_says_what_users_rely_on(contents: dict[str, str]) -> None:
+def test_the_metadata_is_complete(contents: dict[str, str]) -> None:
     (text,) = (text for name, text in contents.items() if name.endswith(".dist-info/METADATA"))
     about = message_from_string(text)
     assert about["License-Expression"] == "Apache-2.0"
@@ -62,7 +64,7 @@ def test_the_built_in_formats_are_entry_points(contents: dict[str, str]) -> None
     assert {"raw", "json"} <= set(declared)
     for name, value in declared.items():
         assert f"{name} = {value}" in text
-        # One format per module, all three names alike.
+        # One format per module; the names of module, class and identifier match.
         stem = name.replace("-", "_")
         assert value == f"kvformat.codecs.{stem}:{stem.title().replace('_', '')}Format"
         assert metadata.EntryPoint(name, value, "kvformat.formats").load().identifier == name
@@ -119,7 +121,7 @@ def test_uninstalling_leaves_nothing(kind: str, new_environment, wheel: Path, so
     before = environment.files()
     environment.install(*([wheel] if kind == "wheel" else ["-e", source]))
     assert environment.files() > before
-    environment.python("-c", "from codecs import get_format; get_format('json')")  # leaves bytecode behind
+    environment.python("-c", "from codecs import get_format; get_format('json')")  # creates bytecode files
     environment.uninstall()
     assert environment.files() == before
     assert environment.python("-c", MISSING).strip() == "kvformat False"

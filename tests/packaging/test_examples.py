@@ -1,4 +1,4 @@
-"""The examples as their users get them, wheels in a new environment; and docs/plugins.md, word by word."""
+"""The examples as wheels in a new environment, and the steps of docs/plugins.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from tests.packaging.conftest import QUICK_JAVA, ROOT, Environment, build_wheel, run
 
 EXAMPLES = {"kvformat-msgpack": 45, "kvformat-framed": 120}
-"""The packages, and how many tests of theirs must pass at least."""
+"""The packages and the minimum number of their passing tests."""
 
 JOB = """
 import gzip, json, msgpack
@@ -51,7 +51,7 @@ spark.stop()
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Copies, so that builds leave nothing in the checkout."""
+    """Copies of the examples, so that builds leave no files in the checkout."""
     folder = tmp_path_factory.mktemp("examples")
     ignore = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
     return {name: shutil.copytree(ROOT / "examples" / name, folder / name, ignore=ignore) for name in EXAMPLES}
@@ -69,7 +69,7 @@ def with_examples(new_environment, wheel: Path, wheels: dict[str, Path]) -> Envi
     return environment
 
 
-def test_every_example_is_here() -> None:
+def test_every_example_is_tested() -> None:
     assert {path.name for path in (ROOT / "examples").iterdir() if (path / "pyproject.toml").exists()} == set(EXAMPLES)
 
 
@@ -124,7 +124,7 @@ def test_a_job_with_the_examples_as_key_and_value(
 
 @pytest.mark.spark
 @pytest.mark.once
-def test_the_tutorial_is_true_word_by_word(wheel: Path, tmp_path: Path) -> None:
+def test_the_steps_of_the_tutorial_work(wheel: Path, tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "scripts" / "tutorial", "--no-network", "--wheel", wheel]
     told = run(command, cwd=tmp_path, extra={"JAVA_TOOL_OPTIONS": QUICK_JAVA})
     (steps,) = re.findall(r"^docs/plugins\.md: (\d+) steps done$", told, re.MULTILINE)
@@ -137,7 +137,7 @@ def tutorial() -> types.ModuleType:
     spec = importlib.util.spec_from_loader("tutorial", loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["tutorial"] = module  # dataclasses look their module up
+    sys.modules["tutorial"] = module  # dataclasses look up their module
     loader.exec_module(module)
     return module
 
@@ -189,7 +189,7 @@ one
 
 
 def followed(tutorial: types.ModuleType, page: str, folder: Path) -> int:
-    """How many steps there are in a page, all of which are done."""
+    """Run all steps of a page. Returns their number."""
     work, scratch = folder / "work", folder / "scratch"
     (work / "notes").mkdir(parents=True)
     scratch.mkdir()
@@ -198,7 +198,7 @@ def followed(tutorial: types.ModuleType, page: str, folder: Path) -> int:
     return len(steps)
 
 
-def test_a_page_that_is_true(tutorial: types.ModuleType, tmp_path: Path) -> None:
+def test_a_correct_page_passes(tutorial: types.ModuleType, tmp_path: Path) -> None:
     assert followed(tutorial, PAGE, tmp_path) == 9
 
 
@@ -219,7 +219,7 @@ def test_a_page_that_is_true(tutorial: types.ModuleType, tmp_path: Path) -> None
         ("write: notes/a.txt", "wirte: notes/a.txt", "line 5: this block is not run and not checked"),
     ],
 )
-def test_what_is_wrong_with_a_page_is_told(
+def test_errors_of_a_page_are_reported(
     right: str, wrong: str, told: str, tutorial: types.ModuleType, tmp_path: Path
 ) -> None:
     assert PAGE.count(right) == 1

@@ -1,4 +1,4 @@
-"""The kernel, compiled and as source, in every kind of installation."""
+"""The compiled and the uncompiled kernel in every kind of installation."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ print(json.dumps([KERNEL, [module.__file__ for module in modules], sorted({{"Cyt
 
 
 def report(environment: Environment, **extra: str) -> tuple[str, set[str]]:
-    """Which kernel a process says it has, and how the files of its modules end."""
+    """Return the kernel that a process reports, and the file suffixes of its modules."""
     kernel, files, cython = json.loads(environment.python("-c", REPORT, **extra))
-    assert cython == [], "Cython is for building only"
+    assert cython == [], "Cython is only needed for building"
     return kernel, {SUFFIX if file.endswith(SUFFIX) else Path(file).suffix for file in files}
 
 
 def refusal(environment: Environment, script: str, **extra: str) -> str:
-    """The last line on stderr of a process that must fail."""
+    """Run a process that must fail, and return the last line of its stderr."""
     command = [environment.executable, "-c", script]
     done = subprocess.run(
         command, cwd=environment.folder, env={**os.environ, **extra}, capture_output=True, text=True, check=False
@@ -66,13 +66,13 @@ def test_a_wheel_with_extension_modules_is_for_this_platform(wheel: Path) -> Non
 
 
 @needs_pairs
-def test_it_runs_compiled(installed: Environment) -> None:
+def test_the_compiled_kernel_runs(installed: Environment) -> None:
     assert report(installed) == ("compiled", {SUFFIX})
     assert installed.python(str(ROOT / "tests" / "packaging" / "try_kernel.py")).startswith("the kernel is compiled")
 
 
 @needs_pairs
-def test_the_source_can_be_asked_for(installed: Environment) -> None:
+def test_the_uncompiled_kernel_can_be_requested(installed: Environment) -> None:
     assert report(installed, KVFORMAT_KERNEL="python") == ("python", {".py"})
     assert report(installed, KVFORMAT_KERNEL="compiled") == ("compiled", {SUFFIX})
 
@@ -86,14 +86,14 @@ def test_without_a_compiler_the_source_is_installed(with_pure_wheel: Environment
 
 
 @needs_pairs
-def test_a_wheel_for_others_is_never_without(tmp_path: Path) -> None:
+def test_a_wheel_for_distribution_needs_a_compiler(tmp_path: Path) -> None:
     source = copy_sources(tmp_path / "source")
     with pytest.raises(AssertionError, match="Failed building wheel"):
         build_wheel(source, tmp_path, KVFORMAT_COMPILE="1", **NO_COMPILER)
     assert "there is no C compiler" in (tmp_path / "log").read_text(encoding="utf-8")
 
 
-def test_the_compiled_kernel_can_be_insisted_on(with_pure_wheel: Environment) -> None:
+def test_the_compiled_kernel_can_be_required(with_pure_wheel: Environment) -> None:
     told = refusal(with_pure_wheel, "import kvformat.codecs._kernel", KVFORMAT_KERNEL="compiled")
     reason = "KVFORMAT_KERNEL=compiled, but the kernel for JSON and protobuf is not compiled: "
     assert told.startswith("ImportError: " + reason)
@@ -118,7 +118,7 @@ print(len(caught), *{w.category.__name__ for w in caught}, *(w.message for w in 
 """
 
 
-def test_much_work_for_the_source_is_warned_of_once(with_pure_wheel: Environment) -> None:
+def test_much_work_for_the_uncompiled_kernel_gives_one_warning(with_pure_wheel: Environment) -> None:
     told = with_pure_wheel.python("-c", NOTES)
     assert told.startswith("0 1 UncompiledKernelWarning the kernel for JSON and protobuf runs uncompiled")
     assert "gcc" in told
@@ -126,7 +126,7 @@ def test_much_work_for_the_source_is_warned_of_once(with_pure_wheel: Environment
 
 
 @needs_pairs
-def test_the_compiled_kernel_warns_of_nothing(with_wheel: Environment) -> None:
+def test_the_compiled_kernel_gives_no_warning(with_wheel: Environment) -> None:
     assert with_wheel.python("-c", NOTES).strip() == "0 0"
 
 
@@ -148,7 +148,7 @@ def test_the_source_distribution_has_declarations_and_no_c(source: Path, tmp_pat
 
 @pytest.fixture(scope="module")
 def edited(new_environment, source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Environment, Path]:
-    """An editable install whose source the tests may change, and that source's folder of the kernel."""
+    """An editable install with a source that tests may change, and the kernel's folder in this source."""
     folder = copy_sources(tmp_path_factory.mktemp("edited"))
     run(["cp", "-r", source / "build", folder], cwd=folder)
     environment = new_environment("with_edited")
@@ -157,12 +157,12 @@ def edited(new_environment, source: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 def smallest(folder: Path) -> Path:
-    """The module that is compiled the quickest."""
+    """The module with the shortest compile time."""
     return min((folder / f"{name}.py" for name in PAIRS), key=lambda file: file.stat().st_size)
 
 
 @needs_pairs
-def test_an_editable_install_compiles_what_changed(edited: tuple[Environment, Path]) -> None:
+def test_an_editable_install_compiles_changed_modules(edited: tuple[Environment, Path]) -> None:
     environment, folder = edited
     built = folder.parent.parent / BUILT
     before = set(built.glob(f"*{SUFFIX}"))
@@ -174,23 +174,23 @@ def test_an_editable_install_compiles_what_changed(edited: tuple[Environment, Pa
     together = [subprocess.Popen(command, cwd=environment.folder, **pipes) for _ in range(3)]
     told = [process.communicate() for process in together]
     assert [json.loads(out)[0] for out, _ in told] == ["compiled"] * 3
-    assert sum(err.count(b"compiling the kernel for JSON and protobuf") for _, err in told) == 1, "one of them compiles"
+    assert sum(err.count(b"compiling the kernel for JSON and protobuf") for _, err in told) == 1, "only one compiles"
     (new,) = set(built.glob(f"*{SUFFIX}")) - before
     assert new.name.startswith(f"{module.stem}-")
     script = f"from kvformat.codecs._kernel.{module.stem} import edited; print(edited())"
     assert environment.python("-c", script).strip() == "1"
-    assert not list(folder.glob(f"*{SUFFIX}")), "the checkout stays clean"
+    assert not list(folder.glob(f"*{SUFFIX}")), "the checkout has new files"
 
 
 @needs_pairs
-def test_an_editable_install_that_can_not_compile_runs_the_source(edited: tuple[Environment, Path]) -> None:
+def test_an_editable_install_without_a_compiler_runs_the_source(edited: tuple[Environment, Path]) -> None:
     environment, folder = edited
     module = smallest(folder)
     with module.open("a", encoding="utf-8") as file:
         file.write("\n\ndef broken() -> int:\n    return no_such_name\n")
-    # Without a compiler it is as an install without one.
+    # Without a compiler the source runs.
     assert report(environment, **NO_COMPILER) == ("python", {".py"})
-    # Cython refuses what Python would only find when it runs; the second process needn't try again.
+    # Cython refuses errors that Python finds only at runtime. The second process does not compile again.
     for _ in range(2):
         told = environment.python("-c", f"import warnings; warnings.simplefilter('always'){REPORT}")
         assert json.loads(told)[0] == "python"
@@ -199,7 +199,7 @@ def test_an_editable_install_that_can_not_compile_runs_the_source(edited: tuple[
     assert f"{module.name}:" in done.stderr
     assert "undeclared name not builtin: no_such_name" in done.stderr
     assert "compiling the kernel for JSON and protobuf (" not in done.stderr
-    # It says how to see more, and does.
+    # The warning says how to see the details, and this works.
     script = folder.parent.parent / "kernel_build.py"
     done = subprocess.run([environment.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 1

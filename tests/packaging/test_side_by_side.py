@@ -1,4 +1,4 @@
-"""The installed package beside a checkout, beside another version, and in folders that nobody may write to."""
+"""The installed package next to a checkout, next to another version, and in read-only folders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ told = {"files": files, "kernel": KERNEL, "version": version("kvformat"), "forma
 told["json"] = os.path.realpath(sys.modules[type(get_format("json")).__module__].__file__)
 print(json.dumps(told))
 """
-"""Imports every module that `import kvformat` leads to, and says from which files."""
+"""A program that imports all modules of `import kvformat` and prints their files."""
 
 DECODE = """
 import pyarrow as pa
@@ -47,7 +47,7 @@ def where(environment: Environment, folder: Path, **extra: str) -> dict[str, obj
 
 
 def outside(told: dict[str, object], folder: Path) -> list[str]:
-    """The modules that are not below a folder."""
+    """Return the modules outside a folder."""
     return [name for name, file in told["files"].items() if not Path(file).is_relative_to(folder)]
 
 
@@ -56,12 +56,12 @@ def site_packages(environment: Environment) -> Path:
     return packages
 
 
-# --- a checkout beside the job -----------------------------------------------------------------------------------
+# --- a checkout next to the job ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone named kvformat, brought up to date with what is not committed yet."""
+    """A clone named kvformat, with the uncommitted changes."""
     if not (ROOT / ".git").exists():
         pytest.skip("these sources are not a git checkout")
     folder = tmp_path_factory.mktemp("job") / "kvformat"
@@ -73,7 +73,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["wheel", "editable"])
 def beside_checkout(request: pytest.FixtureRequest, new_environment, checkout: Path) -> tuple[Environment, Path]:
-    """An environment with the clone installed, and the folder in which all its files must be."""
+    """An environment with the clone installed, and the folder that must contain all its files."""
     environment = new_environment(f"beside_checkout_{request.param}")
     if request.param == "wheel":
         environment.install(checkout)
@@ -83,7 +83,7 @@ def beside_checkout(request: pytest.FixtureRequest, new_environment, checkout: P
 
 
 def shadows(folder: Path) -> bool:
-    """Whether Python, if it found nothing else, would import the checkout in this folder as kvformat."""
+    """Return whether Python would import the checkout in this folder as kvformat if it found no other package."""
     spec = PathFinder.find_spec("kvformat", [str(folder)])
     assert spec is not None
     return spec.loader is None
@@ -93,18 +93,18 @@ def test_a_checkout_beside_the_job_does_not_shadow_the_package(
     beside_checkout: tuple[Environment, Path], checkout: Path
 ) -> None:
     environment, home = beside_checkout
-    assert shadows(checkout.parent), "the checkout's own folder is no regular package"
+    assert shadows(checkout.parent), "the checkout's folder must not be a regular package"
     told = where(environment, checkout.parent)
     kernel = {f"kvformat.codecs._kernel.{name}" for name in PAIRS} if home.name == "editable" else set()
     others = {"_kvformat_alias", "kvformat_kernel_build"}  # in site-packages, and the builder that the import loads
     assert set(outside(told, home)) - others == kernel
     assert Path(told["files"]["_kvformat_alias"]).parent == site_packages(environment)
     assert told["kernel"] == ("compiled" if PAIRS else "python")
-    # -P: the job's folder is not on the path; then nothing can shadow.
+    # With -P the job's folder is not on the path, so it cannot shadow the package.
     assert json.loads(environment.python("-P", "-c", WHERE)) == told
 
 
-def test_nor_for_the_command_line_and_a_script_beside_it(
+def test_a_checkout_does_not_shadow_the_package_for_scripts(
     beside_checkout: tuple[Environment, Path], checkout: Path
 ) -> None:
     environment, home = beside_checkout
@@ -113,12 +113,12 @@ def test_nor_for_the_command_line_and_a_script_beside_it(
     job = checkout.parent / "job.py"
     job.write_text("from kvformat import KafkaTable\nimport kvformat\nprint(kvformat.__file__)\n", encoding="utf-8")
     assert Path(run([environment.executable, job], cwd=checkout.parent).strip()).is_relative_to(home)
-    # First of all on the path: PYTHONPATH stands before what is installed.
+    # PYTHONPATH comes before installed packages.
     told = run([environment.executable, job], cwd=home, extra={"PYTHONPATH": str(checkout.parent)})
     assert Path(told.strip()).is_relative_to(home)
 
 
-def test_nor_for_a_zip(bare: Environment, checkout: Path, tmp_path: Path) -> None:
+def test_a_checkout_does_not_shadow_a_zip(bare: Environment, checkout: Path, tmp_path: Path) -> None:
     archive = write_zip(tmp_path / "zip" / "kvformat.zip")
     told = run(
         [bare.executable, "-c", "import kvformat.codecs; print(kvformat.codecs.__file__)"],
@@ -132,7 +132,7 @@ def test_nor_for_a_zip(bare: Environment, checkout: Path, tmp_path: Path) -> Non
 
 
 def unpack(wheel: Path, folder: Path, version: str) -> Path:
-    """Unpack a wheel as another version, with a package and a format that only this version has."""
+    """Unpack a wheel as another version, with a package and a format that only exist in this version."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
     name = f"only_{version.replace('.', '_')}"
@@ -152,20 +152,20 @@ def unpack(wheel: Path, folder: Path, version: str) -> Path:
 
 @pytest.fixture(scope="module")
 def versions(wheel: Path, pure_wheel: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of two versions: the older one without a compiled kernel, the newer one with it."""
+    """Folders with two versions: the older without a compiled kernel, the newer with it."""
     folder = tmp_path_factory.mktemp("versions")
     return {"0.0.8": unpack(pure_wheel[0], folder / "older", "0.0.8"), "9.0": unpack(wheel, folder / "newer", "9.0")}
 
 
 @pytest.mark.parametrize("first", ["0.0.8", "9.0"])
 @pytest.mark.parametrize("installed_version", [None, "wheel", "editable"])
-def test_of_two_versions_the_first_on_the_path_is_used_alone(
+def test_only_the_first_of_two_versions_is_used(
     first: str, installed_version: str | None, versions: dict[str, Path], request: pytest.FixtureRequest
 ) -> None:
     environment: Environment = request.getfixturevalue(f"with_{installed_version}" if installed_version else "bare")
     (second,) = (version for version in versions if version != first)
     path = os.pathsep.join(str(versions[version]) for version in (first, second))
-    # Without .pth file the alias of codecs is there after the first import.
+    # Without a .pth file the names in codecs exist after the first import.
     script = WHERE if installed_version else f"import kvformat.codecs\n{WHERE}"
     told = json.loads(environment.python("-c", script, PYTHONPATH=path))
     assert len(told["files"]) > 150
@@ -191,7 +191,7 @@ except ModuleNotFoundError as error:
 def test_a_checkout_first_on_the_path_has_its_own_kernel(
     with_wheel: Environment, with_editable: Environment, source: Path
 ) -> None:
-    """A checkout's compiled modules are in files named by their content, not beside the source."""
+    """A checkout's compiled modules are not next to the source; their file names contain a hash of the source."""
     told = where(with_wheel, with_wheel.folder, PYTHONPATH=str(source / "build" / "editable"))
     kernel = {f"kvformat.codecs._kernel.{name}" for name in PAIRS}
     others = {"_kvformat_alias", "kvformat_kernel_build"}
@@ -200,7 +200,7 @@ def test_a_checkout_first_on_the_path_has_its_own_kernel(
 
 
 def test_codecs_has_the_names_of_the_imported_version(with_wheel: Environment, versions: dict[str, Path]) -> None:
-    """A program that puts another version on its path: what the start-up file loaded is of the installed one."""
+    """A program adds another version to its path after the start-up file loaded the installed version."""
     codecs = versions["9.0"] / "kvformat" / "codecs" / "__init__.py"
     before = codecs.read_text(encoding="utf-8")
     codecs.write_text(f"{before}\n__all__ += ['later_name']\nlater_name = 'of 9.0'\n", encoding="utf-8")
@@ -217,11 +217,11 @@ print(later_name)
         codecs.write_text(before, encoding="utf-8")
 
 
-# --- folders that nobody may write to ----------------------------------------------------------------------------
+# --- read-only folders -------------------------------------------------------------------------------------------
 
 
 def unprivileged() -> list[str]:
-    """The command that takes root's power to write everywhere from a process; nothing for other users."""
+    """Return a command prefix that prevents root from writing to read-only folders; empty for other users."""
     if os.geteuid() != 0:
         return []
     if not (setpriv := shutil.which("setpriv")):
@@ -234,7 +234,7 @@ def unprivileged() -> list[str]:
 def read_only(
     request: pytest.FixtureRequest, new_environment, wheel: Path, tmp_path: Path
 ) -> Iterator[tuple[Environment, Path]]:
-    """A new environment and the folder with the package, neither of which can be written to."""
+    """A read-only environment and the read-only folder with the package."""
     environment: Environment = new_environment(f"read_only_{request.param}")
     home = environment.folder
     if request.param == "wheel":
@@ -256,7 +256,9 @@ def contents(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("bytecode", ["", "1"], ids=["writes bytecode", "PYTHONDONTWRITEBYTECODE"])
-def test_nothing_needs_to_be_written(read_only: tuple[Environment, Path], bytecode: str, tmp_path: Path) -> None:
+def test_the_package_works_in_read_only_folders(
+    read_only: tuple[Environment, Path], bytecode: str, tmp_path: Path
+) -> None:
     environment, home = read_only
     before = contents(home)
     assert len(before) > 150
@@ -286,8 +288,8 @@ def test_nothing_needs_to_be_written(read_only: tuple[Environment, Path], byteco
 
 
 @pytest.mark.skipif(not PAIRS, reason="the kernel has no module to compile")
-def test_a_changed_checkout_of_somebody_else_runs_as_source(new_environment, tmp_path: Path) -> None:
-    """What is compiled there is of other source, and nothing can be compiled there."""
+def test_a_changed_read_only_checkout_runs_as_source(new_environment, tmp_path: Path) -> None:
+    """The compiled modules belong to another source, and the folder is read-only."""
     home = copy_sources(tmp_path / "somebody_elses")
     shutil.copytree(ROOT / BUILT, home / BUILT)
     environment: Environment = new_environment("changed_checkout")

@@ -1,4 +1,4 @@
-"""Spark jobs with the wheel installed, and with nothing installed but a zip by --py-files."""
+"""Spark jobs with the installed wheel, and with a zip in --py-files only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def result(output: str) -> tuple[dict[str, object], str]:
 
 
 def write_zip(target: Path) -> Path:
-    # In a folder of its own: a relative name must be taken from there, and nothing else be left there.
+    # In a separate folder: relative names refer to it, and no other files may remain in it.
     target.parent.mkdir()
     command = [sys.executable, str(ROOT / "scripts" / "zip"), target.name]
     told = subprocess.run(command, check=True, cwd=target.parent, capture_output=True, text=True).stdout
@@ -83,7 +83,7 @@ def test_the_zip_is_reproducible(archive: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_job_with_the_zip_alone(bare, dependencies: Path, archive: Path, tmp_path: Path) -> None:
+def test_a_job_with_only_the_zip_works(bare, dependencies: Path, archive: Path, tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text(JOB.format(door="from kvformat.codecs import get_format"))
     row, origin = result(bare.submit(dependencies, "--py-files", archive, job))
@@ -92,7 +92,7 @@ def test_a_job_with_the_zip_alone(bare, dependencies: Path, archive: Path, tmp_p
 
 
 @pytest.mark.spark
-def test_a_job_with_the_wheel_installed(with_wheel, dependencies: Path, tmp_path: Path) -> None:
+def test_a_job_with_the_installed_wheel_works(with_wheel, dependencies: Path, tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text(JOB.format(door="from codecs import get_format"))
     row, origin = result(with_wheel.submit(dependencies, job))

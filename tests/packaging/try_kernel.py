@@ -1,4 +1,4 @@
-"""Decode a message with an installed wheel, whose kernel must be compiled: for cibuildwheel and scripts/wheel."""
+"""Decode a message with an installed wheel and a compiled kernel, for cibuildwheel and scripts/wheel."""
 
 from __future__ import annotations
 

@@ -92,6 +92,6 @@ def test_a_time_that_is_none_is_the_error_of_its_message(spark: Any) -> None:
     ]
     errors = [row.v.error and row.v.error.reason for row in found]
     assert [bool(error) for error in errors] == [True, False, True, False, False, True]
-    assert str(errors[0]).startswith("avro: field 't': a TIME is from 00:00:00 to before 24:00:00")
-    with pytest.raises(Exception, match="a TIME is from 00:00:00 to before 24:00:00"):
+    assert str(errors[0]).startswith("avro: field 't': a TIME must be at least 00:00:00 and before 24:00:00")
+    with pytest.raises(Exception, match="a TIME must be at least 00:00:00 and before 24:00:00"):
         frame.select(avro.decode("m", schema)).toArrow()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,56 +14,76 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
 SCRIPT = """
+import json, sys
 from pyspark.sql import SparkSession
 from kvformat.registry import ConfigurationError, KeyValueFormat, get_format
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 frame = spark.createDataFrame([(b"1",)], "value BINARY")
-json, kv = get_format("json"), KeyValueFormat("id INT", {"format": "json"})
+values, kv = get_format("json"), KeyValueFormat("id INT", {"format": "json"})
 rows = spark.range(1)
-for call in (
-    lambda: frame.select(json.decode("value", "id INT")),
-    lambda: frame.select(json.decode_rows("value", "id INT")),
-    lambda: rows.select(json.encode("id")),
-    lambda: kv.decode(frame),
-    lambda: kv.encode(rows.selectExpr("CAST(id AS INT) AS id")),
-):
-    try:
-        call()
-        print("OUTCOME fine")
-    except ConfigurationError as error:
-        print("OUTCOME", error)
-print("OUTCOME jobs", len(spark.sparkContext.statusTracker().getJobIdsForGroup(None)))
+jobs = 0
+for python in sys.argv[1:]:
+    spark.sparkContext.pythonExec = python  # as PYSPARK_PYTHON sets it when the session starts
+    outcomes = []
+    for call in (
+        lambda: frame.select(values.decode("value", "id INT")),
+        lambda: frame.select(values.decode_rows("value", "id INT")),
+        lambda: rows.select(values.encode("id")),
+        lambda: kv.decode(frame),
+        lambda: kv.encode(rows.selectExpr("CAST(id AS INT) AS id")),
+    ):
+        try:
+            call()
+            outcomes.append("fine")
+        except ConfigurationError as error:
+            outcomes.append(str(error))
+    before, jobs = jobs, len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+    print("OUTCOME", json.dumps([python, outcomes, jobs - before]))
 """
+Outcomes = dict[str, tuple[list[str], int]]
 
 
-def _outcomes(python: str, tmp_path: Path) -> list[str]:
-    script = tmp_path / "job.py"
-    script.write_text(SCRIPT, encoding="utf-8")
-    environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    run = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    return [line.removeprefix("OUTCOME ") for line in run.stdout.splitlines() if line.startswith("OUTCOME")]
-
-
-def test_a_python_without_the_library_is_refused_before_the_job(tmp_path: Path) -> None:
-    venv.create(tmp_path / "bare", symlinks=True)
-    python = str(tmp_path / "bare" / "bin" / "python")
-    *said, jobs = _outcomes(python, tmp_path)
-    assert len(said) == 5
-    for text in said:
-        assert f"run the Python '{python}', which can't import kvformat: No module named '" in text
-        assert f"'{sys.executable}': set PYSPARK_PYTHON" in text
-    assert jobs == "jobs 1"  # which asked a worker, once
-
-
-def test_the_drivers_python_is_asked_nothing(tmp_path: Path) -> None:
-    assert _outcomes(sys.executable, tmp_path) == [*["fine"] * 5, "jobs 0"]
-
-
-def test_another_python_with_the_library_is_fine(tmp_path: Path) -> None:
-    link = tmp_path / "python"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two Pythons: `bare/bin/python` cannot import kvformat, `other` can."""
+    folder = tmp_path_factory.mktemp("pythons")
+    venv.create(folder / "bare", symlinks=True)
+    link = folder / "other"
     link.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
     link.chmod(0o755)
-    assert _outcomes(str(link), tmp_path) == [*["fine"] * 5, "jobs 1"]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder: Path) -> Outcomes:
+    """For each Python of the workers: what five calls answered, and how many jobs ran."""
+    script = folder / "job.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    pythons = [str(folder / "bare" / "bin" / "python"), sys.executable, str(folder / "other")]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    run = subprocess.run([sys.executable, str(script), *pythons], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    lines = [line.removeprefix("OUTCOME ") for line in run.stdout.splitlines() if line.startswith("OUTCOME")]
+    found = {python: (answers, jobs) for python, answers, jobs in map(json.loads, lines)}
+    assert list(found) == pythons
+    return found
+
+
+def test_a_python_without_the_library_is_refused_before_the_job(outcomes: Outcomes, folder: Path) -> None:
+    python = str(folder / "bare" / "bin" / "python")
+    answers, jobs = outcomes[python]
+    assert len(answers) == 5
+    for text in answers:
+        assert f"run the Python '{python}', which can't import kvformat: No module named '" in text
+        assert f"'{sys.executable}': set PYSPARK_PYTHON" in text
+    assert jobs == 1  # it asked a worker, once
+
+
+def test_no_job_asks_about_the_drivers_python(outcomes: Outcomes) -> None:
+    assert outcomes[sys.executable] == (["fine"] * 5, 0)
+
+
+def test_another_python_with_the_library_is_fine(outcomes: Outcomes, folder: Path) -> None:
+    assert outcomes[str(folder / "other")] == (["fine"] * 5, 1)

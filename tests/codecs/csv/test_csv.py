@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvformat.codecs._arrays import to_arrow
 from kvformat.codecs._csv.batch_reader import CsvBatchReader
 from kvformat.codecs._csv.message_reader import CsvMessageReader
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs._arrays import to_arrow
 from kvformat.codecs._csv.batch_columns import column_reader
 from kvformat.codecs._csv.batch_reader import CsvBatchReader
 from kvformat.codecs._csv.message_reader import CsvMessageReader
 from kvformat.codecs._csv.scalars import scalar_converter
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._two_paths import to_arrow
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType

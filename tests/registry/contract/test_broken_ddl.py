@@ -1,4 +1,4 @@
-"""CREATE TABLE statements that are broken, hostile or huge: no secret is shown, and the time is that of reading."""
+"""Broken, hostile and huge CREATE TABLE statements: errors show no secrets, and parsing takes linear time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _PIECES = [
 
 
 def _mutated(random: random.Random) -> str:
-    """The table with a few characters or words put in, left out or exchanged, or cut off."""
+    """Return the statement with a few random changes: inserted, removed or swapped words, or a truncated end."""
     text = _TABLE
     for _ in range(random.choice((1, 1, 1, 2, 3, 5))):
         place, length = random.randrange(len(text)), random.choice((1, 1, 1, 2, 5, 20))
@@ -72,7 +72,7 @@ def _mutated(random: random.Random) -> str:
     return text[: random.randrange(len(text))] if random.random() < 0.1 else text
 
 
-def test_no_error_of_a_broken_table_shows_a_secret() -> None:
+def test_errors_of_broken_tables_show_no_secrets() -> None:
     dice = random.Random(20)
     refused = 0
     for _ in range(5000):
@@ -96,7 +96,7 @@ def _many(text: str, count: int, between: str = ", ") -> str:
     return between.join(text.format(i) for i in range(count))
 
 
-# Texts of some 100 KB to 1 MB, of which a reader that looks back or ahead at each step makes minutes.
+# Texts of 100 KB to 1 MB. A parser with quadratic time would need minutes for them.
 _HUGE = {
     "comments that are not closed": "CREATE TABLE t (a INT " + "/*" * 100_000,
     "comments": "CREATE TABLE t (a INT " + "/**/" * 100_000 + ")",
@@ -123,7 +123,7 @@ _HUGE = {
 
 
 @pytest.mark.parametrize("name", _HUGE)
-def test_a_huge_table_takes_the_time_of_reading_it(name: str) -> None:
+def test_a_huge_table_is_parsed_in_linear_time(name: str) -> None:
     start, shown = time.process_time(), ""
     try:
         repr(KeyValueFormat._of(parse_create_table(_HUGE[name]), False))
@@ -134,7 +134,7 @@ def test_a_huge_table_takes_the_time_of_reading_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("opened", ["ROW<a ", "ARRAY<", "MAP<STRING, ", "ROW("])
-def test_types_as_deep_as_they_may_be(opened: str) -> None:
+def test_types_at_the_maximum_depth_are_parsed(opened: str) -> None:
     opened = opened.replace("(", "(a ")
     closed = {"<": ">", "(": ")"}["(" if "(" in opened else "<"]
     for depth in (50, 99):
@@ -152,7 +152,7 @@ _DIGITS = "9" * 5000
     [f"a DECIMAL({_DIGITS}, 2)", f"a DECIMAL(4, {_DIGITS})", f"a VARCHAR({_DIGITS})", f"a TIMESTAMP({_DIGITS})",
      f"a ROW<b CHAR({_DIGITS})>", f"a INTERVAL DAY({_DIGITS})"],
 )  # fmt: skip
-def test_a_number_of_many_digits_is_an_error_with_a_place(column: str) -> None:
+def test_a_number_with_too_many_digits_is_an_error_with_a_position(column: str) -> None:
     with pytest.raises(SchemaError, match=r"a number of 5000 digits is too large.*at line 1, column ") as caught:
         parse_create_table(f"CREATE TABLE t ({column})")
     assert len(str(caught.value)) < 500
@@ -169,13 +169,13 @@ def test_a_number_of_many_digits_is_an_error_with_a_place(column: str) -> None:
      "'scan.topic-partition-discovery.interval' = '{} s'", "'scan.topic-partition-discovery.interval' = 'PT{}S'",
      "'scan.parallelism' = '{}'"],
 )  # fmt: skip
-def test_an_option_of_many_digits_is_an_error_of_that_option(option: str) -> None:
+def test_an_option_with_too_many_digits_is_an_error_of_the_option(option: str) -> None:
     ddl = f"CREATE TABLE t (a INT) {_OPTIONS.format(', ' + option.format(_DIGITS))}"
     with pytest.raises(OptionError, match=f"'{option.split(chr(39))[1]}|specific-offsets'"):
         KeyValueFormat.from_ddl(ddl).decode_batch(None, pa.array([], pa.binary()))
 
 
-def test_a_delay_of_many_digits_is_an_error_with_a_place() -> None:
+def test_a_delay_with_too_many_digits_is_an_error_with_a_position() -> None:
     for digits, unit in ((_DIGITS, "SECOND"), ("9" * 16, "DAY")):
         with pytest.raises(SchemaError, match=r"is longer than the longest interval.*at line 1, column"):
             parse_create_table(f"CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '{digits}' {unit})")
@@ -192,7 +192,7 @@ def test_a_delay_of_many_digits_is_an_error_with_a_place() -> None:
         ("\uff08", "（ (U+FF08 FULLWIDTH LEFT PARENTHESIS) instead of ("),
     ],
 )
-def test_a_typographic_character_is_named_also_among_options(character: str, told: str) -> None:
+def test_a_typographic_character_in_options_is_named(character: str, told: str) -> None:
     for place in ("(id INT)", "'connector'"):
         text = "CREATE TABLE t (id INT) WITH ('connector' = 'kafka')".replace(place, character + place)
         with pytest.raises(SchemaError, match="line 1, column") as raised:
@@ -200,14 +200,14 @@ def test_a_typographic_character_is_named_also_among_options(character: str, tol
         assert f"unexpected character {told}" in str(raised.value)
 
 
-def test_another_character_among_options_is_not_shown() -> None:
+def test_other_characters_in_options_are_not_shown() -> None:
     with pytest.raises(SchemaError, match="hidden, it may be part of a secret") as raised:
         KeyValueFormat.from_ddl("CREATE TABLE t (id INT) WITH ('connector' = €ecret)")
     assert "€" not in str(raised.value)
 
 
 @pytest.mark.parametrize("half", ["\ud800", "a\udfff", "\udc80b"])
-def test_half_a_character_in_a_name_is_an_error_of_ours(half: str) -> None:
+def test_a_lone_surrogate_in_a_name_is_a_kvformat_error(half: str) -> None:
     options = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:1', 'format' = 'json'"
     for columns in (f"`{half}` INT", f"a ROW<`{half}` INT>", f"a INT, `{half}` BIGINT METADATA FROM 'offset' VIRTUAL"):
         with pytest.raises(SchemaError, match=r"half of a character.*line 1, column \d+") as raised:

@@ -1,4 +1,4 @@
-"""What is derived from a schema is kept by the schema's identity, from any number of threads."""
+"""Caches of values that are derived from a schema, by the schema's identity, with many threads."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kvformat.registry.contract.cache import cached_by_identity
 
 
 class _Thing:
-    """What is compared by identity only."""
+    """A value that is compared by identity."""
 
 
 @pytest.fixture
 def impatient() -> Iterator[None]:
-    """Threads that take turns as often as they can."""
+    """Make the interpreter switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -31,7 +31,7 @@ def impatient() -> Iterator[None]:
 
 
 def _together(count: int, work: Callable[[], None]) -> list[BaseException]:
-    """What goes wrong when so many threads do the same."""
+    """Call a function in many threads. Returns the errors."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -48,7 +48,7 @@ def _together(count: int, work: Callable[[], None]) -> list[BaseException]:
     return errors
 
 
-def test_threads_may_fill_a_cache_beyond_its_bound(impatient: None) -> None:
+def test_threads_can_fill_a_cache_beyond_its_bound(impatient: None) -> None:
     @cached_by_identity
     def derived(thing: _Thing, more: int) -> tuple[_Thing, int]:
         return thing, more
@@ -62,7 +62,7 @@ def test_threads_may_fill_a_cache_beyond_its_bound(impatient: None) -> None:
     assert _together(8, work) == []
 
 
-def test_what_is_known_is_not_derived_again() -> None:
+def test_cached_values_are_not_computed_again() -> None:
     calls = []
 
     @cached_by_identity
@@ -96,11 +96,11 @@ def _derive_in_child(results: multiprocessing.SimpleQueue[int]) -> None:
     results.put(derived(_Thing()))
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # that is what is tested
-def test_a_child_does_not_wait_for_a_thread_of_its_parent() -> None:
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # this is the tested case
+def test_a_child_does_not_wait_for_a_thread_of_the_parent() -> None:
     context = multiprocessing.get_context("fork")
     results = context.SimpleQueue()
-    with cache._changing.use():
+    with cache._store_lock.use():
         child = context.Process(target=_derive_in_child, args=(results,))
         child.start()
         child.join(60)
@@ -110,7 +110,7 @@ def test_a_child_does_not_wait_for_a_thread_of_its_parent() -> None:
     assert results.get() == 1
 
 
-def test_what_is_unpickled_anew_has_the_result_of_its_equal() -> None:
+def test_an_unpickled_schema_shares_the_result_of_an_equal_schema() -> None:
     made = []
 
     @cached_by_identity
@@ -129,11 +129,11 @@ def test_what_is_unpickled_anew_has_the_result_of_its_equal() -> None:
 
 
 @pytest.mark.parametrize("format", ["json", "debezium-json", "csv", "avro"])
-def test_the_table_of_every_task_shares_its_readers(format: str) -> None:
+def test_the_tables_of_all_tasks_share_their_readers(format: str) -> None:
     kv = pickle.dumps(KeyValueFormat("id INT, name STRING", {"format": format}))
 
     def readers() -> int:
-        """Objects of ours that are alive; of each table there are some."""
+        """Return the number of live objects of kvformat. Each table has some."""
         gc.collect()
         return sum(str(type(one).__module__).startswith("kvformat.codecs.") for one in gc.get_objects())
 

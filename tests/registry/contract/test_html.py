@@ -1,4 +1,4 @@
-"""What a notebook shows of formats and tables: all of it as text, none of it secret."""
+"""The HTML of formats and tables in a notebook: values are escaped, secrets are hidden."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TABLE = f"""CREATE TABLE `t{_BOLD}` (
 
 
 def _read(html: str) -> tuple[str, list[list[list[str]]]]:
-    """The text before the tables, and the cells of their rows; markup in a text would be elements of their own."""
+    """Parse HTML. Returns the text before the tables and the cells of their rows; unescaped markup would be lost."""
     whole = ET.fromstring(html)
     allowed = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td", "code"}
     assert {element.tag for element in whole.iter()} <= allowed
@@ -33,16 +33,16 @@ def _read(html: str) -> tuple[str, list[list[list[str]]]]:
     return head, cells
 
 
-def test_a_format_shows_what_counts_and_what_was_given() -> None:
+def test_a_format_shows_its_options_and_which_were_given() -> None:
     head, (options,) = _read(get_format("csv", {"field-delimiter": "<", "null-literal": _BOLD})._repr_html_())
-    assert head == "csv format, of rows +I"
+    assert head == "csv format with rows +I"
     assert options[0] == ["option", "value", ""]
     assert ["field-delimiter", "<", "given"] in options
     assert ["null-literal", _BOLD, "given"] in options
     assert ["ignore-parse-errors", "false", "default"] in options
     assert "escape-character" not in [name for name, *_ in options]
     head, _ = _read(get_format("debezium-json")._repr_html_())
-    assert head == "debezium-json format, of rows +I, -U, +U, -D"
+    assert head == "debezium-json format with rows +I, -U, +U, -D"
 
 
 @pytest.mark.parametrize("identifier", available_formats())
@@ -84,7 +84,7 @@ def test_a_table_shows_its_columns_and_its_options() -> None:
     }
 
 
-def test_a_table_without_a_statement_is_shown_too() -> None:
+def test_a_table_without_a_statement_can_be_shown() -> None:
     head, (columns, options) = _read(KeyValueFormat("id INT", {"format": "json"})._repr_html_())
     assert head == "table kafka table"
     assert columns[1:] == [["id", "INT", "value"]]

@@ -1,4 +1,4 @@
-"""Formats among the options of a format: how they are given, checked, shown, and what they are asked."""
+"""Options of the type `format`: how inner formats are given, checked and shown, and which calls they receive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = {
 
 
 class Wrapped(Format):
-    """Payloads as they are."""
+    """Passes payloads to the inner format unchanged."""
 
     identifier = "wrapped"
     option_specs = (
@@ -56,7 +56,7 @@ def test_the_value_is_a_format_with_its_options() -> None:
     assert format.decode_batch(pa.array([b'{"id":1}', b"no"]), "id INT").rows.to_pylist() == [[{"id": 1}], []]
 
 
-def test_a_format_may_be_given_as_it_is() -> None:
+def test_a_format_object_can_be_given() -> None:
     format = Wrapped({"payload": JsonFormat({"ignore-parse-errors": "true"})})
     assert format.options["payload"].options["ignore-parse-errors"]
     assert repr(format) == "Wrapped({'payload': JsonFormat({'ignore-parse-errors': 'true'})})"
@@ -64,14 +64,14 @@ def test_a_format_may_be_given_as_it_is() -> None:
     assert Wrapped({"payload": JsonFormat()}) != format
 
 
-def test_it_is_an_object_like_any_other() -> None:
+def test_a_format_with_an_inner_format_is_a_value() -> None:
     format = Wrapped({"payload.format": "json", "payload.json.ignore-parse-errors": "true"})
     assert eval(repr(format)) == format
     assert pickle.loads(pickle.dumps(format)) == format
     assert hash(pickle.loads(pickle.dumps(format))) == hash(format)
 
 
-def test_formats_may_be_inside_of_each_other() -> None:
+def test_inner_formats_can_be_nested() -> None:
     inner = "payload.wrapped.payload"
     format = Wrapped(
         {"payload.format": "wrapped", f"{inner}.format": "json", f"{inner}.json.ignore-parse-errors": "true"}
@@ -89,13 +89,13 @@ def test_formats_may_be_inside_of_each_other() -> None:
         (
             {"payload.json.x": "1"},
             "payload.format",
-            "needs the option 'payload.format' where there is 'payload.json.x'",
+            "needs the option 'payload.format' because 'payload.json.x' is set",
         ),
         ({"payload.fromat": "json"}, "payload.format", "needs the option 'payload.format'"),
         (
             {"payload.format": "json", "payload.csv.x": "1"},
             "payload.csv.x",
-            "'payload.csv.x' is not for 'payload.format' = 'json', whose options begin with 'payload.json.'",
+            "'payload.csv.x' does not belong to 'payload.format' = 'json': its options begin with 'payload.json.'",
         ),
         (
             {"payload.format": "json", "payload.json.ignore-parse-error": "1"},
@@ -110,9 +110,9 @@ def test_formats_may_be_inside_of_each_other() -> None:
         (
             {"payload": "json"},
             "payload",
-            "name it by 'payload.format' and give its options as 'payload.<format>.<option>'",
+            "set its name with 'payload.format' and its options with 'payload.<format>.<option>'",
         ),
-        ({"payload": JsonFormat(), "payload.json.x": "1"}, "payload", "is a Format and nothing else"),
+        ({"payload": JsonFormat(), "payload.json.x": "1"}, "payload", "must be a Format, without other options for it"),
         (
             {"payload": JsonFormat(), "markk": "1"},
             "markk",
@@ -120,21 +120,21 @@ def test_formats_may_be_inside_of_each_other() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_by_the_whole_key(given: dict[str, Any], option: str, said: str) -> None:
+def test_errors_name_the_full_option_key(given: dict[str, Any], option: str, said: str) -> None:
     with pytest.raises(OptionError) as caught:
         Wrapped(given)
     assert said in str(caught.value)
     assert caught.value.option == option
 
 
-def test_an_unknown_format_is_told() -> None:
+def test_an_unknown_inner_format_is_reported() -> None:
     with pytest.raises(
-        UnknownFormatError, match=r"^option 'payload\.format' of format 'wrapped': there is no format 'jso'"
+        UnknownFormatError, match=r"^option 'payload\.format' of format 'wrapped': unknown format 'jso'"
     ):
         Wrapped({"payload.format": "jso"})
 
 
-def test_its_secrets_are_secrets() -> None:
+def test_secrets_of_an_inner_format_are_hidden() -> None:
     format = Wrapped(SECRET)
     inside = Wrapped(
         {"payload": AvroConfluentFormat({"url": "mock://inner", "basic-auth.user-info": f"ann:{PASSWORD}"})}
@@ -144,7 +144,7 @@ def test_its_secrets_are_secrets() -> None:
         {"value.format": "wrapped", **{f"value.wrapped.{key}": text for key, text in SECRET.items()}},
     )
     shown = [repr(each) for each in (format, format.options, format.options["payload"], inside, inside.options, table)]
-    shown += [each._without_secrets(f"failed with ann:{PASSWORD}") for each in (format, inside)]
+    shown += [each._mask_secrets(f"failed with ann:{PASSWORD}") for each in (format, inside)]
     for text in shown:
         assert PASSWORD not in text, text
         assert "******" in text
@@ -153,7 +153,7 @@ def test_its_secrets_are_secrets() -> None:
     assert PASSWORD not in str(caught.value)
 
 
-def test_the_checks_of_one_direction_are_made() -> None:
+def test_an_inner_format_is_validated_for_one_direction() -> None:
     format = Wrapped({"payload.format": "avro-confluent", "payload.avro-confluent.url": "mock://inner"})
     assert format.prepare("decode", "id INT").names == ["id"]
     with pytest.raises(
@@ -163,7 +163,7 @@ def test_the_checks_of_one_direction_are_made() -> None:
     assert caught.value.option == "payload.avro-confluent.subject"
 
 
-def test_a_table_completes_its_options() -> None:
+def test_a_table_completes_the_options_of_an_inner_format() -> None:
     options = {"payload.format": "avro-confluent", "payload.avro-confluent.url": "mock://inner", "mark": "?"}
     completed = Wrapped.complete_options(options, topic="orders", part="value")
     assert completed == {**options, "payload.avro-confluent.subject": "orders-value"}
@@ -180,13 +180,13 @@ def test_a_table_completes_its_options() -> None:
     assert table._plan("encode").layout.value_format.options["payload"].options["subject"] == "orders-value"
 
 
-def test_a_table_refuses_what_the_inner_format_does_not_know() -> None:
+def test_a_table_refuses_unknown_options_of_an_inner_format() -> None:
     options = {"value.format": "wrapped", "value.wrapped.payload.format": "json"}
     with pytest.raises(OptionError, match=r"value\.wrapped\.payload\.json\.nope"):
         _ = KeyValueFormat("id INT", {**options, "value.wrapped.payload.json.nope": "1"}).value_schema
 
 
-def test_the_schema_of_a_job_is_asked_for_once() -> None:
+def test_the_schema_of_a_job_is_requested_once() -> None:
     format = Wrapped({**SECRET, "mark": "?"})
     made = format.for_encoding(pa.schema([("id", pa.int32())]))
     assert isinstance(made.options["payload"].options["schema-id"], int)
@@ -196,12 +196,12 @@ def test_the_schema_of_a_job_is_asked_for_once() -> None:
     assert plain.for_encoding(pa.schema([("id", pa.int32())])) is plain
 
 
-def test_the_key_of_the_rows_is_passed_on() -> None:
+def test_the_key_of_the_rows_is_passed_to_the_inner_format() -> None:
     format = Wrapped({"payload": DebeziumJsonFormat({"changelog.mode": "upsert"})})
     made = format.for_rows(["id"], in_record=True)
     assert made.options["payload"].row_key == (("id",), True)
     assert pickle.loads(pickle.dumps(made)).options["payload"].row_key == (("id",), True)
 
 
-def test_the_table_of_options_names_the_key() -> None:
+def test_the_table_of_options_shows_the_key_of_the_inner_format() -> None:
     assert "| `payload.format` | format | required |  | What is inside. |" in options_table(Wrapped.option_specs)

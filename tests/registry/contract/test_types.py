@@ -1,4 +1,4 @@
-"""Schemas in every spelling, and the mapping Flink - Spark - Arrow."""
+"""Schemas in every spelling, and the mapping of types between Flink, Spark and Arrow."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _ROWS = st.lists(st.tuples(_NAMES, _TYPES), max_size=4, unique_by=lambda field: 
 
 
 @given(_TYPES)
-def test_text_of_a_type_reads_back(t: FlinkType) -> None:
+def test_the_text_of_a_type_can_be_parsed(t: FlinkType) -> None:
     assert parse_type(str(t)) == t
 
 
@@ -125,7 +125,7 @@ def test_flink_and_spark_spellings() -> None:
         ("ROW(a INT, b ROW<>)", "ROW<`a` INT, `b` ROW<>>"),
     ],
 )
-def test_flinks_meaning(text: str, meaning: str) -> None:
+def test_types_have_the_meaning_of_flink(text: str, meaning: str) -> None:
     assert str(parse_type(text)) == meaning
 
 
@@ -150,22 +150,22 @@ def test_flinks_meaning(text: str, meaning: str) -> None:
         ("a " + "ARRAY<" * 300 + "INT" + ">" * 300, "nested more than 100 levels deep"),
     ],
 )
-def test_unreadable_schemas_say_where(text: str, why: str) -> None:
+def test_errors_of_schemas_have_a_position(text: str, why: str) -> None:
     with pytest.raises(SchemaError) as caught:
         parse_schema(text)
     assert why in str(caught.value)
     assert "⟨here⟩" in str(caught.value)
 
 
-def test_arrow_schemas_of_users() -> None:
+def test_arrow_schemas_are_accepted() -> None:
     given = pa.schema([("s", pa.large_string()), ("t", pa.timestamp("ms")), ("z", pa.timestamp("ns", "Europe/Berlin"))])
     assert [str(f.type) for f in row_type(given).fields] == ["STRING", "TIMESTAMP(3)", "TIMESTAMP_LTZ(9)"]
     for wrong in (pa.uint8(), pa.decimal256(50, 2), pa.null(), pa.date64()):
         with pytest.raises(SchemaError, match="column 'x'"):
             resolve_schema(pa.schema([("x", wrong)]))
-    with pytest.raises(SchemaError, match="twice"):
+    with pytest.raises(SchemaError, match="two columns named"):
         resolve_schema(pa.schema([("x", pa.int8()), ("x", pa.int8())]))
-    with pytest.raises(SchemaError, match="a schema is a Spark StructType"):
+    with pytest.raises(SchemaError, match="a schema must be a Spark StructType"):
         resolve_schema({"a": "INT"})  # type: ignore[arg-type]
 
 

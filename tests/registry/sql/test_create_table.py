@@ -1,4 +1,4 @@
-"""CREATE TABLE as users paste it from Flink: what is understood, and where an error points."""
+"""CREATE TABLE statements of Flink: supported syntax, and the positions in errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import interop
 
 _WITH = "WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json')"
 
-# From the option documentation of Flink and of Ververica, with what its examples leave out filled in.
+# From the documentation of Flink and Ververica, with missing options added to their examples.
 _DOCUMENTED = {
     "kafka": """
         CREATE TABLE KafkaTable (
@@ -97,14 +97,14 @@ _DOCUMENTED = {
 
 
 @pytest.mark.parametrize("name", [*_DOCUMENTED, *(f"interop {name}" for name in interop.cases())])
-def test_tables_of_the_documentation_and_of_flink(name: str) -> None:
+def test_tables_of_documentation_and_flink_are_parsed(name: str) -> None:
     ddl = _DOCUMENTED[name] if name in _DOCUMENTED else interop.cases()[name.removeprefix("interop ")]["ddl"]
     table = parse_create_table(ddl)
     assert "connector" in table.options
     assert parse_create_table(create_table_text(table, table.options)) == table
 
 
-def test_everything_at_once() -> None:
+def test_a_statement_with_all_clauses_is_parsed() -> None:
     table = parse_create_table("""
         /* a table */ create or replace temporary table if not exists `my cat`.db.`t``1` ( -- of
             `a` int not null comment 'it''s, a) comment',
@@ -161,7 +161,7 @@ def test_columns(text: str, column: TableColumn) -> None:
     assert parse_create_table(f"CREATE TABLE t ({text}, s STRING) {_WITH}").columns[0] == column
 
 
-def test_a_primary_key_beside_its_column() -> None:
+def test_a_primary_key_can_follow_its_column() -> None:
     table = parse_create_table(f"CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, b INT) {_WITH}")
     assert table.primary_key == ("a",)
     assert str(table.columns[0].type) == "INT NOT NULL"
@@ -256,7 +256,7 @@ def test_reserved_words_need_backticks_as_in_flink(word: str, place: str) -> Non
     assert parse_create_table(ddl.format(f"`{word}`")).columns[1].refused == ""
 
 
-def test_words_that_flink_frees_need_no_backticks() -> None:
+def test_non_reserved_words_need_no_backticks() -> None:
     words = [
         "name",
         "type",

@@ -1,4 +1,4 @@
-"""Computed columns: what a DDL may say in them, what Spark SQL it becomes, and what it may not say."""
+"""Computed columns: supported expressions, their Spark SQL, and refused expressions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _column(expression: str) -> TableColumn:
         ("COALESCE(s, 'x') = '' COMMENT 'c'", "COALESCE(`s`, 'x') = ''"),
     ],
 )  # fmt: skip
-def test_what_flink_and_spark_share_becomes_spark_sql(expression: str, spark: str) -> None:
+def test_common_expressions_of_flink_and_spark_become_spark_sql(expression: str, spark: str) -> None:
     column = _column(expression)
     assert (column.refused, column.expression) == ("", spark)
 
@@ -99,7 +99,7 @@ def test_what_flink_and_spark_share_becomes_spark_sql(expression: str, spark: st
         ("ABS(id, n)", "ABS"),
     ],
 )
-def test_functions_that_are_not_on_the_list_are_refused_by_name(expression: str, named: str) -> None:
+def test_unknown_functions_are_refused_by_name(expression: str, named: str) -> None:
     column = _column(expression)
     assert column.expression == ""
     assert column.refused.partition(":")[0] == named
@@ -148,14 +148,14 @@ def test_functions_that_are_not_on_the_list_are_refused_by_name(expression: str,
         ("INTERVAL 'x'", "','"),
     ],
 )
-def test_what_is_no_plain_expression_is_refused(expression: str, shown: str) -> None:
+def test_unsupported_expressions_are_refused(expression: str, shown: str) -> None:
     column = _column(expression)
     assert column.expression == ""
     assert shown in column.refused.partition(", at line 1, column ")[0]
     assert ", at line 1, column " in column.refused
 
 
-def test_an_error_says_where_and_what_to_do() -> None:
+def test_an_error_has_a_position_and_a_next_step() -> None:
     table = parse_create_table(
         "CREATE TABLE t (\n  s STRING,\n  x AS UPPER(s) ||\n    reflect('java.lang.System', 'exit')\n)"
     )
@@ -163,19 +163,19 @@ def test_an_error_says_where_and_what_to_do() -> None:
     assert "at line 4, column 5" in table.columns[1].refused
 
 
-def test_brackets_within_brackets_have_an_end() -> None:
+def test_the_depth_of_brackets_is_limited() -> None:
     assert _column("(" * 50 + "id" + ")" * 50).refused == ""
     for opened, closed in (("(", ")"), ("UPPER(", ")"), ("TO_TIMESTAMP_LTZ(", ", 3)"), ("CASE WHEN ", ""), ("m[", "]")):
         assert "nested more than 60 levels deep" in _column(f"{opened * 8000}id{closed * 8000}").refused
 
 
-def test_columns_may_be_named_before_they_are_declared() -> None:
+def test_columns_can_be_used_before_their_declaration() -> None:
     table = parse_create_table("CREATE TABLE t (x AS price / 2, price DECIMAL(4, 2), z AS x)")
     assert table.columns[0].expression == "`price` / 2"
     assert table.columns[2].refused.startswith("'x': not a physical or metadata column")
 
 
-def test_the_documentation_names_all_that_may_be_called() -> None:
+def test_the_documentation_names_all_functions() -> None:
     page = (Path(__file__).parents[3] / "docs" / "key-value.md").read_text(encoding="utf-8")
     listed = page.partition("### Computed columns")[2].partition("Functions that Spark would evaluate differently")[0]
     allowed = {*shared_functions.FUNCTIONS, *expressions._SPECIAL, *shared_functions.WITHOUT_BRACKETS}

@@ -1,4 +1,4 @@
-"""Whole files of Flink SQL: which statements there are, which table is meant, and what LIKE takes from another."""
+"""Files of Flink SQL: splitting statements, choosing a table, and LIKE."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ END;
 """
 
 
-def test_the_statements_of_a_file() -> None:
+def test_a_file_is_split_into_statements() -> None:
     found = [(one.kind, one.name, one.line) for one in KeyValueFormat.statements(_FILE)]
     assert found == [
         ("SET", "", 3),
@@ -95,13 +95,13 @@ def test_a_table_is_chosen_by_its_name(name: str, columns: list[str]) -> None:
         ("CREATE TABLE t WITH ('k' = 'v')", None, "the table has no columns"),
     ],
 )
-def test_errors_of_files(text: str, name: str | None, message: str) -> None:
+def test_errors_of_files_are_reported(text: str, name: str | None, message: str) -> None:
     with pytest.raises(SchemaError, match=f"(?s){message}") as caught:
         find_table(text, name)
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_later_table_may_take_the_place_of_one() -> None:
+def test_a_later_statement_can_replace_a_table() -> None:
     for text in (
         "CREATE TABLE t (a INT); DROP TABLE t; CREATE TABLE t (b INT)",
         "CREATE TABLE t (a INT); CREATE OR REPLACE TABLE t (b INT)",
@@ -121,15 +121,15 @@ def test_a_later_table_may_take_the_place_of_one() -> None:
 
 
 def _plain(table: TableDefinition) -> TableDefinition:
-    """The table without how its expressions are spelled."""
+    """Return the table without the spelling of its expressions."""
     return replace(table, columns=tuple(replace(column, source="") for column in table.columns))
 
 
 @pytest.mark.parametrize("case", interop.likes(), ids=lambda case: case["like"])
-def test_like_takes_what_it_takes_in_flink(case: interop.Case) -> None:
+def test_like_copies_the_same_parts_as_in_flink(case: interop.Case) -> None:
     text = f"{case['bases']}; CREATE TABLE l {case['like']}"
     if case["error"] is not None and "Unknown identifier" in case["error"]:
-        assert find_table(text, "l").columns[-1].refused  # said by decode
+        assert find_table(text, "l").columns[-1].refused  # decode reports it
     elif case["error"] is not None:
         with pytest.raises(SchemaError, match="at line 1, column"):
             find_table(text, "l")
@@ -157,7 +157,7 @@ def test_like_of_like_and_of_another_database() -> None:
         find_table(f"CREATE TABLE t0 (a INT){chain}", "t59")
 
 
-def test_a_huge_file_takes_the_time_of_reading_it() -> None:
+def test_a_huge_file_is_parsed_in_linear_time() -> None:
     start = time.process_time()
     tables = "".join(f"CREATE TABLE t{i} (a INT) {_WITH};\n" for i in range(20_000))
     again = "DROP TABLE t0; CREATE TABLE t0 (a INT);" * 20_000
@@ -170,7 +170,7 @@ def test_a_huge_file_takes_the_time_of_reading_it() -> None:
 
 @pytest.mark.parametrize("action", ["DO NOTHING", "DO ERROR", "DO DEDUPLICATE"])
 def test_on_conflict_belongs_to_an_insert(action: str) -> None:
-    """Flink 2.3 asks for it where the upsert key of a query is not the primary key of its table."""
+    """Flink 2.3 requires it if the upsert key of a query is not the primary key of its table."""
     columns = "id INT, PRIMARY KEY (id) NOT ENFORCED"
     table = "'connector' = 'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092'"
     table = f"CREATE TABLE t ({columns}) WITH ({table}, 'key.format' = 'json', 'value.format' = 'json')"
@@ -182,7 +182,7 @@ def test_on_conflict_belongs_to_an_insert(action: str) -> None:
         KeyValueFormat.from_ddl(table.replace("NOT ENFORCED", f"NOT ENFORCED ON CONFLICT {action}"))
 
 
-def test_a_byte_order_mark_is_named() -> None:
+def test_a_byte_order_mark_is_reported() -> None:
     with pytest.raises(SchemaError, match=r"byte order mark \(U\+FEFF\).*utf-8-sig"):
         KeyValueFormat.from_ddl("\ufeff" + _FILE)
 
@@ -191,7 +191,7 @@ def test_a_byte_order_mark_is_named() -> None:
     "text",
     ["job.sql", " my jobs/Orders.SQL\n", "/home/me/job", "./job", "../job", "~/job", "C:\\jobs", "a.txt"],
 )
-def test_a_path_is_not_taken_for_a_text(text: str) -> None:
+def test_a_path_is_not_parsed_as_text(text: str) -> None:
     with pytest.raises(SchemaError, match=r"is the path of a file.*Path\(\.\.\.\)\.read_text"):
         KeyValueFormat.from_ddl(text)
     with pytest.raises(SchemaError, match=r"not \w*Path: read it"):
@@ -199,6 +199,6 @@ def test_a_path_is_not_taken_for_a_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["DESCRIBE orders.sql", "// a.sql\n", "/* a.sql */", "SELECT 'a'", "USE a.sql", ""])
-def test_a_text_that_is_no_path(text: str) -> None:
+def test_a_text_that_is_not_a_path_is_reported(text: str) -> None:
     with pytest.raises(SchemaError, match="the text has no CREATE TABLE"):
         KeyValueFormat.from_ddl(text)

@@ -1,12 +1,13 @@
-"""A small random database, and what connectors write of its history.
+"""A small random database, and the messages that connectors write for its changes.
 
-    Database  ->  events: rows of snapshots, inserts, updates, changes of keys, deletions  ->  Connector  ->  records
+    Database  ->  events: snapshot rows, inserts, updates, key changes, deletes  ->  Connector  ->  records
               ->  `states`: its tables at each checkpoint
 
-Each connector has its way to say what a row was before a change, and sends stretches of its log again. Snapshots are
-taken in both of Debezium's ways. An incremental one reads a chunk of rows between two watermarks; while it is open, a
-row leaves it with each change of its key, and what is left is written after those changes. A blocking one writes all
-rows at once, and the log goes on from where it stood before them: its changes then come behind rows that have them.
+Connectors differ in how they write the row before a change. They repeat parts of their log. Debezium has two kinds of
+snapshots. An incremental snapshot reads a chunk of rows between two watermarks. Until the second watermark, a change
+of a key removes its row from the chunk; the remaining rows are written after these changes. A blocking snapshot writes
+all rows at once. Then the log continues from its position before the snapshot, so changes follow rows that already
+contain them.
 Source: Debezium's pages "Ad hoc snapshots" and "Incremental snapshots" of each connector.
 """
 
@@ -28,7 +29,11 @@ PLACEHOLDER = "__debezium_unavailable_value"
 
 
 class Event(NamedTuple):
-    """A change of a row; `kind` is 'r', 'i', 'u', 'd', or 't' for all rows gone, `checkpoint` how many were before."""
+    """A change of a row.
+
+    kind: 'r' (snapshot), 'i', 'u', 'd', or 't' (truncate).
+    checkpoint: the number of checkpoints before the change.
+    """
 
     kind: str
     before: Row | None
@@ -38,7 +43,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its columns with their Flink types, its key, and the columns whose values may be too large to repeat."""
+    """A table: its columns with Flink types, its key, and the columns with large values that updates may omit."""
 
     name: str
     columns: dict[str, str]
@@ -58,12 +63,12 @@ TABLES = (
     Table("line", {"no": "INT", "a": "DECIMAL(10, 2)", "t": "STRING", "of": "STRING"}, ("of", "no"), ("t",)),
 )
 OPERATIONS = {"i": 3, "u": 6, "k": 1, "d": 2, "chunk": 1, "snapshot": 0.05}
-"""How often each operation is: `k` changes a key, `chunk` and `snapshot` read rows again."""
+"""Weights of the operations. `k` changes a key, `chunk` and `snapshot` write existing rows."""
 TRUNCATE = {"truncate": 0.1}
 
 
 class _Chunk(NamedTuple):
-    """Rows of an incremental snapshot that no change has touched since they were read, and where the log ends it."""
+    """Rows of an incremental snapshot without changes since they were read, and the end of the chunk in the log."""
 
     rows: dict[Key, Row]
     ends: int
@@ -71,10 +76,12 @@ class _Chunk(NamedTuple):
 
 @dataclass
 class Database:
-    """Random transactions, seeded. `events` is the log of each table, `states` its rows at each checkpoint.
+    """A database with seeded random transactions.
 
-    With `truncates` its tables lose all their rows now and then. `kept` has the rows of each checkpoint that a copy
-    has which passes over that: those too that were there and did not come again.
+    events: the log of each table.
+    states: the rows of each table at each checkpoint.
+    truncates: whether tables are sometimes truncated.
+    kept: the rows at each checkpoint of a copy that ignores truncates.
     """
 
     seed: int
@@ -109,7 +116,7 @@ class Database:
     def _do(self, operation: str, table: Table, at: int) -> None:
         rows, log, choose = self._rows[table.name], self.events[table.name], self._random
         if operation == "i" and len(rows) >= 120:
-            operation = "d"  # so that keys come again
+            operation = "d"  # so that keys are reused
         if operation == "i":
             self._insert(table, at)
         elif operation == "chunk":
@@ -123,7 +130,7 @@ class Database:
         elif operation == "truncate":
             self._lost[table.name] |= rows
             self._write(table, Event("t", None, None, at))
-            for _ in range(choose.randint(20, 60)):  # mostly it is done to load a table anew
+            for _ in range(choose.randint(20, 60)):  # a truncate is usually followed by a reload
                 self._insert(table, at)
         elif rows:
             self._change(operation, table, at)
@@ -140,12 +147,12 @@ class Database:
             return
         others = [name for name in table.columns if name not in table.key]
         new = old | {name: self._value(table.columns[name]) for name in choose.sample(others, choose.randint(1, 2))}
-        if operation == "k":  # the database writes the whole row anew
+        if operation == "k":  # the database writes the complete row
             new |= self._free_key(table, rows)
         self._write(table, Event("u", old, new, at))
 
     def _write(self, table: Table, event: Event) -> None:
-        """Do what the event says, and write it to the log; behind it the chunk that ends here."""
+        """Apply the event and append it to the log, followed by the chunk that ends here."""
         rows, log, chunk = self._rows[table.name], self.events[table.name], self._chunks.get(table.name)
         for row in (event.before, event.after):
             if row is not None:
@@ -163,7 +170,7 @@ class Database:
             del self._chunks[table.name]
 
     def _free_key(self, table: Table, rows: dict[Key, Row]) -> Row:
-        """A key that no row has; deleted rows had it, now and then."""
+        """Return an unused key. It is sometimes the key of a deleted row."""
         while True:
             row: Row = {}
             for name in table.key:
@@ -186,7 +193,7 @@ class Database:
 
 
 class Record(NamedTuple):
-    """A Kafka record; `checkpoint` says in which part of the history."""
+    """A Kafka record and the checkpoint of the history that it belongs to."""
 
     partition: int
     key: bytes | None
@@ -199,10 +206,11 @@ Message = Callable[[Table, Event, random.Random], "list[Row | None]"]
 
 @dataclass(frozen=True)
 class Connector:
-    """What writes the history of a table: the format and its options, and the messages of an event.
+    """Writes the history of a table as messages.
 
-    `moves` says that a change of the key is one message; then all keys have to be in one partition. So they have to
-    where all rows can be gone at once, which is a message of no key. Maxwell does not tell of that (`tells`).
+    moves: whether a change of the key is one message. Then all keys must be in one partition. Truncates also need one
+        partition, because their message has no key.
+    tells: whether the connector writes a message for a truncate. Maxwell does not.
     """
 
     name: str
@@ -213,7 +221,7 @@ class Connector:
     tells: bool = True
 
     def records(self, table: Table, events: list[Event], seed: int) -> Iterator[Record]:
-        """The records of a log, some stretches of it twice: as after a restart that did not know how far it was."""
+        """Return the records of a log. Some parts are repeated, as after a restart from an older offset."""
         partitions = 1 if self.moves or any(event.kind == "t" for event in events) else 3
         choose = random.Random(f"{seed} {self.name}")
         written: list[Record] = []
@@ -231,7 +239,7 @@ class Connector:
                     yield record
 
     def _split(self, table: Table, event: Event) -> list[Event]:
-        """Debezium and GoldenGate write a change of the key as a deletion and an insert."""
+        """Return the events with key changes as a delete and an insert, as Debezium and GoldenGate write them."""
         if event.before is None or event.after is None or self.moves:
             return [event]
         if table.key_of(event.before) == table.key_of(event.after):
@@ -246,7 +254,7 @@ class Connector:
 
 
 def _image(row: Row | None) -> Row | None:
-    """A row in JSON."""
+    """Return a row as JSON."""
     texts = {Decimal: str, bytes: lambda octets: base64.b64encode(octets).decode()}
     return None if row is None else {name: texts.get(type(v), lambda v: v)(v) for name, v in row.items()}
 
@@ -258,7 +266,7 @@ def _untouched(event: Event) -> list[str]:
 
 
 def _debezium(before: str) -> Message:
-    """Messages with all of the row before ('full'), with its key ('key'), or without it ('none'), and tombstones."""
+    """Writes the old row completely ('full'), only its key ('key'), or not at all ('none'), and tombstones."""
 
     def messages(table: Table, event: Event, choose: random.Random) -> list[Row | None]:
         old, new = _image(event.before), _image(event.after)
@@ -279,7 +287,7 @@ def _debezium(before: str) -> Message:
 
 
 def _golden_gate(table: Table, event: Event, _: random.Random) -> list[Row | None]:
-    """Compressed: of an update the key and what is other, of a deletion the key."""
+    """Writes compressed records: key and changed columns of an update, the key of a delete."""
     old, new = _image(event.before), _image(event.after)
     if old is not None:
         old = {name: old[name] for name in table.key}
@@ -291,7 +299,7 @@ def _golden_gate(table: Table, event: Event, _: random.Random) -> list[Row | Non
 
 
 def _old(event: Event) -> Row | None:
-    """Of the row before an update what is other."""
+    """Return the changed columns of the old row of an update."""
     if event.kind != "u":
         return None
     same = _untouched(event)
@@ -299,7 +307,7 @@ def _old(event: Event) -> Row | None:
 
 
 def _maxwell(table: Table, event: Event, _: random.Random) -> list[Row | None]:
-    """Maxwell writes nothing of a TRUNCATE."""
+    """Maxwell does not write a message for TRUNCATE."""
     if event.kind == "t":
         return []
     kind = {"u": "update", "d": "delete"}.get(event.kind, "insert")

@@ -1,6 +1,6 @@
-"""The history of a random database, as connectors write it: the tables that come of it are those of the database.
+"""Decode the history of a random database as connectors write it. The resulting tables must equal the database's.
 
-`KVFORMAT_TRANSACTIONS` sets how many transactions it has: some hundreds, unless 10,000 are wanted.
+`KVFORMAT_TRANSACTIONS` sets the number of transactions. The default is a few hundred.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _SEED, _CHECKPOINTS = 20, 3
 _FEW = 450
 _TRANSACTIONS = int(os.environ.get("KVFORMAT_TRANSACTIONS", _FEW))
 _LEAST = 200
-"""So many rows are compared at least, for each way of a table."""
+"""The minimum number of compared rows for each table."""
 _FOLDED = [pytest.param(c, t, id=f"{c.name}-{t.name}") for c in CONNECTORS for t in TABLES]
 _TOLD_APART = ("debezium, full", "debezium, none", "ogg", "canal", "maxwell")
-"""Of the others the rows that come out are of the same kinds."""
+"""Connectors with distinct row kinds. The other connectors give the same kinds as one of these."""
 _STREAMED = [
     pytest.param(c, TABLES[number % 2], id=f"{c.name}-{TABLES[number % 2].name}")
     for number, c in enumerate(CONNECTORS)
     if c.name in _TOLD_APART or _TRANSACTIONS > _FEW
 ]
-"""Streams take longer: each connector with one table."""
+"""Each connector with one table, because streams take longer."""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def rocksdb(spark: Any) -> Iterator[None]:
 
 
 def _topic(events: list[Event], connector: Connector, table: Table, folder: Path) -> Path:
-    """The records of each part of the history in a file of its own."""
+    """Write the records of each checkpoint to a file."""
     folder.mkdir()
     records = [*connector.records(table, events, _SEED)]
     offsets = dict.fromkeys(range(3), 0)
@@ -85,7 +85,7 @@ def _kv(connector: Connector, table: Table, **more: str) -> KeyValueFormat:
 
 
 def _rows(df: Any, table: Table) -> dict[Key, Row]:
-    """The rows by key; each key comes once."""
+    """Return the rows by key. Each key must occur once."""
     rows = df.select(*table.columns).toArrow().to_pylist()
     found = {table.key_of(row): row for row in rows}
     assert len(found) == len(rows)
@@ -93,7 +93,9 @@ def _rows(df: Any, table: Table) -> dict[Key, Row]:
 
 
 @pytest.mark.parametrize(("connector", "table"), _FOLDED)
-def test_a_batch(spark: Any, database: Database, connector: Connector, table: Table, tmp_path: Path) -> None:
+def test_a_batch_gives_the_tables_of_the_database(
+    spark: Any, database: Database, connector: Connector, table: Table, tmp_path: Path
+) -> None:
     topic = _topic(database.events[table.name], connector, table, tmp_path / "topic")
     kv = _kv(connector, table)
     wanted = database.states[table.name][-1]
@@ -105,7 +107,7 @@ def test_a_batch(spark: Any, database: Database, connector: Connector, table: Ta
 
 
 @pytest.mark.parametrize(("connector", "table"), _STREAMED)
-def test_a_table_that_is_maintained(
+def test_a_maintained_table_equals_the_database(
     spark: Any, database: Database, connector: Connector, table: Table, tmp_path: Path
 ) -> None:
     topic = _topic(database.events[table.name], connector, table, tmp_path / "topic")
@@ -117,7 +119,7 @@ def test_a_table_that_is_maintained(
     query.awaitTermination()
     compared = 0
     for batch, wanted in enumerate(database.states[table.name]):
-        rows = spark.read.parquet(f"{kept}/rows/{batch}")  # of three versions none is gone yet
+        rows = spark.read.parquet(f"{kept}/rows/{batch}")  # three versions of the table are kept
         assert rows.columns == [*table.columns]
         assert _rows(rows, table) == wanted
         compared += len(wanted)
@@ -126,10 +128,10 @@ def test_a_table_that_is_maintained(
 
 
 @pytest.mark.parametrize(("connector", "table"), _STREAMED)
-def test_a_changelog(
+def test_a_changelog_has_the_right_old_rows(
     spark: Any, rocksdb: None, database: Database, connector: Connector, table: Table, tmp_path: Path
 ) -> None:
-    """Each -U and -D that comes out has the row as it is in the table that the rows before it make."""
+    """Each decoded -U and -D has the row of the table at that point."""
     topic, kv = _topic(database.events[table.name], connector, table, tmp_path / "topic"), _kv(connector, table)
     stream = spark.readStream.schema(_KAFKA).option("maxFilesPerTrigger", 1).parquet(str(topic))
     changes = kv.decode(stream, metadata=["partition", "offset"], row_index=True)
@@ -158,8 +160,8 @@ def test_a_changelog(
 
 
 @pytest.mark.parametrize("connector", [pytest.param(c, id=c.name) for c in CONNECTORS if c.name in _TOLD_APART])
-def test_a_truncate_is_told(spark: Any, emptied: Database, connector: Connector, tmp_path: Path) -> None:
-    """It is an error; the rows behind the last one make the table. Passed over, the rows before it stay."""
+def test_a_truncate_is_an_error(spark: Any, emptied: Database, connector: Connector, tmp_path: Path) -> None:
+    """A truncate is an error. The rows after the last truncate make the table. If it is ignored, earlier rows stay."""
     table, compared = TABLES[0], 0
     topic = _topic(emptied.events[table.name], connector, table, tmp_path / "topic")
     records = spark.read.schema(_KAFKA).parquet(str(topic))
@@ -186,7 +188,7 @@ def test_a_truncate_is_told(spark: Any, emptied: Database, connector: Connector,
 
 
 def test_a_truncate_stops_a_stream(spark: Any, emptied: Database, tmp_path: Path) -> None:
-    """The table stays as it was before the batch that has it."""
+    """The table keeps the state before the batch with the truncate."""
     table, connector = TABLES[0], CONNECTORS[0]
     events = emptied.events[table.name]
     first = next(number for number, event in enumerate(events) if event.kind == "t")
@@ -207,8 +209,8 @@ def test_a_truncate_stops_a_stream(spark: Any, emptied: Database, tmp_path: Path
     assert _rows(current_table(spark, kept), table) == wanted
 
 
-def test_the_database_does_what_it_should(database: Database) -> None:
-    """Keys come again after deletions, change, and large values are not touched: else nothing is tried."""
+def test_the_random_database_covers_all_operations(database: Database) -> None:
+    """The random history reuses deleted keys, changes keys, and keeps large values unchanged."""
     for table in TABLES:
         events = database.events[table.name]
         kinds = [event.kind for event in events]

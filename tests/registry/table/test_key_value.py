@@ -1,4 +1,4 @@
-"""KeyValueFormat without Spark: Flink's records both ways, Flink's refusals, combining, faults, pairs, the object."""
+"""KeyValueFormat without Spark: reading and writing Flink's records, refusals, rows from keys and values, options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KAFKA = {"key.format": "json", "key.fields": "id", "value.format": "json", "val
 
 
 def _decoded(kv: KeyValueFormat, case: interop.Case, row: FlinkType) -> tuple[list[interop.Row], bool]:
-    """The rows up to the first error, in the order of the table's columns, and whether there is an error."""
+    """Return the rows before the first error, in the order of the table's columns, and whether there is an error."""
     columns = interop.table(case)
     of_value = [c for c in columns.metadata() if c.key.startswith("value.")]
     batch = kv.decode_batch(
@@ -55,7 +55,7 @@ def _decoded(kv: KeyValueFormat, case: interop.Case, row: FlinkType) -> tuple[li
 
 
 @pytest.mark.parametrize("name", sorted(set(interop.cases()) - set(interop.OTHER_RECORDS)))
-def test_decodes_what_flink_reads(name: str, tmp_path: Path) -> None:
+def test_decoding_equals_flink(name: str, tmp_path: Path) -> None:
     case = interop.cases()[name]
     kv = KeyValueFormat.from_ddl(interop.ddl(case, tmp_path))
     row = interop.row_type(interop.table(case), of_kafka=False)
@@ -66,13 +66,13 @@ def test_decodes_what_flink_reads(name: str, tmp_path: Path) -> None:
         rows = interop.normalized(rows, places, row)
     wanted = interop.wanted_rows(case, row)
     assert failed == interop.fails(case)
-    if failed:  # Flink hands rows on in batches, so that some before the error may be lost
+    if failed:  # Flink emits rows in batches, so rows before the error may be missing
         rows = rows[: len(wanted)]
     assert interop.same_rows(case, rows, wanted, row), (rows, wanted)
 
 
 @pytest.mark.parametrize("name", [name for name, case in interop.cases().items() if case["rows"]])
-def test_encodes_what_flink_wrote(name: str, tmp_path: Path) -> None:
+def test_encoding_equals_flink(name: str, tmp_path: Path) -> None:
     case = interop.cases()[name]
     kv = KeyValueFormat.from_ddl(interop.ddl(case, tmp_path))
     columns = interop.table(case)
@@ -94,7 +94,7 @@ def test_encodes_what_flink_wrote(name: str, tmp_path: Path) -> None:
 
 
 def _last_by_key(rows: list[interop.Row]) -> list[interop.Row]:
-    """What a sink's buffer leaves."""
+    """Return the rows that remain after a sink's buffer removed duplicates."""
     return list({values[0]: (kind, values) for kind, values in rows}.values())
 
 
@@ -102,7 +102,7 @@ def _last_by_key(rows: list[interop.Row]) -> list[interop.Row]:
 
 
 def _refusal(ddl: str, statement: str) -> str | None:
-    """Why a table is refused when it is read (select) or written (insert)."""
+    """Return the error of reading (select) or writing (insert) a table, or None."""
     try:
         kv = KeyValueFormat.from_ddl(ddl)
         if statement == "select":
@@ -115,8 +115,8 @@ def _refusal(ddl: str, statement: str) -> str | None:
 
 
 @pytest.mark.parametrize("case", interop.refusals(), ids=lambda case: f"{case['name']}-{case['statement']}")
-def test_agrees_with_flink_about_tables(case: interop.Case, tmp_path: Path) -> None:
-    wanted = case["error"] is not None and case["name"] != "metadata_header_list"  # which is supported here
+def test_tables_are_accepted_and_refused_as_in_flink(case: interop.Case, tmp_path: Path) -> None:
+    wanted = case["error"] is not None and case["name"] != "metadata_header_list"  # supported in kvformat
     refusal = _refusal(interop.ddl(case, tmp_path), case["statement"])
     assert (refusal is not None) == wanted, refusal
     assert refusal is None or not [name for name in _named(case) if name not in refusal]
@@ -135,7 +135,7 @@ _TERMS = (
 
 
 def _named(case: interop.Case) -> list[str]:
-    """The options, columns and formats that the last cause of Flink's error names, lists of what is supported apart."""
+    """Return the options, columns and formats in Flink's last cause, without its lists of supported values."""
     chain = case["error"] if isinstance(case["error"], str) else "\n".join(case["error"])
     last = chain.split("Caused by: ")[-1]
     for end in ("Supported options:", "Available factory", "The following columns", "supports the following"):
@@ -145,7 +145,7 @@ def _named(case: interop.Case) -> list[str]:
     return [term for term in _TERMS if term in last]
 
 
-# Where another answer than Flink's is meant, by what the DDL holds.
+# Intended differences from Flink, by a part of the DDL.
 _OTHERWISE = {
     "'9999999999 d'": "a duration that Python can't hold",
     "'partition:-1,offset:1'": "no partition has such a number",
@@ -161,11 +161,11 @@ _OTHERWISE = {
 }
 
 
-# Of several malformed options another one may be named first.
+# With several malformed options, Flink may name another one first.
 _NAMED_LATER = {"at-least-once", "value.avro-confluent.schema-registry.subject"}
 
 
-def test_agrees_with_flink_about_tables_of_all_kinds() -> None:
+def test_more_tables_are_accepted_and_refused_as_in_flink() -> None:
     others, silent, used = [], [], set()
     for case in interop.plans():
         refusal = _refusal(case["ddl"], case["statement"])
@@ -181,7 +181,7 @@ def test_agrees_with_flink_about_tables_of_all_kinds() -> None:
     assert used == set(_OTHERWISE)
 
 
-def test_the_texts_name_something_in_nearly_all_refusals() -> None:
+def test_nearly_all_refusals_of_flink_name_an_option_or_column() -> None:
     silent = [case["name"] for case in interop.refusals() if case["error"] is not None and not _named(case)]
     assert set(silent) <= {"avro_confluent_no_url", "avro_confluent_schema_unparsable"}
 
@@ -202,7 +202,7 @@ def test_the_texts_name_something_in_nearly_all_refusals() -> None:
         ),
     ],
 )
-def test_unsupported_options_of_an_upsert_table_say_what_to_do(options: dict[str, str], message: str) -> None:
+def test_errors_of_upsert_table_options_have_a_next_step(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=f"(?s)Unsupported options found.*{message}"):
         KeyValueFormat("id INT, v STRING", options, primary_key=["id"])
 
@@ -215,7 +215,7 @@ def test_key_fields_with_commas_between() -> None:
 
 
 @pytest.mark.parametrize("ddl", [None, b"CREATE TABLE", 1, Path("orders.sql")])
-def test_a_ddl_is_a_text(ddl: Any) -> None:
+def test_a_ddl_must_be_a_text(ddl: Any) -> None:
     with pytest.raises(SchemaError, match=f"from_ddl takes Flink SQL as a string, not {type(ddl).__name__}"):
         KeyValueFormat.from_ddl(ddl)
 
@@ -224,7 +224,7 @@ def test_a_ddl_is_a_text(ddl: Any) -> None:
 
 
 def _batch(kv: KeyValueFormat, *records: tuple[str | None, str | None]) -> list[Any]:
-    """For each record its rows with their kinds, or its error."""
+    """Return the rows with their kinds, or the error, of each record."""
     keys = pa.array([None if key is None else key.encode() for key, _ in records], pa.binary())
     values = pa.array([None if value is None else value.encode() for _, value in records], pa.binary())
     batch = kv.decode_batch(keys, values)
@@ -297,7 +297,7 @@ def test_upsert_records(include: str) -> None:
     ]
 
 
-def test_the_value_s_copy_of_a_key_column_wins_also_with_null() -> None:
+def test_the_values_copy_of_a_key_column_wins_also_if_null() -> None:
     kv = KeyValueFormat("id INT, v STRING", {**_KAFKA, "value.fields-include": "ALL"})
     assert _batch(kv, ('{"id":1}', '{"id":9,"v":"a"}'), ('{"id":2}', '{"v":"b"}'), (None, '{"id":3}')) == [
         [("+I", 9, "a")],
@@ -311,7 +311,7 @@ def test_the_value_s_copy_of_a_key_column_wins_also_with_null() -> None:
     ]
 
 
-def test_few_bytes_do_not_become_many_rows() -> None:
+def test_the_rows_of_a_small_record_are_limited() -> None:
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
     many = "[" + ",".join(["{}"] * 100) + "]"
     long = json.dumps({"id": 1, "x": "y" * 10_000})
@@ -321,8 +321,8 @@ def test_few_bytes_do_not_become_many_rows() -> None:
     assert len(fine) == 100
 
 
-def test_a_key_of_many_columns_is_not_repeated_without_end() -> None:
-    """Two bytes have thousands of columns, also those of rows in it; each row of the value would have them again."""
+def test_the_repetition_of_a_key_with_many_columns_is_limited() -> None:
+    """A key of two bytes may have thousands of columns, also nested. They are repeated for each row of the value."""
     columns = ", ".join(f"k{n} INT" for n in range(1000))
     fields = ";".join(["r", *(f"k{n}" for n in range(1000))])
     kv = KeyValueFormat(f"r ROW<{columns}>, {columns}, v STRING", {**_KAFKA, "key.fields": fields})
@@ -333,7 +333,7 @@ def test_a_key_of_many_columns_is_not_repeated_without_end() -> None:
     assert (len(first), len(last)) == (most - 10, 1)
 
 
-def test_a_batch_does_not_repeat_keys_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_repetition_of_keys_in_a_batch_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = ", ".join(f"k{n} INT" for n in range(1000))
     kv = KeyValueFormat(f"{columns}, v STRING", {**_KAFKA, "key.fields": ";".join(f"k{n}" for n in range(1000))})
     monkeypatch.setattr(decode_records, "MOST_CELLS_OF_A_BATCH", 25_000)
@@ -341,7 +341,7 @@ def test_a_batch_does_not_repeat_keys_without_end(monkeypatch: pytest.MonkeyPatc
     assert [type(rows) for rows in _batch(kv, *[("{}", value)] * 4, ("{}", "{}"))] == [list, list, tuple, tuple, list]
 
 
-def test_slices_and_texts_are_taken() -> None:
+def test_slices_and_texts_are_accepted() -> None:
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
     keys, values = pa.array(["x", '{"id":1}', "y"]), pa.array([b"{", b'{"v":"a"}', b"{"])
     assert kv.decode_batch(keys[1:2], values[1:2]).rows.to_pylist() == [[{"id": 1, "v": "a"}]]
@@ -366,12 +366,12 @@ def _written(kv: KeyValueFormat, rows: list[tuple[str, int | None, str]]) -> lis
     ]
 
 
-def test_an_update_does_not_flicker_but_a_changed_key_deletes_the_old_one() -> None:
+def test_an_update_is_one_record_and_a_changed_key_deletes_the_old_key() -> None:
     kv = KeyValueFormat("id BIGINT, v STRING", {**_UPSERT, "value.fields-include": "EXCEPT_KEY"}, primary_key=["id"])
     rows = [
-        ("+I", 1, "a"), ("-U", 1, "a"), ("+U", 1, "b"),  # an update: only the new value
-        ("-U", 1, "b"), ("+U", 2, "b"),  # the key changes: the old one is deleted
-        ("-U", 2, "b"), ("+I", 2, "c"),  # no pair
+        ("+I", 1, "a"), ("-U", 1, "a"), ("+U", 1, "b"),  # an update writes only the new value
+        ("-U", 1, "b"), ("+U", 2, "b"),  # the key changes, so the old key is deleted
+        ("-U", 2, "b"), ("+I", 2, "c"),  # not a pair
         ("-D", 2, "c"), ("-U", 3, "d"),
     ]  # fmt: skip
     assert _written(kv, rows) == [
@@ -383,7 +383,7 @@ def test_an_update_does_not_flicker_but_a_changed_key_deletes_the_old_one() -> N
 
 
 @pytest.mark.parametrize("sizes", [[1] * 7, [2, 2, 2, 1], [3, 4], [7], [0, 6, 0, 1, 0]])
-def test_one_row_is_held_back_at_most(sizes: list[int]) -> None:
+def test_at_most_one_row_is_buffered(sizes: list[int]) -> None:
     kinds = ["+I", "-U", "+U", "-U", "-U", "+U", "-U"]
     batches, start = [], 0
     for size in sizes:
@@ -391,11 +391,11 @@ def test_one_row_is_held_back_at_most(sizes: list[int]) -> None:
         start += size
     given = list(hold_back(iter(batches), lambda batch: batch["kind"][-1].as_py() == "-U"))
     assert [n for batch in given for n in batch["n"].to_pylist()] == list(range(7))
-    for batch, following in itertools.pairwise(given):  # no pair is torn
+    for batch, following in itertools.pairwise(given):  # not a pair is torn
         assert (batch["kind"][-1].as_py(), following["kind"][0].as_py()) != ("-U", "+U")
 
 
-def test_rows_that_cannot_be_written_say_why() -> None:
+def test_errors_of_rows_name_the_reason() -> None:
     kv = KeyValueFormat("id INT, v DECIMAL(4, 2)", _UPSERT, primary_key=["id"])
     rows = pa.array([{"id": 1, "v": None}, {"id": None, "v": None}], pa.struct({"id": pa.int16(), "v": pa.null()}))
     batch = kv.encode_batch(rows)
@@ -411,7 +411,7 @@ def test_rows_that_cannot_be_written_say_why() -> None:
         kv.encode_batch(rows, row_kinds=pa.array(["+I", "X"]))
 
 
-def test_deleted_rows_need_no_more_than_their_key() -> None:
+def test_deleted_rows_need_only_their_key() -> None:
     kv = KeyValueFormat(
         "id INT, s STRING NOT NULL",
         {**_UPSERT, "value.format": "raw", "value.fields-include": "EXCEPT_KEY"},
@@ -504,7 +504,7 @@ def test_connector_options_are_optional_and_checked_when_given() -> None:
         ({"sink.parallelism": "-1"}, "encode", "'sink.parallelism' must be at least 1"),
     ],
 )  # fmt: skip
-def test_what_concerns_one_direction_is_raised_there(options: dict[str, str], direction: str, message: str) -> None:
+def test_errors_of_one_direction_are_raised_only_there(options: dict[str, str], direction: str, message: str) -> None:
     kv = KeyValueFormat("v STRING", {"format": "json", **options})
     empty: Any = pa.array([], pa.struct({"v": pa.string()}))
     if direction == "decode":
@@ -517,7 +517,7 @@ def test_what_concerns_one_direction_is_raised_there(options: dict[str, str], di
             kv.encode_batch(empty)
 
 
-def test_where_to_begin_without_committed_offsets() -> None:
+def test_the_offset_reset_option_is_checked() -> None:
     ddl = """CREATE TABLE t (v STRING) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json',
         'properties.bootstrap.servers' = 'b', 'properties.group.id' = 'g', 'properties.auto.offset.reset' = '{}')"""
     nothing = pa.array([], pa.binary())
@@ -537,7 +537,7 @@ def test_a_list_of_key_fields_has_no_gaps() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 1])
-def test_rows_that_a_format_leaves_between_its_lists_are_no_rows(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_between_lists_are_ignored(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
     class Leaves(ProbeFormat):
         def decode_arrow(
             self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -554,7 +554,7 @@ def test_rows_that_a_format_leaves_between_its_lists_are_no_rows(start: int, mon
     assert batch.row_kinds.to_pylist() == ["+I"] * 3
 
 
-def test_formats_of_others_work_as_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formats_of_other_packages_work_in_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     class TopicProbe(ProbeFormat):
         @classmethod
         def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: str) -> Mapping[str, Any]:
@@ -580,7 +580,7 @@ def test_formats_of_others_work_as_ours(monkeypatch: pytest.MonkeyPatch) -> None
         kv.decode_batch(pa.array([], pa.binary()), pa.array([], pa.binary()), metadata=["value.probe.lenght"])
 
 
-# --- an object like any other -----------------------------------------------------------------------------------
+# --- repr, equality, pickling -----------------------------------------------------------------------------------
 
 _SECRETS = {
     "properties.sasl.jaas.config": 'PlainLoginModule required username="u" password="hunter2";',
@@ -630,9 +630,9 @@ READING_ONLY = [
 
 
 @pytest.mark.parametrize(("format", "option", "value"), READING_ONLY)
-def test_an_error_of_a_table_for_reading_says_nothing_of_writing(format: str, option: str, value: str) -> None:
+def test_an_unsupported_column_error_does_not_mention_writing(format: str, option: str, value: str) -> None:
     options = {"format": format, f"{format}.{option}": value}
-    columns = "id INT, m MAP<INT, STRING>"  # no format of JSON has such a map
+    columns = "id INT, m MAP<INT, STRING>"  # JSON formats do not support this map
     with pytest.raises(ConfigurationError, match="non-string as key type of map") as caught:
         KeyValueFormat(columns, options, primary_key=["id"])
     assert "writing" not in str(caught.value)

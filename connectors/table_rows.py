@@ -1,7 +1,7 @@
-"""The rows of a table from its records: rows of inserts, the current table of an upsert table, or its changes.
+"""The rows of a table from its records: rows of inserts, current rows, or changes.
 
-A current table is the last row of each key, in the order of Kafka: `topic`, where there are several, `partition` and
-`offset`. The columns for that are decoded under names of their own, and left out of the result.
+Current rows are the last row of each key in Kafka's order: `topic` (if there are several), `partition` and `offset`.
+These columns are decoded with names that clash with no other column, and dropped from the result.
 """
 
 from __future__ import annotations
@@ -24,60 +24,60 @@ _HEADERS = ("headers", "header-list")
 
 
 def needs_headers(kv: KeyValueFormat, metadata: MetadataKeys | None, errors: Errors) -> bool:
-    """Whether the records' headers are read: for a column, or for bad records to be sent again as they came."""
+    """Return whether headers are needed: for a metadata column, or to keep bad records as they came."""
     metadata_columns = [*(column for column in kv.columns if column.kind == "metadata"), *requested_metadata(metadata)]
     return errors == "capture" or any(column.key in _HEADERS for column in metadata_columns)
 
 
 def gives_changes(kv: KeyValueFormat, *, changelog: bool | None, errors: Errors, row_index: bool) -> bool:
-    """Whether a batch gives changes rather than a table; raises `ConfigurationError` for what can't be given."""
+    """Return whether a batch gives changes or inserts, not current rows; raises `ConfigurationError` for a conflict."""
     if kv.changelog_mode is ChangelogMode.INSERT_ONLY:
         if changelog:
-            raise ConfigurationError(f"table '{kv.name}' has inserts alone: there are no changes, leave changelog out")
+            raise ConfigurationError(f"table '{kv.name}' has only inserts and no changes: leave changelog out")
         return True
     if not kv.primary_key:
         if changelog is False:
             raise ConfigurationError(
-                f"table '{kv.name}' has no PRIMARY KEY, so nothing says which row a change takes the place of: declare "
-                "one in the DDL, PRIMARY KEY (...) NOT ENFORCED, or read the changes and name the key, "
+                f"table '{kv.name}' has no PRIMARY KEY, so it is unknown which row a change replaces: declare one in "
+                "the DDL, PRIMARY KEY (...) NOT ENFORCED, or read the changes and name the key, "
                 "latest_by_key(table.read(spark, metadata=['partition', 'offset']), [...])"
             )
         return True
     if not changelog and (errors == "capture" or row_index):
         given = "errors='capture'" if errors == "capture" else "row_index=True"
         raise ConfigurationError(
-            f"{given} is about records, which the current table of '{kv.name}' has no more: read its changes, "
-            "read(spark, changelog=True, ...), and fold the good ones, latest_by_key(good, table.kv)"
+            f"{given} needs records, but the current rows of '{kv.name}' are not single records: read the changes, "
+            "read(spark, changelog=True, ...), and reduce the good ones to current rows, latest_by_key(good, table.kv)"
         )
     return bool(changelog)
 
 
 def current(kv: KeyValueFormat, records: DataFrame, metadata: MetadataKeys | None) -> DataFrame:
-    """The last row of each key, unless that deletes it: the table's columns, then those of `metadata`."""
+    """Return the last row of each key, without deleted ones: the table's columns, then those of `metadata`."""
     changes, order = _ordered(kv, records, metadata)
     return latest_by_key(changes, kv, order).drop(*order)
 
 
 def normalized(kv: KeyValueFormat, records: DataFrame, metadata: MetadataKeys | None) -> DataFrame:
-    """The changes as a complete changelog; order counts within a micro-batch."""
+    """Return the changes as a complete changelog; they are ordered within a micro-batch."""
     if kv.changelog_mode is ChangelogMode.INSERT_ONLY:
-        raise ConfigurationError(f"table '{kv.name}' has inserts alone, which are complete: leave normalize out")
+        raise ConfigurationError(f"table '{kv.name}' has only inserts, which are complete: leave normalize out")
     changes, order = _ordered(kv, records, metadata)
     columns = [name for name in changes.columns if name not in (*order, ROW_KIND, ROW_INDEX, UNCHANGED)]
     return normalize_changes(changes, kv, order, columns=columns)
 
 
 def check_normalized(kv: KeyValueFormat, *, errors: Errors, row_index: bool) -> None:
-    """Neither bad records nor places in them come out of a changelog that is made anew."""
+    """Raise `ConfigurationError` if bad records or row indices are requested: a normalized changelog has neither."""
     if errors == "capture" or row_index:
         raise ConfigurationError(
-            f"normalize=True gives the rows of '{kv.name}', without {ERROR} and {ROW_INDEX}: read the changes without "
-            "it, split_errors them, and give normalize_changes(good, table.kv) the good ones"
+            f"normalize=True gives the rows of '{kv.name}' without {ERROR} and {ROW_INDEX}: read the changes without "
+            "normalize, separate bad records with split_errors, and call normalize_changes(good, table.kv)"
         )
 
 
 def _ordered(kv: KeyValueFormat, records: DataFrame, metadata: MetadataKeys | None) -> tuple[DataFrame, list[str]]:
-    """The changes with all that puts them in order, and the names of its columns."""
+    """Return the changes with columns that order them, and the names of these columns."""
     topics = kv.connector_options("decode")["topic"] or ()
     order = {name: key for name, key in _ORDER.items() if key != "topic" or len(topics) != 1}
     wanted = {column.name: column.key for column in requested_metadata(metadata)}

@@ -1,6 +1,6 @@
-"""What becomes of each option of a table when Spark reads or writes it: one table, for `explain`, warnings and tests.
+"""The effect of each option of a table on reading and writing with Spark, for `explain`, warnings and tests.
 
-An option of the connector that is not here is a bug, not an option without effect.
+Every option of the connector must be listed. A missing one is a bug, not an option without effect.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ Kind = Literal["mapped", "decoded", "warned", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What an option does: `mapped` to Spark's source or sink, `decoded` by the formats, `warned` of, or `none`.
+    """The effect of an option: `mapped` to Spark's source or sink, `decoded` by the formats, `warned`, or `none`.
 
-    `why` says what it becomes; of a `warned` one it is the warning.
+    `why` names Spark's option or the reason; for `warned` it is the text of the warning.
     """
 
     kind: Kind
@@ -24,11 +24,11 @@ class Effect:
 
 
 _WATERMARK = Effect("warned", "Spark has one watermark for a whole query, the slowest of its sources")
-_OF_FORMATS = Effect("decoded", "says what key and value mean")
-_OF_WRITING = Effect("none", "it is about writing")
-_OF_READING = Effect("none", "it is about reading")
+_OF_FORMATS = Effect("decoded", "defines key and value")
+_OF_WRITING = Effect("none", "only for writing")
+_OF_READING = Effect("none", "only for reading")
 _GENERAL = {
-    "connector": Effect("decoded", "says whether the key's rows are inserts or upserts"),
+    "connector": Effect("decoded", "decides between inserts and upserts"),
     "properties.bootstrap.servers": Effect("mapped", "kafka.bootstrap.servers"),
     "key.format": _OF_FORMATS,
     "key.fields": _OF_FORMATS,
@@ -37,13 +37,13 @@ _GENERAL = {
     "value.fields-prefix": _OF_FORMATS,
     "value.fields-include": _OF_FORMATS,
     "format": _OF_FORMATS,
-    "property-version": Effect("none", "options have had one meaning so far"),
+    "property-version": Effect("none", "there is only one version of the options"),
 }
 _SCAN = {
-    "topic-pattern": Effect("mapped", "subscribePattern, as a match from end to end"),
-    "properties.group.id": Effect("mapped", "the group whose committed offsets count; Spark joins none"),
+    "topic-pattern": Effect("mapped", "subscribePattern, which must match the whole name"),
+    "properties.group.id": Effect("mapped", "the group whose committed offsets are used; Spark joins no group"),
     "ingestion.ignore-errors": Effect("decoded", "bad records are dropped"),
-    "ingestion.error-tolerance.max-count": Effect("decoded", "so many bad records are dropped"),
+    "ingestion.error-tolerance.max-count": Effect("decoded", "this number of bad records is dropped"),
     "scan.startup.mode": Effect("mapped", "startingOffsets, startingTimestamp"),
     "scan.startup.specific-offsets": Effect("mapped", "startingOffsets"),
     "scan.startup.timestamp-millis": Effect("mapped", "startingTimestamp"),
@@ -51,11 +51,11 @@ _SCAN = {
     "scan.bounded.specific-offsets": Effect("mapped", "endingOffsets"),
     "scan.bounded.timestamp-millis": Effect("mapped", "endingTimestamp"),
     "scan.topic-partition-discovery.interval": Effect(
-        "none", "Spark looks for new partitions before each micro-batch; 0 is warned of"
+        "none", "Spark looks for new partitions before each micro-batch; 0 gives a warning"
     ),
     "scan.parallelism": Effect("mapped", "coalesce before decoding"),
     "scan.header-filter": Effect("mapped", "a filter on headers before decoding"),
-    "scan.check.duplicated.group.id": Effect("none", "Spark reads beside a group; true is warned of"),
+    "scan.check.duplicated.group.id": Effect("none", "Spark does not join the group; true gives a warning"),
     "scan.watermark.alignment.group": _WATERMARK,
     "scan.watermark.alignment.max-drift": _WATERMARK,
     "scan.watermark.alignment.update-interval": _WATERMARK,
@@ -63,13 +63,13 @@ _SCAN = {
     "scan.watermark.emit.on-event.gap": Effect("warned", "Spark moves the watermark with each micro-batch"),
     "scan.watermark.idle-timeout": Effect("warned", "a partition without records does not hold up Spark's watermark"),
 }
-_GUARANTEE = Effect("mapped", "at least once, as Spark's sink writes; 'none' is warned of, 'exactly-once' refused")
+_GUARANTEE = Effect("mapped", "Spark's sink writes at least once; 'none' gives a warning, 'exactly-once' an error")
 _TRANSACTIONS = Effect("warned", "Spark's Kafka sink has no transactions, it writes at least once")
 _SINK = {
-    "sink.parallelism": Effect("mapped", "repartition by the key after encoding, or coalesce where there is none"),
-    "sink.buffer-flush.max-rows": Effect("mapped", "of so many records of a task the last of each key is written"),
-    "sink.buffer-flush.interval": Effect("mapped", "records wait for the end of their micro-batch at most"),
-    "sink.partitioner": Effect("mapped", "'fixed' by Spark's task; else the choice is that of Kafka's client"),
+    "sink.parallelism": Effect("mapped", "repartition by the key after encoding, or coalesce without a key"),
+    "sink.buffer-flush.max-rows": Effect("mapped", "of this many records of a task the last of each key is written"),
+    "sink.buffer-flush.interval": Effect("mapped", "records wait at most for the end of their micro-batch"),
+    "sink.partitioner": Effect("mapped", "'fixed' by Spark's task; otherwise Kafka's client chooses"),
     "sink.delivery-guarantee": _GUARANTEE,
     "sink.semantic": _GUARANTEE,
     "sink.transactional-id-prefix": _TRANSACTIONS,
@@ -86,7 +86,7 @@ WRITING: Mapping[str, Effect] = {
     **_GENERAL,
     "topic": Effect("mapped", "topic"),
     **dict.fromkeys(_SCAN, _OF_READING),
-    "topic-pattern": Effect("decoded", "a row names its topic by metadata"),
-    "properties.group.id": Effect("none", "who writes has no group"),
+    "topic-pattern": Effect("decoded", "a metadata column names the topic of each row"),
+    "properties.group.id": Effect("none", "a producer has no group"),
     **_SINK,
 }

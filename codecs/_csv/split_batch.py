@@ -127,7 +127,7 @@ class _Scan:
         self._start: Places = batch.start.astype(np.int32)
         self._after: Places = batch.end.astype(np.int32)
         self._end = self._before_line_break()
-        self._refused = self._unfit() | malformed
+        self._refused = self._unsplittable() | malformed
         batch.blank(MessageNumbers(np.flatnonzero(self._refused)))
         self._literal = np.zeros(0, np.int64)  # offsets of the bytes after escape characters
         self._meant = np.zeros(0, np.uint8)  # the bytes that replace them
@@ -155,7 +155,7 @@ class _Scan:
                 end = end - ((self._data.take(end - 1) == character) & (end > self._start))
         return end
 
-    def _unfit(self) -> Mask:
+    def _unsplittable(self) -> Mask:
         """Return a mask of messages that can't be split.
 
         They have only a line break, end with an escape, may begin with a comment, or may have another encoding than
@@ -195,11 +195,11 @@ class _Scan:
         if _LF not in self._batch.raw and _CR not in self._batch.raw:
             return None
         breaks: Mask = (self._data == _LF) | (self._data == _CR)
-        behind = np.where(self._refused, 0, self._after - self._end)
-        if np.count_nonzero(breaks) == behind.sum():
+        break_lengths = np.where(self._refused, 0, self._after - self._end)
+        if np.count_nonzero(breaks) == break_lengths.sum():
             return None
-        breaks[self._end[behind > 0]] = False
-        breaks[self._end[behind > 1] + 1] = False
+        breaks[self._end[break_lengths > 0]] = False
+        breaks[self._end[break_lengths > 1] + 1] = False
         return breaks
 
     @cached_property
@@ -317,25 +317,25 @@ class _Scan:
         start[:, 1:] = between + 1
         strange = np.zeros(len(first), bool)
         if self._how.trim:
-            self._cut(start, end, np.flatnonzero(start < end), strange, front=True)
-            self._cut(start, end, np.flatnonzero(start < end), strange, front=False)
+            self._trim_blanks(start, end, np.flatnonzero(start < end), strange, front=True)
+            self._trim_blanks(start, end, np.flatnonzero(start < end), strange, front=False)
         if self._how.quote is None or self._how.quote not in self._batch.raw:
             return _Bounds(start, end, np.zeros(start.shape, bool), strange)
         quoted = (self._data.take(start) == self._how.quote) & (start < end)
-        index = self._open(start, end, np.flatnonzero(quoted))
+        index = self._unclosed(start, end, np.flatnonzero(quoted))
         if len(index):
-            self._cut(start, end, index, strange, front=False)
-            strange[self._open(start, end, index) // self._how.count] = True
+            self._trim_blanks(start, end, index, strange, front=False)
+            strange[self._unclosed(start, end, index) // self._how.count] = True
         return _Bounds(start, end, quoted, strange)
 
-    def _open(self, start: Places, end: Places, index: Ints) -> Ints:
+    def _unclosed(self, start: Places, end: Places, index: Ints) -> Ints:
         """Select the columns that do not end with a quote, from columns that begin with one."""
         closing = end.reshape(-1)[index] - 1
         closed = (self._data.take(closing) == self._how.quote) & (closing > start.reshape(-1)[index])
         still_open: Ints = index[~closed]
         return still_open
 
-    def _cut(self, start: Places, end: Places, index: Ints, strange: Mask, *, front: bool) -> None:
+    def _trim_blanks(self, start: Places, end: Places, index: Ints, strange: Mask, *, front: bool) -> None:
         """Move starts or ends of columns over blanks. Messages with too many blanks are marked as strange."""
         moved, by = (start.reshape(-1), 1) if front else (end.reshape(-1), -1)
         starts, ends = start.reshape(-1), end.reshape(-1)

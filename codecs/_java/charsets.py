@@ -78,7 +78,7 @@ class Charset:
             at = self._fault_of(messages[place].as_py())
             if at >= 0:
                 faults[place] = at
-        return _without(texts, faults), faults
+        return _with_nulls(texts, faults), faults
 
     def _suspects(self, texts: pa.StringArray) -> list[int]:
         """Return the indices of messages that may be malformed: their texts contain U+FFFD."""
@@ -111,7 +111,7 @@ class _Utf8(Charset):
         except pa.ArrowInvalid:
             found = enumerate(-1 if data is None else self._fault_of(data) for data in messages.to_pylist())
         faults = {place: at for place, at in found if at >= 0}
-        return _without(messages.view(pa.string()), faults), faults
+        return _with_nulls(messages.view(pa.string()), faults), faults
 
     def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
         return texts.view(pa.binary())  # also malformed bytes: they were read without a check
@@ -143,10 +143,10 @@ class _SingleByte(Charset):
             return messages.view(pa.string())
         offsets, data = _content(messages)
         pieces = ((at, min(at + _PIECE, len(data))) for at in range(0, len(data), _PIECE))
-        converted = _converted(
+        converted = _convert_pieces(
             offsets, data, pieces, lambda piece: self._decode_one(piece.tobytes()).encode(), self._sizes.__getitem__
         )
-        return _rebuilt(messages, pa.string(), *converted)
+        return _make_array(messages, pa.string(), *converted)
 
     def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
         if self._same_bytes(texts):
@@ -155,12 +155,12 @@ class _SingleByte(Charset):
         if not _begins(data[offsets[offsets < len(data)]]).all():
             return super().encode(texts)  # a text begins within a character: it is malformed UTF-8
         try:
-            converted = _converted(
+            converted = _convert_pieces(
                 offsets, data, _characters(data), lambda piece: self._encode_one(piece.tobytes().decode()), _begins
             )
         except UnicodeDecodeError:
             return super().encode(texts)
-        return _rebuilt(texts, pa.binary(), *converted)
+        return _make_array(texts, pa.binary(), *converted)
 
 
 class _Chars(dict[bytes, str]):
@@ -240,21 +240,21 @@ def _charset(name: str) -> Charset:
             lambda data: _fault_after_mark(data, *_utf32_form(name, data)),
         )
     entry = _tables()[name]
-    chars, encoded = _built(entry)
+    chars, encoded = _build_tables(entry)
     ascii = all(entry["single"][i] == chr(i) and encoded[i] == bytes([i]) for i in range(128))
     if "base" not in entry:
         return _SingleByte(name, entry["single"], encoded, ascii=ascii)
     pattern = _pattern(entry, chars)
     return Charset(
         name,
-        lambda data: _joined(pattern, chars.__getitem__, data),
+        lambda data: _decode_pieces(pattern, chars.__getitem__, data),
         lambda text: codecs.charmap_encode(text, "strict", encoded)[0],
         lambda data: _fault_by_pattern(data, pattern, chars, encoded[ord(_BAD)]),
         ascii=ascii,
     )
 
 
-def _built(entry: dict[str, Any]) -> tuple[_Chars, _Encoded]:
+def _build_tables(entry: dict[str, Any]) -> tuple[_Chars, _Encoded]:
     """Build the tables of a charset for decoding and encoding: one inverts the other, with exceptions."""
     four = "fours" in entry
     chars = _Gb18030Chars() if four else _Chars()
@@ -265,23 +265,23 @@ def _built(entry: dict[str, Any]) -> tuple[_Chars, _Encoded]:
     encoded = _Gb18030Encoded(replacement) if four else _Encoded(replacement)
     for data, char in chars.items():
         encoded.setdefault(ord(char), data)
-    for code, text in _numbered(entry["encode"], " "):
+    for code, text in _expand_runs(entry["encode"], " "):
         encoded[code] = bytes.fromhex(text) or replacement
     return chars, encoded
 
 
 def _sequences(entry: dict[str, Any]) -> Iterator[tuple[bytes, str]]:
     """Yield sequences of several bytes with their characters: those of a Python codec, with Java's differences."""
-    pairs = dict(_numbered(entry["pairs"]))
+    pairs = dict(_expand_runs(entry["pairs"]))
     kinds = [(pairs, b"", lead) for lead in bytes.fromhex(entry["leads"])]
     if "triples" in entry:
-        kinds += [(dict(_numbered(entry["triples"])), b"\x8f", lead) for lead in range(0x80, 0x100)]
+        kinds += [(dict(_expand_runs(entry["triples"])), b"\x8f", lead) for lead in range(0x80, 0x100)]
     for (differences, begin, lead), last in itertools.product(kinds, range(0x100)):
         data = begin + bytes([lead, last])
         char = differences.get(lead << 8 | last) or _python_char(data, entry["base"])
         if char != _BAD:
             yield data, char
-    for i, char in _numbered(entry.get("fours", [])):
+    for i, char in _expand_runs(entry.get("fours", [])):
         yield bytes([0x81 + i // 12600, 0x30 + i // 1260 % 10, 0x81 + i // 10 % 126, 0x30 + i % 10]), char
 
 
@@ -290,7 +290,7 @@ def _python_char(data: bytes, base: str) -> str:
     return text if len(text) == 1 else _BAD
 
 
-def _numbered(runs: list[Any], glue: str | None = None) -> Iterator[tuple[int, str]]:
+def _expand_runs(runs: list[Any], glue: str | None = None) -> Iterator[tuple[int, str]]:
     """Expand the runs of a table, `[first number, texts from this number on, ...]`, to numbers and texts."""
     for first, texts in zip(runs[::2], runs[1::2], strict=True):
         yield from enumerate(texts.split(glue) if glue else texts, first)
@@ -364,7 +364,7 @@ def utf16_text(data: bytes, codec: str) -> str:
         return data.decode(codec)
     except UnicodeDecodeError:
         pattern = rb".[\xd8-\xdb].{0,2}|..?" if codec == "utf-16-le" else rb"[\xd8-\xdb].{1,3}|..?"
-        return _joined(re.compile(pattern, re.DOTALL), lambda unit: _python_char(unit, codec), data)
+        return _decode_pieces(re.compile(pattern, re.DOTALL), lambda unit: _python_char(unit, codec), data)
 
 
 def utf32_text(data: bytes, codec: str) -> tuple[str, bool]:
@@ -423,7 +423,7 @@ def java_text(data: bytes) -> str:
         return _SURROGATE.sub(_BAD.encode(), data).decode(errors="replace")
 
 
-def _joined(pattern: re.Pattern[bytes], text: Callable[[bytes], str], data: bytes) -> str:
+def _decode_pieces(pattern: re.Pattern[bytes], text: Callable[[bytes], str], data: bytes) -> str:
     """Split bytes by a pattern, and join the texts of the sequences. Works in pieces to limit memory."""
     texts, at = [], 0
     while at < len(data):
@@ -436,7 +436,7 @@ def _joined(pattern: re.Pattern[bytes], text: Callable[[bytes], str], data: byte
     return "".join(texts)
 
 
-def _converted(
+def _convert_pieces(
     offsets: _Numbers,
     data: _Numbers,
     pieces: Iterable[tuple[int, int]],
@@ -451,7 +451,7 @@ def _converted(
     places, converted = np.empty(len(offsets), np.int64), bytearray()
     for at, end in pieces:
         here = slice(*np.searchsorted(offsets, (at, end)))
-        places[here] = len(converted) + _running(sizes(data[at:end]))[offsets[here] - at]
+        places[here] = len(converted) + _running_total(sizes(data[at:end]))[offsets[here] - at]
         converted += convert(data[at:end])
     places[np.searchsorted(offsets, len(data)) :] = len(converted)
     return places, converted
@@ -482,7 +482,7 @@ def _content(values: pa.Array) -> tuple[_Numbers, _Numbers]:
     return places - places[0], content
 
 
-def _without(texts: pa.StringArray, places: Collection[int]) -> pa.StringArray:
+def _with_nulls(texts: pa.StringArray, places: Collection[int]) -> pa.StringArray:
     """Set the texts at some indices to null."""
     if not places:
         return texts
@@ -491,12 +491,12 @@ def _without(texts: pa.StringArray, places: Collection[int]) -> pa.StringArray:
     return pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), texts)
 
 
-def _running(sizes: _Numbers) -> _Numbers:
+def _running_total(sizes: _Numbers) -> _Numbers:
     """Return the running total of sizes, from 0."""
     return np.concatenate(([0], np.cumsum(sizes)))
 
 
-def _rebuilt(values: pa.Array, type: pa.DataType, offsets: _Numbers, data: bytearray) -> pa.Array:
+def _make_array(values: pa.Array, type: pa.DataType, offsets: _Numbers, data: bytearray) -> pa.Array:
     """Make an array from offsets and bytes, null where `values` is null."""
     if offsets[-1] > np.iinfo(np.int32).max:
         raise pa.ArrowCapacityError(f"the text of a batch has {offsets[-1]} bytes, more than an array can hold")

@@ -130,14 +130,14 @@ def _digits_17(fraction: int, exponent: int, significant: int) -> tuple[str, int
     """
     trailing = (fraction & -fraction).bit_length() - 1
     length = 53 - trailing
-    behind_point = max(0, length - exponent - 1)
-    if behind_point == 0 and exponent <= 62:
+    fraction_bits = max(0, length - exponent - 1)
+    if fraction_bits == 0 and exponent <= 62:
         return _integer_digits(fraction << exponent >> 52, exponent - significant - 1)
     # an estimate of the decimal exponent: right, or one too high
     estimate = (fraction / 2**52 - 1 - 0.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981
     power = math.floor(estimate)
     fives, unit_fives = max(0, -power), max(0, power)
-    twos, unit_twos = fives + exponent + behind_point, unit_fives + behind_point
+    twos, unit_twos = fives + exponent + fraction_bits, unit_fives + fraction_bits
     margin_twos = twos - significant - (length == 1)  # below a power of two the distance is half
     twos -= length - 1
     common = min(twos, unit_twos, margin_twos)
@@ -220,7 +220,7 @@ def plain_decimal_texts(values: pa.Array) -> pa.StringArray:
     if values.type.scale <= _PLAIN_SCALE:
         return texts
     tiny = _flags(pc.match_substring(texts, "E"))
-    return replace_where(texts, tiny, lambda _: _each(values, tiny, plain_decimal_text))
+    return replace_where(texts, tiny, lambda _: _format_each(values, tiny, plain_decimal_text))
 
 
 def stripped_decimal_texts(values: pa.Array) -> pa.StringArray:
@@ -234,7 +234,7 @@ def stripped_decimal_texts(values: pa.Array) -> pa.StringArray:
         return replace_where(texts, round_, _with_exponent)
     texts = replace_where(texts, round_ & ~tiny, _with_exponent)
     return replace_where(
-        texts, tiny, lambda _: _each(values, tiny, lambda value: decimal_text(stripped_decimal(value)))
+        texts, tiny, lambda _: _format_each(values, tiny, lambda value: decimal_text(stripped_decimal(value)))
     )
 
 
@@ -282,7 +282,7 @@ def _flags(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
     return flags
 
 
-def _each(values: pa.Array, where: npt.NDArray[np.bool_], text: Callable[[Decimal], str]) -> pa.StringArray:
+def _format_each(values: pa.Array, where: npt.NDArray[np.bool_], text: Callable[[Decimal], str]) -> pa.StringArray:
     return pa.array([text(value) for value in values.filter(pa.array(where)).to_pylist()], pa.string())
 
 

@@ -98,20 +98,20 @@ class _Encoder:
         """Format each row: in the plain form, or in the complete form if a value needs it."""
         from pyspark.sql import functions as F
 
-        odd = list(self.odd_decimals(row, schema))
+        needs_fence = list(self.fence_conditions(row, schema))
         plain = self.to_json(row, schema, self.plain_decimal)
-        complete = self.without_fences(self.to_json(row, schema, self.fenced_decimal)) if odd else plain
+        complete = self.without_fences(self.to_json(row, schema, self.fenced_decimal)) if needs_fence else plain
         if _astral_names(schema):
             return _escaped(complete)
         strings = self.strings(row, schema)
         if strings is None:  # some strings are nested too deeply to check: check the text
-            text = F.when(_any(odd), complete).otherwise(plain) if odd else plain
+            text = F.when(_any(needs_fence), complete).otherwise(plain) if needs_fence else plain
             return _let(text, lambda text: F.when(_has_astral([_Strings(text)]), _escaped(text)).otherwise(text))
-        doubts = [*odd, _has_astral(strings)] if strings else odd
-        if not doubts:
+        conditions = [*needs_fence, _has_astral(strings)] if strings else needs_fence
+        if not conditions:
             return plain
         # a null condition selects `otherwise`
-        return F.when(_any(doubts), _escaped(complete) if strings else complete).otherwise(plain)
+        return F.when(_any(conditions), _escaped(complete) if strings else complete).otherwise(plain)
 
     def to_json(self, row: Column, schema: FlinkType, decimal: _Scalar) -> Column:
         from pyspark.sql import functions as F
@@ -155,15 +155,15 @@ class _Encoder:
         """Convert any decimal, with a fence if `to_json` would not write it as Flink does."""
         from pyspark.sql import functions as F
 
-        odd = next(self.odd_decimals(value, t), None)
-        if odd is None:
+        needs_fence = next(self.fence_conditions(value, t), None)
+        if needs_fence is None:
             return self.plain_decimal(value, t)
         text = full_text(value, t) if self.settings.plain_decimals else _raw_scientific(value, t)
         parts = (F.lit(0), text, F.lit(0))
         fence = F.struct(*(part.alias(f"{self.marker}{i}") for i, part in enumerate(parts)))
         if self.settings.plain_decimals:  # a variant would lose zeros: every decimal becomes a text
             return F.when(value.isNotNull(), fence)
-        return F.when(odd, F.to_variant_object(fence)).otherwise(value.cast("variant"))
+        return F.when(needs_fence, F.to_variant_object(fence)).otherwise(value.cast("variant"))
 
     def without_fences(self, text: Column) -> Column:
         """Replace fenced texts by bare numbers in the JSON.
@@ -180,7 +180,7 @@ class _Encoder:
         text = F.regexp_replace(text, rf"{first}(\d*[1-9])0*{exponent}", "$1.$2$3")
         return F.regexp_replace(text, rf"{first}0*{exponent}", "$1$2")
 
-    def odd_decimals(self, value: Column, t: FlinkType) -> Iterator[Column]:
+    def fence_conditions(self, value: Column, t: FlinkType) -> Iterator[Column]:
         """Yield a condition for each decimal: `to_json` would not write its plain form as Flink does."""
         from pyspark.sql import functions as F
 
@@ -193,12 +193,12 @@ class _Encoder:
                 yield _any([*tiny, *round_])
         elif t.root == "ROW":
             for field, member in self.members(value, t):
-                yield from self.odd_decimals(member, field.type)
+                yield from self.fence_conditions(member, field.type)
         elif t.root in ("ARRAY", "MAP") and any(part.root == "DECIMAL" for _, part in t.walk()):
             element = t.fields[-1].type
-            if next(self.odd_decimals(F.lit(None), element), None) is not None:
+            if next(self.fence_conditions(F.lit(None), element), None) is not None:
                 elements = F.map_values(value) if t.root == "MAP" else value
-                yield F.exists(elements, lambda item: _any(list(self.odd_decimals(item, element))))
+                yield F.exists(elements, lambda item: _any(list(self.fence_conditions(item, element))))
 
     # --- characters past U+FFFF ----------------------------------------------------------------------
 

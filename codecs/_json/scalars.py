@@ -110,7 +110,7 @@ def conversion_error_code(value: Node, name: str) -> ErrorCode:
     """Return the error code of a value that the named type does not accept: out of range, or of the wrong type."""
     if name not in _INTEGERS or not isinstance(value, str) or "A" <= value[:1] <= "z":
         return _WRONG_TYPE
-    cut = type(value) is Fraction and name in _CUT
+    cut = type(value) is Fraction and name in _TRUNCATED
     return _OUT_OF_RANGE if cut or is_integer_text(value) else _WRONG_TYPE
 
 
@@ -144,8 +144,8 @@ def scalar_converter(t: FlinkType, rules: ScalarRules) -> Converter:
 # --- numbers -------------------------------------------------------------------------------------------
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "BIGINT": 64, "INTERVAL DAY TO SECOND": 64}  # and 32
-_CUT = ("INT", "BIGINT")  # types that truncate fractions
-_INTEGERS = frozenset(("TINYINT", "SMALLINT", *_CUT))
+_TRUNCATED = ("INT", "BIGINT")  # types that truncate fractions
+_INTEGERS = frozenset(("TINYINT", "SMALLINT", *_TRUNCATED))
 
 
 def _integer(t: FlinkType, rules: ScalarRules) -> Converter:

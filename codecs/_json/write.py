@@ -504,10 +504,10 @@ def escape_json(values: pa.LargeStringArray) -> pa.LargeStringArray:
     if worst == _WIDE_BYTE:
         return values
     places = np.flatnonzero(kinds == _ESCAPED_BYTE)
-    odd = np.zeros(len(values), np.bool_)
-    odd[np.searchsorted(offsets, places, side="right") - 1] = True
+    escaped_rows = np.zeros(len(values), np.bool_)
+    escaped_rows[np.searchsorted(offsets, places, side="right") - 1] = True
     present = set(np.unique(data[places]).tolist())
-    return replace_where(values, odd, lambda some: _with_escapes(some, present))
+    return replace_where(values, escaped_rows, lambda some: _with_escapes(some, present))
 
 
 def text_bytes(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.uint8]]:

@@ -26,7 +26,7 @@ from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 _LAST = ord(":")  # the largest character of numbers and times without letters
 _MOST_DIGITS = 38  # of a decimal128
 
-Read = tuple[pa.Array, Mask | None]
+Converted = tuple[pa.Array, Mask | None]
 """The values, null for missing texts, and a mask of the refused texts (None if no text is refused)."""
 
 
@@ -34,7 +34,7 @@ class CsvColumn(abc.ABC):
     """Converts the texts of one column."""
 
     @abc.abstractmethod
-    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+    def convert(self, texts: pa.StringArray, present: Mask | None) -> Converted:
         """Convert the texts that are present (None: all). The other texts are empty and become null."""
 
 
@@ -56,7 +56,7 @@ class _ScalarColumn(CsvColumn):
         unreadable = settings.lenient and not self._plain.reads_nothing
         self._nothing_is_null = settings.empty_string_as_null or literal == "" or unreadable
 
-    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+    def convert(self, texts: pa.StringArray, present: Mask | None) -> Converted:
         null = self._nulls(texts)
         if null is not None:
             present = ~null if present is None else present & ~null
@@ -64,7 +64,7 @@ class _ScalarColumn(CsvColumn):
                 texts = texts.take(pa.array(np.arange(len(texts)), mask=null))
         if present is not None:
             texts = pa.Array.from_buffers(texts.type, len(texts), [validity(present), *texts.buffers()[1:]])
-        return self._plain.read(texts)
+        return self._plain.convert(texts)
 
     def _nulls(self, texts: pa.StringArray) -> Mask | None:
         """Return a mask of the texts that mean NULL, None if there are none."""
@@ -105,9 +105,9 @@ class _ArrayColumn(CsvColumn):
         self._kind, self._settings = arrow_type(nullable(t)), settings
         self._element = _ScalarColumn(t.fields[0].type, settings)
 
-    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+    def convert(self, texts: pa.StringArray, present: Mask | None) -> Converted:
         found = _Elements(texts, self._settings)
-        values, bad = self._element.read(found.texts, None)
+        values, bad = self._element.convert(found.texts, None)
         offsets = np.zeros(len(texts) + 1, np.int32)
         np.cumsum(found.count, out=offsets[1:])
         valid = None if present is None else validity(present)
@@ -124,7 +124,7 @@ class _RowColumn(CsvColumn):
         self._kind, self._settings = arrow_type(nullable(t)), settings
         self._members = [_ScalarColumn(field.type, settings) for field in t.fields]
 
-    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+    def convert(self, texts: pa.StringArray, present: Mask | None) -> Converted:
         found = _Elements(texts, self._settings)
         refused = np.zeros(len(texts), bool)
         if not self._settings.lenient:
@@ -132,7 +132,7 @@ class _RowColumn(CsvColumn):
         members = []
         for index, member in enumerate(self._members):
             there = found.count > index
-            values, bad = member.read(found.texts.take(pa.array(found.first + index, mask=~there)), there)
+            values, bad = member.convert(found.texts.take(pa.array(found.first + index, mask=~there)), there)
             members.append(values)
             if bad is not None:
                 refused |= bad
@@ -153,7 +153,7 @@ class _Plain(abc.ABC):
         self._kind = arrow_type(nullable(t))
 
     @abc.abstractmethod
-    def read(self, texts: pa.StringArray) -> Read:
+    def convert(self, texts: pa.StringArray) -> Converted:
         """Convert texts. Null stays null."""
 
 
@@ -168,7 +168,7 @@ class _Cast(_Plain):
     pattern = ""
     trims = True
 
-    def read(self, texts: pa.StringArray) -> Read:
+    def convert(self, texts: pa.StringArray) -> Converted:
         values = self._cast_all(texts)
         if values is not None:
             return values, None
@@ -197,7 +197,7 @@ class _Cast(_Plain):
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         """Cast texts. Raises `ArrowInvalid` if a text is not plain."""
 
-    def _cast_matching(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Converted:
         """Convert texts that match the pattern."""
         return self._cast(texts), None
 
@@ -212,7 +212,7 @@ class _Integer(_Cast):
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)
 
-    def _cast_matching(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Converted:
         numbers = texts.cast(pa.int64())
         beyond = pc.or_(pc.greater(numbers, self._most), pc.less(numbers, -self._most - 1))
         return pc.if_else(beyond, pa.scalar(None, pa.int64()), numbers).cast(self._kind), _flags(beyond)
@@ -264,7 +264,7 @@ class _Decimal(_Cast):
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)
 
-    def _cast_matching(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Converted:
         kind = pa.decimal128(self._most_whole + self._digits, self._digits)
         kept, following = pc.extract_regex(texts, self._parts).flatten()
         numbers = pc.binary_join_element_wise("0", kept, "").cast(kind)
@@ -323,7 +323,7 @@ class _ZonedTimestamp(_Timestamp):
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(pa.timestamp("us")).view(self._kind)
 
-    def _cast_matching(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Converted:
         return self._cast(pc.utf8_slice_codeunits(texts, 0, -1)), None
 
 
@@ -332,7 +332,7 @@ class _Boolean(_Plain):
 
     reads_nothing = True
 
-    def read(self, texts: pa.StringArray) -> Read:
+    def convert(self, texts: pa.StringArray) -> Converted:
         data = text_bytes(texts)
         if len(data) and data.min() >= ord("a"):  # excludes 1 and TRUE, which the cast accepts as true
             try:
@@ -345,7 +345,7 @@ class _Boolean(_Plain):
 class _String(_Plain):
     reads_nothing = True
 
-    def read(self, texts: pa.StringArray) -> Read:
+    def convert(self, texts: pa.StringArray) -> Converted:
         return texts, None
 
 
@@ -355,7 +355,7 @@ class _Binary(_Plain):
     reads_nothing = True
     _pattern = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
-    def read(self, texts: pa.StringArray) -> Read:
+    def convert(self, texts: pa.StringArray) -> Converted:
         fits = pc.match_substring_regex(texts, self._pattern)
         decode = binascii.a2b_base64
         found = [None if text is None else decode(text) for text in _kept(texts, fits).to_pylist()]

@@ -58,7 +58,7 @@ class CsvBatchReader:
         present = ~refused if refused.any() else None
         arrays = []
         for index, column in enumerate(self._columns):
-            values, bad = column.read(columns.texts(index), present)
+            values, bad = column.convert(columns.texts(index), present)
             arrays.append(values)
             if bad is not None:
                 refused = refused | bad

@@ -161,7 +161,7 @@ def test_a_column_refuses_texts_with_another_meaning(name: str) -> None:
     taken = 0
     for text in texts:
         for others in ([], [good], [good, "?"]):
-            values, bad = column.read(pa.array([text, *others], pa.string()), None)
+            values, bad = column.convert(pa.array([text, *others], pa.string()), None)
             if bad is not None and bad[0]:
                 continue
             taken += 1

@@ -1,9 +1,9 @@
-"""`protobuf`: one message is the bare bytes of one protobuf message; no length, no header, no id of a schema.
+"""`protobuf`: each Kafka message is one protobuf message, without a length, a header or a schema id.
 
     message Order { int32 id = 1; string name = 2; }       row (7, "ab")       08 07  12 02 61 62
 
-Flink asks a Java class for the message's type; here a descriptor set has it (`descriptor-file`). Columns are fields of
-the same names. A null message is an error.
+Flink gets the message's type from a Java class; kvformat reads it from a descriptor set (`descriptor-file`). Columns
+are fields of the same names. A null message is an error.
 Rules: Flink's "Protobuf Format" page, its `flink-protobuf` on protobuf-java, and protobuf's encoding guide.
 """
 
@@ -28,7 +28,7 @@ from kvformat.registry.format import Format
 
 
 class ProtobufFormat(Format):
-    """The `protobuf` format. The descriptor file is read here, once; workers get what was in it."""
+    """The `protobuf` format. The constructor reads the descriptor file once; workers get its content."""
 
     identifier: ClassVar[str] = "protobuf"
     encode_needs_schema: ClassVar[bool] = True
@@ -43,26 +43,26 @@ class ProtobufFormat(Format):
             name=FILE_OPTION,
             required=True,
             doc="Ours. The path of a descriptor set with the message and all imports, as `protoc --include_imports "
-            "--descriptor_set_out=orders.desc orders.proto` writes it. Read where the format is made; no worker needs "
-            "it.",
+            "--descriptor_set_out=orders.desc orders.proto` writes it. It is read when the format is created. "
+            "Workers do not need it.",
         ),
         Option(
             name="ignore-parse-errors",
             type="boolean",
             default=False,
-            doc="Reading: whether messages that can't be read, null ones too, are skipped.",
+            doc="Reading: whether to skip messages that can't be read, including null messages.",
         ),
         Option(
             name="read-default-values",
             type="boolean",
             default=False,
-            doc="Reading: whether absent fields are read as their defaults, at every level; else as NULL, but for "
-            "scalars and enums of proto3.",
+            doc="Reading: whether absent fields become their defaults, at every level. Otherwise they become NULL, "
+            "except scalars and enums of proto3.",
         ),
         Option(
             name="write-null-string-literal",
             default="",
-            doc="Writing: what stands for NULL in an ARRAY of strings, and as a string key or value of a MAP.",
+            doc="Writing: the text for NULL in an ARRAY of strings, and for NULL as a string key or value of a MAP.",
         ),
     )
 

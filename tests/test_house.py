@@ -76,7 +76,7 @@ def test_all_locks_are_safe_after_a_fork() -> None:
     assert others == []
 
 
-_FLOORS = ("contract", "sql", "spark", "format", "table", "streams", "key_value_format", "testing")
+_FLOORS = ("contract", "sql", "spark", "format", "table", "streams", "key_value_format", "authoring", "testing")
 """The rooms and modules of `registry/`, each of which imports only from itself and from those before it."""
 
 
@@ -125,6 +125,21 @@ def test_rooms_of_the_registry_import_only_from_lower_ones() -> None:
         if name.startswith("kvformat.registry.") and max(floors) > floors[0]:
             upward.append(name)
     assert upward == []
+
+
+def test_built_in_formats_import_only_what_other_packages_may_import() -> None:
+    public: set[tuple[str | None, str]] = set()
+    imported: dict[tuple[str | None, str], str] = {}
+    for name, tree, _ in _modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kvformat.registry."):
+                names = [(node.module, alias.name) for alias in node.names]
+                if name in ("registry/__init__.py", "registry/authoring.py"):
+                    public.update(names)
+                elif name.startswith("codecs/"):
+                    imported.update(dict.fromkeys(names, name))
+    assert len(imported) > 20
+    assert {found: name for found, name in imported.items() if found not in public} == {}
 
 
 def _bounds(node: ast.stmt) -> list[str]:

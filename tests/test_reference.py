@@ -12,6 +12,7 @@ from typing import Any
 import kvformat.codecs
 import kvformat.connectors
 import kvformat.registry
+import kvformat.registry.authoring
 import kvformat.registry.testing
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
@@ -21,11 +22,25 @@ ROOMS = {
     "key-value.md": "kvformat.registry",
     "connectors.md": "kvformat.connectors",
     "errors.md": "kvformat.registry",
+    "authoring.md": "kvformat.registry.authoring",
     "testing.md": "kvformat.registry.testing",
 }
 """The package that defines the names of each page."""
-FACADES = (kvformat.codecs, kvformat.registry, kvformat.connectors, kvformat.registry.testing)
-VALUES = ("KERNEL", "RULES")
+FACADES = (
+    kvformat.codecs,
+    kvformat.registry,
+    kvformat.connectors,
+    kvformat.registry.authoring,
+    kvformat.registry.testing,
+)
+OF_AUTHORS = (kvformat.registry.authoring, kvformat.registry.testing)
+VALUES = (
+    "KERNEL",
+    "RULES",
+    "Direction",
+    "Part",
+    *(name for name in kvformat.registry.authoring.__all__ if name.isupper()),
+)
 """Public constants, which do not have docstrings."""
 PUBLIC = {
     f"{value.__module__}.{value.__name__}": value
@@ -66,7 +81,7 @@ def test_the_first_page_lists_the_public_names_of_each_package() -> None:
     rows = [line.split("|")[1:-1] for line in PAGES["index.md"].splitlines() if line.startswith("|")]
     listed = [name for cells in rows for name in re.findall(r"`(\w+)`", cells[1])]
     assert set(listed) >= set(kvformat.codecs.__all__)
-    public = {name for facade in FACADES for name in facade.__all__ if facade is not kvformat.registry.testing}
+    public = {name for facade in FACADES for name in facade.__all__ if facade not in OF_AUTHORS}
     errors = {name for name in public if name.endswith(("Error", "Warning"))}
     assert sorted(listed) == sorted(public - errors | {"KvFormatError"})
     # Each name is in the row of its page.

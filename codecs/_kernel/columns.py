@@ -1,8 +1,8 @@
-"""Columns that grow: a class per kind of type, which reads JSON values and keeps them as Arrow will have them.
+"""Columns that grow: one class per kind of type. They read JSON values into the buffers of an Arrow array.
 
-A column takes a value (`read`), a null (`null`), takes the last ones back (`truncate`), and becomes an Arrow array
-(`finish`). Values of the usual form are read here. The others go through `convert`, the function of the type in
-`_json.scalars`, which knows all forms: so there is one rule, and here are those of its cases that are worth speed.
+A column appends a value (`read_value`) or a null (`null`), removes the last values (`truncate`), and becomes an Arrow
+array (`finish`). The columns read the usual forms of a value themselves. For all other forms they call `convert`, the
+type's function in `_json.scalars`. It has the complete rule of the type; the columns have fast paths for common cases.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ if not cython.compiled:
 
 EXACT_DOUBLE = 2**53
 LOW_BITS, HALF_WAY = 0x1FFFFFFF, 0x10000000
-"""The bits that a double has more than a float, and what they are half-way between two floats."""
+"""The low bits of a double that a float does not have, and their value half-way between two floats."""
 FIVE_BYTES, SIX_BYTES = 2**40 - 1, 2**48 - 1
 QUOTED_TRUE = int.from_bytes(b'true"', "little")
 QUOTED_FALSE = int.from_bytes(b'false"', "little")
-LARGEST = 2**63 - 1  # of a signed word
+LARGEST = 2**63 - 1  # largest signed 64-bit integer
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 TENS: memoryview[int] = memoryview(np.array([10**i for i in range(20)], np.uint64).tobytes()).cast("Q")
 POWERS: memoryview[float] = memoryview(np.array([float(f"1e{i}") for i in range(23)]).tobytes()).cast("d")
@@ -67,19 +67,21 @@ POWERS: memoryview[float] = memoryview(np.array([float(f"1e{i}") for i in range(
 SEXTETS: memoryview[int] = memoryview(
     np.array([_BASE64.find(chr(c)) if chr(c) in _BASE64 else 1 << 24 for c in range(256)], np.uint64).tobytes()
 ).cast("Q")
-"""What each character of base64 stands for; others are too much for any place."""
+"""Values of the characters of base64. The value of other characters is too large to be valid."""
 
 
 class Column:
-    """Values of a Flink type `type`, stored as the Arrow type `kind`; `convert` reads what `read` leaves to Python.
+    """Values of the Flink type `type`, stored as the Arrow type `kind`.
 
-    It takes a node of the tree that is not None; None is a null, ValueError says that the value can't be read. With an
-    attribute `final` that is true, the error counts also where the reader is lenient (`Reader.final`). What is read as
-    text (`is_text`) may be any value. `name` is what an error calls the type, `cells` how many cells a value
-    or a null has at least.
+    `convert` reads the values that need Python. It takes a node of the tree that is not None, and returns a value or
+    None for null. It raises ValueError if it can't read the value. If the error's attribute `final` is true, it is an
+    error for lenient readers too (`Reader.final`).
 
-    With `other_forms` the column follows the rules of `convert` alone: `convert` also takes objects, arrays and texts
-    that the type does not take as JSON, and `read` leaves to it each value that Flink would change to fit the type.
+    A column with `is_text` takes any value. Error messages call the type `name`. `cells` is the smallest number of
+    cells of a value or null.
+
+    With `other_forms` only the rules of `convert` count. It then also takes objects, arrays and texts that the type
+    does not take as JSON, and `read_value` leaves each value to it that Flink would change to fit the type.
     """
 
     valid: memoryview[int]
@@ -94,21 +96,21 @@ class Column:
         self.cells = 1
 
     def start(self, capacity: int) -> int:
-        """Begin a new array."""
+        """Start a new array."""
         self.length = 0
         self.nulls = 0
         return self.grow(max(capacity, 8))
 
     def grow(self, capacity: int) -> int:
-        """Make room for so many values in all."""
-        if self.length or self.spare < capacity:  # the bytes are not given to Arrow, so that they serve again
+        """Make room for `capacity` values in total."""
+        if self.length or self.spare < capacity:  # Arrow does not get these bytes, so they are reused
             self.valid = grown(self.valid if self.length else None, self.length, capacity, "B")
             self.spare = capacity
         self.capacity = capacity
         return 0
 
     def add_validity(self, valid: bool) -> int:
-        """End a value, for which there is room."""
+        """End a value or null. There must be room for it."""
         self.valid[self.length] = valid
         self.length += 1
         if not valid:
@@ -116,26 +118,26 @@ class Column:
         return 0
 
     def null(self) -> int:
-        """Take a null."""
+        """Append a null."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         return self.add_validity(False)
 
     def repeat(self) -> bool:
-        """Take the last value once more, where there is a way that is shorter than to read it; says whether."""
+        """Append the last value again if that is faster than reading it again. Return whether it was appended."""
         return False
 
     def truncate(self, length: int) -> int:
-        """Take back what is behind the first values. Nulls that went too are still counted, which costs a bitmap."""
+        """Keep only the first `length` values. `nulls` still counts removed nulls, which at worst adds a bitmap."""
         self.length = length
         return 0
 
     def read_value(self, r: Reader, at: int) -> int:
-        """Take the value at a place; returns its end, FAULT or BAD. After a code `truncate` must be called."""
+        """Append the value at an offset. Return its end, FAULT or BAD. After a code the caller must call `truncate`."""
         raise NotImplementedError
 
     def read_uncommon(self, r: Reader, at: int) -> int:
-        """Take a value that is not of the usual form, such as null."""
+        """Append a value that the fast path does not read, for example null."""
         c = byte(r.data, at, r.end)
         if c == LOWER_N:
             end = r.literal(at, NULL_TEXT, 4)
@@ -147,7 +149,7 @@ class Column:
         return self.read_slow(r, at)
 
     def read_slow(self, r: Reader, at: int) -> int:
-        """Take any value that is not null by `convert`."""
+        """Append any value except null: parse it into a node and call `convert`."""
         if self.nodes is None:
             self.nodes = Tree(keep_repeats=False)
         node = self.nodes.read_node(r, at)
@@ -155,7 +157,7 @@ class Column:
         if end < 0:
             return end
         if r.careful and r.bad_at == at and r.culprit is self:
-            return BAD  # it was tried before
+            return BAD  # a second attempt would fail too
         try:
             self.put(self.convert(node))  # type: ignore[misc]
             if self.weight() > MOST_BYTES:
@@ -169,9 +171,10 @@ class Column:
         return end
 
     def read_slow_text(self, r: Reader, at: int, first: int) -> int:
-        """The same for a string where a number belongs, given its first byte.
+        """Append a string in place of a number. `first` is the first byte of its content.
 
-        Letters, quotes and more can't begin a number; signs, blanks, escapes and what is not ASCII may.
+        Letters and most punctuation can't begin a number, so the string is BAD. `convert` decides about strings that
+        begin with a sign, a blank, an escape or a byte that is not ASCII.
         """
         if DIGIT_9 < first < 128 and first != BACKSLASH and not self.is_text and not self.other_forms:
             end = r.string(at)
@@ -179,31 +182,31 @@ class Column:
         return self.read_slow(r, at)
 
     def put(self, value: Any) -> int:
-        """Take a value that Python has."""
+        """Append a Python value that `convert` returned."""
         raise NotImplementedError
 
     def weight(self) -> int:
-        """How many bytes of text there are."""
+        """Return the size of the texts in bytes."""
         return 0
 
     def validity(self) -> pa.Buffer | None:
-        """The bitmap, None if nothing is null."""
+        """Return the validity bitmap, or None if no value is null."""
         if self.nulls == 0:
             return None
         valid = np.frombuffer(memoryview(self.valid), np.uint8, self.length)
         return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
     def finish(self) -> pa.Array:
-        """All values as an array; the column must then be started again."""
+        """Return all values as an array. Then `start` must be called before the column can be used again."""
         return pa.Array.from_buffers(self.kind, self.length, [self.validity(), *self.buffers()])
 
     def buffers(self) -> list[pa.Buffer]:
-        """Arrow's buffers behind the bitmap."""
+        """Return Arrow's buffers after the bitmap."""
         raise NotImplementedError
 
 
 class Int64Column(Column):
-    """What is kept as 64 bits a value, and stored as `stored`, a type of numpy."""
+    """Values that the buffer keeps as 64-bit integers. The array has the numpy type `stored`."""
 
     values: memoryview[int]
 
@@ -216,7 +219,7 @@ class Int64Column(Column):
         return Column.grow(self, capacity)
 
     def add_value(self, value: int, end: int) -> int:
-        """Take a value that ends at a place; returns that."""
+        """Append a value that ends at the offset `end`. Return `end`."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         self.values[self.length] = value
@@ -274,9 +277,9 @@ class Booleans(Int64Column):
 
 
 class Integers(Int64Column):
-    """TINYINT to BIGINT, and the intervals, which are stored `factor` times the number.
+    """TINYINT to BIGINT, and the intervals. The column stores the number times `factor`.
 
-    From 32 bits on a fraction is cut (`cuts`).
+    With `cuts`, types of 32 and more bits drop the fraction of a number.
     """
 
     def __init__(
@@ -305,7 +308,7 @@ class Integers(Int64Column):
             if c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
                 return self.read_slow_text(r, at, c)
         elif DIGIT_1 <= c <= DIGIT_9:
-            # most numbers: up to 18 digits and nothing more
+            # the common case: up to 18 digits, then a comma or bracket
             size = 0
             while DIGIT_0 <= c <= DIGIT_9 and start - at < 18:
                 size = size * 10 + (c - DIGIT_0)
@@ -325,7 +328,7 @@ class Integers(Int64Column):
             return end
         value = r.mantissa
         if not r.whole:
-            # so few digits are cut alike as a decimal and, after rounding, as a double
+            # with so few digits, a decimal and a rounded double are cut to the same integer
             if not self.cuts or self.other_forms or r.digit_count > 15 or r.exponent < -15 or r.exponent >= 0:
                 return self.read_slow(r, at)
             if end - at != r.digit_count + 1 + r.negative:
@@ -344,7 +347,7 @@ class Integers(Int64Column):
 
 
 class Doubles(Int64Column):
-    """DOUBLE, and FLOAT (`short`): rounded once from the text, but for FLOAT in the tree reader, as in Flink."""
+    """DOUBLE and FLOAT (`short`), rounded once from the text. Like Flink, the tree reader rounds FLOAT twice."""
 
     def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
         super().__init__(type, kind, convert, np.float64)
@@ -372,7 +375,7 @@ class Doubles(Int64Column):
         elif end < 0:
             return end
         if r.digit_count < 20 and r.mantissa <= EXACT_DOUBLE and -22 <= r.exponent <= 22:
-            # of two exact numbers the quotient and the product are rounded once
+            # both operands are exact, so the result is rounded once
             value = float(r.mantissa)
             value = value / POWERS[-r.exponent] if r.exponent < 0 else value * POWERS[r.exponent]
             if r.negative:
@@ -380,7 +383,7 @@ class Doubles(Int64Column):
         else:
             value = float(r.text(start, end))
         if value == 0 and r.negative and not r.streaming:
-            return self.read_slow(r, at)  # a zero has its sign by how it is written
+            return self.read_slow(r, at)  # the sign of zero depends on its notation
         if self.short and value != 0:
             if not 1.1754943508222875e-38 <= abs(value) < 3.4028234e38:
                 return self.read_slow(r, at)
@@ -400,7 +403,7 @@ class Doubles(Int64Column):
 
 
 class Decimals(Column):
-    """DECIMAL(p, s): rounded half up to the scale, null where it does not fit. Two words a value."""
+    """DECIMAL(p, s), rounded half up to the scale; null if it does not fit. Two 64-bit words per value."""
 
     values: memoryview[int]
 
@@ -453,7 +456,7 @@ class Decimals(Column):
         return end
 
     def add_decimal(self, low: int, high: int) -> int:
-        """Take an unscaled number, as two words."""
+        """Append an unscaled number, given as two words."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         self.values[self.length * 2] = low
@@ -484,14 +487,14 @@ class Decimals(Column):
 
 
 def unscaled_of(value: Decimal, scale: int) -> Any:
-    """A decimal of that scale, times ten to the power of it."""
+    """Return a decimal of a scale as its unscaled integer: the value times 10**scale."""
     sign, digits, exponent = value.as_tuple()
     number = int("".join(map(str, digits))) * 10 ** (scale + int(exponent))
     return -number if sign else number
 
 
 class Slices(Column):
-    """Values of any size, one behind the other: `offsets` say where each begins, and where the last one ends."""
+    """Values of any size, concatenated. `offsets` has the start of each value, and the end of the last value."""
 
     offsets: memoryview[int]
 
@@ -507,7 +510,7 @@ class Slices(Column):
 
 
 class Texts(Slices):
-    """STRING: what is no string gives its JSON."""
+    """STRING. A value that is not a string becomes its JSON text."""
 
     def start(self, capacity: int) -> int:
         self.text = Bytes(max(capacity, 8) * 16)
@@ -541,7 +544,7 @@ class Texts(Slices):
         return self.done(r, end)
 
     def done(self, r: Reader, end: int) -> int:
-        """End a value whose bytes are in `text`."""
+        """End the value whose bytes were appended to `text`. Return `end`, or FAULT if the column has too much text."""
         if end < 0:
             return end
         if self.text.size > MOST_BYTES:
@@ -550,7 +553,7 @@ class Texts(Slices):
         return end
 
     def ended(self, valid: bool) -> int:
-        """End a value, or a null."""
+        """End a value or a null: store its end offset."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         self.offsets[self.length + 1] = self.text.size
@@ -566,7 +569,7 @@ class Texts(Slices):
     def repeat(self) -> bool:
         start = self.offsets[self.length - 1]
         stop = self.offsets[self.length]
-        text = self.text.view  # held, as it is another one once there must be more room
+        text = self.text.view  # keep a reference: `append` may replace the view by a larger one
         append(self.text, text, start, stop)
         self.ended(self.valid[self.length - 1] != 0)
         return True
@@ -584,7 +587,7 @@ class Texts(Slices):
 
 
 class Binaries(Texts):
-    """BYTES: base64."""
+    """BYTES, written as base64."""
 
     def read_value(self, r: Reader, at: int) -> int:
         if byte(r.data, at, r.end) != QUOTE:
@@ -597,7 +600,7 @@ class Binaries(Texts):
         return self.done(r, end + 1)
 
     def decoded(self, r: Reader, at: int, end: int) -> bool:
-        """Take the bytes of whole units of base64, of which the last may be padded; says whether it is such."""
+        """Append the bytes of base64: units of four characters, the last may be padded. Return whether it is valid."""
         while at + 4 <= end:
             bits = 0
             for i in range(4):

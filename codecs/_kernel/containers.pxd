@@ -18,7 +18,7 @@ cdef class Names:
     cdef readonly int count
     cdef dict numbers
     cdef const unsigned char[::1] texts  # `"name":` of all names
-    cdef int[::1] starts  # of each name, and behind the last one
+    cdef int[::1] starts  # of each name, and the end of the last name
     cdef int[::1] buckets
     cdef int[::1] chains
     cdef int[::1] followers
@@ -36,7 +36,7 @@ cdef class Names:
 
 cdef class Lists(Slices):
     cdef readonly Column element
-    cdef Py_ssize_t counted  # cells of an element, 0 where these are few
+    cdef Py_ssize_t counted  # cells of an element, 0 if they need not be counted
 
     @cython.locals(element=Column, first=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
@@ -67,12 +67,12 @@ cdef class Members
 
 
 cdef class Rows(Column):
-    cdef list columns  # of columns, as the constructor filled it: they are cast unchecked
+    cdef list columns  # list[Column], filled by the constructor: the casts are unchecked
     cdef list field_names
     cdef readonly Names names
     cdef Members last
     cdef Members noted
-    cdef readonly Py_ssize_t looked_at  # how far, by the last careful reading
+    cdef readonly Py_ssize_t looked_at  # the end of the object at the last careful reading, or a code
 
     @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1

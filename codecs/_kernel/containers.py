@@ -1,7 +1,7 @@
-"""Columns of rows, arrays and maps, and the names of members.
+"""Columns of rows, arrays and maps, and the lookup of member names.
 
-A container reads its members into the columns inside of it. Where a member can't be read, the message is BAD; or the
-member is null, if the reader is lenient.
+A container reads its members into its inner columns. If a member can't be read, the message is BAD. A lenient reader
+makes the member null instead.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if not cython.compiled:
     )
 
 DOUBTFUL = 32
-"""From here on it is no use to look for a name where it came last time: too often it was not there."""
+"""From this count of wrong guesses on, the lookup by the previous order of names is skipped."""
 
 
 class Names:
-    """Known names of members, by number. A name is looked for where it came last time, then by a hash.
+    """Lookup table from member names to their numbers.
 
-    Compared is `"name":`, eight bytes at a time. A name with a quote or backslash can't stand in a message as it is: it
-    is only found by `unusual`.
+    It first tries the name that followed the previous name last time, then a hash table. It compares `"name":`, eight
+    bytes at a time. Names with a quote or backslash are escaped in a message; only `search_escaped` finds them.
     """
 
     def __init__(self, names: list[str]) -> None:
@@ -64,13 +64,13 @@ class Names:
                 chains[number], buckets[place] = buckets[place], number
         self.buckets = _view(np.array(buckets, np.int32), "i")
         self.chains = _view(np.array(chains, np.int32), "i")
-        # the name that came last time behind each one; behind none, at the end
+        # the number of the name that last followed each name; the last entry is for the start of an object
         followers = [*range(1, len(names)), -1, 0 if names else -1][: len(names) + 1]
         self.followers = _view(np.array(followers, np.int32), "i")
         self.value = self.doubt = 0
 
     def find(self, r: Reader, at: int, width: int) -> int:
-        """The number of the name that is at a place, with its colon so many bytes wide; -1 if it is not known."""
+        """Return the number of the name at an offset, -1 if unknown. `width` is its size with quotes and colon."""
         hash = width * 5 + byte(r.data, at + 1, r.end) * 3 + byte(r.data, at + width - 3, r.end)
         number = self.buckets[hash & (len(self.buckets) - 1)]
         while number >= 0:
@@ -81,14 +81,15 @@ class Names:
         return number
 
     def read_name(self, r: Reader, at: int, before: int) -> int:
-        """The number of the name at a place, -1 if it is not known, given the one before it (`count` if none).
+        """Read the name at an offset. Return its number, or -1 if it is unknown.
 
-        `value` is then the place of the member's value, or a code: without one the number says nothing.
+        `before` is the number of the previous known name, `count` if there is none. The method sets `value` to the
+        offset of the member's value, or to a code. After a code the number has no meaning.
         """
         number = self.followers[before]
         if number >= 0 and self.doubt < DOUBTFUL:
             start = self.starts[number]
-            width = self.starts[number + 1] - start  # 0 for a name that can't stand as it is
+            width = self.starts[number + 1] - start  # 0 for a name with a quote or backslash
             if matches(r.data, at, r.end, self.texts, start, width):
                 self.value = token(r.data, at + width, r.end)
                 if self.doubt:
@@ -97,7 +98,7 @@ class Names:
         return self.search(r, at, before)
 
     def search(self, r: Reader, at: int, before: int) -> int:
-        """The same for a name that is not where it came last time."""
+        """Find the name at an offset by its hash. Arguments and results are those of `read_name`."""
         if byte(r.data, at, r.end) != QUOTE:
             self.value = r.fail(at, EXPECTED_NAME)
             return -1
@@ -117,7 +118,7 @@ class Names:
         return number
 
     def search_escaped(self, r: Reader, at: int) -> int:
-        """The same for a name with escapes, or with blanks before the colon."""
+        """Find a name that has escapes, or blanks before the colon. Return its number; set `value`."""
         end = r.string(at)
         if end < 0:
             self.value = end
@@ -142,7 +143,7 @@ class Lists(Slices):
     ) -> None:
         super().__init__(type, kind, convert)
         self.element = element
-        # an element has two bytes at least, so few cells are never too many
+        # an element has at least two bytes, so a few cells per element never exceed the limit
         self.counted = element.cells if element.cells > CELLS_PER_BYTE else 0
 
     def start(self, capacity: int) -> int:
@@ -174,7 +175,7 @@ class Lists(Slices):
         return at + 1
 
     def read_element(self, r: Reader, column: Column, at: int, first: int) -> int:
-        """Read a member's value, given the place of the container's first one."""
+        """Append an element to `column`. `first` is the column's length at the container's start."""
         start = at
         depth = r.depth
         length = column.length
@@ -195,11 +196,11 @@ class Lists(Slices):
         return at
 
     def has_open(self) -> bool:
-        """Whether there are elements of an array that is to end."""
+        """Return whether the array that has not ended has elements."""
         return self.element.length > self.offsets[self.length]
 
     def end(self) -> int:
-        """End an array whose elements were read."""
+        """End an array after its elements."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         self.offsets[self.length + 1] = self.element.length
@@ -229,7 +230,7 @@ class Lists(Slices):
 
 
 class Maps(Lists):
-    """MAP and MULTISET with texts as keys. Of a name that comes twice, the first place and the last value count."""
+    """MAP and MULTISET with texts as keys. A repeated name keeps its first position and its last value."""
 
     def __init__(self, type: Any, kind: pa.DataType, keys: Texts, items: Column) -> None:
         super().__init__(type, kind, items)
@@ -261,9 +262,9 @@ class Maps(Lists):
         return at
 
     def read_entries(self, r: Reader, at: int, first: int) -> int:
-        """Take the entries of an object; `Reader.repeats` then says whether a name may be there twice.
+        """Append the entries of an object. Set `Reader.repeats` if a name may be there twice.
 
-        Then the outermost map is read again, only once: each that does so for itself would read those within it.
+        In that case only the outermost map is read again. If each map did so, inner maps would be read many times.
         """
         hashes = r.hashes.size
         r.depth += 1
@@ -301,11 +302,11 @@ class Maps(Lists):
         return at + 1
 
     def name_step(self, r: Reader, name: str) -> None:
-        """Put the key instead of a number into the way to a value."""
+        """Replace the last step of the error path, a number, by the key."""
         r.steps[len(r.steps) - 1] = name
 
     def read_by_name(self, r: Reader, at: int, first: int) -> int:
-        """Read an object by the last place of each name."""
+        """Read an object with the last value of each name."""
         self.keys.truncate(first)
         self.items.truncate(first)
         places: dict[str, int] = {}
@@ -330,7 +331,7 @@ class Maps(Lists):
                     return r.fail(at, EXPECTED_NAME)
             elif byte(r.data, at, r.end) != RIGHT_BRACE:
                 return r.fail(at, EXPECTED_COMMA)
-        r.rereads += 1  # maps inside need not find out again that a name is there twice
+        r.rereads += 1  # inner maps need not look for repeated names first
         kept = self.read_last_values(r, places, first)
         r.rereads -= 1
         if kept < 0:
@@ -340,12 +341,12 @@ class Maps(Lists):
         return at + 1
 
     def read_last_values(self, r: Reader, places: dict[str, int], first: int) -> int:
-        """Read the values at these places; names that are equal once they are cleaned are one."""
+        """Read the values at the offsets `places`. Names are the same key if only lone surrogates differ."""
         last: dict[str, int] = {}
         for name in places:
             last[replace_lone_surrogates(name)] = places[name]
         for name in places:
-            if last[replace_lone_surrogates(name)] != places[name]:  # no value of the map, but it must be good
+            if last[replace_lone_surrogates(name)] != places[name]:  # not in the map, but it must be valid
                 start = self.read_named_value(r, places[name], name)
                 if start < 0:
                     return start
@@ -358,7 +359,7 @@ class Maps(Lists):
         return 0
 
     def read_named_value(self, r: Reader, at: int, name: str) -> int:
-        """Read the value of a name."""
+        """Append the value of a name."""
         at = self.read_element(r, self.items, at, 0)
         if at == BAD:
             self.name_step(r, name)
@@ -380,7 +381,7 @@ class Maps(Lists):
 
 
 class Rows(Column):
-    """ROW: its members go into `columns`, one value each. Of a name that comes twice the last value counts."""
+    """ROW. Each member goes into one of `columns`. The last value of a repeated name counts."""
 
     def __init__(self, type: Any, kind: pa.DataType, field_names: list[str], columns: list[Column]) -> None:
         super().__init__(type, kind)
@@ -407,9 +408,9 @@ class Rows(Column):
         return end if end < 0 else self.close(r, end)
 
     def read_members(self, r: Reader, at: int) -> int:
-        """Take the members of an object; a column that has one already takes the new one instead.
+        """Append the members of an object to the columns. Return the object's end, or a code.
 
-        If they are to be `noted`, their places are.
+        A later value of a name replaces the earlier one. If `noted` is set, it gets the offsets of the values.
         """
         noted = self.noted
         names = self.names
@@ -460,7 +461,7 @@ class Rows(Column):
             at = token(r.data, at + 1, r.end)
 
     def read_members_carefully(self, r: Reader, at: int) -> int:
-        """Take the members by their last places, in the order of the columns."""
+        """Append the last value of each name, in the order of the columns."""
         if self.last is None:
             self.last = Members(self.names)
         end = self.last.find_members(r, at)
@@ -484,7 +485,10 @@ class Rows(Column):
         return end
 
     def repeat_row(self, r: Reader, own: Members, laid: Members) -> int:
-        """Take the last row once more as it was by its own members, without those that were laid over it."""
+        """Append the last row again with its own members, without those of `laid`.
+
+        Columns that `laid` did not change repeat their value; the others read it again from the offsets in `own`.
+        """
         for number in range(self.names.count):
             column = cython.cast(Column, self.columns[number])
             if laid.places[number] >= 0 or not column.repeat():
@@ -494,7 +498,7 @@ class Rows(Column):
         return self.close(r, r.end)
 
     def close(self, r: Reader, end: int) -> int:
-        """End a row whose members were read, all columns equally long; returns `end`, or BAD where one is missing."""
+        """End a row: append nulls for missing members, or return BAD with `fail_on_missing`. Otherwise return `end`."""
         for number in range(self.names.count):
             column = cython.cast(Column, self.columns[number])
             if column.length == self.length:
@@ -512,7 +516,7 @@ class Rows(Column):
         return end
 
     def end_row(self) -> int:
-        """End a row whose columns all have a value."""
+        """End a row. Each column must already have its value."""
         for number in range(self.names.count):
             column = cython.cast(Column, self.columns[number])
             if column.length != self.length + 1:
@@ -544,13 +548,13 @@ class Rows(Column):
 
 
 MISSING = "is missing"
-"""The reason of an object without a member that must be there."""
+"""The reason if an object lacks a required member."""
 
 
 class Members:
-    """Where the values of some members of an object are: `places`, by the number of the name, -1 without one.
+    """Offsets of the values of an object's members: `places`, by the number of the name, -1 for a missing member.
 
-    A subclass may do more with a value than go past it (`value`).
+    A subclass may do more with a value than skip it (`skip_value`).
     """
 
     def __init__(self, names: Names) -> None:
@@ -558,13 +562,13 @@ class Members:
         self.places: memoryview[int] = grown(None, 0, names.count, "q")
 
     def forget(self) -> int:
-        """Begin with another object."""
+        """Reset all offsets to -1."""
         for number in range(self.names.count):
             self.places[number] = -1
         return 0
 
     def find_members(self, r: Reader, at: int) -> int:
-        """Find the members of the object at a place; returns its end."""
+        """Find the members of the object at an offset. Return its end, or a code."""
         self.forget()
         before = self.names.count
         at = token(r.data, at + 1, r.end)
@@ -590,5 +594,5 @@ class Members:
             at = token(r.data, at + 1, r.end)
 
     def skip_value(self, r: Reader, number: int, at: int) -> int:
-        """Go past the value of a member, by the number of its name; returns its end."""
+        """Skip the value of a member, given the number of its name. Return its end, or a code."""
         return r.skip(at)

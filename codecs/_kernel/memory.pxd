@@ -1,9 +1,9 @@
-# The C types of memory.py, and its only raw memory: functions that look at both ends before they touch it.
+# The C types of memory.py, and all raw memory access of the kernel. Each function checks both bounds first.
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.string cimport memcmp, memcpy
 
-# Bytes of JSON by their names; C constants.
+# Names of the bytes that the kernel compares with. They are C constants.
 cdef enum:
     TAB = 9
     NEWLINE = 10
@@ -36,13 +36,14 @@ cdef enum:
     RIGHT_BRACE = 125
 
 
-# The byte at a place of a message that ends at `end`, 0 outside of it. `end` is never beyond the data (Reader.open).
+# Returns the byte at an offset, or 0 if the offset is negative or not before `end`. The caller guarantees that `end` is
+# not beyond the data (Reader.start_message).
 cdef inline int byte(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     with cython.boundscheck(False):
         return data[at] if <size_t>at < <size_t>end else 0
 
 
-# The eight bytes from a place on as a number, the first one lowest; zeros beyond the data.
+# Returns the eight bytes from an offset on as a little-endian integer, with zeros after the data.
 cdef inline unsigned long long word(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil:
     cdef unsigned long long found, rest = 0
     cdef Py_ssize_t left = data.shape[0] - at
@@ -52,11 +53,11 @@ cdef inline unsigned long long word(const unsigned char[::1] data, Py_ssize_t at
         if left < 8:
             memcpy(&rest, &data[at], left)
             return rest
-        memcpy(&found, &data[at], 8)  # of a size that the compiler knows, so that it is one instruction
+        memcpy(&found, &data[at], 8)  # a constant size, so the compiler makes it one instruction
         return found
 
 
-# Append a part of the data. A short one is copied together with what follows it: sixteen bytes take no call.
+# Appends data[start:stop]. A short part is copied with the bytes after it: copying sixteen bytes needs no call.
 cdef inline int append(Bytes out, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except -1 nogil:
     cdef Py_ssize_t count = stop - start
     with cython.boundscheck(False):
@@ -74,7 +75,7 @@ cdef inline int append(Bytes out, const unsigned char[::1] data, Py_ssize_t star
         return 0
 
 
-# Append what Python has.
+# Appends Python bytes.
 cdef inline int append_bytes(Bytes out, bytes text) except -1:
     cdef Py_ssize_t count = len(text)
     if out.view.shape[0] - out.size < count:
@@ -88,7 +89,7 @@ cdef inline int append_bytes(Bytes out, bytes text) except -1:
     return 0
 
 
-# Append a code point as UTF-8.
+# Appends a code point as UTF-8.
 cdef inline int append_character(Bytes out, int code) except -1 nogil:
     cdef unsigned char* to
     if out.size < 0 or out.view.shape[0] - out.size < 4:
@@ -118,7 +119,7 @@ cdef inline int append_character(Bytes out, int code) except -1 nogil:
     return 0
 
 
-# A part of the data as Python's bytes.
+# Returns data[start:stop] as Python bytes.
 cdef inline bytes part(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
     with cython.boundscheck(False):
         if start < 0 or stop <= start or stop > data.shape[0]:
@@ -126,7 +127,7 @@ cdef inline bytes part(const unsigned char[::1] data, Py_ssize_t start, Py_ssize
         return PyBytes_FromStringAndSize(<const char*>&data[start], stop - start)
 
 
-# Whether so many bytes are the same at two places.
+# Returns whether `count` bytes are the same at the offsets `a` and `b`.
 cdef inline bint same(const unsigned char[::1] data, Py_ssize_t a, Py_ssize_t b, Py_ssize_t count) noexcept nogil:
     with cython.boundscheck(False):
         if a < 0 or b < 0 or count <= 0 or data.shape[0] - a < count or data.shape[0] - b < count:
@@ -134,7 +135,7 @@ cdef inline bint same(const unsigned char[::1] data, Py_ssize_t a, Py_ssize_t b,
         return memcmp(&data[a], &data[b], count) == 0
 
 
-# How many bytes are the same at two places, at most `count`.
+# Returns how many bytes are the same at the offsets `a` and `b`, at most `count`.
 cdef inline Py_ssize_t equal(const unsigned char[::1] data, Py_ssize_t a, Py_ssize_t b, Py_ssize_t count) noexcept nogil:
     cdef unsigned long long left, right
     cdef Py_ssize_t k = 0
@@ -152,8 +153,8 @@ cdef inline Py_ssize_t equal(const unsigned char[::1] data, Py_ssize_t a, Py_ssi
         return k
 
 
-# Whether a text stands at a place of a message that ends at `end`: `count` of `texts` from `start` on. Behind the
-# texts there are eight bytes more.
+# Returns whether the message, which ends at `end`, has texts[start : start + count] at an offset. `texts` must end with
+# eight more bytes.
 cdef inline bint matches(
     const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end,
     const unsigned char[::1] texts, Py_ssize_t start, Py_ssize_t count,
@@ -182,19 +183,19 @@ cdef inline bint matches(
         return a == b
 
 
-# The bits of a double, as a number with a sign.
+# Returns the bits of a double as a signed integer.
 cdef inline long long bits_of(double value) noexcept nogil:
     cdef long long bits
     memcpy(&bits, &value, 8)
     return bits
 
 
-# A double rounded to 32 bits; it must be in their range.
+# Rounds a double to 32 bits. The value must be in the range of a float.
 cdef inline double single(double value) noexcept nogil:
     return <double><float>value
 
 
-# Where the next token is: behind blanks.
+# Returns the offset of the next token: skips blanks.
 cdef inline Py_ssize_t token(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     cdef int c = byte(data, at, end)
     while c <= SPACE and (c == SPACE or c == NEWLINE or c == RETURN or c == TAB):
@@ -203,8 +204,8 @@ cdef inline Py_ssize_t token(const unsigned char[::1] data, Py_ssize_t at, Py_ss
     return at
 
 
-# Where the next quote or backslash is, from a place on; not before `end` if there is none. Eight bytes at a time:
-# `x - 1 & ~x` has its high bit in the lowest byte of x that is zero.
+# Returns the offset of the next quote or backslash, or an offset not before `end` if there is none. Compares eight bytes
+# at a time: the lowest high bit of `x - 1 & ~x` is in the lowest byte of x that is zero.
 cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     cdef unsigned long long found, quotes, slashes
     cdef unsigned long long ones = 0x0101010101010101ULL
@@ -226,7 +227,7 @@ cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_
         return at
 
 
-# Where bytes of ASCII end.
+# Returns the offset of the first byte that is not ASCII, or `end`.
 cdef inline Py_ssize_t ascii_end(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     cdef unsigned long long a, b, c, d
     cdef Py_ssize_t last

@@ -1,7 +1,7 @@
-"""Memory: bytes of messages, and buffers that grow.
+"""Memory access: the bytes of messages, and buffers that grow.
 
-Compiled, the functions are those of `memory.pxd`, which hold all raw memory of the kernel; what stands here says the
-same in Python.
+`memory.pxd` has the compiled versions of the functions. It contains all raw memory access of the kernel. The functions
+here do the same in Python. All offsets and sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ else:
 
 SIZES = {"B": 1, "i": 4, "q": 8, "Q": 8}
 MIX = 0x9E3779B97F4A7C15
-_FEW = 24
+_FEW = 24  # up to this number of hashes, comparing each pair is faster than numpy
 _ASCII = re.compile(rb"[\0-\x7f]*")
 _PLAIN = re.compile(rb'[^"\\]*')
 
 
 def grown(view: Any, kept: int, count: int, form: Any) -> Any:
-    """A view of `count` items of that form (of `struct`), the first `kept` of them those of `view`."""
+    """Return a new view of `count` items of `form` (a code of `struct`), and copy the first `kept` items of `view`."""
     fresh: Any = memoryview(pa.allocate_buffer(max(count, 1) * SIZES[form])).cast("B").cast(form)
     if kept:
         fresh[:kept] = memoryview(view)[:kept]
@@ -34,7 +34,7 @@ def grown(view: Any, kept: int, count: int, form: Any) -> Any:
 
 
 def filled(view: Any, count: int) -> pa.Buffer:
-    """The first `count` items of a view, as Arrow takes them; nothing is copied."""
+    """Return the first `count` items of a view as an Arrow buffer, without a copy."""
     return pa.py_buffer(memoryview(view)[:count])
 
 
@@ -48,15 +48,15 @@ if not cython.compiled:
     EQUALS, QUESTION_MARK = b"=?"
 
     def byte(data: memoryview[int], at: int, end: int) -> int:
-        """The byte at a place of a message that ends at `end`, 0 outside of it."""
+        """Return the byte at an offset, or 0 if the offset is negative or not before `end`."""
         return data[at] if 0 <= at < end else 0
 
     def word(data: memoryview[int], at: int) -> int:
-        """The eight bytes from a place on as a number, the first one lowest; zeros beyond the data."""
+        """Return the eight bytes from an offset on as a little-endian integer, with zeros after the data."""
         return int.from_bytes(data[at : at + 8], "little")
 
     def append(out: Bytes, data: memoryview[int], start: int, stop: int) -> int:
-        """Append a part of the data."""
+        """Append `data[start:stop]`."""
         count = stop - start
         if start < 0 or count < 0 or stop > len(data):
             return out.refuse()
@@ -67,7 +67,7 @@ if not cython.compiled:
         return 0
 
     def append_bytes(out: Bytes, text: bytes) -> int:
-        """Append what Python has."""
+        """Append Python bytes."""
         return append(out, memoryview(text), 0, len(text))
 
     def append_character(out: Bytes, code: int) -> int:
@@ -75,15 +75,15 @@ if not cython.compiled:
         return append_bytes(out, chr(code).encode())
 
     def part(data: memoryview[int], start: int, stop: int) -> bytes:
-        """A part of the data as bytes."""
+        """Return `data[start:stop]` as bytes."""
         return bytes(data[start:stop])
 
     def same(data: memoryview[int], a: int, b: int, count: int) -> bool:
-        """Whether so many bytes are the same at two places."""
+        """Return whether `count` bytes are the same at the offsets `a` and `b`."""
         return data[a : a + count] == data[b : b + count]
 
     def equal(data: memoryview[int], a: int, b: int, count: int) -> int:
-        """How many bytes are the same at two places, at most `count`."""
+        """Return how many bytes are the same at the offsets `a` and `b`, at most `count`."""
         low, high = 0, max(count, 0)
         while low < high:
             middle = (low + high + 1) // 2
@@ -94,29 +94,29 @@ if not cython.compiled:
         return low
 
     def matches(data: memoryview[int], at: int, end: int, texts: memoryview[int], start: int, count: int) -> bool:
-        """Whether a text stands at a place of a message that ends at `end`: `count` of `texts` from `start` on."""
+        """Return whether the message, which ends at `end`, has `texts[start : start + count]` at an offset."""
         return 0 < count <= end - at and data[at : at + count] == texts[start : start + count]
 
     def bits_of(value: float) -> int:
-        """The bits of a double, as a number with a sign."""
+        """Return the bits of a double as a signed integer."""
         bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
         return bits
 
     def single(value: float) -> float:
-        """A double rounded to 32 bits; it must be in their range."""
+        """Round a double to 32 bits. The value must be in the range of a float."""
         rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
         return rounded
 
     def special(data: memoryview[int], at: int, end: int) -> int:
-        """Where the next quote or backslash is, from a place on; not before `end` if there is none."""
-        return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it matches nothing, too
+        """Return the offset of the next quote or backslash, or an offset not before `end` if there is none."""
+        return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches
 
     def ascii_end(data: memoryview[int], at: int, end: int) -> int:
-        """Where bytes of ASCII end."""
-        return _ASCII.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it matches nothing, too
+        """Return the offset of the first byte that is not ASCII, or `end`."""
+        return _ASCII.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches
 
     def token(data: memoryview[int], at: int, end: int) -> int:
-        """Where the next token is: behind blanks."""
+        """Return the offset of the next token: skip blanks."""
         while at < end and data[at] in b" \n\r\t":
             at += 1
         return at
@@ -127,20 +127,20 @@ def _hash_of(name: bytes) -> int:
 
 
 class Bytes:
-    """Bytes that grow: the first `size` of `view`."""
+    """A byte buffer that grows. Its content is the first `size` bytes of `view`."""
 
     def __init__(self, capacity: int) -> None:
         self.size = 0
         self.view: memoryview[int] = grown(None, 0, capacity, "B")
 
     def grow(self, count: int) -> int:
-        """Make room for that many more."""
+        """Make room for `count` more bytes."""
         with cython.gil:
             self.view = grown(self.view, self.size, max(len(self.view) * 2, self.size + count), "B")
         return 0
 
     def refuse(self) -> int:
-        """Say that a part lies outside of its data."""
+        """Raise an error for a part that lies outside of its data."""
         with cython.gil:
             raise IndexError("a part outside of the data")
 
@@ -153,31 +153,31 @@ class Bytes:
         return 0
 
     def number(self, value: int) -> int:
-        """Append a number that is not negative."""
+        """Append the decimal digits of a number, which must not be negative."""
         if value > 9:
             self.number(value // 10)
         return self.put(DIGIT_0 + value % 10)
 
     def to_bytes(self) -> bytes:
-        """What was appended."""
+        """Return a copy of the content."""
         return part(self.view, 0, self.size)
 
 
 class Hashes:
-    """Hashes of names, a stack of them: equal names have equal hashes, others hardly ever."""
+    """A stack of hashes of names. Equal names have equal hashes, different names almost never."""
 
     def __init__(self) -> None:
         self.size = 0
         self.view: memoryview[int] = grown(None, 0, 32, "Q")
 
     def grow(self) -> int:
-        """Make room for as many again."""
+        """Double the capacity."""
         with cython.gil:
             self.view = grown(self.view, self.size, self.size * 2, "Q")
         return 0
 
     def push(self, data: memoryview[int], start: int, stop: int) -> int:
-        """Add the hash of a part of the data."""
+        """Push the hash of `data[start:stop]`."""
         if self.size == len(self.view):
             self.grow()
         if cython.compiled:
@@ -197,7 +197,7 @@ class Hashes:
         return 0
 
     def repeated(self, first: int) -> bool:
-        """Whether two hashes from a place on are equal."""
+        """Return whether two of the hashes from index `first` on are equal."""
         if self.size - first > _FEW:
             some = np.frombuffer(memoryview(self.view), np.uint64, self.size)[first:]
             return bool(len(np.unique(some)) < len(some))

@@ -30,7 +30,7 @@ cdef class Messages:
     cdef unsigned char[::1] present
     cdef public Py_ssize_t rows
     cdef readonly Py_ssize_t count
-    cdef Py_ssize_t current  # the number of the one that is read
+    cdef Py_ssize_t current  # the index of the message that is read
     cdef readonly Py_ssize_t usual_rows
 
     cdef int begin(self, Py_ssize_t count) except -1

@@ -1,7 +1,7 @@
-"""A batch of messages, one after the other; and JSON messages as rows.
+"""Batches of messages, and JSON messages as rows.
 
-A message is read to its end or not at all: what a bad one left in the columns is taken back, and its neighbours are as
-if it had not been there. A format makes a subclass of `Batch` for what it does with one message.
+A message adds all its rows or none: the batch removes the values of a bad message from the columns. A bad message does
+not change its neighbours. Each format has a subclass of `Batch` that reads one message.
 """
 
 from __future__ import annotations
@@ -45,35 +45,35 @@ if not cython.compiled:
     )
 
 Said: TypeAlias = "tuple[ErrorCode, str]"
-"""An error in words, and its code."""
+"""The code and the text of an error."""
 
 
 class ErrorWords(Protocol):
-    """What a batch leaves to Python: other encodings than UTF-8, and the words of an error."""
+    """The Python functions that a batch calls: for other encodings than UTF-8, and for the texts of errors."""
 
     def recoded(self, message: bytes) -> tuple[bytes, bool]:
-        """A message as UTF-8, and whether it was malformed; if so, it ends where Jackson fails."""
+        """Return a message as UTF-8, and whether it was malformed. A malformed message ends where Jackson fails."""
 
     def placed(self) -> dict[int, Said]:
-        """Words for faults, by their numbers, to which the place is added: the number of the character."""
+        """Return errors by fault number to whose text the batch appends the position, in characters."""
 
     def fault(self, reader: Reader) -> Said:
-        """Why the reader's message is no JSON, for faults that are not among these."""
+        """Return why the reader's message is not JSON, for faults that `placed` does not contain."""
 
     def malformed(self) -> Said:
-        """The same for all malformed messages."""
+        """Return the error of all malformed messages."""
 
     def bad_value(self, steps: list[Any], reason: Any, name: str, value: Any) -> Said:
-        """Which value can't be read: the steps to it, innermost first, the reason if any, its type, the node."""
+        """Return which value can't be read. `steps` is the path to it, innermost step first; `value` is its node."""
 
     def no_rows(self, node: Any) -> Said:
-        """That a message is a value which is no row."""
+        """Return the error of a message that is a value but not a row."""
 
 
 class Faults:
-    """The errors of a batch as they are found: their texts one behind the other, three numbers beside each.
+    """The errors of a batch in order: their concatenated texts, and three numbers for each.
 
-    These are the message's, the number of the `ErrorCode`, and where the text ends.
+    The numbers are the index of the message, the number of the `ErrorCode`, and the end of the text.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Faults:
         self.count = 0
 
     def end(self, message: int, code: int) -> int:
-        """End the text of an error."""
+        """End the text of an error, given the index of its message and the number of its code."""
         size = 3 * self.count
         if size == len(self.numbers):
             self.numbers = grown(self.numbers, size, 2 * size, "q")
@@ -93,7 +93,7 @@ class Faults:
         return 0
 
     def arrays(self, messages: int) -> tuple[pa.StringArray | None, pa.StringArray | None]:
-        """The texts and their codes, one place per message; None without any."""
+        """Return the texts and the codes, with one entry per message, or None if there are no errors."""
         if not self.count:
             return None, None
         numbers = np.frombuffer(memoryview(self.numbers), np.int64, 3 * self.count)
@@ -101,10 +101,10 @@ class Faults:
 
 
 class Messages:
-    """What a batch of messages becomes, whatever they are written in.
+    """The result of a batch of messages in any format.
 
-    `offsets` say which rows are those of each message, `present` is 0 for a null message and one with an error,
-    `faults` has the errors, `rows` is how many rows there are so far.
+    `offsets` has the first row of each message, `present` is 0 for a null message and for a message with an error,
+    `faults` has the errors, and `rows` is the number of rows so far.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Messages:
         self.count = self.current = 0
 
     def begin(self, count: int) -> int:
-        """Begin with a batch of so many messages."""
+        """Start a batch of `count` messages."""
         self.count = count
         self.offsets = grown(None, 0, count + 1, "i")
         self.offsets[0] = 0
@@ -124,18 +124,18 @@ class Messages:
         return 0
 
     def capacity(self, messages: int) -> int:
-        """For how many rows to make room at first: what was usual lately, but not far more than there are messages."""
+        """Return the initial capacity in rows: the usual number of recent batches, within limits."""
         return min(max(messages, self.usual_rows), 4 * messages + 64)
 
     def add_error(self, said: Any) -> int:
-        """Take the words for what is wrong with the last message; returns 0."""
+        """Add the error of the current message. Return 0."""
         code, text = said
         append_bytes(self.faults.text, text.encode())
         self.faults.end(self.current, code.number)
         return 0
 
     def lists(self, rows: pa.Array) -> pa.ListArray:
-        """One list of rows per message: null for a null message and one with an error."""
+        """Return one list of rows per message, null for a null message or an error."""
         count = self.count
         present = np.frombuffer(memoryview(self.present), np.uint8, count)
         validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
@@ -143,12 +143,12 @@ class Messages:
         return pa.Array.from_buffers(kind, count, [validity, filled(self.offsets, count + 1)], children=[rows])
 
     def errors(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
-        """The errors and their codes, one place per message; None without any."""
+        """Return the error texts and codes, with one entry per message, or None if there are no errors."""
         return self.faults.arrays(self.count)
 
 
 class Batch(Messages):
-    """Reads batches of messages that are text: `run` for each, then the arrays."""
+    """Reads batches of text messages. Call `run` for a batch, then take the arrays."""
 
     def __init__(self, reader: Reader, words: ErrorWords) -> None:
         super().__init__()
@@ -159,14 +159,14 @@ class Batch(Messages):
         self.value_end = 0
 
     def read_message(self, begin: int, end: int, loose: bool) -> int:
-        """Read a message that is not empty: 1, or 0 where it is bad and `failed` was told why.
+        """Read a message that is not empty. Return 1, or 0 if it is bad and its error was added.
 
-        What is malformed is read as far as the first value goes (`loose`), as in Flink.
+        With `loose` the message is malformed: like Flink, read only its first value.
         """
         raise NotImplementedError
 
     def undo(self, rows: int) -> int:
-        """Take back what is behind the first rows."""
+        """Keep only the first `rows` rows."""
         raise NotImplementedError
 
     def run(self, messages: pa.BinaryArray) -> int:
@@ -181,7 +181,7 @@ class Batch(Messages):
         r = self.reader
         r.open(memoryview(data if data is not None else b"").cast("B"))
         last = min(offsets[shift + count], len(r.data))
-        checked = 0  # so far all is UTF-8, from the end of some message on
+        checked = 0  # up to this offset all is UTF-8, from the end of some message on
         for i in range(count):
             self.offsets[i + 1] = self.rows
             place = i + shift
@@ -197,12 +197,12 @@ class Batch(Messages):
                 raise ValueError("a message outside of the data")
             rows = self.rows
             self.current = i
-            # UTF-8 without a mark begins with ASCII, UTF-16 and UTF-32 of JSON have a zero among the first two bytes
+            # JSON in UTF-8 without a mark begins with ASCII. In UTF-16 and UTF-32 one of the first two bytes is zero.
             first = byte(r.data, begin, end)
             second = byte(r.data, begin + 1, end)
             plain = 0 < first < 128 and (second != 0 or begin + 1 == end)
             stop = end
-            # where all is UTF-8, so is a message that begins and ends with a character
+            # inside of valid UTF-8, a message is valid if it begins and ends at a character
             if plain and (end > checked or byte(r.data, end, len(r.data)) & 0xC0 == 0x80):
                 stop = r.utf8_end(begin, end)
                 if end > checked:
@@ -226,7 +226,7 @@ class Batch(Messages):
         return 0
 
     def read_recoded(self, message: bytes) -> int:
-        """Read a message that is not proper UTF-8."""
+        """Convert a message to UTF-8 and read it."""
         data = self.reader.data
         text, malformed = self.words.recoded(message)
         self.reader.open(memoryview(text))
@@ -237,7 +237,7 @@ class Batch(Messages):
         return found
 
     def check_end(self, end: int, loose: bool) -> int:
-        """The end of a message whose value ends at a place, FAULT where more follows than blanks; a code as it is."""
+        """Return `end` if only blanks follow the value that ends there, else FAULT. Return a code unchanged."""
         r = self.reader
         if end >= 0 and not loose:
             end = token(r.data, end, r.end)
@@ -246,14 +246,14 @@ class Batch(Messages):
         return end
 
     def add_value_error(self) -> int:
-        """Say which value of the last message can't be read; of an object or array only that it is one. Returns 0."""
+        """Add the error that a value can't be read. Return 0. The text does not contain objects and arrays."""
         r = self.reader
         c = byte(r.data, r.bad_at, r.end)
         value: Any = {} if c == LEFT_BRACE else [] if c == LEFT_BRACKET else self.nodes.read_node(r, r.bad_at)
         return self.add_error(self.words.bad_value(r.steps, r.reason, r.culprit.name, value))
 
     def only_value(self, at: int, loose: bool) -> Any:
-        """The node of a message that is no object, None if there is nothing; sets `value_end`, perhaps to FAULT."""
+        """Return the node of a message that is not an object, None if it is blank. Set `value_end`, maybe to FAULT."""
         r = self.reader
         node: Any = None
         end = at
@@ -266,7 +266,7 @@ class Batch(Messages):
         return node
 
     def add_syntax_error(self, loose: bool) -> int:
-        """Say why the last message is no JSON; returns 0."""
+        """Add the error that the message is not JSON. Return 0."""
         r = self.reader
         if loose and r.code != TOO_MANY_CELLS:
             return self.add_error(self.malformed)
@@ -281,14 +281,14 @@ class Batch(Messages):
 
 
 class JsonBatch(Batch):
-    """Messages that are a row, or an array of rows."""
+    """Reads messages that are a row or an array of rows."""
 
     def __init__(self, root: Rows, reader: Reader, words: ErrorWords) -> None:
         super().__init__(reader, words)
         self.root = root
 
     def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
-        """The rows of each message."""
+        """Return the rows of each message."""
         self.root.start(self.capacity(len(messages)))
         self.reader.start_batch(self.root.cells)
         self.run(messages)
@@ -311,14 +311,14 @@ class JsonBatch(Batch):
         if found == FAULT:
             if not r.lenient or r.code == TOO_LARGE or r.code == TOO_MANY_CELLS:
                 return self.add_syntax_error(loose)
-            # of an array the elements before the fault are kept, if it is in the array
+            # a streaming reader keeps the elements before a fault inside of an array
             if not r.streaming or c != LEFT_BRACKET or r.code == TRAILING:
                 self.rows = rows
             self.root.truncate(self.rows)
         return 1
 
     def document(self, at: int, loose: bool) -> int:
-        """Read all of a message from its bracket on: its end, FAULT or BAD."""
+        """Read a message from its bracket on. Return its end, FAULT or BAD."""
         r = self.reader
         if byte(r.data, at, r.end) == LEFT_BRACE:
             r.cells = self.root.cells
@@ -330,7 +330,7 @@ class JsonBatch(Batch):
         return self.check_end(at, loose)
 
     def elements(self, at: int) -> int:
-        """Read the rows of an array. Nulls are no rows; if lenient, nor is all that is no object."""
+        """Read the rows of an array. Skip nulls. A lenient reader skips all elements that are not objects."""
         r = self.reader
         index = 0
         r.depth += 1
@@ -365,7 +365,7 @@ class JsonBatch(Batch):
         return at + 1
 
     def no_rows(self, at: int, loose: bool) -> int:
-        """Read a message that is no object and no array: nothing, null, a number, ..."""
+        """Read a message that is neither an object nor an array: blanks, null, a number, ..."""
         r = self.reader
         node = self.only_value(at, loose)
         if self.value_end < 0:
@@ -375,10 +375,10 @@ class JsonBatch(Batch):
         return self.add_error(self.words.no_rows(node))
 
     def reread(self, at: int, rows: int, loose: bool) -> int:
-        """Read a message again in which a column could not take a value: by the last places of names."""
+        """Read a message again after a BAD value, with the last value of each name."""
         r = self.reader
         end = 0
-        if byte(r.data, at, r.end) == LEFT_BRACKET:  # of an object all is looked at before its values are
+        if byte(r.data, at, r.end) == LEFT_BRACKET:  # for an object, the careful reading checks the whole syntax first
             r.depth = 0
             end = self.check_end(r.skip(at), loose)
         if end < 0:
@@ -389,7 +389,7 @@ class JsonBatch(Batch):
         return self.add_syntax_error(loose) if found < 0 else 1
 
     def read_carefully(self, at: int, rows: int, loose: bool) -> int:
-        """Read a message again, carefully."""
+        """Remove the rows of the message and read it again with `Reader.careful`."""
         r = self.reader
         self.undo(rows)
         self.rows = rows

@@ -8,19 +8,19 @@ from kvformat.codecs._kernel.protobuf_columns cimport Pairs
 from kvformat.codecs._kernel.reader cimport Reader
 
 cdef Py_ssize_t FAULT
-cdef int TORN
+cdef int TRUNCATED
 cdef int LONG_VARINT
 cdef int NEGATIVE_SIZE
 cdef int ZERO_TAG
 cdef int WRONG_WIRE_TYPE
 cdef int STRAY_GROUP_END
 cdef int NESTED_TOO_DEEPLY
-cdef int NO_UTF8
+cdef int INVALID_UTF8
 cdef int TOO_MUCH_TEXT
 cdef int TOO_MANY_CELLS
 cdef Py_ssize_t CELLS_PER_BYTE
 cdef Py_ssize_t BYTES_OF_A_CELL
-cdef int NO_MESSAGE
+cdef int NULL_MESSAGE
 cdef int VARINT
 cdef int FIXED64
 cdef int SIZED
@@ -30,12 +30,12 @@ cdef int FIXED32
 cdef int SIGNED32
 cdef int SIGNED64
 cdef int ZIGZAG32
-cdef int TRUTH
+cdef int BOOL
 cdef int BITS32
 cdef int BITS32_SIGNED
 cdef int BITS64
 cdef int MAX_LEVELS
-cdef unsigned long long LOW
+cdef unsigned long long LOW_32_BITS
 cdef unsigned long long SIGN
 cdef unsigned long long LARGEST
 cdef unsigned long long ALL
@@ -55,7 +55,7 @@ cdef class Wire:
     cdef Py_ssize_t where
     cdef int code
     cdef int depth
-    cdef bint is_unknown  # the last field is one that is passed over
+    cdef bint is_unknown  # the last field is to be ignored
     cdef bint is_doubtful  # a required field may be missing
     cdef list steps
 
@@ -64,23 +64,23 @@ cdef class Wire:
     cdef Py_ssize_t count_cells(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
     cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
     @cython.locals(c=cython.int)
-    cdef inline Py_ssize_t varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    cdef inline Py_ssize_t read_varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     @cython.locals(c=cython.ulonglong, found=cython.ulonglong, start=cython.Py_ssize_t, i=cython.int)
-    cdef Py_ssize_t long_varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t read_long_varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     @cython.locals(start=cython.Py_ssize_t, size=cython.ulonglong)
-    cdef inline Py_ssize_t sized(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    cdef inline Py_ssize_t read_size(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     @cython.locals(start=cython.Py_ssize_t, tag=cython.ulonglong)
-    cdef inline Py_ssize_t tag(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    cdef inline Py_ssize_t fixed(self, Py_ssize_t at, Py_ssize_t end, int size) noexcept nogil
+    cdef inline Py_ssize_t read_tag(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    cdef inline Py_ssize_t skip_fixed(self, Py_ssize_t at, Py_ssize_t end, int size) noexcept nogil
     @cython.locals(start=cython.Py_ssize_t, found=cython.ulonglong)
-    cdef inline Py_ssize_t scalar(self, int how, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    cdef inline long long plain(self, unsigned long long found) noexcept nogil
+    cdef inline Py_ssize_t read_number(self, int how, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    cdef inline long long as_signed(self, unsigned long long found) noexcept nogil
     cdef Py_ssize_t skip(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     @cython.locals(start=cython.Py_ssize_t, number=cython.int)
     cdef Py_ssize_t skip_group(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 
 
-cdef class Rivals
+cdef class Oneof
 
 
 cdef class FieldReader:
@@ -88,24 +88,24 @@ cdef class FieldReader:
     cdef readonly int wire
     cdef readonly Column column
     cdef public unsigned long long bit
-    cdef public Rivals rivals
+    cdef public Oneof oneof
     cdef bint has_column
     cdef bint touched
     cdef bint is_list
-    cdef bint came
+    cdef bint has_value
     cdef bint has_default
 
-    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef Py_ssize_t packed(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_packed(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
-    cdef int drop(self) except -1
+    cdef int discard(self) except -1
 
 
 @cython.final
-cdef class Rivals:
+cdef class Oneof:
     cdef FieldReader last
 
-    cdef int give_way(self, FieldReader field) except -1
+    cdef int select(self, FieldReader field) except -1
 
 
 cdef class NumberReader(FieldReader):
@@ -117,35 +117,35 @@ cdef class NumberReader(FieldReader):
     cdef const long long[::1] known
     cdef long long value
 
-    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)
-    cdef bint knows(self, long long number) except -1 nogil
+    cdef bint is_known(self, long long number) except -1 nogil
     cdef int close(self, Wire w) except -1
 
 
 cdef class TextReader(FieldReader):
     cdef Texts text
     cdef bint checked
-    cdef object mend
+    cdef object repair
     cdef bytes default
     cdef Py_ssize_t start
     cdef Py_ssize_t stop
     cdef bint is_broken
 
     @cython.locals(stop=cython.Py_ssize_t, good=cython.Py_ssize_t)
-    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
 
 
 @cython.final
 cdef class MessageReader:
-    cdef list fields  # of fields, as `fill` took them: they are cast unchecked
-    cdef list closing  # the same
-    cdef int[::1] touched  # the places of the fields that came
+    cdef list fields  # list[FieldReader], set by `fill`: the casts are unchecked
+    cdef list closing  # list[FieldReader] too
+    cdef int[::1] touched  # indexes of the touched fields
     cdef Py_ssize_t touches
     cdef unsigned long long required
     cdef const int[::1] table
-    cdef dict far
+    cdef dict sparse
 
     cdef inline Py_ssize_t find(self, int number) except -9
     @cython.locals(seen=cython.ulonglong, start=cython.Py_ssize_t, slot=cython.Py_ssize_t, field=FieldReader)
@@ -153,7 +153,7 @@ cdef class MessageReader:
     @cython.locals(i=cython.Py_ssize_t)
     cdef int close(self, Wire w) except -1
     @cython.locals(i=cython.Py_ssize_t, field=FieldReader)
-    cdef int drop(self) except -1
+    cdef int discard(self) except -1
 
 
 cdef class SubmessageReader(FieldReader):
@@ -161,9 +161,9 @@ cdef class SubmessageReader(FieldReader):
     cdef MessageReader message
     cdef int group
 
-    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
-    cdef int drop(self) except -1
+    cdef int discard(self) except -1
 
 
 cdef class RepeatedReader(FieldReader):
@@ -171,11 +171,11 @@ cdef class RepeatedReader(FieldReader):
     cdef FieldReader element
     cdef Py_ssize_t counted
 
-    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(stop=cython.Py_ssize_t)
-    cdef Py_ssize_t packed(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_packed(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
-    cdef int drop(self) except -1
+    cdef int discard(self) except -1
 
 
 cdef class EntriesReader(FieldReader):
@@ -185,16 +185,16 @@ cdef class EntriesReader(FieldReader):
     cdef Py_ssize_t counted
 
     @cython.locals(number=NumberReader)
-    cdef Py_ssize_t take(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
-    cdef int drop(self) except -1
+    cdef int discard(self) except -1
 
 
 cdef class ProtobufBatch(Messages):
     cdef Rows root
     cdef MessageReader message
-    cdef object said
-    cdef object lacking
+    cdef object describe
+    cdef object find_missing
     cdef bint lenient
     cdef Wire wire
 

@@ -1,10 +1,11 @@
-"""Protocol Buffers' wire format: what reads it, and the fields of a message, which read values into columns.
+"""Protocol Buffers: a reader of the wire format, and readers of fields that fill columns.
 
-Of a field that comes twice the last value counts, or both together, so a field keeps what came (`take`) until the row
-ends (`close`) and its column gets it. The elements of a list go into their column at once: a list only grows.
+If a field comes twice, the last value counts, or both are merged. So a field keeps its value (`read_value`) until the
+row ends (`close`), and then gives it to its column. The elements of a list go into their column at once, because a list
+only grows.
 
-What reads takes a place and where its message ends, and returns the place behind, or FAULT (`Wire.code`, `where`). The
-rules for all code of this room are those of `reader`.
+Each read function takes a start offset and the end of its message. It returns the offset after the value, or FAULT;
+`Wire.code` and `where` then have the details. The module `reader` has the rules for all code of this package.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from kvformat.codecs._kernel.protobuf_codes import (
     BITS32,
     BITS32_SIGNED,
     BITS64,
+    BOOL,
     FIXED32,
     FIXED64,
     GROUP_END,
     GROUP_START,
+    INVALID_UTF8,
     LONG_VARINT,
-    LOW,
+    LOW_32_BITS,
     MAX_LEVELS,
     NEGATIVE_SIZE,
     NESTED_TOO_DEEPLY,
-    NO_MESSAGE,
-    NO_UTF8,
+    NULL_MESSAGE,
     SIGNED32,
     SIGNED64,
     SIZED,
     STRAY_GROUP_END,
     TOO_MANY_CELLS,
     TOO_MUCH_TEXT,
-    TORN,
-    TRUTH,
+    TRUNCATED,
     VARINT,
     WRONG_WIRE_TYPE,
     ZERO_TAG,
@@ -61,14 +62,14 @@ if not cython.compiled:
     from kvformat.codecs._kernel.memory import append, append_bytes, byte, part, word
 
 SIGN = 0x80000000
-LARGEST = 2**63 - 1  # of a signed word
+LARGEST = 2**63 - 1  # largest signed 64-bit integer
 ALL = 0xFFFFFFFFFFFFFFFF
 _DENSE = 4096
-"""Up to this number a field is found in a table, beyond it in a dict."""
+"""Fields below this number are in a lookup table, the others in a dict."""
 
 
 class Wire:
-    """A batch of messages: its bytes, the last tag and the last value, and what is wrong with the message."""
+    """Tokenizer of a batch of messages. It keeps the last tag, the last value, and the fault of the message."""
 
     def __init__(self) -> None:
         self.data = memoryview(b"")
@@ -80,12 +81,12 @@ class Wire:
         self.steps: list[str] = []
 
     def open(self, data: memoryview[int]) -> int:
-        """Take the bytes of other messages."""
+        """Use other data."""
         self.data = data
         return self.texts.open(data)
 
     def start(self, begin: int, end: int) -> int:
-        """Begin with a message."""
+        """Start reading the message `data[begin:end]`."""
         self.begin = begin
         self.texts.start_message(begin, end)
         self.depth = 0
@@ -95,32 +96,32 @@ class Wire:
         return 0
 
     def fail(self, at: int, code: int) -> int:
-        """Note why and where the message is no protobuf."""
+        """Record why and where the message is not protobuf. Return FAULT."""
         self.code = code
         self.where = at
         return FAULT
 
     def count_cells(self, at: int, cells: int) -> int:
-        """Note that a value becomes so many cells; returns its place, or FAULT where these are too many."""
+        """Count the cells of the value at an offset. Return the offset, or FAULT if the message has too many cells."""
         return at if self.texts.count_cells(at, cells) >= 0 else self.fail(at, TOO_MANY_CELLS)
 
-    def varint(self, at: int, end: int) -> int:
-        """Read a varint into `value`: the low 64 bits of up to ten bytes."""
+    def read_varint(self, at: int, end: int) -> int:
+        """Read a varint of up to ten bytes. Set `value` to its low 64 bits."""
         if at >= end:
-            return self.fail(at, TORN)
+            return self.fail(at, TRUNCATED)
         c = byte(self.data, at, end)
         if c < 128:
             self.value = c
             return at + 1
-        return self.long_varint(at, end)
+        return self.read_long_varint(at, end)
 
-    def long_varint(self, at: int, end: int) -> int:
-        """The same for more than one byte."""
+    def read_long_varint(self, at: int, end: int) -> int:
+        """Read a varint of two to ten bytes into `value`."""
         found = 0
         start = at
         for i in range(10):
             if at >= end:
-                return self.fail(start, TORN)
+                return self.fail(start, TRUNCATED)
             c = byte(self.data, at, end)
             found |= (c & 127) << 7 * i
             at += 1
@@ -129,93 +130,93 @@ class Wire:
                 return at
         return self.fail(start, LONG_VARINT)
 
-    def sized(self, at: int, end: int) -> int:
-        """Read a size, of which the low 32 bits count, into `size`; returns where that many bytes begin."""
+    def read_size(self, at: int, end: int) -> int:
+        """Read a size into `size`; only its low 32 bits count. Return the offset of the sized bytes."""
         start = at
-        at = self.varint(at, end)
+        at = self.read_varint(at, end)
         if at < 0:
             return at
-        size = self.value & LOW
+        size = self.value & LOW_32_BITS
         if size >= SIGN:
             return self.fail(start, NEGATIVE_SIZE)
         self.size = size
-        return self.fail(start, TORN) if self.size > end - at else at
+        return self.fail(start, TRUNCATED) if self.size > end - at else at
 
-    def tag(self, at: int, end: int) -> int:
-        """Read the tag of a field into `number` and `kind`, its wire type."""
+    def read_tag(self, at: int, end: int) -> int:
+        """Read a field's tag. Set `number`, and `kind` to the wire type."""
         start = at
-        at = self.varint(at, end)
+        at = self.read_varint(at, end)
         if at < 0:
             return at
-        tag = self.value & LOW
+        tag = self.value & LOW_32_BITS
         self.number = tag >> 3
         self.kind = tag & 7
         if self.number == 0:
             return self.fail(start, ZERO_TAG)
         return self.fail(start, WRONG_WIRE_TYPE) if self.kind > FIXED32 else at
 
-    def fixed(self, at: int, end: int, size: int) -> int:
-        """Go past so many bytes."""
-        return self.fail(at, TORN) if end - at < size else at + size
+    def skip_fixed(self, at: int, end: int, size: int) -> int:
+        """Skip `size` bytes."""
+        return self.fail(at, TRUNCATED) if end - at < size else at + size
 
-    def scalar(self, how: int, at: int, end: int) -> int:
-        """Read a number into `integer`."""
+    def read_number(self, how: int, at: int, end: int) -> int:
+        """Read a number with the given encoding into `integer`."""
         start = at
         if how >= BITS32:
-            at = self.fixed(at, end, 8 if how == BITS64 else 4)
+            at = self.skip_fixed(at, end, 8 if how == BITS64 else 4)
             if at < 0:
                 return at
             found = word(self.data, start)
             if how != BITS64:
-                found &= LOW
+                found &= LOW_32_BITS
         else:
-            at = self.varint(at, end)
+            at = self.read_varint(at, end)
             if at < 0:
                 return at
             found = self.value
         if how in (SIGNED64, BITS64):
-            self.integer = found if found <= LARGEST else -1 - self.plain(ALL - found)
+            self.integer = found if found <= LARGEST else -1 - self.as_signed(ALL - found)
         elif how in (SIGNED32, BITS32_SIGNED):
-            found &= LOW
-            self.integer = found if found < SIGN else -1 - self.plain(LOW - found)
-        elif how == TRUTH:
+            found &= LOW_32_BITS
+            self.integer = found if found < SIGN else -1 - self.as_signed(LOW_32_BITS - found)
+        elif how == BOOL:
             self.integer = found != 0
         elif how == BITS32:
             self.integer = found
         else:
             if how == ZIGZAG32:
-                found &= LOW
-            self.integer = -1 - self.plain(found >> 1) if found & 1 else self.plain(found >> 1)
+                found &= LOW_32_BITS
+            self.integer = -1 - self.as_signed(found >> 1) if found & 1 else self.as_signed(found >> 1)
         return at
 
-    def plain(self, found: int) -> int:
-        """A number of up to 63 bits as one with a sign."""
+    def as_signed(self, found: int) -> int:
+        """Return a number of up to 63 bits as a signed integer."""
         return found
 
     def skip(self, at: int, end: int) -> int:
-        """Go past a field whose tag was just read."""
+        """Skip the value of the field whose tag was just read."""
         if self.kind == VARINT:
-            return self.varint(at, end)
+            return self.read_varint(at, end)
         if self.kind == FIXED64:
-            return self.fixed(at, end, 8)
+            return self.skip_fixed(at, end, 8)
         if self.kind == FIXED32:
-            return self.fixed(at, end, 4)
+            return self.skip_fixed(at, end, 4)
         if self.kind == GROUP_START:
             return self.skip_group(at, end)
         if self.kind == GROUP_END:
             return self.fail(at, STRAY_GROUP_END)
-        at = self.sized(at, end)
+        at = self.read_size(at, end)
         return at if at < 0 else at + self.size
 
     def skip_group(self, at: int, end: int) -> int:
-        """Go past the fields of a group, and its end."""
+        """Skip the fields of a group and its end tag."""
         number = self.number
         if self.depth >= MAX_LEVELS:
             return self.fail(at, NESTED_TOO_DEEPLY)
         self.depth += 1
         while at < end:
             start = at
-            at = self.tag(at, end)
+            at = self.read_tag(at, end)
             if at < 0:
                 return at
             if self.kind == GROUP_END:
@@ -228,55 +229,56 @@ class Wire:
 
 
 class FieldReader:
-    """A field of a message. `wire` is the type its values have on the wire; `bit` says which required one it is.
+    """Reads a field of a message.
 
-    `column` gets the values; without one they are only looked at, and the field is never closed. `rivals` is its
-    oneof, if a column is in there. A field is `touched` from its first value in a row on, until the row ends.
+    `wire` is the wire type of its values. `bit` marks a required field. `column` gets the values; without a column
+    the field only checks them, and is never closed. `oneof` is the field's oneof, if that has a column. A field is
+    `touched` from its first value in a row until the row ends.
     """
 
     def __init__(self, name: str, wire: int, column: Column | None) -> None:
         self.name, self.wire = name, wire
         self.column: Column = column  # type: ignore[assignment]
         self.bit = 0
-        self.rivals: Rivals | None = None
+        self.oneof: Oneof | None = None
         self.has_column = column is not None
-        self.is_list = self.came = self.has_default = self.touched = False
+        self.is_list = self.has_value = self.has_default = self.touched = False
 
-    def take(self, w: Wire, at: int, end: int) -> int:
-        """Read a value that has the wire type."""
+    def read_value(self, w: Wire, at: int, end: int) -> int:
+        """Read a value of the field's wire type."""
         raise NotImplementedError
 
-    def packed(self, w: Wire, at: int, end: int) -> int:
-        """Read a block of values."""
+    def read_packed(self, w: Wire, at: int, end: int) -> int:
+        """Read a packed block of values."""
         raise NotImplementedError
 
     def close(self, w: Wire) -> int:
-        """Give the column what came, or what an absent field is; 0, or FAULT."""
+        """Append the field's value to the column, or the value of an absent field. Return 0 or FAULT."""
         raise NotImplementedError
 
-    def drop(self) -> int:
-        """Forget what came since the last row."""
-        self.came = False
+    def discard(self) -> int:
+        """Discard the values of the current row."""
+        self.has_value = False
         return 0
 
 
-class Rivals:
-    """The fields of a oneof. Only the `last` one that came may hold anything, of this row or of one before."""
+class Oneof:
+    """The fields of a oneof. Only its `last` field may hold a value, from the current row or an earlier row."""
 
     def __init__(self) -> None:
         self.last: FieldReader | None = None
 
-    def give_way(self, field: FieldReader) -> int:
-        """Forget what came of another field, as this one has come."""
+    def select(self, field: FieldReader) -> int:
+        """Make a field the last one. Discard the value of the previous last field."""
         if self.last is not field:
             if self.last is not None:
-                self.last.drop()
+                self.last.discard()
             self.last = field
         return 0
 
 
 class NumberReader(FieldReader):
-    """A number, bool or enum; `how` it is on the wire. Of an enum that is closed only the `known` numbers count."""
+    """Reads a number, bool or enum with the wire encoding `how`. A closed enum ignores numbers that are not `known`."""
 
     def __init__(
         self, name: str, column: Int64Column | None, how: int, default: int | None, known: list[int] | None
@@ -291,19 +293,19 @@ class NumberReader(FieldReader):
         self.known: memoryview[int] = memoryview(np.array(sorted(known or [0]), np.int64).tobytes()).cast("q")
         self.value = 0
 
-    def take(self, w: Wire, at: int, end: int) -> int:
-        at = w.scalar(self.how, at, end)
+    def read_value(self, w: Wire, at: int, end: int) -> int:
+        at = w.read_number(self.how, at, end)
         if at < 0:
             return at
-        if self.is_closed and not self.knows(w.integer):
+        if self.is_closed and not self.is_known(w.integer):
             w.is_unknown = True
             return at
         self.value = w.integer
-        self.came = True
+        self.has_value = True
         return at
 
-    def knows(self, number: int) -> bool:
-        """Whether an enum has a number."""
+    def is_known(self, number: int) -> bool:
+        """Return whether the enum has a number."""
         low = 0
         high = len(self.known)
         while low < high:
@@ -315,8 +317,8 @@ class NumberReader(FieldReader):
         return low < len(self.known) and self.known[low] == number
 
     def close(self, w: Wire) -> int:
-        if self.came:
-            self.came = False
+        if self.has_value:
+            self.has_value = False
             self.words.add_value(self.value, 0)
         elif self.has_default:
             self.words.add_value(self.default, 0)
@@ -329,7 +331,7 @@ class NumberReader(FieldReader):
 
 
 class TextReader(FieldReader):
-    """A string or bytes. `mend` makes proper UTF-8 of other bytes; without it they are an error, if it is `checked`."""
+    """Reads a string or bytes. `repair` mends invalid UTF-8 in a `checked` string; without it, it is an error."""
 
     def __init__(
         self,
@@ -338,43 +340,43 @@ class TextReader(FieldReader):
         default: bytes | None,
         *,
         checked: bool,
-        mend: Callable[[bytes], bytes] | None,
+        repair: Callable[[bytes], bytes] | None,
     ) -> None:
         super().__init__(name, SIZED, column)
         self.text: Texts = column  # type: ignore[assignment]
-        self.checked, self.mend = checked, mend
+        self.checked, self.repair = checked, repair
         self.has_default, self.default = default is not None, default or b""
         if column is not None:
             column.cells += len(self.default) // BYTES_OF_A_CELL
         self.start = self.stop = 0
         self.is_broken = False
 
-    def take(self, w: Wire, at: int, end: int) -> int:
-        at = w.sized(at, end)
+    def read_value(self, w: Wire, at: int, end: int) -> int:
+        at = w.read_size(at, end)
         if at < 0:
             return at
         stop = at + w.size
         if self.checked:
             good = w.texts.utf8_end(at, stop)
             self.is_broken = good < stop
-            if self.is_broken and self.mend is None:
-                return w.fail(good, NO_UTF8)
+            if self.is_broken and self.repair is None:
+                return w.fail(good, INVALID_UTF8)
         self.start, self.stop = at, stop
-        self.came = True
+        self.has_value = True
         return stop
 
     def close(self, w: Wire) -> int:
-        if not self.came:
+        if not self.has_value:
             if not self.has_default:
                 self.text.null()
                 return 0
             append_bytes(self.text.text, self.default)
             self.start = w.begin
         elif self.is_broken:
-            append_bytes(self.text.text, self.mend(part(w.data, self.start, self.stop)))  # type: ignore[misc]
+            append_bytes(self.text.text, self.repair(part(w.data, self.start, self.stop)))  # type: ignore[misc]
         else:
             append(self.text.text, w.data, self.start, self.stop)
-        self.came = False
+        self.has_value = False
         if self.text.weight() > MOST_BYTES:
             w.steps.append(self.name)
             return w.fail(self.start, TOO_MUCH_TEXT)
@@ -382,10 +384,10 @@ class TextReader(FieldReader):
 
 
 class MessageReader:
-    """What the fields of a message are by their numbers; those with a column are closed in the order of the columns.
+    """Reads the fields of a message by their numbers, and closes fields with a column in the order of the columns.
 
-    `required` has the bits of all fields that must be there. A message without one is `is_doubtful`: two of them that
-    are merged may have all.
+    `required` has the bits of all required fields. If one is missing, the reader sets `Wire.is_doubtful`: another part
+    of the same message, to be merged with this part, may have it.
     """
 
     def __init__(self) -> None:
@@ -395,10 +397,10 @@ class MessageReader:
         self.touches = 0
         self.required = 0
         self.table = memoryview(bytes(4)).cast("i")
-        self.far: dict[int, int] = {}
+        self.sparse: dict[int, int] = {}
 
     def fill(self, numbers: list[int], fields: list[FieldReader], closing: list[FieldReader], required: int) -> None:
-        """Take the fields: only now, as a message may hold itself."""
+        """Set the fields. This is not part of the constructor because a message type may contain itself."""
         self.fields, self.closing, self.required = fields, closing, required
         self.touched = grown(None, 0, len(fields) + 1, "i")
         near = [number for number in numbers if number < _DENSE]
@@ -407,21 +409,21 @@ class MessageReader:
             if number < _DENSE:
                 table[number] = slot
             else:
-                self.far[number] = slot
+                self.sparse[number] = slot
         self.table = memoryview(table.tobytes()).cast("i")
 
     def find(self, number: int) -> int:
-        """The place of a field in `fields`, -1 for an unknown one."""
+        """Return the index in `fields` of a field number, -1 if it is unknown."""
         if number < len(self.table):
             return self.table[number]
-        return self.far.get(number, -1) if self.far else -1
+        return self.sparse.get(number, -1) if self.sparse else -1
 
     def read_fields(self, w: Wire, at: int, end: int, group: int) -> int:
-        """Read all fields up to the end, or up to the end of the group of that number."""
+        """Read all fields up to `end`, or up to the end tag of the group with the number `group`."""
         seen = 0
         while at < end:
             start = at
-            at = w.tag(at, end)
+            at = w.read_tag(at, end)
             if at < 0:
                 return at
             slot = self.find(w.number)
@@ -439,9 +441,9 @@ class MessageReader:
                 self.touched[self.touches] = slot
                 self.touches += 1
             if w.kind == field.wire:
-                at = field.take(w, at, end)
+                at = field.read_value(w, at, end)
             elif w.kind == SIZED and field.is_list:
-                at = field.packed(w, at, end)
+                at = field.read_packed(w, at, end)
             elif w.kind == GROUP_END:
                 if w.number == group:
                     group = -1
@@ -457,8 +459,8 @@ class MessageReader:
                 w.is_unknown = False
                 continue
             seen |= field.bit
-            if field.rivals is not None:
-                field.rivals.give_way(field)
+            if field.oneof is not None:
+                field.oneof.select(field)
         if group > 0:
             return w.fail(at, STRAY_GROUP_END)
         if seen & self.required != self.required:
@@ -466,7 +468,7 @@ class MessageReader:
         return at
 
     def close(self, w: Wire) -> int:
-        """End the row: each column gets a value."""
+        """End the row: append a value to each column. Return 0 or FAULT."""
         for i in range(self.touches):
             cython.cast(FieldReader, self.fields[self.touched[i]]).touched = False
         self.touches = 0
@@ -475,18 +477,18 @@ class MessageReader:
                 return FAULT
         return 0
 
-    def drop(self) -> int:
-        """Forget the fields that came."""
+    def discard(self) -> int:
+        """Discard the values of all touched fields."""
         for i in range(self.touches):
             field = cython.cast(FieldReader, self.fields[self.touched[i]])
             field.touched = False
-            field.drop()
+            field.discard()
         self.touches = 0
         return 0
 
 
 class SubmessageReader(FieldReader):
-    """A message, or a `group` of that number (0 if it is none). An absent one is a null, or a row of defaults."""
+    """Reads a message, or a group if its number `group` is not 0. An absent message is null or a row of defaults."""
 
     def __init__(
         self, name: str, column: Rows | None, message: MessageReader, group: int, *, has_default: bool
@@ -495,42 +497,42 @@ class SubmessageReader(FieldReader):
         self.rows: Rows = column  # type: ignore[assignment]
         self.message, self.group, self.has_default = message, group, has_default
 
-    def take(self, w: Wire, at: int, end: int) -> int:
+    def read_value(self, w: Wire, at: int, end: int) -> int:
         if self.group == 0:
-            at = w.sized(at, end)
+            at = w.read_size(at, end)
             if at < 0:
                 return at
             end = at + w.size
         if w.depth >= MAX_LEVELS:
             return w.fail(at, NESTED_TOO_DEEPLY)
         w.depth += 1
-        self.came = True
+        self.has_value = True
         at = self.message.read_fields(w, at, end, self.group)
         w.depth -= 1
         return at
 
     def close(self, w: Wire) -> int:
-        if not self.came and not self.has_default:
+        if not self.has_value and not self.has_default:
             self.rows.null()
             return 0
-        self.came = False
+        self.has_value = False
         if self.message.close(w) < 0:
             w.steps.append(self.name)
             return FAULT
         return self.rows.end_row()
 
-    def drop(self) -> int:
-        self.came = False
-        return self.message.drop()
+    def discard(self) -> int:
+        self.has_value = False
+        return self.message.discard()
 
 
 def counted(column: Column | None) -> int:
-    """How many cells each element of a column counts for: an element has a byte, so few of them are never too many."""
+    """Return the cells to count per element, 0 for a few: an element has at least one byte, which allows for them."""
     return 0 if column is None or column.cells <= CELLS_PER_BYTE else column.cells
 
 
 class RepeatedReader(FieldReader):
-    """A list of what `element` reads; numbers may come in blocks, too. An absent one is a null, or empty."""
+    """Reads a list of the values of `element`. Numbers may be packed. An absent list is null or empty."""
 
     def __init__(self, column: Lists | None, element: FieldReader, *, has_default: bool) -> None:
         super().__init__(element.name, element.wire, column)
@@ -539,12 +541,12 @@ class RepeatedReader(FieldReader):
         self.is_list = isinstance(element, NumberReader)
         self.counted = counted(None if column is None else column.element)
 
-    def take(self, w: Wire, at: int, end: int) -> int:
+    def read_value(self, w: Wire, at: int, end: int) -> int:
         if self.counted:
             at = w.count_cells(at, self.counted)
             if at < 0:
                 return at
-        at = self.element.take(w, at, end)
+        at = self.element.read_value(w, at, end)
         if at < 0:
             return at
         if w.is_unknown:
@@ -553,13 +555,13 @@ class RepeatedReader(FieldReader):
             return FAULT
         return at
 
-    def packed(self, w: Wire, at: int, end: int) -> int:
-        at = w.sized(at, end)
+    def read_packed(self, w: Wire, at: int, end: int) -> int:
+        at = w.read_size(at, end)
         if at < 0:
             return at
         stop = at + w.size
         while at < stop:
-            at = self.take(w, at, stop)
+            at = self.read_value(w, at, stop)
             w.is_unknown = False
             if at < 0:
                 return at
@@ -570,13 +572,16 @@ class RepeatedReader(FieldReader):
             return self.lists.end()
         return self.lists.null()
 
-    def drop(self) -> int:
-        self.element.drop()
+    def discard(self) -> int:
+        self.element.discard()
         return self.lists.truncate(self.lists.length)
 
 
 class EntriesReader(FieldReader):
-    """A map: a list of messages of a key and a value. `number` is a closed enum: entries of others are left out."""
+    """Reads a map: a list of messages with a key and a value.
+
+    `number` reads values of a closed enum. Entries with an unknown number are left out.
+    """
 
     def __init__(
         self, name: str, column: Pairs | None, entry: MessageReader, number: NumberReader | None, *, has_default: bool
@@ -586,10 +591,10 @@ class EntriesReader(FieldReader):
         self.entry, self.number, self.has_default = entry, number, has_default
         self.counted = counted(None if column is None else column.items)
         if number is not None:
-            number.is_closed = False  # the last value of an entry counts, be it known or not
+            number.is_closed = False  # the last value of an entry counts, even if it is unknown
 
-    def take(self, w: Wire, at: int, end: int) -> int:
-        at = w.sized(at, end)
+    def read_value(self, w: Wire, at: int, end: int) -> int:
+        at = w.read_size(at, end)
         if at < 0:
             return at
         if w.depth >= MAX_LEVELS:
@@ -604,8 +609,8 @@ class EntriesReader(FieldReader):
             return at
         w.depth -= 1
         number = self.number
-        if number is not None and number.came and not number.knows(number.value):
-            self.entry.drop()
+        if number is not None and number.has_value and not number.is_known(number.value):
+            self.entry.discard()
             w.is_unknown = True
         elif self.pairs is not None and self.entry.close(w) < 0:
             return FAULT
@@ -617,34 +622,34 @@ class EntriesReader(FieldReader):
             return self.pairs.end()
         return self.pairs.null()
 
-    def drop(self) -> int:
-        self.entry.drop()
+    def discard(self) -> int:
+        self.entry.discard()
         return self.pairs.truncate(self.pairs.length)
 
 
 class ProtobufBatch(Messages):
-    """Reads batches of messages, one row each.
+    """Reads batches of messages, one row per message.
 
-    `said` has the words for a fault: of its number, its place in the message, and the names of the fields around it,
-    innermost first. `lacking` has those for a message without a required field, None where it has all.
+    `describe` returns the error of a fault, given its code, its offset in the message, and the names of the fields
+    around it, innermost first. `find_missing` returns the error of a message without a required field, else None.
     """
 
     def __init__(
         self,
         root: Rows,
         message: MessageReader,
-        said: Callable[[int, int, list[str]], Said],
-        lacking: Callable[[bytes], Said | None],
+        describe: Callable[[int, int, list[str]], Said],
+        find_missing: Callable[[bytes], Said | None],
         *,
         lenient: bool,
     ) -> None:
         super().__init__()
         self.root, self.message = root, message
-        self.said, self.lacking, self.lenient = said, lacking, lenient
+        self.describe, self.find_missing, self.lenient = describe, find_missing, lenient
         self.wire = Wire()
 
     def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
-        """The rows of each message. A null one is an error."""
+        """Return the rows of each message. A null message is an error."""
         self.root.start(self.capacity(len(messages)))
         self.wire.texts.start_batch(self.root.cells)
         self.run(messages)
@@ -668,7 +673,7 @@ class ProtobufBatch(Messages):
             if has_nulls and not valid[place >> 3] >> (place & 7) & 1:
                 self.present[i] = 0
                 if not self.lenient:
-                    self.add_error(self.said(NO_MESSAGE, 0, []))
+                    self.add_error(self.describe(NULL_MESSAGE, 0, []))
                 continue
             begin = offsets[place]
             end = offsets[place + 1]
@@ -681,18 +686,18 @@ class ProtobufBatch(Messages):
                 if w.texts.cells > self.root.cells:
                     w.texts.charge_cells()
             else:
-                self.message.drop()
+                self.message.discard()
                 self.root.truncate(self.rows)
         w.open(memoryview(b""))
         return 0
 
     def read_message(self, begin: int, end: int) -> bool:
-        """Read a message; whether it is good. One that becomes too large is an error, others are none if lenient."""
+        """Read a message. Return whether it is good. If lenient, only a message that is too large adds an error."""
         w = self.wire
         w.start(begin, end)
         self.present[self.current] = self.lenient
         if self.message.read_fields(w, begin, end, 0) >= 0:
-            lack: Any = self.lacking(part(w.data, begin, end)) if w.is_doubtful else None
+            lack: Any = self.find_missing(part(w.data, begin, end)) if w.is_doubtful else None
             if lack is not None:
                 if not self.lenient:
                     self.add_error(lack)
@@ -702,5 +707,5 @@ class ProtobufBatch(Messages):
                 return True
         if not self.lenient or w.code == TOO_MANY_CELLS or w.code == TOO_MUCH_TEXT:
             self.present[self.current] = False
-            self.add_error(self.said(w.code, w.where - begin, w.steps))
+            self.add_error(self.describe(w.code, w.where - begin, w.steps))
         return False

@@ -1,4 +1,4 @@
-"""Columns that only Protocol Buffers have: maps with keys of any type, and enums by their names."""
+"""Columns for Protocol Buffers only: maps with keys of any type, and enums as their names."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if not cython.compiled:
     from kvformat.codecs._kernel.memory import same
 
 FEW = 16
-"""The keys of so many entries are compared two by two; of more it is only said that there may be equal ones."""
+"""Up to this number of entries, all keys are compared with each other. Larger maps are assumed to have equal keys."""
 
 
 class Pairs(Lists):
-    """MAP with keys of any type. Of equal keys the first place and the last value count; `finish` sees to that."""
+    """MAP with keys of any type. `finish` merges equal keys: the first position and the last value count."""
 
     def __init__(self, type: Any, kind: pa.DataType, keys: Column, items: Column) -> None:
         super().__init__(type, kind, items)
@@ -40,7 +40,7 @@ class Pairs(Lists):
         return Lists.start(self, capacity)
 
     def compare(self) -> int:
-        """Look whether the map that is to end may have equal keys."""
+        """Set `has_equal` if the map that has not ended may have equal keys."""
         first = self.offsets[self.length]
         last = self.keys.length
         if last - first > FEW:
@@ -54,7 +54,7 @@ class Pairs(Lists):
         return 0
 
     def equal(self, a: int, b: int) -> bool:
-        """Whether two keys are equal."""
+        """Return whether the keys at two indexes are equal."""
         if self.words is not None:
             return self.words.values[a] == self.words.values[b]
         texts = self.texts
@@ -87,9 +87,9 @@ class Pairs(Lists):
 
 
 class EnumNames(Int64Column):
-    """STRING for an enum: its numbers, which become names at the end; `other` for one that has none.
+    """STRING for an enum. It keeps numbers; `finish` replaces them by names, and unknown numbers by `other`.
 
-    Of `most` values the names fit an Arrow array, however long they are.
+    The names of up to `most` values fit into an Arrow array.
     """
 
     def __init__(self, type: Any, kind: pa.DataType, names: dict[int, str], other: str) -> None:

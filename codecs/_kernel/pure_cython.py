@@ -1,4 +1,4 @@
-"""What a kernel module needs of `cython` while it runs as plain Python.
+"""The parts of the module `cython` that a kernel module needs when it runs as plain Python.
 
 A kernel module starts with
 
@@ -9,8 +9,8 @@ A kernel module starts with
     else:
         from kvformat.codecs._kernel import pure_cython as cython
 
-Cython takes the name for its own, by the import that never runs, and leaves `if not cython.compiled:` out. Plain Python
-gets this module, also where Cython is installed: importing that takes longer than importing the kernel.
+Cython recognizes the name `cython` by the import that never runs, and drops `if not cython.compiled:` blocks. Plain
+Python imports this module even if Cython is installed, because importing Cython takes longer than the whole kernel.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ gil = nogil = nullcontext()
 
 
 def cast(kind: Any, value: Any) -> Any:
-    """The value: Cython takes it for one of that kind, without looking."""
+    """Return the value. Compiled, Cython treats it as an object of type `kind` without a check."""
     return value

@@ -38,7 +38,7 @@ cdef inline int four_hex_digits(unsigned long long found) except -9 nogil
 
 @cython.final
 cdef class Reader:
-    # what is read
+    # the data
     cdef readonly const unsigned char[::1] data
     cdef readonly Py_ssize_t begin
     cdef readonly Py_ssize_t end
@@ -48,19 +48,19 @@ cdef class Reader:
     cdef bint negative
     cdef bint whole
     cdef int digit_count
-    # the message's state
+    # state of the message
     cdef public int depth
     cdef int rereads
-    cdef bint in_map  # a map is open
-    cdef bint repeats  # and a name was there twice in it, or in a map within it
-    cdef Py_ssize_t cells  # that the message has become so far
-    cdef Py_ssize_t most_cells  # that it may become
+    cdef bint in_map  # inside of a map
+    cdef bint repeats  # the map, or a map within it, may have a name twice
+    cdef Py_ssize_t cells  # of the message so far
+    cdef Py_ssize_t most_cells  # limit of the message
     cdef Py_ssize_t usual_cells
     cdef Py_ssize_t free_cells
-    cdef Py_ssize_t cells_left  # for all messages of the batch
+    cdef Py_ssize_t cells_left  # for the rest of the batch
     cdef Py_ssize_t cached_at
     cdef Py_ssize_t cached_size
-    cdef Py_ssize_t openings  # how often other data was taken
+    cdef Py_ssize_t openings  # number of calls of `open`
     cdef public bint careful
     cdef readonly int code
     cdef readonly Py_ssize_t where
@@ -70,13 +70,13 @@ cdef class Reader:
     cdef public list steps
     cdef public object final
     cdef public object final_of
-    # the rules
+    # the settings
     cdef readonly bint streaming
     cdef readonly bint lenient
     cdef readonly bint fail_on_missing
     cdef readonly bint decimals
     cdef readonly bint raw_controls
-    # scratch
+    # buffers
     cdef unsigned char[::1] stack
     cdef Py_ssize_t[::1] bases
     cdef Hashes hashes

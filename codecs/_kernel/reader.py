@@ -1,19 +1,19 @@
-"""JSON, token by token: where a value ends, and what a string or a number says.
+"""JSON, token by token: the end of each value, and the content of strings and numbers.
 
-What reads takes a place in the data and returns the place behind what it has read: behind `"abc"`, at the comma. A
-negative number is no place: `FAULT`, the message is not JSON (`code` and `where` say more), or `BAD`, it is, but a
-column can't take a value (`bad_at`, `culprit`, `reason`).
+Each read function takes a start offset and returns the offset after the value. After `"abc"` this is the offset of the
+comma. A negative result is a code. `FAULT`: the message is not JSON; `code` and `where` have the details. `BAD`: the
+message is JSON, but a column can't take a value; `bad_at`, `culprit` and `reason` have the details.
 
-Rules for all code of this room, so that it answers the same compiled and as it stands:
+All code of this package follows these rules, so that it gives the same results compiled and uncompiled:
 
-* An integer fits 64 bits. What holds more than 31 has its type in the `.pxd`; a literal above 31 bits is a constant
-  with a type there. What may need more than 64 is done by Python, outside of this room.
-* Memory is touched by checked indexes and by the functions of `memory`.
-* `//` and `%` mean what they mean in Python.
-* Loops over bytes are `nogil`: a Python object in them fails the build.
+* Integers fit into 64 bits. A variable with more than 31 bits has its type in the `.pxd`. A literal above 31 bits is a
+  constant with a type there. Python code outside of this package does everything that needs more than 64 bits.
+* Only checked indexes and the functions of `memory` access memory.
+* `//` and `%` have their meaning in Python.
+* Loops over bytes are `nogil`: a Python object in such a loop fails the build.
 
-The grammar is RFC 8259 with raw control characters allowed in strings; like Jackson, the parser in Flink, it refuses
-more than 1000 levels and numbers of more than 1000 digits.
+The grammar is RFC 8259, but strings may contain raw control characters. Like Jackson, Flink's parser, it rejects more
+than 1000 levels and numbers with more than 1000 digits.
 """
 
 from __future__ import annotations
@@ -90,23 +90,23 @@ if not cython.compiled:
     )
 
 HUGE_EXPONENT = 100_000_000_000
-"""More than any exponent that Java has; a number with more is written this way."""
+"""Larger than every exponent in Java. Larger exponents are cut to about this size."""
 MIN_CACHED = 256
-"""Of so many bytes a value is remembered; most are not the same in the next message."""
+"""Smallest size in bytes of a value that `skip_cached` remembers."""
 HIGHS = 0x8080808080808080
 ALL = 0xFFFFFFFFFFFFFFFF
 
 HEX: memoryview[int] = memoryview(bytes("0123456789abcdef".find(chr(c).lower()) % 256 for c in range(256)))
-"""What hexadecimal digits are worth, by their byte; 255 for other bytes."""
+"""Values of the hexadecimal digits by their byte; 255 for other bytes."""
 _ESCAPED = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
 ESCAPES: memoryview[int] = memoryview(bytes(_ESCAPED.get(c, 0) for c in range(256)))
-"""What a letter behind a backslash stands for, 0 for nothing."""
+"""The character for each letter after a backslash; 0 if the letter is not an escape."""
 _DIGITS = re.compile(rb"[0-9]*")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 
 
 def four_hex_digits(found: int) -> int:
-    """The lowest four bytes of a word, hexadecimal digits, as a number; -1 if they are not."""
+    """Parse the lowest four bytes of a word as hexadecimal digits. Return -1 if they are not digits."""
     a = HEX[found & 255]
     b = HEX[found >> 8 & 255]
     c = HEX[found >> 16 & 255]
@@ -115,12 +115,13 @@ def four_hex_digits(found: int) -> int:
 
 
 class Reader:
-    """A batch of messages, one of which is being read: `data[begin:end]`, proper UTF-8.
+    """Tokenizer of a batch of messages. The current message is `data[begin:end]`, in valid UTF-8.
 
-    `streaming`, `lenient` and `fail_on_missing` as in `ReadSettings`; with `decimals` a number whose exponent Java's
-    BigDecimal can't hold is no JSON; without `raw_controls` control characters in strings must be escaped. `careful`
-    is how a message is read again in which a column could not take a value: an object's members by their last place
-    and in the order of the columns, with the way to the value in `steps`.
+    `streaming`, `lenient` and `fail_on_missing` are those of `ReadSettings`. With `decimals`, an exponent outside of
+    the range of Java's BigDecimal is a syntax error. Without `raw_controls`, strings must escape control characters.
+
+    After a BAD value a message is read again with `careful` set. Containers then read the last value of each
+    name in the order of the columns, and add the path to the bad value to `steps`.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ class Reader:
         self.hashes = Hashes()
 
     def open(self, data: memoryview[int]) -> int:
-        """Take the bytes of other messages."""
+        """Use other data. Forget the remembered value."""
         self.data = data
         self.begin = self.end = 0
         self.cached_at = self.cached_size = 0
@@ -162,7 +163,7 @@ class Reader:
         return 0
 
     def start_message(self, begin: int, end: int) -> int:
-        """Begin with a message."""
+        """Start reading the message `data[begin:end]`."""
         if not 0 <= begin <= end <= len(self.data):
             raise ValueError("a message outside of the data")
         self.begin = begin
@@ -177,19 +178,19 @@ class Reader:
         return 0
 
     def start_batch(self, cells: int) -> int:
-        """Begin with a batch whose messages may have so many cells whatever their size is."""
+        """Start a batch whose messages may have `cells` cells whatever their size in bytes."""
         self.usual_cells = cells
         self.cells_left = MOST_CELLS_OF_A_BATCH
         self.free_cells = cells + MOST_CELLS
         return 0
 
     def count_cells(self, at: int, cells: int) -> int:
-        """Note that the value at a place becomes so many cells; returns that, or FAULT where these are too many."""
+        """Count the cells of the value at an offset. Return the offset, or FAULT if the message has too many cells."""
         self.cells += cells
         return at if self.cells <= self.most_cells else self.fail(at, TOO_MANY_CELLS)
 
     def charge_cells(self) -> int:
-        """End a message of more cells than usual: those that its bytes do not allow for count for the batch."""
+        """Charge the batch with the cells that exceed the allowance of the message's size."""
         out = self.cells - self.usual_cells - CELLS_PER_BYTE * (self.end - self.begin)
         if out > 0:
             self.cells_left -= out
@@ -197,22 +198,22 @@ class Reader:
         return 0
 
     def open_message(self, message: bytes) -> None:
-        """Take the bytes of one message."""
+        """Use the bytes of a single message."""
         self.open(memoryview(message))
         self.start_message(0, len(message))
 
     def first_token(self) -> int:
-        """Where the message begins, behind blanks."""
+        """Return the offset of the first token."""
         return token(self.data, self.begin, self.end)
 
     def fail(self, at: int, code: int) -> int:
-        """Note why and where the message is not JSON."""
+        """Record why and where the message is not JSON. Return FAULT."""
         self.code = code
         self.where = min(at, self.end)
         return FAULT
 
     def reject(self, at: int, culprit: Any) -> int:
-        """Note which value a column can't take."""
+        """Record the offset of a value that the column `culprit` can't take. Return BAD."""
         self.bad_at = at
         self.culprit = culprit
         self.reason = None
@@ -221,27 +222,27 @@ class Reader:
         return BAD
 
     def literal(self, at: int, text: int, size: int) -> int:
-        """`null`, `true` or `false`, given as a word of so many bytes."""
+        """Skip `null`, `true` or `false`, given as a word of `size` bytes."""
         if at + size > self.end or (word(self.data, at) ^ text) & ALL >> 64 - 8 * size:
             return self.fail_value(at)
         return at + size
 
     def fail_value(self, at: int) -> int:
-        """Fail at what is no value: NaN, Infinity, or anything else."""
+        """Fail at bytes that are not a value. NaN and Infinity have a code of their own."""
         c = byte(self.data, at + 1 if byte(self.data, at, self.end) == MINUS else at, self.end)
         return self.fail(at, CONSTANT if c in (UPPER_N, UPPER_I) else EXPECTED_VALUE)
 
     # --- strings ---------------------------------------------------------------------------------------
 
     def string(self, at: int) -> int:
-        """The end of the string whose opening quote is at a place."""
+        """Return the end of the string whose opening quote is at an offset."""
         stop = special(self.data, at + 1, self.end)
         if byte(self.data, stop, self.end) == QUOTE:
             return stop + 1
         return self.escaped_string(at, stop)
 
     def escaped_string(self, opening: int, at: int) -> int:
-        """The end of a string, from its first backslash on."""
+        """Return the end of a string whose first backslash is at an offset."""
         while at < self.end:
             if byte(self.data, at, self.end) == QUOTE:
                 return at + 1
@@ -258,7 +259,7 @@ class Reader:
         return self.fail(opening, OPEN_STRING)
 
     def string_into(self, at: int, out: Bytes) -> int:
-        """Append what a string says, as UTF-8 with `?` for half a surrogate pair; returns its end."""
+        """Append the content of a string as UTF-8, with `?` for a lone surrogate. Return the string's end."""
         stop = special(self.data, at + 1, self.end)
         append(out, self.data, at + 1, min(stop, self.end))
         if byte(self.data, stop, self.end) == QUOTE:
@@ -266,7 +267,7 @@ class Reader:
         return self.escapes_into(at, stop, out)
 
     def escapes_into(self, opening: int, at: int, out: Bytes) -> int:
-        """Append what a string says from its first backslash on."""
+        """Append the rest of a string from its first backslash on. Return the string's end."""
         while at < self.end:
             found = word(self.data, at)
             if found & 0xFFFF == 0x755C and at + 6 <= self.end:  # backslash, u
@@ -305,13 +306,13 @@ class Reader:
         return self.fail(opening, OPEN_STRING)
 
     def fail_escape(self, opening: int, at: int) -> int:
-        """Fail at a backslash that begins no escape, perhaps because the message ends behind it."""
+        """Fail at a backslash without a valid escape: an unknown letter, or the end of the message."""
         if at + 1 < self.end:
             return self.fail(at, BAD_ESCAPE)
         return self.fail(opening, OPEN_STRING)
 
     def is_plain(self, at: int, stop: int) -> bool:
-        """Whether the inside of a string has no escapes and no control characters."""
+        """Return whether the content of a string has no escapes and no control characters."""
         if cython.compiled:
             while at < stop:
                 c = byte(self.data, at, self.end)
@@ -319,14 +320,14 @@ class Reader:
                     return False
                 at += 1
             return True
-        else:  # Cython drops what is behind `else`, not what is behind `return`
+        else:  # Cython drops an `else` branch, but not code after `return`
             inside = bytes(self.data[at:stop])
             return b"\\" not in inside and not _CONTROL.search(inside)
 
     # --- numbers ---------------------------------------------------------------------------------------
 
     def digits(self, at: int) -> int:
-        """Where the digits end; they are added to the mantissa, modulo 2**64."""
+        """Append digits to the mantissa, modulo 2**64. Return their end."""
         if cython.compiled:
             mantissa = self.mantissa
             while True:
@@ -339,12 +340,15 @@ class Reader:
             return at
         else:
             end = max(at, _DIGITS.match(self.data, at, self.end).end()) if at < self.end else at  # type: ignore[union-attr]
-            if end - at <= MAX_DIGITS:  # more are refused
+            if end - at <= MAX_DIGITS:  # longer numbers are rejected
                 self.mantissa = (self.mantissa * 10 ** (end - at) + int(bytes(self.data[at:end]) or b"0")) & ALL
             return end
 
     def number(self, at: int) -> int:
-        """Read a number: `mantissa` * 10**`exponent`, right where `digit_count` is below 20; `whole` if no fraction."""
+        """Read a number into `mantissa` and `exponent` (of ten).
+
+        `whole` is true without fraction and exponent. The mantissa is exact if `digit_count` is below 20.
+        """
         begin = at
         self.negative = byte(self.data, at, self.end) == MINUS
         start = at + 1 if self.negative else at
@@ -377,7 +381,7 @@ class Reader:
         return at
 
     def power(self, start: int, at: int, fraction: int) -> int:
-        """The exponent of a number, from its letter on."""
+        """Read the exponent of the number that begins at `start`, from the letter `e` on."""
         letter = at
         self.whole = False
         c = byte(self.data, at + 1, self.end)
@@ -408,21 +412,21 @@ class Reader:
     # --- any value -------------------------------------------------------------------------------------
 
     def colon(self, at: int) -> int:
-        """The value behind a name that ends at a place."""
+        """Return the offset of the value after a name that ends at an offset."""
         at = token(self.data, at, self.end)
         if byte(self.data, at, self.end) != COLON:
             return self.fail(at, EXPECTED_COLON)
         return token(self.data, at + 1, self.end)
 
     def name(self, at: int) -> int:
-        """The value behind a name and its colon."""
+        """Return the offset of the value after a name and its colon."""
         if byte(self.data, at, self.end) != QUOTE:
             return self.fail(at, EXPECTED_NAME)
         at = self.string(at)
         return at if at < 0 else self.colon(at)
 
     def scalar(self, at: int) -> int:
-        """The end of a value that is no object and no array."""
+        """Return the end of a value that is neither an object nor an array."""
         c = byte(self.data, at, self.end)
         if c == QUOTE:
             return self.string(at)
@@ -437,20 +441,20 @@ class Reader:
         return self.fail_value(at)
 
     def skip(self, at: int) -> int:
-        """The end of any value, all of it checked."""
+        """Skip any value. Check its whole syntax."""
         c = byte(self.data, at, self.end)
         if c != LEFT_BRACE and c != LEFT_BRACKET:
             return self.scalar(at)
         depth = 0
-        closing = 0  # of the array or object we are in
+        closing = 0  # closing bracket of the current array or object
         while True:
-            c = byte(self.data, at, self.end)  # of a value
+            c = byte(self.data, at, self.end)  # first byte of a value
             if c in (LEFT_BRACE, LEFT_BRACKET):
                 if self.depth + depth >= MAX_DEPTH:
                     return self.fail(at, TOO_DEEP)
                 self.stack[depth] = closing
                 depth += 1
-                closing = c + 2
+                closing = c + 2  # from [ to ], from { to }
                 at = token(self.data, at + 1, self.end)
                 if byte(self.data, at, self.end) != closing:
                     if c == LEFT_BRACE:
@@ -488,7 +492,7 @@ class Reader:
                     return at
 
     def skip_cached(self, at: int) -> int:
-        """As `skip`, for a large value that is the same in many messages, such as a schema: equal bytes end alike."""
+        """Skip a value that is often the same in the next message, such as a schema: compare it with the last one."""
         size = self.cached_size
         if size and at + size <= self.end and same(self.data, at, self.cached_at, size):
             return at + size
@@ -500,7 +504,7 @@ class Reader:
         return end
 
     def compact(self, at: int, out: Bytes) -> int:
-        """Append a value as JSON without blanks, as Jackson writes its tree; returns its end.
+        """Append a value as JSON without blanks, as Jackson writes its tree. Return its end.
 
         Returns NEEDS_PYTHON and appends nothing if Jackson would change more than the blanks: for a repeated name, an
         escape, or a fraction that Java writes in another way.
@@ -518,7 +522,7 @@ class Reader:
         return end
 
     def compact_tokens(self, at: int, stop: int, out: Bytes) -> int:
-        """Append the tokens of a value that was skipped."""
+        """Append the tokens of the value `data[at:stop]`, whose syntax is checked."""
         depth = 0
         is_name = False
         while at < stop:
@@ -560,9 +564,9 @@ class Reader:
         return at
 
     def is_usual_fraction(self, at: int, end: int) -> bool:
-        """Whether Java writes the number that was just read as it stands: as a double, and as a BigDecimal.
+        """Return whether Java writes the last number with the same text, both as a double and as a BigDecimal.
 
-        So it is where it has no exponent and at most 15 digits, the last one not 0, and from 0.001 up to 10 million.
+        This holds for numbers from 0.001 to 10 million without an exponent, with at most 15 digits and no 0 at the end.
         """
         c = byte(self.data, end - 1, self.end)
         if self.digit_count > 15 or c < DIGIT_1 or c > DIGIT_9 or self.exponent < -14 or self.exponent >= 0:
@@ -570,7 +574,7 @@ class Reader:
         whole = self.digit_count + self.exponent  # digits before the point
         if end - at != self.digit_count + 1 + self.negative or whole > 7:
             return False
-        # without digits before the point but 0, one of the first three behind it
+        # below 1, one of the first three digits after the point must not be 0
         first = at + self.negative
         if whole == 1 and byte(self.data, first, self.end) == DIGIT_0:
             for i in range(2, 5):  # noqa: SIM110 - a generator is an object
@@ -579,10 +583,10 @@ class Reader:
             return False
         return True
 
-    # --- for Python, and for words ---------------------------------------------------------------------
+    # --- UTF-8 and texts -------------------------------------------------------------------------------
 
     def utf8_end(self, at: int, stop: int) -> int:
-        """Where bytes end to be proper UTF-8, by the table of the Unicode standard (3-7)."""
+        """Return the offset of the first byte that is not valid UTF-8, or `stop`. The rule is table 3-7 of Unicode."""
         while at < stop:
             c = byte(self.data, at, stop)
             if c < 0x80:
@@ -616,7 +620,7 @@ class Reader:
         return stop
 
     def is_loose(self, at: int, stop: int) -> bool:
-        """Whether bytes that are not proper UTF-8 have its shape: Jackson then reads them."""
+        """Return whether invalid UTF-8 at an offset has the shape of a character. Jackson then reads it."""
         c = byte(self.data, at, stop)
         need = 1 if 0xC0 <= c <= 0xDF else 2 if 0xE0 <= c <= 0xEF else 3 if 0xF0 <= c <= 0xF7 else 0
         for i in range(1, need + 1):
@@ -625,18 +629,18 @@ class Reader:
         return need > 0
 
     def text(self, start: int, stop: int) -> str:
-        """A part of the message, without what is left of a character that it cuts."""
+        """Return `data[start:stop]` as text, without the bytes of characters that are cut."""
         return part(self.data, start, stop).decode("utf-8", "ignore")
 
     def string_text(self, start: int, stop: int) -> str:
-        """What a string says, with half surrogate pairs as they are; both places are behind its quotes."""
+        """Return the content of a string, with lone surrogates. Both offsets are after the string's quotes."""
         if special(self.data, start, stop) == stop - 1:
             return self.text(start, stop - 1)
         said: str = scanstring(self.text(start, stop), 0, False)[0]
         return said
 
     def characters(self, start: int, stop: int) -> int:
-        """How many characters a part of the message has."""
+        """Return the number of characters in `data[start:stop]`."""
         count = 0
         while start < stop:
             if start + 8 <= stop and word(self.data, start) & HIGHS == 0:

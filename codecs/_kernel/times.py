@@ -1,7 +1,7 @@
 """Columns of dates and times.
 
-Read here is what most producers write: `2024-02-29`, `23:59:59.123`, `2024-02-29 23:59:59.123456`,
-`2024-02-29T23:59:59Z`. Other forms of Java's go through `convert`.
+They read the forms that most producers write: `2024-02-29`, `23:59:59.123`, `2024-02-29 23:59:59.123456`,
+`2024-02-29T23:59:59Z`. `convert` reads the other forms that Java accepts.
 """
 
 from __future__ import annotations
@@ -31,30 +31,31 @@ MONTH_DAY = int.from_bytes(b"00-00-00", "little")
 MONTH_DAY_LIMITS = int.from_bytes(b"\x76\x76\x7f\x76\x76\x7f\x76\x76", "little")
 TIME = int.from_bytes(b"00:00:00", "little")
 TIME_LIMITS = MONTH_DAY_LIMITS
-"""Patterns of eight characters as words, the first one lowest, and the limits of `digits_of` for them."""
+"""Patterns of eight characters as little-endian words, and their limits for `digits_of`."""
 NO_TIME = -(10**15)
-"""No day and no microsecond of a day: the text has another form."""
+"""The result for a text in another form. It is neither a day nor a microsecond of a day."""
 MICROS_OF_A_DAY = 86_400_000_000
 FIRST_DAY = -719_162
-"""0001-01-01. Java's formatters with a year of era have none before."""
+"""0001-01-01. Java's formatters with a year of era reject earlier days."""
 
 
 def digits_of(found: int, pattern: int, limits: int) -> int:
-    """Eight characters less those of a pattern: digits where it has zeros, else 0; `NO_DIGITS` for other characters.
+    """Compare eight characters with a pattern whose zeros stand for digits.
 
-    `limits` is what to add to a byte so that its high bit says that it is too much: above 9, or above 0.
+    Return one byte per character: the digit, or 0 for the pattern's other characters. Return `NO_DIGITS` if the
+    characters do not match. Adding `limits` sets the high bit of each byte that is too large: above 9, or above 0.
     """
     rest = found ^ pattern
     return NO_DIGITS if (rest + limits | rest) & HIGHS else rest
 
 
 def two(digits: int, place: int) -> int:
-    """Two digits of `digits_of`, the first one at a place, as a number."""
+    """Return the two digits at index `place` of a result of `digits_of` as a number."""
     return (digits >> 8 * place & 15) * 10 + (digits >> 8 * place + 8 & 15)
 
 
 def days_of(data: memoryview[int], at: int, end: int) -> int:
-    """Days since 1970 of the ten characters from a place on, `2024-02-29`; else `NO_TIME`."""
+    """Parse ten characters as a date, `2024-02-29`. Return days since 1970, or `NO_TIME`."""
     if at + 10 > end:
         return NO_TIME
     digits = digits_of(word(data, at), DATE, DATE_LIMITS)
@@ -72,8 +73,7 @@ def days_of(data: memoryview[int], at: int, end: int) -> int:
         last = 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
     if day > last:
         return NO_TIME
-    # a year from March to February, so that the day that a leap year has more is its last; 400 years later, so that no
-    # number is below 0
+    # The year begins in March, so the leap day is its last day. It is 400 years later, so no number is negative.
     year += 399 if month <= 2 else 400
     month = month + 9 if month <= 2 else month - 3
     days = year * 365 + year // 4 - year // 100 + year // 400
@@ -81,7 +81,7 @@ def days_of(data: memoryview[int], at: int, end: int) -> int:
 
 
 def micros_of_day(data: memoryview[int], at: int, stop: int, end: int) -> int:
-    """Microseconds of `23:59:59` or `23:59:59.123456789` from a place up to another, more digits cut; or `NO_TIME`."""
+    """Parse `data[at:stop]` as a time, `23:59:59` or `23:59:59.123456789`. Return microseconds, or `NO_TIME`."""
     if at + 8 > stop or stop > end:
         return NO_TIME
     digits = digits_of(word(data, at), TIME, TIME_LIMITS)
@@ -131,7 +131,7 @@ class Dates(Int64Column):
 
 
 class Times(Int64Column):
-    """TIME, in nanoseconds; what is below a millisecond is cut, as in Flink."""
+    """TIME, in nanoseconds, cut to milliseconds as in Flink."""
 
     def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
         super().__init__(type, kind, convert, np.int64)
@@ -149,10 +149,10 @@ class Times(Int64Column):
 
 
 class Timestamps(Int64Column):
-    """TIMESTAMP and, `zoned`, TIMESTAMP_LTZ, in microseconds; `iso` has a T where SQL has a blank.
+    """TIMESTAMP and TIMESTAMP_LTZ (`zoned`), in microseconds. With `iso` a T separates date and time, else a blank.
 
-    With a `unit` of more than one microsecond, what is below it is cut. With a `width`, read here are texts of so many
-    characters, and `convert` knows about the others.
+    Values are cut to a multiple of `unit` microseconds. If `width` is not 0, this class reads only texts of `width`
+    characters and leaves the others to `convert`.
     """
 
     def __init__(

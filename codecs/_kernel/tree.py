@@ -1,11 +1,11 @@
-r"""JSON values as Python has them: for what is rare, and for formats that want all of a document.
+r"""JSON values as Python objects: for rare forms of values, and for formats that need the whole document.
 
 | JSON | node |
 | --- | --- |
-| object | dict, or `Repeated` where a name comes twice |
+| object | dict, or `Repeated` if a name is repeated |
 | array | list |
 | string | str (`\ud800` alone stays a lone surrogate) |
-| number | `Integer` or `Fraction`, a str of the token as it stands in the text |
+| number | `Integer` or `Fraction`, a str with the text of the number |
 | true, false, null | True, False, None |
 """
 
@@ -40,7 +40,7 @@ Node: TypeAlias = "bool | str | list[Node] | dict[str, Node] | None"
 
 
 class Integer(str):
-    """The text of a number without fraction and exponent."""
+    """The text of a number without a fraction and an exponent."""
 
     __slots__ = ()
 
@@ -52,7 +52,7 @@ class Fraction(str):
 
 
 class Repeated(dict):  # type: ignore[type-arg]  # compiled classes take no parameters
-    """An object that has a name twice: the last value of each name, and in `members` all of them in order."""
+    """An object with a repeated name. The dict has the last value of each name, `members` all members in order."""
 
     __slots__ = ("members",)
 
@@ -62,15 +62,15 @@ class Repeated(dict):  # type: ignore[type-arg]  # compiled classes take no para
 
 
 class Tree:
-    """Reads values as nodes. With `keep_repeats` objects with a repeated name are `Repeated`, else dicts."""
+    """Reads values as nodes. An object with a repeated name is a `Repeated` with `keep_repeats`, else a dict."""
 
     def __init__(self, *, keep_repeats: bool) -> None:
         self.keep_repeats = keep_repeats
         self.end = 0
 
     def read_node(self, r: Reader, at: int) -> Any:
-        """The value at a place. Its end is then in `end`; there is no value where that is negative."""
-        open_: list[Any] = []  # members so far, whether of an object, the name before the bracket
+        """Return the node of the value at an offset. Set `end` to the value's end, or to a code if it is invalid."""
+        open_: list[Any] = []  # for each open bracket: members, is it an object, its own name
         name: Any = None
         value: Any
         while True:
@@ -119,7 +119,7 @@ class Tree:
                 return value
 
     def scalar(self, r: Reader, at: int) -> Any:
-        """A value that is no object and no array; sets `end`."""
+        """Return the node of a value that is neither an object nor an array. Set `end`."""
         end = r.scalar(at)
         self.end = end
         if end < 0:
@@ -134,7 +134,7 @@ class Tree:
         return Integer(r.text(at, end)) if r.whole else Fraction(r.text(at, end))
 
     def name(self, r: Reader, at: int) -> Any:
-        """The name of a member; sets `end` to the value behind it."""
+        """Return the name of a member. Set `end` to the offset of its value."""
         end = r.name(at)
         self.end = end
         if end < 0:
@@ -142,7 +142,7 @@ class Tree:
         return self.string(r, at, r.string(at))
 
     def string(self, r: Reader, at: int, end: int) -> Any:
-        """What a string says; sets `end` where it may not say so."""
+        """Return the content of a string. Set `end` to a code if it has a forbidden control character."""
         said = r.string_text(at + 1, end)
         if not r.raw_controls:
             for place in range(at, end):
@@ -151,11 +151,11 @@ class Tree:
         return said
 
     def stop(self, code: int) -> Any:
-        """Set `end` to a code."""
+        """Set `end` to a code. Return None."""
         self.end = code
         return None
 
     def object_of(self, members: list[Any]) -> Any:
-        """The node of an object."""
+        """Return the node of an object."""
         plain = dict(members)
         return plain if len(plain) == len(members) or not self.keep_repeats else Repeated(members)

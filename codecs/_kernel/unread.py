@@ -1,4 +1,4 @@
-"""Columns of values that are not read: they are kept as they stand, or noted to be there."""
+"""Columns that do not parse their values: they keep the text, or only whether there is a value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if not cython.compiled:
 
 
 class Repeats(Int64Column):
-    """Large values, most of them like the one before: the number of each among those that differ, the `texts`."""
+    """Large values that are often the same as the value before. Each row has an index into `texts`."""
 
     def __init__(self, type: Any, kind: pa.DataType) -> None:
         super().__init__(type, kind, None, np.int32)
@@ -40,13 +40,13 @@ class Repeats(Int64Column):
                 return end
             text = part(r.data, at, end)
             self.texts.append(text)
-            # equal bytes end alike, but a number may go on
+            # an object or array ends with its bytes, but a number may have more digits
             self.last, self.size = memoryview(text + bytes(8)), end - at if text[-1:] in (b"}", b"]") else 0
         return self.add_value(len(self.texts) - 1, end)
 
 
 class Presence(Int64Column):
-    """Whether a member is there, whatever its value: 1, and null where it is not."""
+    """Whether an object has a member: 1 for any value, null for a missing member."""
 
     def read_value(self, r: Reader, at: int) -> int:
         end = r.skip(at)

@@ -1,4 +1,4 @@
-"""Columns to fields, by their exact names, at every level of ROW.
+"""Match columns with fields by their exact names, at every level of ROW.
 
 | proto | column |
 | --- | --- |
@@ -36,7 +36,7 @@ _JAVA_TYPES = {"bool": "BOOLEAN", "bytes": "BYTE_STRING", "INT": "INT", "BIGINT"
 
 
 def check_table(row: FlinkType, types: MessageTypes, format: str) -> None:
-    """Raise `SchemaError` for a column without a field, or of another type than its field's."""
+    """Raise `SchemaError` if a column has no field, or if its type does not match the field's type."""
     try:
         _check_row(row, types.message, types, "")
     except _Misfit as misfit:
@@ -45,7 +45,7 @@ def check_table(row: FlinkType, types: MessageTypes, format: str) -> None:
 
 
 class _Misfit(Exception):
-    """What is wrong, and the path of the column."""
+    """The problem, and the path of the column."""
 
 
 def _check_row(row: FlinkType, message: MessageType, types: MessageTypes, path: str) -> None:

@@ -1,6 +1,6 @@
-"""A descriptor set, as `protoc --include_imports --descriptor_set_out` writes it, to the types of one message.
+"""Reads the types of a message from a descriptor set of `protoc --include_imports --descriptor_set_out`.
 
-Read once, where the options are checked, by google's `protobuf` package.
+Google's package `protobuf` reads it once, when the options are checked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kvformat.registry.contract.options import mask_userinfo
 FILE_OPTION, CLASS_OPTION = "descriptor-file", "message-class-name"
 _HOW = "Make one by: protoc --include_imports --descriptor_set_out=orders.desc orders.proto"
 _MOST_LISTED = 20
-"""So many messages the error of an unknown one names."""
+"""The number of messages that the error of an unknown message lists."""
 _PACKABLE = frozenset(range(1, 19)) - {9, 10, 11, 12}
 _KINDS = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool", 9: "string",
@@ -28,10 +28,10 @@ _KINDS = {
 
 
 def load_types(path: str, name: str, format: str) -> MessageTypes:
-    """The types of the message of that Java name, or else full name, from the descriptor set in a file.
+    """Read the types of a message from the descriptor set in a file. `name` is its Java name or its full name.
 
-    Raises `OptionError` for a file that can't be read, is no descriptor set or lacks an import, and for a message that
-    it does not have; `MissingExtraError` without the package `protobuf`.
+    Raises `OptionError` if the file can't be read, is not a descriptor set, lacks an import, or does not contain the
+    message. Raises `MissingExtraError` without the package `protobuf`.
     """
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool
@@ -54,14 +54,14 @@ def load_types(path: str, name: str, format: str) -> MessageTypes:
     shown = repr(mask_userinfo(path))
     try:
         data = Path(path).read_bytes()
-    except (OSError, ValueError) as cause:  # ValueError: a name that no file can have
+    except (OSError, ValueError) as cause:  # ValueError: the name is invalid for a file
         raise refused(f"cannot read the file {shown}: {getattr(cause, 'strerror', None) or cause}") from cause
     try:
         files = {file.name: file for file in descriptor_pb2.FileDescriptorSet.FromString(data).file}
     except DecodeError as cause:
-        raise refused(f"the file {shown} is no FileDescriptorSet") from cause
+        raise refused(f"the file {shown} is not a FileDescriptorSet") from cause
     if not files:
-        raise refused(f"the file {shown} is no FileDescriptorSet, or one without files")
+        raise refused(f"the file {shown} is not a FileDescriptorSet, or has no files")
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
 
@@ -94,13 +94,13 @@ def load_types(path: str, name: str, format: str) -> MessageTypes:
 
 
 def _names(files: Any) -> dict[str, str]:
-    """Full names by Java names, and by themselves where no Java name is the same."""
+    """Return full names by Java name, and by full name unless a Java name is the same."""
     names = {java: full for file in files for java, full in java_names(file)}
     return names | {full: full for full in list(names.values()) if full not in names}
 
 
 class _Reading:
-    """Makes plain data of descriptors; `files` has what descriptors don't say, by name."""
+    """Converts descriptors to plain data. `files` has the files by name, for options that descriptors lack."""
 
     def __init__(self, files: dict[str, Any]) -> None:
         self._files = files
@@ -108,7 +108,7 @@ class _Reading:
         self._enums: dict[str, EnumType] = {}
 
     def types(self, root: Any, digest: str) -> MessageTypes:
-        """The type of the messages, and what it is made of."""
+        """Return the type of the message `root` and all types that it uses."""
         waiting = [root]
         while waiting:
             message = waiting.pop()
@@ -150,7 +150,7 @@ class _Reading:
         return MessageType(message.full_name, tuple(fields), is_entry)
 
     def _checks_text(self, field: Any) -> bool:
-        """Whether Java's class refuses text that is not UTF-8 in a field."""
+        """Return whether the Java class rejects text in a field that is not UTF-8."""
         file = self._files[field.file.name]
         if file.syntax != "editions":
             return file.syntax == "proto3" or bool(file.options.java_string_check_utf8)

@@ -1,4 +1,4 @@
-"""The names that protoc gives to Java's classes of messages, by which Flink's option `message-class-name` finds them.
+"""The names of the Java classes that protoc generates. Flink's option `message-class-name` contains such a name.
 
     package acme.orders; option java_package = "com.acme";  message Order { message Item {} }    in user-orders.proto
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def java_names(file: Any) -> Iterator[tuple[str, str]]:
-    """The Java name and the full name of each message of a `FileDescriptorProto`, map entries left out."""
+    """Yield the Java name and the full name of each message of a `FileDescriptorProto`, except map entries."""
     package = file.options.java_package if file.options.HasField("java_package") else file.package
     start = f"{package}." if package else ""
     if not file.options.java_multiple_files:
@@ -32,7 +32,7 @@ def _names(message: Any, java: str, full: str) -> Iterator[tuple[str, str]]:
 
 
 def _outer_class(file: Any) -> str:
-    """The class around those of a file."""
+    """Return the name of the class that contains the classes of a file."""
     if file.options.HasField("java_outer_classname"):
         return str(file.options.java_outer_classname)
     base = file.name.rpartition("/")[2].removesuffix(".proto")
@@ -42,7 +42,7 @@ def _outer_class(file: Any) -> str:
 
 
 def _camel_case(name: str) -> str:
-    """`user-event_v2` -> `UserEventV2`: what is no letter, and a digit, makes the next letter a capital."""
+    """Convert `user-event_v2` to `UserEventV2`. A letter after any other character becomes a capital."""
     said, capital = "", True
     for c in name:
         if c.isascii() and c.isalpha():
@@ -55,7 +55,7 @@ def _camel_case(name: str) -> str:
 
 
 def _declared(scope: Any) -> Iterator[str]:
-    """The names of messages and enums, nested ones too."""
+    """Yield the names of all messages and enums, including nested ones."""
     yield from (enum.name for enum in scope.enum_type)
     for message in getattr(scope, "message_type", ()) or getattr(scope, "nested_type", ()):
         yield message.name

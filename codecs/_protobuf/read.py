@@ -1,4 +1,4 @@
-"""Messages to rows: the kernel's columns and fields for a table, and a batch of messages read into them."""
+"""Reads messages as rows: makes the kernel's columns and field readers for a table."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 UNRECOGNIZED = "UNRECOGNIZED"
-"""What Java calls a number that an open enum does not have."""
+"""Java's name for a number that an open enum does not have."""
 _MOST_REQUIRED = 63
-"""So many required fields of a message have a bit each; of more all messages are looked at by `required.py`."""
-_HOW = {
-    "bool": codes.TRUTH,
+"""Up to this number, each required field has a bit. With more, `required.py` checks every message."""
+_ENCODINGS = {
+    "bool": codes.BOOL,
     "int32": codes.SIGNED32,
     "uint32": codes.SIGNED32,
     "sint32": codes.ZIGZAG32,
@@ -45,19 +45,19 @@ _HOW = {
     ENUM: codes.SIGNED32,
 }
 _STORED = {"INT": "i4", "BIGINT": "i8", "FLOAT": "u4", "DOUBLE": "i8"}
-"""How numbers are kept: those with a fraction by their bits."""
+"""numpy types of the columns of numbers. FLOAT and DOUBLE are stored as their bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`ignore-parse-errors` and `read-default-values`."""
+    """The options `ignore-parse-errors` and `read-default-values`."""
 
     lenient: bool
     defaults: bool
 
 
 class ProtobufReader:
-    """Reads batches of messages as rows of a type that was checked against the message's."""
+    """Reads batches of messages as rows. `check_table` must have accepted the type `row`."""
 
     def __init__(self, row: FlinkType, types: MessageTypes, settings: Settings) -> None:
         def batch() -> wire.ProtobufBatch:
@@ -67,7 +67,7 @@ class ProtobufReader:
         self._batch = Guarded(batch)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of one row per message: null for an error, empty where errors are ignored."""
+        """Return a list of one row per message: null for an error, empty if errors are ignored."""
         count_messages(len(messages))
         with self._batch.use() as batch:  # the columns grow in place
             rows = batch.read_batch(messages)
@@ -76,10 +76,10 @@ class ProtobufReader:
 
 
 class _Schema:
-    """Makes columns for the types of one table, and the fields that fill them.
+    """Makes the columns of one table, and the field readers that fill them.
 
-    What an absent field reads as: a simple column has its default with `read-default-values`, in a table of a proto3
-    file, and where the field can't be told from zero; other columns only with the option.
+    An absent field becomes its default with `read-default-values`, else null. Scalars and enums also become their
+    default if the file is proto3, or if the wire format does not distinguish an absent field from zero.
     """
 
     def __init__(self, types: MessageTypes, settings: Settings) -> None:
@@ -87,7 +87,7 @@ class _Schema:
         self._unread: dict[str, wire.MessageReader] = {}
 
     def rows(self, t: FlinkType, message: MessageType) -> tuple[wire.MessageReader, Rows]:
-        """The column of a ROW, and the message that fills it."""
+        """Make the column of a ROW and the reader of the message that fills it."""
         by_name = {field.name: field for field in message.fields}
         made = {column.name: self._column_field(column, by_name[column.name]) for column in t.fields}
         columns = [field.column for field in made.values()]
@@ -97,16 +97,16 @@ class _Schema:
     def _filled(
         self, into: wire.MessageReader, message: MessageType, made: dict[str, wire.FieldReader]
     ) -> wire.MessageReader:
-        """The message with a field for each of its own: those that were made for a column, others that only check."""
-        rivals = {f.oneof: wire.Rivals() for f in message.fields if f.oneof >= 0 and f.name in made}
+        """Fill a message reader with a reader for each field: those in `made` for columns, others that only check."""
+        oneofs = {f.oneof: wire.Oneof() for f in message.fields if f.oneof >= 0 and f.name in made}
         fields, required = [], [field for field in message.fields if self._types.is_needed(message, field)]
         for field in message.fields:
             target = made.get(field.name) or self._checked(field)
             if field in required:
                 target.bit = 1 << min(required.index(field), _MOST_REQUIRED)
-            target.rivals = rivals.get(field.oneof)
+            target.oneof = oneofs.get(field.oneof)
             fields.append(target)
-        # of too many there is one bit that no field has, so that they are looked for in every message
+        # with too many required fields, a bit that no field has: then every message is checked
         bits = (1 << len(required)) - 1 if len(required) <= _MOST_REQUIRED else 1 << _MOST_REQUIRED
         if len(required) > _MOST_REQUIRED:
             for target in fields:
@@ -115,7 +115,7 @@ class _Schema:
         return into
 
     def _unread_message(self, name: str) -> wire.MessageReader:
-        """The message of a type without columns; it may hold itself."""
+        """Return the reader of a message type without columns. The type may contain itself."""
         found = self._unread.get(name)
         if found is None:
             found = self._unread[name] = wire.MessageReader()
@@ -123,7 +123,7 @@ class _Schema:
         return found
 
     def _checked(self, field: FieldType) -> wire.FieldReader:
-        """What looks at a field without a column."""
+        """Return a reader that only checks a field, without a column."""
         entry = self._types.entry(field)
         if entry is not None:
             return wire.EntriesReader(field.name, None, self._unread_message(entry.name), None, has_default=False)
@@ -150,7 +150,7 @@ class _Schema:
         return self._value(field, t, has_default=has_default)
 
     def _value(self, field: FieldType, t: FlinkType | None = None, *, has_default: bool = False) -> wire.FieldReader:
-        """What reads one value of a field, into a column of that type."""
+        """Return a reader of single values of a field, with a column of the type `t` if that is given."""
         if field.kind in (MESSAGE, GROUP):
             group = field.number if field.kind == GROUP else 0
             if t is None:
@@ -162,14 +162,14 @@ class _Schema:
         if field.kind in ("string", "bytes"):
             texts = None if t is None else (Texts if t.root in TEXTS else Binaries)(t, _stored(t))
             is_text = field.kind == "string"
-            mend: Callable[[bytes], bytes] | None = None if field.checked else _mended
+            repair: Callable[[bytes], bytes] | None = None if field.checked else _repaired
             return wire.TextReader(
-                field.name, texts, default, checked=is_text and (field.checked or texts is not None), mend=mend
+                field.name, texts, default, checked=is_text and (field.checked or texts is not None), repair=repair
             )
         enum = self._types.enums[field.type_name] if field.kind == ENUM else None
         words = None if t is None else _words(t, enum)
         known = [number for _, number in enum.values] if enum is not None and enum.closed else None
-        return wire.NumberReader(field.name, words, _HOW[field.kind], _bits(field.kind, default), known)
+        return wire.NumberReader(field.name, words, _ENCODINGS[field.kind], _bits(field.kind, default), known)
 
 
 def _words(t: FlinkType, enum: EnumType | None) -> Int64Column:
@@ -185,7 +185,7 @@ def _words(t: FlinkType, enum: EnumType | None) -> Int64Column:
 
 
 def _bits(kind: str, default: Any) -> int | None:
-    """A default as the kernel keeps it: numbers with a sign, of those with a fraction the bits."""
+    """Return a default as the kernel stores it: numbers as signed integers, FLOAT and DOUBLE as their bits."""
     if default is None:
         return None
     if kind in ("float", "double"):
@@ -198,7 +198,7 @@ def _bits(kind: str, default: Any) -> int | None:
     return (number ^ 1 << 63) - (1 << 63) if kind in ("uint64", "fixed64") else number
 
 
-def _mended(data: bytes) -> bytes:
+def _repaired(data: bytes) -> bytes:
     return java_text(data).encode()
 
 

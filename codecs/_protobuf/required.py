@@ -1,8 +1,10 @@
-"""Required fields of a message that may lack some: what two submessages lack, both together may have.
+"""Finds missing required fields of a message.
 
-So all that is there is merged, by the names alone, before it is asked what is missing. The kernel has read the message
-and found nothing wrong with it. It asks for few messages: those in which some part lacks a required field. A field of
-the message costs the same however many the type has: who writes messages of bad parts alone must not stall a stream.
+Two parts of a submessage are merged, so fields that one part lacks may be in the other. This module merges all parts by
+the names of their fields, and then looks for missing ones. The kernel calls it only for messages with a part that lacks
+a required field. It has already parsed these messages without errors.
+
+The cost of each field of a message does not depend on the size of its type. So a stream of bad messages does not stall.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, FieldType, Mes
 from kvformat.registry.contract.error_codes import ErrorCode
 
 MOST_NAMED = 20
-"""So many missing fields an error names."""
+"""The number of missing fields that an error names."""
 _WIRE_TYPES = {
     **dict.fromkeys(("fixed64", "sfixed64", "double"), codes.FIXED64),
     **dict.fromkeys(("fixed32", "sfixed32", "float"), codes.FIXED32),
@@ -27,11 +29,11 @@ _WIRE_TYPES = {
 
 @dataclass(slots=True)
 class _Seen:
-    """The fields of a message that are there, and what is in them, all parts merged.
+    """The fields that are present in a message and its submessages, with all parts merged.
 
-    `lacking` are the paths of what elements of lists lack, as many as an error names. `entries` are the entries of maps
-    that lack something, by map and key: a later entry replaces one of the same key. Only the first ones are kept, None
-    stands for others. `key` is that of an entry, None for zero.
+    `lacking` has the paths of fields that elements of lists lack, up to the number that an error names. `entries` has
+    the map entries that lack fields, by map and key: a later entry replaces an earlier entry with the same key. Only
+    the first entries are kept, the others are None. `key` is the key of an entry, None for zero.
     """
 
     names: set[str] = field(default_factory=set)
@@ -43,20 +45,20 @@ class _Seen:
 
 
 class _Shape:
-    """What is looked for in a message type: its fields by number, their types by name, those that must be there."""
+    """The relevant parts of a message type: fields by number, their types by name, and required fields."""
 
     def __init__(self, message: MessageType, types: MessageTypes) -> None:
         self.fields = {known.number: _Known(known, types) for known in message.fields}
         self.messages = {known.name: known.type_name for known in message.fields}
         self.required = [known.name for known in message.fields if known.required]
         value = message.field("value")
-        # an entry without a value has an empty message
+        # an entry without a value has an empty message as its value
         self.is_entry = message.is_entry
         self.implied = value.type_name if message.is_entry and value is not None and value.kind == MESSAGE else ""
 
 
 class _Known:
-    """A field: its wire type, what of it is looked at, and the numbers of its enum if only these count."""
+    """A field: its wire type, its message type, and the numbers of its enum if that is closed."""
 
     def __init__(self, known: FieldType, types: MessageTypes) -> None:
         self.name, self.repeated, self.oneof = known.name, known.repeated, known.oneof
@@ -78,7 +80,7 @@ class Required:
         self._shapes: dict[str, _Shape] = {}
 
     def lacking(self, data: bytes) -> Said | None:
-        """The error of a message without its required fields, None where it has all."""
+        """Return the error of a message that lacks required fields, None if it has all."""
         seen, shape = _Seen(), self._shape(self._types.root)
         self._read(data, seen, shape, 0, len(data))
         missing = self._missing(seen, shape)
@@ -91,7 +93,7 @@ class Required:
         return shape
 
     def _missing(self, seen: _Seen, shape: _Shape, most: int = MOST_NAMED) -> list[str]:
-        """The paths of what is missing in a message that has been read to its end: at most so many."""
+        """Return the paths of the missing fields of a message that was read to its end, at most `most`."""
         missing = list(islice((name for name in shape.required if name not in seen.names), most))
         if shape.implied:
             seen.single.setdefault("value", _Seen())
@@ -108,10 +110,10 @@ class Required:
         return missing[:most]
 
     def _read(self, data: bytes, seen: _Seen, shape: _Shape, at: int, end: int) -> int:
-        """Note what is there up to the end, or to the end of a group."""
+        """Record the fields up to `end` or the end of a group. Return the offset after them."""
         while at < end:
             tag, at = _varint(data, at)
-            tag &= codes.LOW
+            tag &= codes.LOW_32_BITS
             kind, known = tag & 7, shape.fields.get(tag >> 3)
             if kind == codes.GROUP_END:
                 return at
@@ -121,7 +123,7 @@ class Required:
                 at = self._message(data, seen, known, at, end)
             elif known.numbers is not None:
                 value, at = _varint(data, at)
-                if (value & codes.LOW ^ 1 << 31) - (1 << 31) in known.numbers:
+                if (value & codes.LOW_32_BITS ^ 1 << 31) - (1 << 31) in known.numbers:
                     _note(seen, known)
             else:
                 start, at = at, self._skip(data, kind, at, end)
@@ -134,14 +136,14 @@ class Required:
         _note(seen, known)
         if not known.is_group:
             size, at = _varint(data, at)
-            end = at + (size & codes.LOW)
+            end = at + (size & codes.LOW_32_BITS)
         shape = self._shape(known.message)
         if not known.repeated:
             inner = seen.single.get(known.name)
             if inner is None:
                 inner = seen.single[known.name] = _Seen()
             return self._read(data, inner, shape, at, end)
-        if len(seen.lacking) >= MOST_NAMED:  # an error names no more
+        if len(seen.lacking) >= MOST_NAMED:  # an error does not name more fields
             return self._skip(data, codes.GROUP_START, at, end) if known.is_group else end
         inner = _Seen()
         at = self._read(data, inner, shape, at, end)
@@ -161,14 +163,14 @@ class Required:
             return at + 1
         if kind == codes.SIZED:
             size, at = _varint(data, at)
-            return at + (size & codes.LOW)
+            return at + (size & codes.LOW_32_BITS)
         if kind == codes.GROUP_START:
             return self._read(data, _Seen(), _NOTHING, at, end)
         return at + (8 if kind == codes.FIXED64 else 4)
 
 
 def _note(seen: _Seen, known: _Known) -> None:
-    """A field is there, and so no other one of its oneof."""
+    """Record that a field is present. This removes the other fields of its oneof."""
     seen.names.add(known.name)
     if known.oneof >= 0:
         rival = seen.chosen.get(known.oneof, known.name)
@@ -179,7 +181,7 @@ def _note(seen: _Seen, known: _Known) -> None:
 
 
 def _key(data: bytes, known: _Known, at: int, end: int) -> int | bytes | None:
-    """The key of an entry, the same for all that is written for one key. None for zero and the empty text."""
+    """Return the key of an entry in one form for all its encodings. None stands for zero and the empty text."""
     if known.wire == codes.VARINT:
         value = _varint(data, at)[0] & known.mask
         return (int(value != 0) if known.is_bool else value) or None
@@ -203,7 +205,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def lacks(paths: list[str]) -> Said:
-    """The error of a message without these required fields, of which it names the first ones."""
+    """Return the error of a message that lacks required fields. It names the first ones."""
     return ErrorCode.MISSING_FIELD, f"Message missing required fields: {', '.join(paths[:MOST_NAMED])}"
 
 

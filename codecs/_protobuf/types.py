@@ -1,4 +1,4 @@
-"""The message types that a table needs, as plain data: they travel to workers, which need no `protobuf` package."""
+"""The message types that a table needs, as plain data. Spark sends them to workers without the package `protobuf`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 GROUP, MESSAGE, ENUM = "group", "message", "enum"
-"""Kinds of a field that are not a scalar's; the others are named as in a `.proto` file: `int32`, `string`, ..."""
+"""Kinds of fields that are not scalars. The kinds of scalars have their names in `.proto` files: `int32`, ..."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
     """A field of a message.
 
-    `kind` is the scalar's name, or `enum`, `message` or `group`, of which `type_name` is the full name. `presence` says
-    whether an absent field and a zero are two things on the wire. `default` is what an absent field reads as: bytes for
-    text, a number for an enum, None for a message. `oneof` is the number of its oneof, -1 without one. Text that is
-    not UTF-8 is an error where it is `checked`.
+    `kind` is the name of a scalar type, or `enum`, `message` or `group`. For these `type_name` is the type's full name.
+    `presence` is true if the wire format distinguishes an absent field from zero. `default` is the value of an absent
+    field: bytes for text, a number for an enum, None for a message. `oneof` is the number of the field's oneof, or -1.
+    If `checked`, text that is not UTF-8 is an error.
     """
 
     name: str
@@ -35,20 +35,20 @@ class FieldType:
 
 @dataclass(frozen=True, slots=True)
 class MessageType:
-    """A message type: its fields in the order of their declaration."""
+    """A message type with its fields in the order of their declaration."""
 
     name: str
     fields: tuple[FieldType, ...]
     is_entry: bool = False
 
     def field(self, name: str) -> FieldType | None:
-        """The field of that very name."""
+        """Return the field with exactly this name, or None."""
         return next((field for field in self.fields if field.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class EnumType:
-    """An enum: its values in the order of their declaration. Of a closed one other numbers are unknown fields."""
+    """An enum with its values in the order of their declaration. A closed enum ignores other numbers."""
 
     values: tuple[tuple[str, int], ...]
     closed: bool
@@ -56,7 +56,7 @@ class EnumType:
 
 @dataclass(frozen=True)
 class MessageTypes:
-    """A message type and all that it is made of, by full names. Equal ones have the same `digest`."""
+    """A message type and all types that it uses, by full names. Equal objects have the same `digest`."""
 
     root: str
     digest: str
@@ -66,16 +66,19 @@ class MessageTypes:
 
     @property
     def message(self) -> MessageType:
-        """The type of the messages of the topic."""
+        """The type of the topic's messages."""
         return self.messages[self.root]
 
     def entry(self, field: FieldType) -> MessageType | None:
-        """The type of the entries of a map, None for a field that is none."""
+        """Return the type of a map's entries, None for a field that is not a map."""
         message = self.messages.get(field.type_name) if field.kind == MESSAGE and field.repeated else None
         return message if message is not None and message.is_entry else None
 
     def is_needed(self, message: MessageType, field: FieldType) -> bool:
-        """Whether a message without the field may lack something: an entry without value has an empty message."""
+        """Return whether a message without the field may lack a required field.
+
+        A map entry without a value has an empty message as its value, which may lack required fields.
+        """
         if message.is_entry and field.kind == MESSAGE:
             return any(inner.required for inner in self.messages[field.type_name].fields)
         return field.required

@@ -1,10 +1,10 @@
-"""Rows to messages, column by column: each field is an array of pieces, one per row, which are then put together.
+"""Writes rows as messages, column by column: each field becomes an array of pieces, one per row, to be joined.
 
     id INT = 1, name STRING = 2         08 07 | 12 02 61 62          08 07  12 02 61 62
     7    "ab"                     ->                           ->
     NULL ""     (proto3)                ""    | ""                   ""
 
-The pieces of a list's elements, one behind the other, are those of the list.
+The piece of a list is the concatenation of its elements' pieces.
 """
 
 from __future__ import annotations
@@ -29,27 +29,30 @@ _Ints = npt.NDArray[np.int64]
 _Words = npt.NDArray[np.uint64]
 _Mask = npt.NDArray[np.bool_]
 _SIZES = np.array([2**63 if i == 9 else 2 ** (7 * i) for i in range(1, 10)], np.uint64)
-"""From here on a varint has one byte more."""
+"""The smallest numbers whose varint has 2, 3, ... 10 bytes."""
 _FIXED = {"fixed32": "u4", "sfixed32": "u4", "float": "u4", "fixed64": "u8", "sfixed64": "u8", "double": "u8"}
 _BITS = {"float": ("f4", "u4"), "double": ("f8", "u8"), "bool": ("u1", "u1")}
 
 
 @dataclass(frozen=True, slots=True)
 class _Lack:
-    """Rows of a batch that lack a required field."""
+    """The rows of a batch that lack a required field, and the field's path."""
 
     rows: _Ints
     path: str
 
 
 class ProtobufWriter:
-    """Writes rows of a type that was checked against the message's. `literal` is written for NULL in lists and maps."""
+    """Writes rows as messages. `check_table` must have accepted the type `row`.
+
+    `literal` is written for NULL in lists and maps of strings.
+    """
 
     def __init__(self, row: FlinkType, types: MessageTypes, literal: str) -> None:
         self._row, self._types, self._literal = row, types, literal.encode()
 
     def write(self, rows: pa.StructArray) -> EncodedBatch:
-        """One message per row: null for a null row and for one that lacks a required field, which is its error."""
+        """Return one message per row: null for a null row. A row that lacks a required field is null with an error."""
         present = np.asarray(rows.is_valid())
         batch = _Batch(self._types, self._literal)
         messages = batch.message(rows, self._row, self._types.message, np.flatnonzero(present), "")
@@ -71,14 +74,14 @@ class ProtobufWriter:
 
 
 class _Batch:
-    """Writes the rows of a batch. `of` is always which row of the batch each value belongs to."""
+    """Writes the rows of a batch. The argument `of` is always the batch's row number of each value."""
 
     def __init__(self, types: MessageTypes, literal: bytes) -> None:
         self._types, self._literal = types, literal
         self.lacking: list[_Lack] = []
 
     def message(self, rows: pa.StructArray, t: FlinkType, message: MessageType, of: _Ints, path: str) -> pa.Array:
-        """The bytes of the rows that are not null, of which there are as many as `of` has."""
+        """Return the bytes of the rows that are not null. Their number is the length of `of`."""
         kept = rows.drop_null() if rows.null_count else rows
         columns = dict(zip((column.name for column in t.fields), kept.flatten(), strict=True))
         kinds = {column.name: column.type for column in t.fields}
@@ -101,7 +104,7 @@ class _Batch:
 
     @staticmethod
     def _keep_last_of_oneofs(fields: Sequence[FieldType], masks: dict[str, _Mask]) -> None:
-        """Of several columns of a oneof the last one, in the order of the columns, is written."""
+        """Change the masks so that only the last column of each oneof is written."""
         taken: dict[int, _Mask] = {}
         for field in reversed(fields):
             if field.oneof >= 0:
@@ -111,7 +114,7 @@ class _Batch:
                 taken[field.oneof] = there if before is None else there | before
 
     def _field(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
-        """The field of each value, none of which is null, with its tag."""
+        """Return the field of each value with its tag. No value is null."""
         entry = self._types.entry(field)
         if entry is None and not field.repeated:
             piece = self._tagged(self._values(values, t, field, of, path), field)
@@ -139,7 +142,7 @@ class _Batch:
         return tagged if full.all() else _spread(tagged.filter(pa.array(full)), full)
 
     def _elements(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
-        """The bytes of the elements of a list, without tags; a null is written as a default."""
+        """Return the bytes of a list's elements without tags. Nulls become a default."""
         if not values.null_count:
             return self._values(values, t, field, of, path)
         there = np.asarray(values.is_valid())
@@ -159,7 +162,7 @@ class _Batch:
         return _spread(piece, there, default)
 
     def _values(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
-        """The bytes of values that are not null, without tags."""
+        """Return the bytes of values without tags. No value is null."""
         if field.kind in (MESSAGE, GROUP):
             inner = self.message(values, t, self._types.messages[field.type_name], of, f"{path}{field.name}.")
             return inner if field.kind == GROUP else _sized(inner)
@@ -174,7 +177,7 @@ class _Batch:
 
     @staticmethod
     def _tagged(piece: pa.Array, field: FieldType) -> pa.Array:
-        """The pieces behind their tags; of a group the end, too."""
+        """Put the tag before each piece, and the end tag after each piece of a group."""
         start = field.number << 3 | wire_type(field)
         parts = [_varint_array([start], len(piece)), piece]
         if field.kind == GROUP:
@@ -183,7 +186,7 @@ class _Batch:
 
 
 def wire_type(field: FieldType) -> int:
-    """The wire type of one value of a field."""
+    """Return the wire type of one value of a field."""
     if field.kind in _FIXED:
         return codes.FIXED32 if _FIXED[field.kind] == "u4" else codes.FIXED64
     if field.kind == GROUP:
@@ -192,14 +195,14 @@ def wire_type(field: FieldType) -> int:
 
 
 def _zeros(values: pa.Array, t: FlinkType, field: FieldType, types: MessageTypes) -> _Mask:
-    """Which values are zeros, which a field without presence does not write; -0.0 is none."""
+    """Return which values are zero: a field without presence does not write them. -0.0 does not count as zero."""
     if field.kind in ("string", "bytes"):
         return np.asarray(pc.equal(pc.binary_length(values), 0))
     return np.equal(_numbers(values, t, field, types), 0)
 
 
 def _numbers(values: pa.Array, t: FlinkType, field: FieldType, types: MessageTypes) -> _Words:
-    """Numbers as they are written: signs extended to 64 bits or zigzag, of those with a fraction the bits."""
+    """Return numbers as they are written: sign-extended to 64 bits or zigzag, FLOAT and DOUBLE as their bits."""
     if field.kind == ENUM:
         enum = types.enums[field.type_name]
         first = enum.values[0][1]
@@ -219,12 +222,12 @@ def _numbers(values: pa.Array, t: FlinkType, field: FieldType, types: MessageTyp
     if field.kind.startswith("sint"):
         return ((signed << 1) ^ (signed >> 63)).astype(np.uint64)
     if field.kind in ("uint32", "fixed32", "sfixed32"):
-        return signed.astype(np.uint64) & np.uint64(codes.LOW)
+        return signed.astype(np.uint64) & np.uint64(codes.LOW_32_BITS)
     return signed.astype(np.uint64)
 
 
 def _varints(numbers: _Words) -> pa.Array:
-    """Each number as a varint."""
+    """Encode each number as a varint."""
     if not len(numbers) or numbers.max() < 128:
         data, sizes = numbers.astype(np.uint8), np.ones(len(numbers), np.int64)
     else:
@@ -238,7 +241,7 @@ def _varints(numbers: _Words) -> pa.Array:
 
 
 def _varint_array(numbers: list[int], count: int) -> pa.Scalar:
-    """One varint for all rows."""
+    """Encode one number as a varint for all rows."""
     return _varints(np.array(numbers, np.uint64))[0]
 
 
@@ -249,13 +252,13 @@ def _array(ends: _Ints, data: npt.NDArray[np.uint8]) -> pa.Array:
 
 
 def _sized(pieces: pa.Array) -> pa.Array:
-    """The pieces behind their sizes."""
+    """Put the size before each piece."""
     sizes = np.asarray(pc.binary_length(pieces)).astype(np.uint64)
     return _joined([_varints(sizes), pieces], len(pieces))
 
 
 def _joined(pieces: Sequence[Any], count: int) -> pa.Array:
-    """The pieces of each row, one behind the other."""
+    """Concatenate the pieces of each row."""
     if not any(isinstance(piece, pa.Array) for piece in pieces):
         return pa.repeat(pa.scalar(b""), count)
     if len(pieces) == 1:
@@ -264,7 +267,7 @@ def _joined(pieces: Sequence[Any], count: int) -> pa.Array:
 
 
 def _spread(pieces: pa.Array, there: _Mask, default: bytes = b"") -> pa.Array:
-    """The pieces at the rows where there are some, a default elsewhere."""
+    """Place the pieces at the rows where `there` is true, and a default at the others."""
     if there.all():
         return pieces
     places = np.where(there, np.cumsum(there) - 1, len(pieces))
@@ -272,7 +275,7 @@ def _spread(pieces: pa.Array, there: _Mask, default: bytes = b"") -> pa.Array:
 
 
 def _regrouped(pieces: pa.Array, bounds: _Ints) -> pa.Array:
-    """The pieces of the elements of each list as one piece; the bytes stay where they are."""
+    """Join the pieces of each list's elements into one piece, without copying bytes."""
     offsets = np.frombuffer(pieces.buffers()[1], np.int32)[pieces.offset : pieces.offset + len(pieces) + 1]
     joined = pa.py_buffer(np.ascontiguousarray(offsets[bounds]))
     return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, joined, pieces.buffers()[2]])

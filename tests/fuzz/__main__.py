@@ -14,7 +14,7 @@ BOMBS = "bombs"
 
 
 def main() -> int:
-    """Returns the exit code: 1 if something was found."""
+    """Run the fuzzer. Returns the exit code: 1 if it found something."""
     parser = argparse.ArgumentParser(
         prog="scripts/fuzz", description="Try messages, statements and options changed at random."
     )

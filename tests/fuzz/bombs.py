@@ -1,6 +1,6 @@
-"""Inputs made to eat time or memory, each in a process of its own that may have only so much of both.
+"""Messages and statements that are expensive to read, each in its own process with limits of time and memory.
 
-The processes are forked from one that has imported everything and read nothing.
+The processes are forked from one process that has imported all modules and has not read any message.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from google.protobuf import descriptor_pb2, text_format
 from kvformat.registry import Format, KeyValueFormat, KvFormatError, get_format
 
 SECONDS = 10
-"""CPU time of a bomb, starting Python not counted; the slowest takes less than two seconds."""
+"""Maximum CPU time of a bomb in seconds, without the start of Python. The slowest takes less than two seconds."""
 ADDRESSES = 4 << 30
-"""Bytes of addresses that the process may ask for: Arrow and numpy take one and a half gigabyte for themselves."""
+"""Maximum address space of the process in bytes. Arrow and numpy alone need 1.5 GB."""
 MEGABYTES = 600
-"""Memory beyond that of a process that has read an empty message."""
+"""Maximum additional memory in MB, compared with a process that has read a small message."""
 _NEIGHBOURS = 2
 
 
 @dataclass(frozen=True)
 class Bomb:
-    """A message of a format, or the text of a statement.
+    """A message of a format, or the text of a statement. A message is read between two good messages.
 
-    A message stands between two good ones, so its neighbours' rows are looked for too. `file` is a descriptor set as
-    text, where the format needs one. `microseconds` is how much of CPU time each byte may take, beside a second;
-    without it the bomb may take `SECONDS`.
+    make: a function that returns the message or statement.
+    good: a good message.
+    file: a descriptor set as text, for protobuf.
+    microseconds: the allowed CPU time per byte, in addition to one second. 0 means that `SECONDS` are allowed.
     """
 
     name: str
@@ -48,13 +49,13 @@ class Bomb:
 
     @property
     def seconds(self) -> float:
-        """CPU time that it may take."""
+        """The allowed CPU time in seconds."""
         return 1 + self.microseconds * len(self.make()) / 1e6 if self.microseconds else SECONDS
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a bomb took; `failure` says what is wrong with that."""
+    """The time and memory that a bomb took, the result of reading it, and the failure, or None."""
 
     name: str
     size: int = 0
@@ -69,7 +70,7 @@ def _many(head: str, item: str, tail: str, count: int = 200_000) -> Callable[[],
 
 
 def _long(number: int) -> bytes:
-    """A number as Avro writes it."""
+    """Return a number in Avro's encoding."""
     number, out = (number << 1) ^ (number >> 63), bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -121,7 +122,7 @@ def _text(name: str, make: Callable[[], str]) -> Bomb:
 
 
 def _wide(name: str, make: Callable[[], bytes | str], format: str, schema: str, good: bytes, **options: str) -> Bomb:
-    """A message of many rows, or of many parts of rows, with thousands of columns."""
+    """Return a bomb with many rows or elements of thousands of columns."""
     return Bomb(name, format, make, schema, {key.replace("_", "-"): value for key, value in options.items()}, good)
 
 
@@ -166,7 +167,7 @@ def _varint(number: int) -> bytes:
 
 
 def _nested_maps(depth: int) -> bytes:
-    """Maps in one another, each with one name twice."""
+    """Return nested maps, each with a duplicate name."""
     value = b'{"k":1,"k":1}'
     for _ in range(depth - 1):
         value = b'{"k":{},"k":%s}' % value
@@ -183,10 +184,19 @@ _DEEP = 80
 _DEEP_MAPS = f"a {'MAP<STRING, ' * _DEEP}INT{'>' * _DEEP}, b INT"
 _WIDE_BOMBS = (
     _wide("rows of 2,000 columns", _many("[", "{}", "]"), "json", _WIDE, b'{"c0":1}'),
-    _wide("the same, ignored", _many("[", "{}", "]"), "json", _WIDE, b'{"c0":1}', ignore_parse_errors="true"),
+    _wide(
+        "rows of 2,000 columns, errors ignored",
+        _many("[", "{}", "]"),
+        "json",
+        _WIDE,
+        b'{"c0":1}',
+        ignore_parse_errors="true",
+    ),
     _wide("elements of 2,000 columns", _many('{"a":[', "{}", "]}"), "json", _WIDE_ROW, b'{"b":1}'),
     _wide("nulls of 2,000 columns", _many('{"a":[', "null", "]}"), "json", _WIDE_ROW, b'{"b":1}'),
-    _wide("bad ones of 2,000", _many('{"a":[', "1", "]}"), "json", _WIDE_ROW, b'{"b":1}', ignore_parse_errors="true"),
+    _wide(
+        "bad elements of 2,000", _many('{"a":[', "1", "]}"), "json", _WIDE_ROW, b'{"b":1}', ignore_parse_errors="true"
+    ),
     _wide(
         "entries of 2,000 columns",
         _many('{"a":{', '"%":{}', "}}"),
@@ -195,7 +205,7 @@ _WIDE_BOMBS = (
         b'{"b":1}',
     ),
     _wide(
-        "a row of 2,000 again and again", _many("{", '"a":{}', "}"), "json", f"a ROW<{_WIDE}>, b INT", b'{"b":1}'
+        "one row of 2,000 columns, repeated", _many("{", '"a":{}', "}"), "json", f"a ROW<{_WIDE}>, b INT", b'{"b":1}'
     ),
     _wide("rows of 2,000", _many('{"type":"INSERT","data":[', "{}", "]}"), "canal-json", _WIDE, _CANAL_WIDE),
     _wide("old rows of 2,000", _many(_CANAL + '{"c0":1}],"old":[', "{}", "]}"), "canal-json", _WIDE, _CANAL_WIDE),
@@ -230,9 +240,7 @@ _WIDE_BOMBS = (
     _protobuf(
         "60 required fields in turn",
         lambda: b"".join(b"\x0a" + _varint(len(f)) + f for f in (_tag(n, 0) + b"\x01" for n in range(1, 300))) * 600,
-        _message_file(
-            _field("a", 1), _numbers(240) + " ".join(_number(240 + n, "required") for n in range(60))
-        ),
+        _message_file(_field("a", 1), _numbers(240) + " ".join(_number(240 + n, "required") for n in range(60))),
         "a ROW<c0 INT>",
     ),
     _protobuf(
@@ -264,7 +272,7 @@ _WIDE_BOMBS = (
         microseconds=_PER_BYTE,
     ),
     Bomb(
-        "the same by the tree reader",
+        "maps in maps by the tree reader",
         "json",
         lambda: b"[" + b",".join([b'{"a":%s}' % _nested_maps(_DEEP)] * 1000) + b"]",
         _DEEP_MAPS,
@@ -292,7 +300,7 @@ BOMBS = (
     Bomb("a huge exponent by the tree reader", "json", lambda: f'{{"a":{_FAR},"b":1}}', "a BIGINT, b INT", _TREE),
     _json("huge exponents in a text", _many('{"a":[', _FAR, "]}"), "a STRING, b INT"),
     _json("a key of ten megabytes", lambda: b'{"' + b"k" * 10**7 + b'":1,"b":2}'),
-    _json("one key again and again", _many("{", '"a":"%"', "}")),
+    _json("one key, repeated", _many("{", '"a":"%"', "}")),
     _json("other keys", _many("{", '"k%":%', "}")),
     _json("other keys in a text", _many('{"a":{', '"k%":%', "}}")),
     _json("one key in a map", _many('{"a":{', '"k":%', "}}"), "a MAP<STRING, INT>, b INT"),
@@ -335,7 +343,7 @@ BOMBS = (
     *_WIDE_BOMBS,
 )  # fmt: skip
 QUICK = (*BOMBS[: -len(_WIDE_BOMBS) : 7], *_WIDE_BOMBS[::4])
-"""What a test runs."""
+"""The bombs that a test runs."""
 
 
 _PROCESSES = multiprocessing.get_context("forkserver")
@@ -343,7 +351,7 @@ _PROCESSES.set_forkserver_preload([__name__])
 
 
 def run(bomb: Bomb) -> Result:
-    """Read a bomb in another process."""
+    """Read a bomb in its own process. Returns time, memory and failure."""
     limits = [(resource.RLIMIT_AS, ADDRESSES), (resource.RLIMIT_CPU, SECONDS + 20)]
     ours, theirs = _PROCESSES.Pipe(duplex=False)
     process = _PROCESSES.Process(target=_read_within, args=(f"{bomb.format}/{bomb.name}", limits, theirs))
@@ -365,12 +373,12 @@ def run(bomb: Bomb) -> Result:
     elif told["megabytes"] > MEGABYTES:
         failure = f"took {told['megabytes']:.0f} MB"
     elif told["neighbours"] != _NEIGHBOURS:
-        failure = "its neighbours lost their rows"
+        failure = "the good messages lost their rows"
     return Result(name, told["size"], told["seconds"], told["megabytes"], told["answer"], failure)
 
 
 def table(results: list[Result]) -> str:
-    """A line for each bomb."""
+    """Return a table with one line for each bomb."""
     lines = [f"{'bomb':55} {'bytes':>10} {'CPU s':>6} {'MB':>5}  answer"]
     for result in results:
         told = result.failure and f"FAILED: {result.failure}"
@@ -381,7 +389,7 @@ def table(results: list[Result]) -> str:
 
 
 def _peak() -> float:
-    """The most memory this process ever had, in MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -395,10 +403,8 @@ def _format(bomb: Bomb) -> Format:
 
 
 def _read(bomb: Bomb, message: bytes) -> tuple[int, str]:
-    """How many of the neighbours have their rows, and what comes of the bomb."""
-    batch = _format(bomb).decode_batch(
-        pa.array([bomb.good, message, bomb.good], pa.binary()), bomb.schema
-    )
+    """Read the bomb between two good messages. Returns how many good messages have rows, and the bomb's result."""
+    batch = _format(bomb).decode_batch(pa.array([bomb.good, message, bomb.good], pa.binary()), bomb.schema)
     counts = batch.rows.value_lengths().to_pylist()
     errors: list[Any] = [None] * 3 if batch.errors is None else batch.errors.to_pylist()
     answer = f"{counts[1]} rows" if errors[1] is None else errors[1]
@@ -413,7 +419,7 @@ def _parse(text: str) -> str:
 
 
 def _read_within(name: str, limits: list[tuple[int, int]], told: Connection) -> None:
-    """Read the bomb of that name in this process, within limits; send what it took, or the error."""
+    """Set limits and read the bomb in this process. Sends time and memory, or the error, to the connection."""
     for kind, most in limits:
         resource.setrlimit(kind, (most, most))
     try:
@@ -424,14 +430,14 @@ def _read_within(name: str, limits: list[tuple[int, int]], told: Connection) -> 
 
 
 def _took(name: str) -> dict[str, Any]:
-    """Read the bomb of that name in this process, and return what it took."""
+    """Read the bomb in this process. Returns time, memory and result."""
     (bomb,) = (bomb for bomb in BOMBS if f"{bomb.format}/{bomb.name}" == name)
     made = bomb.make()
     message = made.encode() if isinstance(made, str) else made
     if bomb.format == "ddl":
         _parse(_TABLE)
     else:
-        _read(bomb, bomb.good)  # what is loaded and cached on first use is not the bomb's
+        _read(bomb, bomb.good)  # modules and caches of the first use do not count for the bomb
     before, started = _peak(), time.process_time()
     neighbours, answer = (_NEIGHBOURS, _parse(message.decode())) if bomb.format == "ddl" else _read(bomb, message)
     took = {"seconds": time.process_time() - started, "megabytes": _peak() - before, "neighbours": neighbours}

@@ -1,12 +1,12 @@
-"""What is fuzzed: formats with options and a schema, tables of key and value, each with messages of its own.
+"""Fuzz cases: formats with options and a schema, and tables of key and value, each with messages.
 
-A case has a name that says all of it, so that another process makes the same one, and a failure can be repeated:
+The name of a case determines its content, so that another process can create it, and failures are reproducible:
 
     json/vectors/12    schema, options and messages of a case of fixtures/flink-2.3
     json/rows/7        a random schema, random options and random rows, written by the format itself (7: the seed)
     json/known/3       a case of tests/codecs/kernel/json_mutation.py
-    debezium-json/schemas/5    messages of several schemas in one batch, which they carry or name (schemas.py)
-    key-value/interop/5   a table of fixtures/interop, with the records that Flink wrote
+    debezium-json/schemas/5    messages with several schemas or schema ids in one batch (schemas.py)
+    key-value/interop/5   a table of fixtures/interop with Flink's records
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ FORMATS = (
 )
 TABLES = "key-value"
 Message = tuple[bytes | None, ...]
-"""The parts of a record: its value, or key and value."""
+"""The parts of a message: its value, or key and value."""
 
-_KNOWN = 40  # messages that a case keeps to begin with
+_KNOWN = 40  # maximum number of start messages of a case
 _TRIES = 60
 
 
 class Case(abc.ABC):
-    """What reads and writes messages, and messages for it."""
+    """A format or a table, with messages for it."""
 
     def __init__(self, name: str, reader: object, known: Sequence[Message]) -> None:
         self.name, self.reader = name, reader
@@ -54,40 +54,43 @@ class Case(abc.ABC):
 
     @abc.abstractmethod
     def decode(self, parts: Sequence[pa.Array]) -> DecodedBatch:
-        """`decode_batch` of the parts of messages."""
+        """Decode the parts of messages."""
 
     @abc.abstractmethod
     def encode(
         self, rows: pa.StructArray, kinds: pa.StringArray | None
     ) -> tuple[Sequence[pa.Array], pa.StringArray | None]:
-        """The parts of the messages of rows, and the errors; raises `ConfigurationError` if the case only reads."""
+        """Encode rows. Returns the parts of the messages and the errors.
+
+        Raises `ConfigurationError` if the case can only decode.
+        """
 
     def rows(self, batch: DecodedBatch) -> pa.StructArray:
-        """All rows of a batch, as they can be written."""
+        """Return all rows of a batch as input for `encode`."""
         return batch.rows.flatten()
 
     @property
     @abc.abstractmethod
     def formats(self) -> Sequence[str]:
-        """The format of each part."""
+        """Return the format of each part."""
 
     @property
-    def says_all(self) -> bool:
-        """Whether rows that were written are read again as they were.
+    def is_lossless(self) -> bool:
+        """Return whether rows are unchanged after encoding and decoding.
 
-        csv writes NULL and an empty text alike, raw `?` for what a charset doesn't have, a filter leaves out what has
-        no metadata, and a NULL that json leaves out is a field that is missing.
+        They may change in some cases: csv writes NULL and an empty text the same way, raw writes `?` for characters
+        outside its charset, a filter skips rows without metadata, and json may omit NULL fields.
         """
         options = repr(self.reader)
         misses = "fail-on-missing-field': 'true'" in options and "ignore-null-fields': 'true'" in options
         return not {"csv", "raw"} & set(self.formats) and ".include'" not in options and not misses
 
     def message(self, rng: random.Random) -> Message:
-        """A message as it should be."""
+        """Return a good message."""
         return rng.choice(self.known)
 
     def changed(self, rng: random.Random, message: Message) -> Message:
-        """The message, one of its parts changed, or null."""
+        """Return the message with one part changed or null."""
         at = rng.randrange(len(message))
         others = [part for known in self.known[:10] if (part := known[at]) is not None] or [b""]
         part = message[at]
@@ -95,7 +98,7 @@ class Case(abc.ABC):
         return (*message[:at], new, *message[at + 1 :])
 
     def arrays(self, messages: Sequence[Message]) -> list[pa.Array]:
-        """The parts of messages as arrays."""
+        """Return the parts of messages as arrays."""
         return [pa.array([message[i] for message in messages], pa.binary()) for i in range(len(self.formats))]
 
     def __repr__(self) -> str:
@@ -135,7 +138,7 @@ class FormatCase(Case):
 
 
 class TableCase(Case):
-    """A table of key and value."""
+    """A table with key and value."""
 
     def __init__(self, name: str, table: KeyValueFormat, known: Sequence[Message]) -> None:
         super().__init__(name, table, known)
@@ -161,14 +164,14 @@ class TableCase(Case):
 
 @functools.cache
 def case(name: str) -> Case:
-    """The case of a name."""
+    """Create the case with this name."""
     format, kind, number = name.split("/")
     made: Case = _MAKERS[kind](name, format, int(number))
     return made
 
 
 def names(format: str, rng: random.Random) -> str:
-    """The name of a random case of a format, or of the tables."""
+    """Return the name of a random case of a format or of the tables."""
     counts = {"rows": 10**6}
     if format == TABLES:
         counts["interop"] = len(_interop())
@@ -180,12 +183,12 @@ def names(format: str, rng: random.Random) -> str:
     return f"{format}/{kind}/{rng.randrange(counts[kind])}"
 
 
-# --- what was recorded ----------------------------------------------------------------------------------
+# --- recorded messages ----------------------------------------------------------------------------------
 
 
 @functools.cache
 def _recorded(format: str) -> list[vectors.Case]:
-    """Cases of the vectors that decode; the messages of others are of no use here."""
+    """Return the decode cases of the vectors."""
     found = []
     for recorded in vectors.cases(format):
         if recorded["direction"] == "decode" and "factory_error" not in recorded and recorded["messages"]:
@@ -232,7 +235,7 @@ def _decoded64(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
-# --- what is made up ------------------------------------------------------------------------------------
+# --- random messages ------------------------------------------------------------------------------------
 
 _CHARACTERS = (",", ";", "|", "\t", "#", "'", '"', "\\", "é", "\u4e16")
 _TEXTS_OF = {
@@ -244,7 +247,7 @@ _TEXTS_OF = {
     "map-null-key.literal": ("null", "", "é"),
     "database.include": (".*", "shop", "(a|b)+"),
     "table.include": (".*", "orders.*"),
-    "invalid-text": ("error", "replace"),  # `keep` is there to give text that is not proper
+    "invalid-text": ("error", "replace"),  # `keep` returns invalid text on purpose
     "charset": (
         "UTF-8",
         "UTF-16",
@@ -260,7 +263,7 @@ _TEXTS_OF = {
 
 
 def _option(rng: random.Random, option: Option) -> str | None:
-    """A value that the option may have; None for those that are set otherwise."""
+    """Return a random value of the option, or None for options that are set elsewhere."""
     if option.type == "boolean":
         return rng.choice(["true", "false"])
     values = _TEXTS_OF.get(option.name) or option.allowed
@@ -279,7 +282,7 @@ def _options(rng: random.Random, name: str, format: str) -> dict[str, str]:
 def _of_rows(name: str, format: str, number: int) -> Case:
     rng = random.Random(name)
     for attempt in range(_TRIES):
-        # the later the plainer: most formats refuse some types, some options go together with nothing
+        # later attempts are simpler, because formats refuse some types and some combinations of options
         options = _options(rng, name, format) if attempt < _TRIES // 2 else _plain(name, format)
         columns = 1 if format == "raw" else None
         text = rows.schema(rng, columns=columns, depth=0 if attempt > _TRIES // 3 else 2)
@@ -298,12 +301,12 @@ def _plain(name: str, format: str) -> dict[str, str]:
 
 
 def _written(made: Case, row: FlinkType, rng: random.Random) -> list[Message]:
-    """Messages of random rows; those that can't be written are left out."""
+    """Return messages of random rows, without rows that cannot be encoded."""
     values = rows.rows(rng, row, _KNOWN)
     kinds = pa.array(rng.choices(["+I", "-U", "+U", "-D"], k=_KNOWN), pa.string())
     try:
         parts, errors = made.encode(values, kinds)
-    except ConfigurationError:  # a case that only reads begins with what another one would write
+    except ConfigurationError:  # a case that can only decode starts with the messages of another case
         return [(b"{}",) * len(made.formats)]
     messages = zip(*(part.to_pylist() for part in parts), strict=True)
     bad = [False] * _KNOWN if errors is None else errors.is_valid().to_pylist()
@@ -369,7 +372,7 @@ def _folder() -> Path:
 
 
 def _registry(name: str, known: dict[int, str]) -> str:
-    """The url of a schema registry in a folder of the case's own."""
+    """Return the URL of a schema registry in the case's own folder."""
     folder = _folder() / name.replace("/", "-")
     folder.mkdir(exist_ok=True)
     for schema_id, text in known.items():

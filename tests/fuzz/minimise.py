@@ -1,4 +1,4 @@
-"""A failing input made smaller, by leaving out parts of it for as long as it fails."""
+"""Reduce a failing input by removing parts while it still fails."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tests.fuzz.cases import Message
 
 _T = TypeVar("_T", str, bytes, list[Any])
 TRIALS = 600
-"""How often a failing input is tried again, before what is left is taken as it is."""
+"""Maximum number of runs to reduce a failing input."""
 
 
 class Minimiser:
-    """Counts the trials of one failing input."""
+    """Counts the runs of one failing input."""
 
     def __init__(self, fails: Callable[[Any], bool]) -> None:
         self._fails, self._left = fails, TRIALS
 
     def cut(self, whole: _T, rebuilt: Callable[[_T], Any] = lambda part: part) -> _T:
-        """A text, bytes or a list without the pieces that failing doesn't need; `rebuilt` makes the input of it."""
+        """Remove pieces of a text, bytes or list that are not needed to fail. `rebuilt` converts it to the input."""
         size = max(len(whole) // 2, 1)
         while whole:
             at = 0
@@ -36,14 +36,14 @@ class Minimiser:
         return whole
 
     def messages(self, messages: list[Message]) -> list[Message]:
-        """Fewer messages, then shorter ones."""
+        """Reduce the number of messages, then their length."""
         messages = self.cut(messages)
         for row, part in [(row, part) for row, message in enumerate(messages) for part in range(len(message))]:
             messages = self._shorter(messages, row, part)
         return messages
 
     def _shorter(self, messages: list[Message], row: int, part: int) -> list[Message]:
-        """The messages, one of their parts cut."""
+        """Yield the messages with one part shortened."""
 
         def rebuilt(data: bytes) -> list[Message]:
             message = (*messages[row][:part], data, *messages[row][part + 1 :])

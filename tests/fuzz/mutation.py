@@ -1,4 +1,4 @@
-"""Messages changed at random: as the test kit changes any bytes, and in the ways that hurt one format most."""
+"""Random changes of messages: the test kit's changes of bytes, and changes that are hard for one format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CSV_PARTS = (
     *(b'"\n"', b"\\\\", b'\\"', b"null", b"\x01", b"\xe4\xb8", b"\xff", b"\x00", b",\xef\xbb\xbf", b"n/a", b"1e400"),
 )
 _NUMBERS = (b"", b"-", b"+", b"0x1", b"1" * 40, b"9" * 1001, b"1e999999999", b"-0", b" 1 ", b"NaN", b"1.", b".5")
-_LONGS = (  # zigzag numbers as Avro has them: -1, the least, the largest, one of too many bytes, 2^31, 2^40
+_LONGS = (  # Avro's zigzag numbers: -1, minimum, maximum, a number with too many bytes, 2^31, 2^40
     *(b"\x01", b"\xff" * 9 + b"\x01", b"\xfe" + b"\xff" * 8 + b"\x01", b"\xff" * 11, b"\x80\x80\x80\x80\x10"),
     *(b"\x80\x80\x80\x80\x80\x80\x01", b"\x00", b"\x02", b"\x03\x10", b"\x03\xff\xff\xff\xff\x0f"),
 )
@@ -24,7 +24,7 @@ _ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig", "latin-
 
 
 def changed(rng: random.Random, format: str, message: bytes, others: list[bytes]) -> bytes:
-    """The message of a format, changed; `others` are messages to take parts from."""
+    """Return a changed message of a format. `others` are messages to copy parts from."""
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         if rng.random() < 0.2:
             message = change(rng, message, others)
@@ -40,7 +40,7 @@ def _place(rng: random.Random, message: bytes) -> int:
 
 
 def _run(rng: random.Random, message: bytes) -> bytes:
-    """One byte many times."""
+    """Repeat one byte many times."""
     at = _place(rng, message)
     return message[:at] + bytes([rng.randrange(256)]) * rng.choice([2, 9, 64, 2000]) + message[at:]
 
@@ -66,7 +66,7 @@ def _csv(rng: random.Random, message: bytes) -> bytes:
 
 
 def _avro(rng: random.Random, message: bytes) -> bytes:
-    """Either any change, or another number in the place of a length, a count or a branch."""
+    """Return the message with any change, or with another number at the offset of a length, count or branch."""
     if rng.random() < 0.5:
         return avro_mutation.mutated(rng, message)
     at = _place(rng, message)

@@ -1,7 +1,7 @@
-"""What must hold for any batch of messages, whatever is in them.
+"""Properties of every batch of messages.
 
-Each property is a function of a `Batch` that raises an `AssertionError` where it does not hold; any other exception is
-a finding too. It follows from the messages alone, without chance, so that a failing batch can be made smaller.
+Each property is a function of a `Batch` that raises an `AssertionError` if the property does not hold. Any other
+exception is also a finding. Properties are not random, so that a failing batch can be reduced.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from tests.fuzz.cases import Case, FormatCase, Message
 from tests.support.decoding import Answer, answers
 
 ROOM = 1 << 16
-"""Bytes that the rows of a batch may have whatever its messages."""
+"""Maximum size in bytes of a batch's rows, in addition to the size that its messages allow."""
 PER_BYTE = 16
-"""Bytes of rows for a byte of a message, beside the width of a row: its shortest form on the wire is a byte or two."""
+"""Maximum bytes of rows per byte of a message, in addition to the width of a row, which may be one or two bytes."""
 
 
 class Batch:
-    """Messages of a case, and what comes of them."""
+    """Messages of a case and their results."""
 
     def __init__(self, case: Case, messages: Sequence[Message]) -> None:
         self.case, self.messages = case, list(messages)
 
     @cached_property
     def decoded(self) -> DecodedBatch:
-        """All messages in one batch."""
+        """The result of decoding all messages in one batch."""
         return self.case.decode(self.case.arrays(self.messages))
 
     @cached_property
     def answers(self) -> list[Answer]:
-        """What comes of each message."""
+        """The result of each message."""
         return answers(self.decoded)
 
     def answers_of(self, places: Sequence[int]) -> list[Answer]:
-        """What comes of some of the messages, in this order, in a batch of their own."""
+        """Decode some of the messages in this order in a batch of their own. Returns their results."""
         return Batch(self.case, [self.messages[at] for at in places]).answers
 
     def lot(self, at: int) -> int:
-        """A number by which messages are chosen: it depends on the message and its place among equal ones."""
+        """Return a number for choosing messages. It depends on the message and its index among equal messages."""
         return zlib.crc32(repr((self.messages[at], self.messages[:at].count(self.messages[at]))).encode())
 
 
 def contract(batch: Batch) -> None:
-    """A batch is proper Arrow data, with a place for each message, a kind for each row, and no rows for an error."""
+    """A batch is valid Arrow data with one list per message, one kind per row, and no rows for an error."""
     found, count = batch.decoded, len(batch.messages)
     found.rows.validate(full=True)
     assert pa.types.is_list(found.rows.type), found.rows.type
@@ -79,7 +79,7 @@ def contract(batch: Batch) -> None:
 
 
 def kernel(batch: Batch) -> None:
-    """The format's own kernels raise nothing, also where their caller would make an error of it."""
+    """A format's `decode_arrow` and `encode_arrow` never raise, although their caller would catch the exception."""
     if not isinstance(batch.case, FormatCase):
         return
     case, format = batch.case, batch.case.format
@@ -88,31 +88,31 @@ def kernel(batch: Batch) -> None:
     try:
         schema = format.prepare("encode", case.schema)
         format.encode_arrow(normalize_rows(case.rows(found)[:0], schema), schema)
-    except ConfigurationError:  # it only reads
+    except ConfigurationError:  # it can only decode
         return
     format.encode_arrow(normalize_rows(case.rows(batch.decoded), schema), schema, row_kinds=batch.decoded.row_kinds)
 
 
 def neighbours(batch: Batch) -> None:
-    """Messages answer as they do without some of their neighbours."""
+    """Messages have the same results without some of the other messages."""
     places = [at for at in range(len(batch.messages)) if batch.lot(at) & 1]
     assert batch.answers_of(places) == [batch.answers[at] for at in places]
 
 
 def permutation(batch: Batch) -> None:
-    """Messages in another order give the same in that order."""
+    """The order of messages does not change their results."""
     places = sorted(range(len(batch.messages)), key=batch.lot)
     assert batch.answers_of(places) == [batch.answers[at] for at in places]
 
 
 def alone(batch: Batch) -> None:
-    """A message alone gives what it gives in a batch; some of the messages are tried."""
+    """A message has the same result alone and in a batch. Tests some of the messages."""
     for at in sorted(range(len(batch.messages)), key=batch.lot)[:6]:
         assert batch.answers_of([at]) == [batch.answers[at]], batch.messages[at]
 
 
 def layouts(batch: Batch) -> None:
-    """The same messages in another kind of Arrow array give the same."""
+    """Messages have the same results in every kind of Arrow array."""
     arrays = batch.case.arrays(batch.messages)
     for name, layout in {**LAYOUTS, "bytes under nulls": with_garbage_under_nulls}.items():
         found = answers(batch.case.decode([layout(array) for array in arrays]))
@@ -124,26 +124,26 @@ def layouts(batch: Batch) -> None:
 
 
 def bounded(batch: Batch) -> None:
-    """Rows take no more room than a multiple of their messages' bytes."""
+    """The size of rows is proportional to the size of their messages."""
     rows = batch.decoded.rows
     sizes = [sum(len(part or b"") for part in message) for message in batch.messages]
     counts = np.diff(np.asarray(rows.offsets))
     most = ROOM + (PER_BYTE + _width(rows.type.value_type)) * (sum(sizes) + len(sizes))
-    if not isinstance(batch.case, FormatCase) or batch.case.metadata:  # the key, or metadata, is repeated for each row
+    if not isinstance(batch.case, FormatCase) or batch.case.metadata:  # key and metadata are repeated for each row
         most += PER_BYTE * sum(size * int(count) for size, count in zip(sizes, counts, strict=True))
     assert rows.nbytes <= most, f"{rows.nbytes} bytes of rows, {sum(sizes)} of messages"
 
 
 def written(batch: Batch) -> None:
-    """Rows that were read can be written, or have an error, each as it is alone; and are read again as they were.
+    """Decoded rows can be encoded or have an error, with the same result alone and in a batch.
 
-    The last only where the case says all: see `Case.says_all`.
+    If `Case.is_lossless`, they are also unchanged after encoding and decoding.
     """
     case, kinds = batch.case, batch.decoded.row_kinds
     rows = case.rows(batch.decoded)
     try:
         case.encode(rows[:0], None)
-    except ConfigurationError:  # it only reads
+    except ConfigurationError:  # it can only decode
         return
     parts, errors = case.encode(rows, kinds)
     failed = [None] * len(rows) if errors is None else errors.to_pylist()
@@ -155,10 +155,10 @@ def written(batch: Batch) -> None:
         some, why = case.encode(rows[one], None if kinds is None else kinds[one])
         assert [part.to_pylist() for part in some] == [part[one].to_pylist() for part in parts], rows[place]
         assert (None if why is None else why[0].as_py()) == failed[place], rows[place]
-    if not case.says_all:
+    if not case.is_lossless:
         return
     texts = _texts(rows)
-    # some write what is no number as a text, and don't read that
+    # some formats write NaN and infinity as texts that they cannot read
     kept = [at for at, error in enumerate(failed) if error is None and not re.search(r"\b(inf|nan)\b", texts[at])]
     again = case.decode([part.take(pa.array(kept, pa.int64())) for part in parts])
     assert again.errors is None or again.errors.null_count == len(kept), again.errors.drop_null()[0]
@@ -166,13 +166,13 @@ def written(batch: Batch) -> None:
 
 
 def _texts(rows: pa.StructArray) -> list[str]:
-    """Each row as a text; -0.0 is written as 0 here and there."""
+    """Return each row as text. -0.0 becomes 0.0, because some formats write it as 0."""
     one_each = pa.ListArray.from_arrays(pa.array(range(len(rows) + 1), pa.int32()), rows)
     return [re.sub(r"-0\.0\b", "0.0", answer.rows or "") for answer in answers(DecodedBatch(one_each))]
 
 
 def _width(t: pa.DataType) -> int:
-    """Bytes that a value of nothing but NULLs takes: the room of its numbers and offsets, at all levels."""
+    """Return the size in bytes of a value with only NULLs: its numbers and offsets at all levels."""
     inner = sum(_width(t.field(i).type) for i in range(t.num_fields))
     if t.num_fields:
         return inner + 5

@@ -1,4 +1,4 @@
-"""Random schemas, and random rows of any schema, as the values that `tests.support.vectors.to_arrow` takes."""
+"""Random schemas, and random rows of any schema as input for `tests.support.vectors.to_arrow`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TEXTS = (
 
 
 def schema(rng: random.Random, *, columns: int | None = None, depth: int = 2) -> str:
-    """The columns of a random table."""
+    """Return the columns of a random table."""
     count = columns or rng.choice([1, 2, 3, 5, 8])
     return ", ".join(f"c{i} {_type(rng, depth)}" for i in range(count))
 
@@ -45,7 +45,7 @@ def _type(rng: random.Random, depth: int) -> str:
 
 
 def rows(rng: random.Random, row: FlinkType, count: int) -> pa.StructArray:
-    """So many rows of a ROW, a tenth of their values NULL."""
+    """Return `count` random rows of a ROW. A tenth of their values is NULL."""
     return to_arrow([tuple(_value(rng, field.type) for field in row.fields) for _ in range(count)], row)
 
 
@@ -83,7 +83,7 @@ def _decimal(rng: random.Random, t: FlinkType) -> Decimal:
 
 
 def _moment(rng: random.Random, t: FlinkType) -> int:
-    """Microseconds since 1970, of the digits that the type has."""
+    """Return random microseconds since 1970 with the type's precision."""
     micros = rng.choice([0, -1, rng.randint(*_YEARS) * 10**6, rng.randint(0, 2 * 10**15)])
     unit = 10 ** (6 - min(t.precision or 0, 6))
     return micros // unit * unit

@@ -1,4 +1,4 @@
-"""The fuzzer: subjects in turn, each with inputs of its own chance, until the time is over."""
+"""The fuzzer: tests random inputs of each subject in turn until the time is over."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tests.fuzz.properties import PROPERTIES, Batch
 from tests.fuzz.source import EVERY, source
 
 MESSAGES = 24
-"""Messages of a batch; two of three are changed."""
+"""Number of messages of a batch. Two of three are changed."""
 TEXTS: dict[str, tuple[Callable[[random.Random], Any], Callable[[Any], None]]] = {
     "ddl": (texts.statement, texts.parse_statement),
     "types": (texts.type_text, texts.parse_type_text),
     "options": (texts.options, texts.use_options),
 }
-"""Subjects of text: what makes one, and what must understand or refuse it."""
+"""Subjects with texts as input: the function that creates a text, and the function that parses or refuses it."""
 SUBJECTS = (*FORMATS, TABLES, *TEXTS)
 ANSWERED = "answered"
-"""The property of texts: understood, or refused with an error of ours."""
+"""The property of texts: they are parsed, or refused with a `KvFormatError`."""
 SOURCE = "source"
-"""The property of messages that the kernel's source reads them as the compiled kernel does."""
+"""The property that the uncompiled kernel gives the same results as the compiled kernel."""
 TEXTS_A_TURN = 20
-"""Texts are quicker than batches."""
+"""Number of texts per turn. Texts are faster than batches."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that does not hold: where, what was said, and what to paste into a test."""
+    """A violated property: its subject, the error, and Python code for a test."""
 
     subject: str
     property: str
@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """How many inputs were tried by subject and property, and the findings: the first one of each place in the code."""
+    """The number of tested inputs by subject and property, and the first finding at each position in the code."""
 
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
     messages: int = 0
@@ -56,7 +56,7 @@ class Report:
     again: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def table(self) -> str:
-        """Subjects by properties."""
+        """Return a table of subjects and properties."""
         columns = list(dict.fromkeys(property for _, property in self.tried))
         lines = [["", *columns]]
         for subject in dict.fromkeys(subject for subject, _ in self.tried):
@@ -69,14 +69,14 @@ class Report:
 
 
 class Fuzzer:
-    """Chooses inputs and tries them."""
+    """Creates random inputs and tests them."""
 
     def __init__(self, seed: int, *, only: Collection[str] = (), told: Callable[[Finding], None] = print) -> None:
         self.seed, self.only, self.report = seed, only, Report()
         self._told = told
 
     def run(self, seconds: float, subjects: Collection[str] = SUBJECTS, *, turns: int = 10**9) -> Report:
-        """Try inputs of the subjects in turn."""
+        """Test inputs of the subjects in turn."""
         ends = time.monotonic() + seconds
         with source() as other:
             self.properties = dict(PROPERTIES) | ({SOURCE: other} if other is not None else {})
@@ -123,7 +123,7 @@ class Fuzzer:
                 self._told(found)
 
     def _shown(self, holds: Callable[[Batch], None], batch: Batch) -> str:
-        """The batch, made smaller, as Python."""
+        """Reduce the batch and return it as Python code."""
         messages = Minimiser(lambda messages: _fails(lambda: holds(Batch(batch.case, messages)))).messages(
             batch.messages
         )

@@ -1,7 +1,7 @@
-"""Messages that carry or name their schema: batches of several schemas, and of messages with none or a broken one.
+"""Batches of messages with several schemas, without a schema, and with broken schemas.
 
-In JSON the schema stands beside the payload: of one of some kinds, missing, null, or no schema of a change. In Avro its
-id stands before the datum: of some writers, of a broken schema, or unknown.
+JSON messages contain a schema and a payload. The schema may be one of several, missing, null, or malformed. Avro
+messages have a schema id before the datum. The id may belong to several schemas, to a broken schema, or be unknown.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _COLUMNS = (
     *("TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "ARRAY<STRING>", "ROW<a DECIMAL(10, 2), b TIMESTAMP(3)>"),
 )
 _NOT_ALLOWED = "1e99999999999"
-"""A number that Jackson refuses where a DECIMAL is among the columns, and nowhere else."""
+"""A number that Jackson refuses only if the table has a DECIMAL column."""
 _UNKNOWN, _BROKEN = 900, 901
-"""Ids of no schema, and of a text that is not one."""
+"""Ids without a schema, and with a text that is not a schema."""
 
 
 class _Said(NamedTuple):
-    """A type of Connect: its primitive, name and parameters, and what makes a value; bytes are Base64 in JSON."""
+    """A Connect type: primitive, name, parameters, and a function for random values. Bytes are Base64 in JSON."""
 
     type: str
     name: str
@@ -54,7 +54,7 @@ def _text(rng: random.Random) -> str:
 
 
 def _said(rng: random.Random) -> _Said:
-    """A random type of Connect."""
+    """Return a random Connect type."""
     counted = ["MicroTimestamp", "NanoTimestamp", "Timestamp", "MicroTime", "NanoTime", "MicroDuration"]
     made = [
         _Said("bytes", f"{_CONNECT}Decimal", _bytes, rng.randint(-2, 12)),
@@ -85,11 +85,11 @@ _FITTING = {
     "TIMESTAMP": ("Timestamp", "MicroTimestamp", "NanoTimestamp", "IsoTimestamp"),
     "TIMESTAMP_LTZ": ("Timestamp", "ZonedTimestamp"),
 }
-"""What a column can mostly hold: types of Connect by the last part of the name, or by the primitive without one."""
+"""Connect types that usually fit a column, by the last part of their name or by their primitive type."""
 
 
 def _said_of(rng: random.Random, column: str) -> _Said:
-    """A random type of Connect, mostly one that the column can hold."""
+    """Return a random Connect type that usually fits the column."""
     wanted = _FITTING.get(column.partition("(")[0], ())
     said = _said(rng)
     for _ in range(40 if rng.random() < 0.85 else 0):
@@ -100,16 +100,16 @@ def _said_of(rng: random.Random, column: str) -> _Said:
 
 
 def table(rng: random.Random, format: str) -> tuple[str, dict[str, str]]:
-    """A random schema, and its columns with their types; how the first is read is up to the messages' schemas."""
+    """Return a random schema, and its columns with their types. The messages' schemas determine the first column."""
     types = [rng.choice(_COLUMNS[:2] + _COLUMNS[8:13]), *(rng.choice(_COLUMNS) for _ in range(rng.randint(0, 3)))]
     if format == "avro-confluent":
-        types = [rng.choice(_COLUMNS[2:8] * 3 + _COLUMNS[:11]) for _ in types]  # Flink's Avro has no others
+        types = [rng.choice(_COLUMNS[2:8] * 3 + _COLUMNS[:11]) for _ in types]  # Flink's Avro supports no other types
     columns = {f"c{number}": type for number, type in enumerate(types)}
     return ", ".join(f"{name} {type}" for name, type in columns.items()), columns
 
 
 def _kinds(rng: random.Random, table: dict[str, str]) -> list[dict[str, _Said]]:
-    """What some schemas say of the columns; each of another one may lack one, or have one more."""
+    """Return the columns of several writer schemas. Each may lack a column or have an additional one."""
     found = []
     for _ in range(rng.randint(2, 5)):
         columns = {name: _said_of(rng, type) for name, type in table.items() if rng.random() < 0.9}
@@ -121,7 +121,7 @@ def _kinds(rng: random.Random, table: dict[str, str]) -> list[dict[str, _Said]]:
 
 
 def json_options(rng: random.Random) -> dict[str, str]:
-    """Options of `debezium-json` for messages with their schema."""
+    """Return options of `debezium-json` for messages with a schema."""
     found = {"schema-include": "true"}
     if rng.random() < 0.9:
         found["types"] = "debezium"
@@ -136,7 +136,7 @@ def json_options(rng: random.Random) -> dict[str, str]:
 
 
 def json_messages(rng: random.Random, table: dict[str, str], flat: bool, count: int) -> list[bytes]:
-    """Messages of several schemas, some with none, with null, or with what is no schema of a change."""
+    """Return messages with several schemas, some without a schema, with null, or with a malformed schema."""
     kinds = _kinds(rng, table)
     return [_json_message(rng, rng.choice(kinds), flat) for _ in range(count)]
 
@@ -159,7 +159,7 @@ def _json_message(rng: random.Random, columns: dict[str, _Said], flat: bool) -> 
     if chance < 0.1:
         parts = parts[1:]
     elif chance < 0.2:
-        parts.insert(rng.randrange(3), f'"schema":{rng.choice(broken)}')  # of two the last one counts
+        parts.insert(rng.randrange(3), f'"schema":{rng.choice(broken)}')  # the last duplicate counts
     elif chance < 0.4:
         parts.reverse()
     text = "{" + ",".join(parts) + "}"
@@ -195,7 +195,7 @@ _OF_CONNECT = {"int32": "int", "int64": "long"}
 
 
 def avro_options(rng: random.Random, format: str) -> dict[str, str]:
-    """Options of a format of Avro, without its registry."""
+    """Return options of an Avro format, without its registry."""
     if format == "avro-confluent":
         return {}
     return {"types": "debezium"} | ({"flattened": "true"} if rng.random() < 0.3 else {})
@@ -204,7 +204,7 @@ def avro_options(rng: random.Random, format: str) -> dict[str, str]:
 def avro_messages(
     rng: random.Random, table: dict[str, str], envelope: bool, count: int
 ) -> tuple[dict[int, str], list[bytes]]:
-    """The texts of schemas by their ids, and messages of these ids; some of ids that no schema has."""
+    """Return schema texts by id, and messages with these ids and with unknown ids."""
     kinds = _kinds(rng, table)
     schemas = [_avro_schema(columns, envelope) for columns in kinds]
     parsed = [fastavro.parse_schema(json.loads(json.dumps(schema))) for schema in schemas]

@@ -1,4 +1,4 @@
-"""A process that reads with the source of the kernel what this one reads with the compiled one."""
+"""Compare the compiled kernel with the uncompiled kernel, which runs in another process."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.fuzz.cases import case
 from tests.fuzz.properties import Batch
 
 EVERY = 8
-"""The source is many times slower: so many batches are made for one that it reads too."""
+"""Number of batches per batch that the uncompiled kernel also reads, because it is many times slower."""
 
 
 class Source:
-    """The other process. It makes a case by its name, as this one did."""
+    """The other process. It creates cases by their names."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     def __call__(self, batch: Batch) -> None:
-        """Messages answer as they do with the compiled kernel."""
+        """Messages have the same results with both kernels."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         pickle.dump((batch.case.name, batch.messages), self._process.stdin)
@@ -35,7 +35,7 @@ class Source:
 
 @contextlib.contextmanager
 def source() -> Iterator[Source | None]:
-    """The property that the kernel's source gives the same; None where the kernel isn't compiled anyway."""
+    """Return the property that both kernels give the same results, or None if the kernel is not compiled."""
     if KERNEL != "compiled":
         yield None
         return
@@ -50,7 +50,7 @@ def source() -> Iterator[Source | None]:
 
 
 def main() -> None:
-    """Answer until there are no more questions."""
+    """Decode requested batches until the input ends."""
     assert KERNEL == "python"
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Statements, schemas and options changed at random: each is refused with an error of ours, or understood."""
+"""Random changes of statements, schemas and options. Each is parsed or refused with a `KvFormatError`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fuzz.cases import FORMATS
 from tests.support import vectors
 
 SECONDS = 5.0
-"""CPU time for one text; the slowest takes a hundredth of it."""
+"""Maximum CPU time of one text in seconds. The slowest takes a hundredth of it."""
 
 _TOKEN = re.compile(r"\w+|'[^']*'|`[^`]*`|\s+|.", re.DOTALL)
 _PIECES = (
@@ -140,7 +140,7 @@ _VALUES = (
 
 @functools.cache
 def _statements() -> list[str]:
-    """CREATE TABLE statements that Flink planned or refused."""
+    """Return CREATE TABLE statements that Flink planned or refused."""
     found = []
     for name in ("cases", "errors", "plans"):
         with lzma.open(vectors.FIXTURES / "interop" / f"{name}.jsonl.xz", "rt", encoding="ascii") as lines:
@@ -154,7 +154,7 @@ def _types() -> list[str]:
 
 
 def changed(rng: random.Random, text: str, others: list[str]) -> str:
-    """A text with tokens left out, doubled, exchanged, or put in from elsewhere."""
+    """Return a text with removed, duplicated, swapped or inserted tokens."""
     tokens = _TOKEN.findall(text)
     for _ in range(rng.choice([1, 1, 2, 3, 6])):
         at = rng.randrange(len(tokens) + 1)
@@ -183,17 +183,17 @@ def changed(rng: random.Random, text: str, others: list[str]) -> str:
 
 
 def statement(rng: random.Random) -> str:
-    """A changed CREATE TABLE."""
+    """Return a changed CREATE TABLE statement."""
     return changed(rng, rng.choice(_statements()), _statements()[:200])
 
 
 def type_text(rng: random.Random) -> str:
-    """A changed type."""
+    """Return a changed type."""
     return changed(rng, rng.choice(_types()), _types())
 
 
 def parse_statement(text: str) -> None:
-    """A statement is a table or an error of ours, in time."""
+    """A statement is parsed or refused with a `KvFormatError`, within the time limit."""
     started = time.process_time()
     try:
         table = KeyValueFormat.from_ddl(text)
@@ -206,7 +206,7 @@ def parse_statement(text: str) -> None:
 
 
 def parse_type_text(text: str) -> None:
-    """A type is an error of ours, or one whose own text says the same."""
+    """A type is refused with a `KvFormatError`, or its text can be parsed again to an equal type."""
     started = time.process_time()
     try:
         found = parse_type(text)
@@ -225,7 +225,7 @@ Given = tuple[str, dict[str, Any]]
 
 
 def options(rng: random.Random) -> Given:
-    """A format and changed options for it."""
+    """Return a format and changed options."""
     format = rng.choice(FORMATS)
     base = {"url": "mock://fuzz", "subject": "s"} if format.endswith("avro-confluent") else {}
     specs = type(get_format(format, base)).option_specs
@@ -240,7 +240,7 @@ def options(rng: random.Random) -> Given:
 
 
 def use_options(given: Given) -> None:
-    """Options are refused with an error of ours, or a message and a row are read and written with them."""
+    """Options are refused with a `KvFormatError`, or the format can decode a message and encode a row."""
     name, options = given
     started = time.process_time()
     schema = "a STRING" if name == "raw" else "a STRING, b INT, c ARRAY<STRING>"

@@ -29,7 +29,7 @@ _MARKED = re.compile(r"(<!-- flink-peer -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> int:
-    """Returns the exit code: 1 if something differs."""
+    """Run the comparison. Returns the exit code: 1 if something differs."""
     names = [*(table.name for table in TABLES), MOVING, DOCUMENTED]
     parser = argparse.ArgumentParser(
         prog="scripts/flink_peer", description="Let real Flink and this library write and read the same Kafka topics."
@@ -72,7 +72,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def _peers(folder: Path) -> Iterator[Peers]:
-    """A broker, a registry, Spark and Flink, until the block ends."""
+    """Run a broker, a registry, Spark and Flink inside the `with` block."""
     for name in ("broker", "registry", "flink"):
         (folder / name).mkdir()
     broker, registry = services.KafkaBroker(folder / "broker"), services.SchemaRegistry(folder / "registry")
@@ -81,7 +81,7 @@ def _peers(folder: Path) -> Iterator[Peers]:
     spark = _spark()
     try:
         with Flink(folder / "flink") as flink, warnings.catch_warnings():
-            warnings.simplefilter("ignore", KafkaSinkWarning)  # that a column of times is not written is in the report
+            warnings.simplefilter("ignore", KafkaSinkWarning)  # the report mentions this warning
             yield Peers(flink, spark, broker, registry.url)
     finally:
         spark.stop()
@@ -109,7 +109,7 @@ def _spark() -> Any:
 
 
 def _report(compared: list[Compared], moved: Moved, statements: int, seed: int) -> str:
-    """The tables of the page."""
+    """Return the tables of the page."""
     lines = ["| table | key | value | columns | written by each | records, all equal | rows read, all equal |"]
     lines.append("| --- | --- | --- | ---: | ---: | ---: | ---: |")
     for one in compared:

@@ -1,4 +1,4 @@
-"""Flink and this library write the same rows to a topic each, and read both: records and rows must be equal."""
+"""Flink and kvformat write the same rows to a topic each and read both topics. Records and rows must be equal."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _KIND = FlinkField("row_kind", FlinkType("CHAR", length=2))
 
 
 class Differs(AssertionError):
-    """Flink and this library don't agree."""
+    """Flink and kvformat have different results."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What was equal of a table: changes written by each, records in each one's topics, rows read of each by both."""
+    """Counts for a table: written changes, records in each topic, rows that both read from each topic."""
 
     table: Table
     written: int
@@ -37,7 +37,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Peers:
-    """What runs."""
+    """The running services."""
 
     flink: Flink
     spark: Any
@@ -49,7 +49,7 @@ class Peers:
         return {"bootstrap": self.broker.bootstrap, "registry": self.registry}
 
     def compare(self, table: Table, rows: list[Row]) -> Compared:
-        """Write these rows, and read them, both ways; raises `Differs`."""
+        """Write and read the rows with Flink and with kvformat. Raises `Differs`."""
         self._write(table, rows)
         records = 0
         for theirs, ours in zip(*map(table.topics, WRITERS), strict=True):
@@ -69,7 +69,7 @@ class Peers:
     def _write(self, table: Table, rows: list[Row]) -> None:
         for writer in WRITERS:
             for topic in table.topics(writer):
-                self.broker.create(topic, 3 if table.key else 1)  # without a key, chance chooses the partition
+                self.broker.create(topic, 3 if table.key else 1)  # without a key the partition is random
             self.flink.run(table.ddl(writer, self.services))
         source = self.broker.create(f"{table.name}.source")
         self.broker.send(source, [(None, message) for message in source_messages(table, rows)])
@@ -90,7 +90,7 @@ class Peers:
         return [(kind, vectors.to_python(values, table.read)) for kind, values in found]
 
     def _read_by_us(self, table: Table, writer: str) -> list[Row]:
-        """All changes of the topics; of an upsert table as Flink shows them."""
+        """Return all changes of the topics, for an upsert table as Flink emits them."""
         rows = rows_of(self._table(table, writer).read(self.spark, changelog=table.changes), table.read)
         if table.connector == "upsert-kafka":
             names = [field.name for field in table.read.fields]
@@ -99,7 +99,7 @@ class Peers:
 
 
 def source_messages(table: Table, rows: list[Row]) -> list[bytes]:
-    """The rows as JSON, changes in Debezium's envelope: an update is one message."""
+    """Return the rows as JSON, and changes in Debezium's envelope. An update is one message."""
     given = [vectors.to_arrow([values for _, values in rows], table.written)]
     format = get_format("debezium-json" if table.changes else "json")
     kinds = pa.array([kind for kind, _ in rows]) if table.changes else None
@@ -120,7 +120,7 @@ def source_messages(table: Table, rows: list[Row]) -> list[bytes]:
 
 
 def frame_of(spark: Any, table: Table, rows: list[Row]) -> Any:
-    """The rows in their order, with their kinds if they are changes."""
+    """Return the rows in order, with their kinds if they are changes."""
     fields = nullable(table.written).fields + ((_KIND,) if table.changes else ())
     given = FlinkType("ROW", fields=fields)
     values = [(*values, kind) if table.changes else values for kind, values in rows]
@@ -129,7 +129,7 @@ def frame_of(spark: Any, table: Table, rows: list[Row]) -> Any:
 
 
 def rows_of(frame: Any, row: FlinkType) -> list[Row]:
-    """Kinds and rows as canonical Python values."""
+    """Return kinds and rows as canonical Python values."""
     table = frame.toArrow()
     kinds = table["row_kind"].to_pylist() if "row_kind" in table.column_names else ["+I"] * table.num_rows
     fields = nullable(row).fields
@@ -141,17 +141,17 @@ def rows_of(frame: Any, row: FlinkType) -> list[Row]:
 
 
 def records_of(broker: KafkaBroker, topic: str) -> list[tuple[Any, ...]]:
-    """Partition, key, value and headers of each record."""
+    """Return partition, key, value and headers of each record."""
     return [(m.partition(), m.key(), m.value(), m.headers()) for m in broker.records(topic)]
 
 
 def _renamed(values: tuple[Any, ...], names: dict[str, str]) -> tuple[Any, ...]:
-    """A row with other names of topics."""
+    """Return a row with other topic names."""
     return tuple(names.get(value, value) if isinstance(value, str) else value for value in values)
 
 
 def _alike(table: Table, rows: list[Row]) -> list[Row]:
-    """Rows without what differs by the topic: its name, and the time, which Spark's sink does not set."""
+    """Return rows without the topic's name and the timestamp, which Spark's sink does not set."""
     names = dict(zip(table.topics("ours"), table.topics("flink"), strict=True))
     timed = [i for i, field in enumerate(table.read.fields) if field.name == "timestamp_"]
     found = []
@@ -162,7 +162,7 @@ def _alike(table: Table, rows: list[Row]) -> list[Row]:
 
 
 def _kept(table: Table, rows: list[Row]) -> list[Row]:
-    """Changes as they come back: change data is written as inserts and deletes, by Flink too."""
+    """Return changes as they are read. Flink and kvformat write updates of change data as deletes and inserts."""
     if table.connector == "upsert-kafka":
         return rows
     return [({"-U": "-D", "+U": "+I"}.get(kind, kind), values) for kind, values in rows]
@@ -177,7 +177,7 @@ def _expect_equal(table: Table, what: str, got: list[Any], wanted: list[Any]) ->
 
 
 def _expect_rows(table: Table, what: str, got: list[Row], wanted: list[Row]) -> None:
-    """Equal, in any order: partitions are read in none."""
+    """Check that rows are equal in any order, because partitions are read in any order. Raises `Differs`."""
     got, wanted = sorted(got, key=repr), sorted(wanted, key=repr)
     row = table.read if not got or len(got[0][1]) == len(table.read.fields) else table.written
     for number, (a, b) in enumerate(zip(got, wanted, strict=False)):

@@ -1,4 +1,4 @@
-"""The SQL of the documentation, as real Flink takes it: each table is created and planned, each INSERT is planned."""
+"""The SQL of the documentation in real Flink: each table is created and planned, each INSERT is planned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.peer.flink import Failed, Flink
 
 ROOT = Path(__file__).parent.parent.parent
 LEAST = 16
-"""Statements that the pages have at least; fewer would mean that they are not found."""
+"""The minimum number of statements in the pages. A smaller number means that statements were not found."""
 _SQL = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 _IN_PYTHON = re.compile(r'"""(.*?)"""', re.DOTALL)
 _FLINKS = ("avro", "canal-json", "csv", "debezium-json", "json", "maxwell-json", "ogg-json", "raw")
@@ -25,14 +25,14 @@ _SETTINGS = ("SET", "RESET")
 
 @dataclass(frozen=True)
 class Documented:
-    """The Flink SQL of one block of a page."""
+    """Flink SQL of one block of a page."""
 
     page: str
     sql: str
 
 
 def documented() -> Iterator[Documented]:
-    """All Flink SQL of the README and the pages; SQL of databases is not among it."""
+    """Return all Flink SQL of the README and the pages, without the SQL of databases."""
     for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]):
         text = page.read_text(encoding="utf-8")
         for sql in [*_SQL.findall(text), *_IN_PYTHON.findall(text)]:
@@ -41,7 +41,7 @@ def documented() -> Iterator[Documented]:
 
 
 def plan(flink: Flink) -> int:
-    """Let Flink plan all of it; returns how many statements it took. Raises `Failed`, which names the page."""
+    """Plan all statements with Flink. Returns their number. Raises `Failed` with the name of the page."""
     taken = 0
     for block in documented():
         try:
@@ -49,7 +49,7 @@ def plan(flink: Flink) -> int:
         except Failed as error:
             raise Failed(f"{block.page}: {error}") from None
     if taken < LEAST:
-        raise Failed(f"{taken} statements were found in the pages, and not {LEAST}")
+        raise Failed(f"expected at least {LEAST} statements in the pages, found {taken}")
     return taken
 
 
@@ -68,7 +68,7 @@ def _plan(flink: Flink, sql: str) -> int:
             elif one.kind == "INSERT":
                 flink.run(f"EXPLAIN {text}")
             elif one.kind not in _SETTINGS:
-                raise Failed(f"{one.kind}: no page has had one so far")
+                raise Failed(f"{one.kind}: the comparison does not support this kind of statement")
     finally:
         for name in created:
             flink.run(f"DROP TABLE IF EXISTS {name}")
@@ -76,7 +76,7 @@ def _plan(flink: Flink, sql: str) -> int:
 
 
 def _as_flinks(sql: str, name: str, text: str) -> str | None:
-    """The CREATE TABLE without the options that Flink does not have; None where the format itself is not Flink's."""
+    """Return the CREATE TABLE without kvformat's own options, or None if Flink does not have the format."""
     options = find_table(sql, name).options
     if any(value not in _FLINKS for key, value in options.items() if _FORMAT.fullmatch(key)):
         return None

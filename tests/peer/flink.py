@@ -1,4 +1,4 @@
-"""Real Flink 2.3 for comparisons: its jars, fetched when they are not there yet, and SQL in an embedded cluster."""
+"""Real Flink 2.3 for comparisons: downloads its jars if necessary, and runs SQL in an embedded cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 from tests.support import services
 
 VERSION = "2.3.0"
-#: Flink's own jars are in no form on Maven Central that Ivy could put together, but in a wheel of PyPI's: 329 MB.
+#: Ivy cannot download a complete Flink from Maven Central. A wheel on PyPI contains the jars: 329 MB.
 WHEEL = f"apache-flink-libraries=={VERSION}"
 _HERE = Path(__file__).parent
 _LONGEST = 300.0
@@ -28,7 +28,7 @@ _OPENED = (
 
 
 def libraries() -> Path:
-    """The folder with the jars of Flink itself, fetched when they are not there yet."""
+    """Return the folder with Flink's jars. Downloads them if necessary."""
     folder = services.CACHE / f"flink-{VERSION}"
     services.CACHE.mkdir(parents=True, exist_ok=True)
     with open(services.CACHE / f"flink-{VERSION}.lock", "w") as lock:
@@ -45,11 +45,11 @@ def libraries() -> Path:
 
 
 class Failed(Exception):
-    """A statement that Flink refused, or a job that failed: its chain of messages."""
+    """Flink refused a statement or a job failed. The text has all messages of the cause chain."""
 
 
 class Flink:
-    """A running Flink: statements go in one by one; a context manager."""
+    """A running Flink that executes one statement at a time. It is a context manager."""
 
     def __init__(self, folder: Path) -> None:
         paths = [f"{libraries()}/*", f"{services.fetched('flink')}/*"]
@@ -60,7 +60,7 @@ class Flink:
         command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
         command += [f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder}"]
         command += ["-cp", ":".join([str(folder), *paths]), "FlinkSql", str(services.free_port())]
-        # What a job needs is on the class path: no other Flink's settings.
+        # All jars are on the class path; settings of other Flink installations are not used.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FLINK")}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, encoding="utf-8"
@@ -76,7 +76,10 @@ class Flink:
         self._process.wait()
 
     def run(self, statement: str) -> list[tuple[str, Any]]:
-        """Kinds and rows of a SELECT; an INSERT is finished. One that takes minutes ends Flink, and is an error."""
+        """Run a SELECT and return its row kinds and rows, or run an INSERT until it ends.
+
+        A statement that exceeds the time limit stops Flink and raises `Failed`.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         watch = threading.Timer(_LONGEST, self._process.kill)
@@ -92,6 +95,6 @@ class Flink:
                 if "end" in answer:
                     return found
                 found.append((answer["kind"], answer["row"]))
-            raise Failed(f"Flink ended, or took longer than {_LONGEST:.0f} s\n{statement}")
+            raise Failed(f"Flink stopped, or the statement took longer than {_LONGEST:.0f} s\n{statement}")
         finally:
             watch.cancel()

@@ -1,4 +1,4 @@
-"""A job moves over: Flink reads a part of a topic and commits its group's offsets, ours reads on from there."""
+"""Move a job: Flink reads a part of a topic and commits its group's offsets, and kvformat continues from there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TARGET = """CREATE TABLE `moving.target` (id INT, name STRING) WITH (
 
 @dataclass(frozen=True)
 class Moved:
-    """How many records Flink took and committed, and ours: of those that were there, and later ones in a second run."""
+    """The number of records that Flink committed, and that kvformat read in a first and in a second run."""
 
     flink: int
     ours: int
@@ -33,16 +33,16 @@ class Moved:
 
 
 def move(peers: Peers, count: int, checkpoint: Path) -> Moved:
-    """Raises `Differs` if a record is lost, or there twice."""
+    """Run the comparison. Raises `Differs` if a record is lost or duplicated."""
     services = {"bootstrap": peers.broker.bootstrap, "group": GROUP}
     topic, target = peers.broker.create("moving.source", PARTITIONS), peers.broker.create("moving.target", PARTITIONS)
     _send(peers, range(count))
     ends = Counter(message.partition() for message in peers.broker.records(topic))
-    stops = {partition: end * (partition + 1) // 4 for partition, end in ends.items()}  # somewhere else in each
+    stops = {partition: end * (partition + 1) // 4 for partition, end in ends.items()}  # at a different offset in each
     bounded = ";".join(f"partition:{partition},offset:{stop}" for partition, stop in sorted(stops.items()))
 
-    # Flink commits when a checkpoint is complete, and does not wait for the last commit when the job ends: what it
-    # wrote behind the offsets that it committed, whoever goes on writes again.
+    # Flink commits after each checkpoint, and does not wait for the last commit when the job ends. The next reader
+    # repeats the records after the committed offsets.
     peers.flink.run("SET execution.checkpointing.interval = 200 ms")
     peers.flink.run(_SOURCE.format(**services))
     peers.flink.run(_TARGET.format(**services))
@@ -86,7 +86,7 @@ def _id(message: Message) -> int:
 
 
 def committed_offsets(peers: Peers, topic: str) -> dict[int, int]:
-    """What the group has committed, by partition."""
+    """Return the group's committed offsets by partition."""
     admin = peers.broker.admin()
     found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])[GROUP].result(30)
     return {p.partition: p.offset for p in found.topic_partitions if p.topic == topic}

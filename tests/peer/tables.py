@@ -1,4 +1,4 @@
-"""Tables that Flink and this library write and read for each other, and rows and changes for them."""
+"""Tables that both Flink and kvformat write and read, and random rows and changes for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALL = (
     "flag BOOLEAN, tiny TINYINT, small SMALLINT, n INT, many BIGINT, ratio DOUBLE, part FLOAT, amount DECIMAL(18, 4), "
     "name STRING, data BYTES, born DATE, clock TIME(0), ts TIMESTAMP(3), moment TIMESTAMP_LTZ(3)"
 )
-_AVRO = _ALL.replace("moment TIMESTAMP_LTZ(3)", "tail STRING")  # Flink's avro has none, unless it is told
+_AVRO = _ALL.replace("moment TIMESTAMP_LTZ(3)", "tail STRING")  # Flink's avro supports it only with an option
 _NESTED = "names ARRAY<STRING>, counts MAP<STRING, INT>, place ROW<city STRING, codes ARRAY<INT>>"
 _GOODS = (
     "shop STRING NOT NULL, id INT NOT NULL, name STRING, amount DECIMAL(10, 2), ts TIMESTAMP(3), tags ARRAY<STRING>"
@@ -30,7 +30,7 @@ _NULL = {"key.csv.null-literal": "\\N", "value.csv.null-literal": "\\N"}
 
 
 def _both(key: str, value: str, **options: str) -> dict[str, str]:
-    """Options of a format for the key and one for the value; avro-confluent's registry among them."""
+    """Return the options of the formats of key and value, with the registry of avro-confluent."""
     urls = {
         f"{part}.avro-confluent.url": "{registry}"
         for part, name in (("key", key), ("value", value))
@@ -41,7 +41,7 @@ def _both(key: str, value: str, **options: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as both sides declare it; `changes`: it has updates and deletes, of the rows of `key`."""
+    """A table that both sides declare. `changes`: whether it has updates and deletes, by `key`."""
 
     name: str
     columns: str
@@ -50,14 +50,14 @@ class Table:
     changes: bool = False
     metadata: str = ""
     suffixes: tuple[str, ...] = ("",)
-    """Of its topics, whose names begin with who writes."""
+    """Suffixes of the names of its topics."""
     connector: str = "kafka"
 
     def topics(self, writer: str) -> list[str]:
         return [f"{self.name}.{writer}{suffix}" for suffix in self.suffixes]
 
     def ddl(self, writer: str, services: Mapping[str, str]) -> str:
-        """The CREATE TABLE, named like the first topic."""
+        """Return the CREATE TABLE. The table has the name of the first topic."""
         options = {
             "connector": self.connector,
             "topic": ";".join(self.topics(writer)),
@@ -74,7 +74,7 @@ class Table:
         return f"CREATE TABLE `{self.name}.{writer}` ({columns}) WITH ({given})"
 
     def source_ddl(self, services: Mapping[str, str]) -> str:
-        """A table of the same columns, from which Flink takes the rows that it is to write."""
+        """Return a table with the same columns, which contains the rows that Flink writes."""
         columns = [f"`{f.name}` {f.type}" for f in self.written.fields]
         columns += [f"PRIMARY KEY ({', '.join(self.key)}) NOT ENFORCED"] * self.changes
         return (
@@ -90,16 +90,16 @@ class Table:
 
     @property
     def written(self) -> FlinkType:
-        """The columns that are written, as a ROW."""
+        """The written columns as a ROW."""
         return row_type(self.definition, virtual=False)
 
     @property
     def read(self) -> FlinkType:
-        """The columns that are read, as a ROW."""
+        """The read columns as a ROW."""
         return row_type(self.definition)
 
     def rows(self, seed: int, count: int) -> list[Row]:
-        """So many random rows, or changes that follow from one another."""
+        """Return `count` random rows or consistent changes."""
         rng = random.Random(f"{self.name} {seed}")
         row = self.written
         made = iter(self._filled(rng, row, tuple(from_arrow(value, row))) for value in rows(rng, row, 2 * count))
@@ -113,7 +113,7 @@ class Table:
         raise AssertionError("there are enough rows")
 
     def _changes(self, rng: random.Random, made: Iterator[tuple[Any, ...]]) -> Iterator[list[Row]]:
-        """Inserts, updates and deletes of some keys."""
+        """Return inserts, updates and deletes of some keys."""
         places = [i for i, field in enumerate(self.written.fields) if field.name in self.key]
         keys = {tuple(row[i] for i in places): None for row in (next(made) for _ in range(40))}
         known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -130,10 +130,10 @@ class Table:
                 known[key] = new
 
     def _filled(self, rng: random.Random, row: FlinkType, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """A random row with what may not be random: columns NOT NULL, topics of the table, times of now.
+        """Return a random row with valid values for NOT NULL columns, topics and current times.
 
-        Maps have one entry, as Flink writes more in the order of a HashMap; it is not null, for Flink's sink leaves
-        headers without a value out.
+        Maps have one entry, because Flink writes several in the order of a HashMap. Its value is not null, because
+        Flink's sink omits headers without a value.
         """
         found: list[Any] = []
         for column, value in zip(row.fields, values, strict=True):
@@ -141,7 +141,7 @@ class Table:
                 topics = self.topics("flink")
                 value = topics[len(found) % len(topics)] if value is None else topics[len(value) % len(topics)]
             elif column.name == "headers_" and value is None:
-                value = []  # a NULL comes back as this
+                value = []  # a NULL is read as this value
             elif value is None and not column.type.nullable:
                 value = 0 if column.type.root == "INT" else "none"
             elif column.type.root == "MAP" and value is not None:
@@ -177,7 +177,7 @@ TABLES = (
         suffixes=(".a", ".b"),
     ),
     Table("debezium", _GOODS, _both("json", "debezium-json"), ("shop", "id"), changes=True),
-    # Flink can't read a NUL that it has written at the beginning of a line: the number comes first.
+    # Flink cannot read a NUL at the beginning of a line that it has written, so the number is the first column.
     Table("canal", _GOODS, _both("csv", "canal-json"), ("id", "shop"), changes=True),
     Table("maxwell", _PREFIXED, _both("avro", "maxwell-json", **_PREFIX), ("k_shop", "k_id"), changes=True),
     Table("ogg", _GOODS, _both("raw", "ogg-json"), ("shop",), changes=True),

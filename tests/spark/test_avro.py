@@ -1,4 +1,4 @@
-"""`avro` and `avro-confluent` as Columns: Arrow, Spark's own functions, streams, and a registry that goes away."""
+"""`avro` and `avro-confluent` as Columns: the Arrow and the native engine, streams, and an unavailable registry."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def registry() -> Iterator[Registry]:
 
 
 def _messages(schema: str, options: dict[str, str]) -> list[bytes | None]:
-    """One row of values and one of nulls, by the kernel."""
+    """Return the messages of one row of values and one row of nulls."""
     from kvformat.registry.contract.ddl import parse_schema
     from kvformat.registry.contract.types import arrow_type, nullable
 
@@ -83,7 +83,7 @@ def _frame(spark: Any, messages: list[bytes | None]) -> Any:
 
 
 def _collected(frame: Any) -> list[Any]:
-    """The column `v` in the order of `n`, as Python values that no time zone has touched."""
+    """Return the column `v` in the order of `n`, as Python values without conversion to a time zone."""
     rows = frame.select("n", "v").toArrow().to_pylist()
     return [_plain(row["v"]) for row in sorted(rows, key=lambda row: int(row["n"]))]
 
@@ -101,7 +101,7 @@ def _plain(value: Any) -> Any:
     (_ALL, {"encoding": "json"}),
     (f"{_COMMON}, {_NEW}", {"timestamp_mapping.legacy": "false"}),
 ], ids=["legacy", "json", "new"])  # fmt: skip
-def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str, schema: str, options: dict[str, str]) -> None:
+def test_columns_equal_decode_batch(spark: Any, time_zone: str, schema: str, options: dict[str, str]) -> None:
     fmt, messages = get_format("avro", options), _messages(schema, options)
     wanted = _plain(fmt.decode_batch(pa.array(messages, pa.binary()), schema).rows.to_pylist())
     frame = _frame(spark, messages)
@@ -123,7 +123,7 @@ def test_bad_messages(spark: Any) -> None:
             frame.select(fmt.decode("value", "i INT", engine=engine).alias("v")).collect()
 
 
-def test_mistakes_are_found_before_a_job(spark: Any) -> None:
+def test_wrong_arguments_are_errors_before_a_job(spark: Any) -> None:
     mistakes: tuple[tuple[Callable[[], object], type[Exception]], ...] = (
         (lambda: get_format("avro").decode("value", "ts TIMESTAMP"), SchemaError),
         (lambda: get_format("avro").encode("row"), SchemaError),
@@ -134,7 +134,7 @@ def test_mistakes_are_found_before_a_job(spark: Any) -> None:
             call()
 
 
-# --- Spark's own functions -----------------------------------------------------------------------------
+# --- the native engine ---------------------------------------------------------------------------------
 
 
 @pytest.mark.services
@@ -142,7 +142,9 @@ def test_mistakes_are_found_before_a_job(spark: Any) -> None:
     (_PLAIN, {}),
     (f"{_PLAIN}, {_NEW}", {"timestamp_mapping.legacy": "false"}),
 ], ids=["legacy", "new"])  # fmt: skip
-def test_native_gives_what_arrow_gives(spark: Any, time_zone: str, schema: str, options: dict[str, str]) -> None:
+def test_the_native_engine_reads_as_the_arrow_engine(
+    spark: Any, time_zone: str, schema: str, options: dict[str, str]
+) -> None:
     fmt, messages = get_format("avro", options), _messages(schema, options)
     frame = _frame(spark, [*messages, messages[0] + b"\xff\xff"])  # type: ignore[operator]
     found = {}
@@ -155,7 +157,7 @@ def test_native_gives_what_arrow_gives(spark: Any, time_zone: str, schema: str, 
 
 
 @pytest.mark.services
-def test_native_writes_text_as_java_does(spark: Any) -> None:
+def test_the_native_engine_writes_text_as_java(spark: Any) -> None:
     fmt, rng = get_format("avro"), random.Random(5)
     texts = [b"\xff", b"a\xc3", b"\xed\xa0\x80x", b"\xed\xa0", b"\xf0\x9f\x98", b"\xe0\x80\x80", b"\xc3\xa9", b""]
     parts = [b"a", b"\x80", b"\x9f", b"\xa0", b"\xbf", b"\xc0", b"\xc3", b"\xe0", b"\xe2", b"\xed", b"\xf0", b"\xf4"]
@@ -175,7 +177,7 @@ def test_native_writes_text_as_java_does(spark: Any) -> None:
 
 
 @pytest.mark.services
-def test_what_native_does_not_serve(spark: Any) -> None:
+def test_unsupported_types_of_the_native_engine_are_reported(spark: Any) -> None:
     for schema in ("i TINYINT", "m MAP<STRING, INT>", "t TIME(3)", "d DECIMAL(5, 2)", "s STRING", "a INT, `A` INT"):
         with pytest.raises(ConfigurationError, match="no native decode"):
             get_format("avro").decode("value", schema, engine="native")
@@ -190,7 +192,7 @@ def test_what_native_does_not_serve(spark: Any) -> None:
 # --- a registry ----------------------------------------------------------------------------------------
 
 
-def test_writing_registers_once_where_encode_is_called(spark: Any, registry: Registry) -> None:
+def test_encode_registers_the_schema_once(spark: Any, registry: Registry) -> None:
     fmt = get_format("avro-confluent", {"url": registry.url, "subject": "once-value"})
     rows = spark.range(200).selectExpr("id AS a", "concat('n', id) AS b").repartition(4)
     before = len(registry.requests)
@@ -205,7 +207,7 @@ def test_writing_registers_once_where_encode_is_called(spark: Any, registry: Reg
     assert batch.messages.to_pylist() == [messages[7]]
 
 
-def test_a_registry_that_only_the_executors_reach(spark: Any, registry: Registry) -> None:
+def test_a_registry_may_be_reachable_only_from_executors(spark: Any, registry: Registry) -> None:
     down = {"url": "http://127.0.0.1:1", "subject": "s", "registry-retries": "0"}
     with pytest.raises(SchemaRegistryError) as caught:
         get_format("avro-confluent", down).encode(F.struct("a"), "a BIGINT")
@@ -220,7 +222,7 @@ def test_a_registry_that_only_the_executors_reach(spark: Any, registry: Registry
     assert "POST /subjects/late/versions" in registry.requests[before:]
 
 
-def test_a_registry_that_is_down_fails_the_job_whatever_the_policy(
+def test_an_unavailable_registry_always_fails_the_job(
     spark: Any, registry: Registry, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = {"url": registry.url.replace("://", "://alice:sesame-open@"), "registry-retries": "0"}
@@ -241,11 +243,11 @@ def test_a_registry_that_is_down_fails_the_job_whatever_the_policy(
     plan = capsys.readouterr().out
     assert "decode" in plan
     for text in (str(caught.value), "".join(traceback.format_exception(caught.value)), str(frame), plan):
-        assert not re.search("sesame|YWxpY2U6", text)  # as it is, and as the header that is sent
+        assert not re.search("sesame|YWxpY2U6", text)  # as plain text, and as it is sent in the header
 
 
 @pytest.mark.services
-def test_native_and_arrow_write_the_same_behind_the_id(spark: Any, registry: Registry) -> None:
+def test_both_engines_write_the_same_bytes_after_the_id(spark: Any, registry: Registry) -> None:
     fmt = get_format("avro-confluent", {"url": registry.url, "subject": "both-value"})
     messages = _messages(_COMMON, {})
     rows = _frame(spark, messages).select("n", get_format("avro").decode("value", _COMMON).alias("row"))
@@ -260,8 +262,8 @@ def test_native_and_arrow_write_the_same_behind_the_id(spark: Any, registry: Reg
 
 @pytest.mark.once
 @pytest.mark.services
-def test_a_registry_killed_in_the_middle_of_a_job(spark: Any, tmp_path: Path) -> None:
-    """The messages of one id are read before, those of the other after it comes back: none is lost or wrong."""
+def test_a_registry_can_restart_during_a_job(spark: Any, tmp_path: Path) -> None:
+    """Messages of one id are read before the restart, those of the other after it. All are right."""
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
     server = services.SchemaRegistry(tmp_path)
@@ -316,8 +318,8 @@ def test_a_registry_killed_in_the_middle_of_a_job(spark: Any, tmp_path: Path) ->
 
 
 @pytest.mark.once
-def test_vectors_through_columns(spark: Any, time_zone: str) -> None:
-    """A sample of the golden vectors: the Column gives the kernel's rows and errors."""
+def test_columns_equal_the_golden_vectors(spark: Any, time_zone: str) -> None:
+    """For some golden vectors, the Column gives the same rows and errors as `decode_batch`."""
     chosen = [
         c for c in vectors.cases("avro") if c["direction"] == "decode" and c["messages"] and "factory_error" not in c
     ]

@@ -1,4 +1,4 @@
-"""Captured topics through Spark: deletions that are null in JSON, and values read by their own form."""
+"""Captured topics in Spark: deletes with a JSON null, and values that are read by their form."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 from kvformat.registry import KeyValueFormat
 
 _COLUMNS = "day DATE, n DECIMAL(20, 6), flag BOOLEAN, bits BIGINT, words ARRAY<STRING>, took INTERVAL DAY TO SECOND"
-_ROW = (
-    b'{"day":18266,"n":{"scale":2,"value":"Aw=="},"flag":1,"bits":"8w==","words":"red,blue","took":1500000}'
-)
+_ROW = b'{"day":18266,"n":{"scale":2,"value":"Aw=="},"flag":1,"bits":"8w==","words":"red,blue","took":1500000}'
 
 
 @pytest.mark.parametrize("connector", ["upsert-kafka", "kafka"])

@@ -1,4 +1,4 @@
-"""Changes in Spark: exploded, folded into a table, normalised with state; batch and streams, over restarts."""
+"""Changes in Spark: explode_changes, latest_by_key and normalize_changes, in batches and in restarted streams."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _messages(spark: Any) -> Any:
     return spark.createDataFrame(list(enumerate(_LINES)), "n INT, value BINARY").withColumn("x.y", F.lit("kept"))
 
 
-def test_rows_become_lines(spark: Any) -> None:
+def test_explode_changes_gives_one_line_per_row(spark: Any) -> None:
     good = _messages(spark).where("n <> 3")
     rows = ProbeFormat().decode_rows("value", "v STRING", metadata=["probe.length"])
     changes = explode_changes(good, rows, keep=["n", "x.y"])
@@ -85,7 +85,7 @@ def test_rows_become_lines(spark: Any) -> None:
     ]  # fmt: skip
 
 
-def test_bad_messages_stay_visible(spark: Any) -> None:
+def test_explode_changes_keeps_bad_messages(spark: Any) -> None:
     rows = ProbeFormat().decode_rows("value", "v STRING", errors="capture")
     changes = explode_changes(_messages(spark), rows, keep="n")
     assert changes.columns == ["n", "v", "row_kind", "row_index", "error"]
@@ -101,7 +101,7 @@ def test_bad_messages_stay_visible(spark: Any) -> None:
     assert [row["n"] for row in outer if row["error"]] == [3]
 
 
-def test_bad_messages_are_split_off_with_what_was_kept(spark: Any) -> None:
+def test_bad_messages_are_split_off_with_their_other_columns(spark: Any) -> None:
     rows = ProbeFormat().decode_rows("value", "v STRING", errors="capture")
     changes = explode_changes(_messages(spark), rows, keep=["n", "x.y"])
     good, bad = split_errors(changes)
@@ -118,7 +118,7 @@ def test_bad_messages_are_split_off_with_what_was_kept(spark: Any) -> None:
         split_errors(good)
 
 
-def test_explode_says_what_it_takes(spark: Any) -> None:
+def test_explode_changes_reports_wrong_input(spark: Any) -> None:
     messages = _messages(spark)
     with pytest.raises(ConfigurationError, match="column that decode_rows returns, not one of type binary"):
         explode_changes(messages, "value")
@@ -144,7 +144,7 @@ def test_explode_leaves_one_python_node(spark: Any, classic: None, errors: Any) 
 
 
 def _random_changes(seed: int, count: int) -> list[tuple[Any, ...]]:
-    """Changes of few keys, some of them NULL; several rows with one offset."""
+    """Return random changes of a few keys. Some keys are NULL; several rows have the same offset."""
     chosen = random.Random(seed)
     rows = []
     for n in range(count):
@@ -154,7 +154,7 @@ def _random_changes(seed: int, count: int) -> list[tuple[Any, ...]]:
     return rows
 
 
-def test_the_last_row_of_a_key_counts(spark: Any) -> None:
+def test_latest_by_key_keeps_the_last_row(spark: Any) -> None:
     rows = _random_changes(1, 600)
     last = {row[3]: row for row in rows}
     shuffled = random.Random(2).sample(rows, len(rows))
@@ -178,7 +178,7 @@ def test_an_update_may_change_its_key(spark: Any) -> None:
     assert [(row["id"], row["v"]) for row in _rows(table, "id")] == [(2, "a"), (3, "d")]
 
 
-def test_of_an_update_without_a_place_the_new_row_counts(spark: Any) -> None:
+def test_the_new_row_of_an_update_counts_without_an_order(spark: Any) -> None:
     for first, second in itertools.permutations([(0, 1, 0, 1, "a", "-U"), (0, 1, 0, 1, "b", "+U")]):
         changes = spark.createDataFrame([first, second], _CHANGES).coalesce(1).drop("row_index")
         assert [row["v"] for row in _rows(latest_by_key(changes, "id"))] == ["b"]
@@ -199,11 +199,11 @@ def test_keys_and_order_of_every_kind(spark: Any) -> None:
         return [row["n"] for row in _rows(latest_by_key(inserts, keys, ["at", F.col("n")]), "n")]
 
     assert numbers(["k.x", "s"]) == [1, 3, 4, 5]
-    assert numbers("s.a") == [1, 5]  # no struct and no field are the same key
+    assert numbers("s.a") == [1, 5]  # a null struct and a null field are the same key
     assert numbers([F.col("s.m")[0], "k.x"]) == [1, 3, 5]
 
 
-def test_a_table_stands_for_its_key(spark: Any) -> None:
+def test_a_table_can_be_given_instead_of_its_key(spark: Any) -> None:
     changes = spark.createDataFrame(_random_changes(3, 40), _CHANGES)
     wanted = sorted(latest_by_key(changes, "id").collect())
     upsert = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
@@ -219,14 +219,14 @@ def test_a_table_stands_for_its_key(spark: Any) -> None:
         latest_by_key(changes, KeyValueFormat("id INT, v STRING", {"format": "debezium-json"}))
 
 
-def test_folding_is_one_shuffle_without_python(spark: Any, classic: None) -> None:
+def test_latest_by_key_needs_one_shuffle_and_no_python(spark: Any, classic: None) -> None:
     changes = spark.range(9).selectExpr("id % 3 AS id", "id AS n", "'+I' AS row_kind")
     plan = _plan(latest_by_key(changes, "id", "n"))
     assert "Python" not in plan
     assert plan.count("Exchange hashpartitioning") == 1, plan
 
 
-def test_what_cannot_be_folded(spark: Any) -> None:
+def test_wrong_input_of_latest_by_key_is_reported(spark: Any) -> None:
     changes = spark.createDataFrame(_random_changes(3, 9), _CHANGES)
     with pytest.raises(ConfigurationError, match="no column 'partition' to sort the changes by"):
         latest_by_key(changes.drop("partition"), "id")
@@ -256,7 +256,7 @@ def test_unchanged_columns_take_the_last_value_of_their_key(spark: Any) -> None:
         (1, 2, "x", 1, None, "+I"),
         (2, 2, None, None, None, "+U"),  # NULL is a value, too
         (3, 2, None, 3, ["a"], "+U"),
-        (1, 3, None, 1, ["a"], "+U"),  # of this only a table can know the value
+        (1, 3, None, 1, ["a"], "+U"),  # only the table has this value
         (1, 4, "x", 1, None, "+I"),
         (2, 4, None, None, None, "-D"),
         (3, 4, None, 2, ["a"], "+U"),
@@ -273,7 +273,7 @@ def test_unchanged_columns_take_the_last_value_of_their_key(spark: Any) -> None:
     assert kinds == [(1, "+U", None), (2, "+U", None), (3, "+U", ["a"]), (4, "+U", ["a"]), (5, "-D", None)]
 
 
-def test_a_merge_gets_the_names_of_unchanged_columns(spark: Any, tmp_path: Path) -> None:
+def test_maintain_gets_the_names_of_unchanged_columns(spark: Any, tmp_path: Path) -> None:
     options = {"changelog.mode": "upsert", "unchanged.columns": "keep"}
     kv = KeyValueFormat(
         "id INT, v STRING",
@@ -300,7 +300,7 @@ def test_a_merge_gets_the_names_of_unchanged_columns(spark: Any, tmp_path: Path)
 
 
 def _flink(state: dict[Any, Any], rows: list[tuple[Any, ...]], *, update_before: bool) -> list[tuple[Any, ...]]:
-    """DeduplicateFunctionHelper.processLastRowOnChangelog, on (key, value, kind); an update's -U is dropped before."""
+    """Flink's DeduplicateFunctionHelper.processLastRowOnChangelog for (key, value, kind), without -U rows."""
     out = []
     for n, (key, value, kind) in enumerate(rows):
         following = [row for row in rows[n + 1 :] if row[0] == key][:1]
@@ -332,7 +332,7 @@ def test_a_stream_is_normalised_over_restarts(spark: Any, rocksdb: None, tmp_pat
     source, sink = tmp_path / "in", tmp_path / "out"
     changes = _random_changes(5, 240)
     state: dict[Any, Any] = {}
-    for run, schema in enumerate([_CHANGES, _CHANGES + ", new DECIMAL(5, 2)"]):  # the table gets a column in between
+    for run, schema in enumerate([_CHANGES, _CHANGES + ", new DECIMAL(5, 2)"]):  # adds a column
         batch = changes[run * 120 : run * 120 + 120]
         shuffled = random.Random(run).sample(batch, len(batch))
         spark.createDataFrame(shuffled, _CHANGES).repartition(2).write.mode("append").parquet(str(source))
@@ -352,12 +352,12 @@ def test_a_stream_is_normalised_over_restarts(spark: Any, rocksdb: None, tmp_pat
 
 
 def _written(spark: Any, sink: Path) -> list[dict[str, Any]]:
-    """The rows of all files, in the order in which they were written."""
+    """Return the rows of all files in the order of writing."""
     rows = spark.read.parquet(str(sink)).select("*", F.col("_metadata.file_name").alias("file"), "_metadata.row_index")
     return _rows(rows, "file", "row_index")
 
 
-_TYPED = (  # a type, and two of its values; the third is NULL
+_TYPED = (  # a type and two values; the third value is NULL
     ("STRUCT<a: INT, `b.c`: STRING>", "named_struct('a', 1, 'b.c', 'x')", "named_struct('a', NULL, 'b.c', '')"),
     ("BOOLEAN", "true", "false"),
     ("TINYINT", "-128", "127"),
@@ -387,7 +387,7 @@ def test_values_of_every_type_survive(spark: Any, rocksdb: None, time_zone: str)
     rows = [", ".join(f"CAST({of[n]} AS {of[0]}) AS c{c}" for c, of in enumerate(_TYPED)) for n in (1, 2)]
     rows.append(", ".join(f"CAST(NULL AS {type_}) AS c{c}" for c, (type_, *_) in enumerate(_TYPED)))
     table = spark.sql(" UNION ALL ".join(f"SELECT {n} AS offset, {row}" for n, row in enumerate(rows)))
-    twice = table.unionByName(table.withColumn("offset", F.col("offset") + 10))  # repeats, which are dropped
+    twice = table.unionByName(table.withColumn("offset", F.col("offset") + 10))  # duplicates, which are dropped
     result = normalize_changes(twice, "c0", "offset")
     assert result.drop("row_kind").schema.simpleString() == table.drop("offset").schema.simpleString()
     assert [row["row_kind"] for row in _rows(result.select("row_kind"))] == ["+I"] * 3
@@ -396,7 +396,7 @@ def test_values_of_every_type_survive(spark: Any, rocksdb: None, time_zone: str)
 
 
 def _exact(name: str, type_: str) -> Any:
-    """Spark's own text of a value; of an instant its number, for one wall clock may stand for two."""
+    """Return Spark's text of a value; for an instant its number, because a local time may be ambiguous."""
     exact = {"TIMESTAMP": F.unix_micros, "BINARY": F.hex}.get(type_, F.col)
     return exact(name).cast("string")
 
@@ -419,8 +419,8 @@ def test_a_map_in_another_order_is_the_same_row(spark: Any, rocksdb: None) -> No
         "upsert_csv_csv",
     ],
 )
-def test_it_gives_what_flink_reads(spark: Any, rocksdb: None, tmp_path: Path, name: str) -> None:
-    """What Flink's own ChangelogNormalize gave for the records of an upsert topic; keys may come in another order."""
+def test_normalize_changes_equals_flink(spark: Any, rocksdb: None, tmp_path: Path, name: str) -> None:
+    """Compare with the result of Flink's ChangelogNormalize for an upsert topic. The order of keys may differ."""
     case = interop.cases()[name]
     table, row = interop.table(case), interop.row_type(interop.table(case))
     places = [[field.name for field in row.fields].index(key) for key in table.primary_key or ()]
@@ -447,8 +447,8 @@ def test_it_gives_what_flink_reads(spark: Any, rocksdb: None, tmp_path: Path, na
     assert all(vectors.same(a, b, row) for (_, a), (_, b) in zip(found, wanted, strict=True))
 
 
-def test_order_is_spark_s(spark: Any, rocksdb: None) -> None:
-    """NULL first, NaN last, and the row's place in its message decides ties."""
+def test_the_order_equals_sparks_order(spark: Any, rocksdb: None) -> None:
+    """NULL is first, NaN is last, and the row's index in its message decides ties."""
     nan = float("nan")
     rows = [(None, 0, "a"), (-1.0, 0, "b"), (0.5, 1, "d"), (0.5, 0, "c"), (nan, 0, "e"), (nan, 1, "f")]
     df = spark.createDataFrame(rows[::-1], "at DOUBLE, row_index INT, v STRING").withColumn("id", F.lit(1))
@@ -459,7 +459,7 @@ def test_order_is_spark_s(spark: Any, rocksdb: None) -> None:
     assert [row["at"] for row in _rows(kept)][:2] == [None, None]
 
 
-def test_what_is_missing_is_said_before_a_query_starts(spark: Any, rocksdb: None, monkeypatch: Any) -> None:
+def test_missing_arguments_are_errors_before_a_query_starts(spark: Any, rocksdb: None, monkeypatch: Any) -> None:
     stream = spark.readStream.format("rate").load()
     with pytest.raises(ConfigurationError, match="no column 'partition'"):
         normalize_changes(stream, "value")
@@ -489,8 +489,8 @@ def _goods(op: str, before: Any, after: Any) -> str:
     return json.dumps({"before": before, "after": after, "op": op})
 
 
-def test_the_recipes_of_the_docs(spark: Any, rocksdb: None, tmp_path: Path) -> None:
-    """The snippets of docs/changes.md run and give what the page shows; the stream keeps its table over two batches."""
+def test_the_snippets_of_the_page_of_changes_run(spark: Any, rocksdb: None, tmp_path: Path) -> None:
+    """The snippets of docs/changes.md give the results of the page. The stream keeps its table for two batches."""
     page = (ROOT / "docs" / "changes.md").read_text(encoding="utf-8")
     source, table = str(tmp_path / "in"), str(tmp_path / "table")
     scope: dict[str, Any] = {"__name__": "__snippet__", "spark": spark, "source": source, "table": table}
@@ -519,12 +519,12 @@ def _put(spark: Any, source: str, offset: int, messages: list[str | None]) -> No
 
 
 def _texts(df: Any, *order: str) -> list[list[str]]:
-    """Values as Spark prints them."""
+    """Return values as Spark prints them."""
     cells = [F.coalesce(F.col(f"`{name}`").cast("string"), F.lit("NULL")).alias(name) for name in df.columns]
     return [list(row.values()) for row in _rows((df.orderBy(*order) if order else df).select(*cells))]
 
 
 def _shown(page: str, head: str) -> list[list[str]]:
-    """The rows of the table in a page whose head begins like this."""
+    """Return the rows of the page's table with this beginning of the header."""
     lines = page.split(f"\n| {head}", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

@@ -1,4 +1,4 @@
-"""The formats of change data as Columns: kinds, metadata, filters, errors, both engines of encoding, a stream."""
+"""Formats of change data as Columns: row kinds, metadata, filters, errors, both engines for encoding, a stream."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def _frame(spark: Any, messages: list[str | None]) -> Any:
 
 
 def _collected(frame: Any) -> list[dict[str, Any]]:
-    """Rows in the order of `n`, as Python values that no time zone has touched."""
+    """Return rows in the order of `n`, as Python values without conversion to a time zone."""
     return sorted(frame.toArrow().to_pylist(), key=lambda row: row["n"])
 
 
 def _plain(value: Any) -> Any:
-    """Values without what Arrow's transport adds: instants as seconds, tuples as lists."""
+    """Normalize values of Arrow: instants become seconds, tuples become lists."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("format", _FORMATS)
-def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str, format: str) -> None:
+def test_columns_equal_decode_batch(spark: Any, time_zone: str, format: str) -> None:
     fmt, messages = get_format(format), _MESSAGES[format]
     keys = tuple(fmt.readable_metadata)
     decoded = fmt.decode_rows("value", _SCHEMA, metadata=keys, errors="capture")
@@ -99,7 +99,7 @@ def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str, format: 
     assert rows[4]["v"] == {"rows": None, "error": None}
 
 
-def test_a_missing_before_says_what_to_do(spark: Any) -> None:
+def test_the_error_of_a_missing_before_has_a_next_step(spark: Any) -> None:
     frame = _frame(spark, _MESSAGES["debezium-json"])
     with pytest.raises(Exception, match=r"'debezium-json' cannot decode a message: field 'before'.*REPLICA IDENTITY"):
         frame.select(get_format("debezium-json").decode_rows("value", _SCHEMA)).collect()
@@ -141,9 +141,7 @@ def test_filters_and_mistakes(spark: Any) -> None:
     ),
 ])  # fmt: skip
 @pytest.mark.parametrize("format", _FORMATS)
-def test_both_engines_write_what_the_kernel_writes(
-    spark: Any, time_zone: str, format: str, options: dict[str, str]
-) -> None:
+def test_both_engines_equal_encode_batch(spark: Any, time_zone: str, format: str, options: dict[str, str]) -> None:
     json_format, fmt = get_format("json"), get_format(format, options)
     texts = [_ROW, _NIGHT, _ROW, _NIGHT, None]
     kinds = ["+I", "-U", "+U", "-D", "-D"]
@@ -159,7 +157,7 @@ def test_both_engines_write_what_the_kernel_writes(
         assert _collected(frame.select("n", inserts.alias("m")))[0]["m"] == wanted[0], engine
 
 
-def test_a_kind_that_is_none_fails_in_both_engines(spark: Any) -> None:
+def test_an_unknown_row_kind_fails_in_both_engines(spark: Any) -> None:
     frame = spark.createDataFrame([(5, "+X")], "i INT, kind STRING")
     for engine in ("arrow", "native"):
         written = get_format("ogg-json").encode(F.struct("i"), "i INT", row_kind="kind", engine=engine)  # type: ignore[arg-type]
@@ -169,8 +167,8 @@ def test_a_kind_that_is_none_fails_in_both_engines(spark: Any) -> None:
 
 @pytest.mark.once
 @pytest.mark.parametrize("format", _FORMATS)
-def test_vectors_through_columns(spark: Any, format: str) -> None:
-    """A sample of the golden vectors: the Column gives the kernel's rows and errors."""
+def test_columns_equal_the_golden_vectors(spark: Any, format: str) -> None:
+    """For some golden vectors, the Column gives the same rows and errors as `decode_batch`."""
     chosen = [
         c for c in vectors.cases(format) if c["direction"] == "decode" and c["messages"] and "factory_error" not in c
     ]

@@ -1,4 +1,4 @@
-"""Columns give what the kernels give: classic and Connect, two time zones, batch, filters, errors."""
+"""Columns give the same results as `decode_batch` and `encode_batch`, in classic Spark, Connect and two time zones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _frame(spark: Any, messages: list[bytes | None]) -> Any:
 
 
 def _collected(frame: Any) -> list[dict[str, Any]]:
-    """Rows in the order of `n`, as Python values that no time zone has touched."""
+    """Return rows in the order of `n`, as Python values without conversion to a time zone."""
     return sorted(frame.toArrow().to_pylist(), key=lambda row: row["n"])
 
 
@@ -52,7 +52,7 @@ def _kernel_rows(fmt: Format, messages: list[bytes | None], schema: str) -> list
     return rows
 
 
-def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str) -> None:
+def test_columns_equal_decode_batch(spark: Any, time_zone: str) -> None:
     fmt = get_format("json")
     frame = _frame(spark, _MESSAGES)
     captured = _collected(frame.select("n", fmt.decode_rows("value", _EVERYTHING, errors="capture").alias("v")))
@@ -66,7 +66,7 @@ def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Values without what Arrow's transport adds: instants as UTC, maps as pairs."""
+    """Normalize values of Arrow: instants become UTC, maps become pairs."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -76,7 +76,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def test_declared_types_come_back(spark: Any) -> None:
+def test_columns_have_the_declared_types(spark: Any) -> None:
     decoded = _frame(spark, _MESSAGES[:1]).select(get_format("json").decode("value", _EVERYTHING).alias("o"))
     types = {field.name: field for field in decoded.schema["o"].dataType.fields}
     assert types["t"].dataType == T.TimeType(3)
@@ -107,7 +107,7 @@ def test_decode_and_capture_of_single_rows(spark: Any) -> None:
     assert codes == ["MALFORMED", "SEVERAL_ROWS", "WRONG_TYPE"]
 
 
-def test_raise_names_format_reason_and_bytes(spark: Any) -> None:
+def test_a_raised_error_names_format_reason_and_bytes(spark: Any) -> None:
     frame = _frame(spark, [b'{"i":1}', b'{"i":"x"}'])
     text = r"\[WRONG_TYPE\] format 'json' cannot decode a message: field 'i'.*\{\"i\":\"x\"\}"
     with pytest.raises(Exception, match=text) as caught:
@@ -142,7 +142,7 @@ def test_encode_with_kinds_and_errors(spark: Any) -> None:
 
 
 @pytest.mark.parametrize("schema", [_EVERYTHING, None])
-def test_encode_gives_what_the_kernel_gives(spark: Any, time_zone: str, schema: str | None) -> None:
+def test_encode_equals_encode_batch(spark: Any, time_zone: str, schema: str | None) -> None:
     fmt = get_format("json")
     good = [m for m, bad in zip(_MESSAGES, [0, 0, 0, 1, 1, 1, 1, 1], strict=True) if not bad]
     frame = _frame(spark, good).select("n", fmt.decode("value", _EVERYTHING).alias("row"))
@@ -153,7 +153,7 @@ def test_encode_gives_what_the_kernel_gives(spark: Any, time_zone: str, schema: 
         assert [row["m"] for row in got] == wanted, engine
 
 
-def test_rows_of_other_types_take_the_arrow_engine(spark: Any) -> None:
+def test_rows_of_other_types_use_the_arrow_engine(spark: Any) -> None:
     frame = spark.createDataFrame([(0, 5, "x")], "n INT, a SMALLINT, b STRING")
     encoded = get_format("json").encode(F.struct("b", "a"), "a BIGINT, b STRING")  # other order, narrower type
     assert _collected(frame.select("n", encoded.alias("m")))[0]["m"] == b'{"a":5,"b":"x"}'
@@ -161,7 +161,7 @@ def test_rows_of_other_types_take_the_arrow_engine(spark: Any) -> None:
         frame.select(get_format("json").encode(F.struct("a", "b"), "a TINYINT, b STRING", engine="arrow")).collect()
 
 
-def test_mistakes_are_found_before_a_job(spark: Any) -> None:
+def test_wrong_arguments_are_errors_before_a_job(spark: Any) -> None:
     fmt = get_format("json")
     for call, error in (
         (lambda: fmt.decode("value", "a INTT"), SchemaError),
@@ -227,8 +227,8 @@ def test_raw_columns(spark: Any, schema: str, options: dict[str, str], values: l
 
 
 @pytest.mark.once
-def test_vectors_through_columns(spark: Any, time_zone: str) -> None:
-    """A sample of the golden vectors: the Column gives the kernel's rows and errors."""
+def test_columns_equal_the_golden_vectors(spark: Any, time_zone: str) -> None:
+    """For some golden vectors, the Column gives the same rows and errors as `decode_batch`."""
     chosen = [
         c for c in vectors.cases("json") if c["direction"] == "decode" and c["messages"] and "factory_error" not in c
     ]

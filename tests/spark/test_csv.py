@@ -1,4 +1,4 @@
-"""csv Columns: what the kernels give, in two time zones; the native engine against Arrow, byte for byte; a stream."""
+"""csv as Columns: equal results in two time zones, equal bytes of the native and the Arrow engine, a stream."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def _collected(frame: Any) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Values without what Arrow's transport adds: instants as UTC."""
+    """Normalize values of Arrow: instants become UTC."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     return value.timestamp() if isinstance(value, dt.datetime) and value.tzinfo is not None else value
 
 
-def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str) -> None:
+def test_columns_equal_decode_batch(spark: Any, time_zone: str) -> None:
     format = get_format("csv")
     decoded = format.decode("value", _EVERYTHING, errors="capture")
     captured = _collected(_frame(spark, _MESSAGES).select("n", decoded.alias("v")))
@@ -90,7 +90,7 @@ def test_columns_give_what_the_kernels_give(spark: Any, time_zone: str) -> None:
     assert captured[0]["v"]["row"]["de"] == Decimal("12.50")
 
 
-def test_raise_names_format_reason_and_bytes(spark: Any) -> None:
+def test_a_raised_error_names_format_reason_and_bytes(spark: Any) -> None:
     frame = _frame(spark, [b"1", b"x"])
     with pytest.raises(Exception, match=r"format 'csv' cannot decode a message: field 'i'") as caught:
         frame.select(get_format("csv").decode("value", "i INT").alias("o")).collect()
@@ -98,7 +98,7 @@ def test_raise_names_format_reason_and_bytes(spark: Any) -> None:
 
 
 def _rows(spark: Any) -> Any:
-    """Rows of texts of all kinds, and of values at the edges of their types; one column is null in each."""
+    """Return rows with texts of all kinds and with edge values of types. Each row has one null column."""
     row = parse_schema(_EVERYTHING)
     count = len(row.fields)
     moments = [dt.datetime(2024, 3, 10, 2, 30, 0, 123456), dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59)]
@@ -128,7 +128,7 @@ def _rows(spark: Any) -> Any:
         if n % 3:
             value[(7 * n) % count if (7 * n) % count != 7 else 0] = None
         values.append(tuple(value))
-    # Connect takes no other precision from Python
+    # Connect accepts only this precision from Python
     frame = spark.createDataFrame(values, spark_schema(parse_schema(_EVERYTHING.replace("TIME(3)", "TIME(6)"))))
     return frame.withColumn("t", F.col("t").cast(spark_schema(row)["t"].dataType))
 
@@ -136,7 +136,7 @@ def _rows(spark: Any) -> Any:
 @pytest.mark.parametrize(
     "options", [*_OPTIONS, *(pytest.param(more, marks=pytest.mark.once) for more in _MORE_OPTIONS)], ids=str
 )
-def test_the_native_engine_writes_the_kernels_bytes(spark: Any, time_zone: str, options: dict[str, str]) -> None:
+def test_the_native_engine_equals_encode_batch(spark: Any, time_zone: str, options: dict[str, str]) -> None:
     format, frame = get_format("csv", options), _rows(spark)
     row = F.struct(*frame.columns)
     native = format.encode(row, _EVERYTHING, engine="native")
@@ -160,7 +160,7 @@ def test_a_null_row_and_names_that_differ_in_case_only(spark: Any) -> None:
     assert bytes(line.row) == b'1,"x y"'
 
 
-def test_what_is_no_utf8_is_written_as_by_java(spark: Any) -> None:
+def test_invalid_utf8_is_written_as_in_java(spark: Any) -> None:
     frame = spark.sql("SELECT named_struct('s', CAST(X'61FF62' AS STRING)) AS r FROM range(1)")
     format = get_format("csv")
     line = frame.select(

@@ -1,4 +1,4 @@
-"""The README and the docs: their snippets run, their tables are current."""
+"""The snippets of the README and the docs run, and the generated tables are current."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ ELSEWHERE = {
     "docs/operating.md": "tests/connectors/test_guides.py",
     "docs/plugins.md": "tests/packaging/test_examples.py",
 }
-"""Pages whose snippets need more than a session, and the tests that run them."""
+"""Pages with snippets that need more than a session, and the tests that run them."""
 WITH_PYTHON = [page for page, text in PAGES.items() if "```python\n" in text]
 SNIPPETS = [page for page in WITH_PYTHON if page not in ELSEWHERE]
 
 
-def test_the_snippets_of_each_page_are_run_somewhere() -> None:
+def test_the_snippets_of_each_page_are_tested() -> None:
     assert len(SNIPPETS) > 6
     for page, test in ELSEWHERE.items():
         assert page in WITH_PYTHON
         assert Path(page).name in (ROOT / test).read_text(encoding="utf-8"), page
 
 
-def test_the_examples_of_the_formats_are_true() -> None:
-    """What stands behind `>>>` gives what the page shows."""
+def test_the_examples_of_the_formats_give_the_shown_results() -> None:
+    """The statements after `>>>` print the results that the page shows."""
     tried = 0
     for page, text in PAGES.items():
         examples = "\n".join(re.findall(r"```pycon\n(.*?)```", text, re.DOTALL))
@@ -76,7 +76,7 @@ def test_snippets_run(page: str, spark: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.spark
-def test_the_tables_of_debezium_are_those_that_the_page_shows(spark: Any) -> None:
+def test_the_tables_of_the_debezium_page_are_current(spark: Any) -> None:
     page = (ROOT / "docs" / "debezium.md").read_text(encoding="utf-8")
     scope: dict[str, Any] = {"__name__": "__snippet__"}
     for snippet in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
@@ -98,7 +98,7 @@ def test_generated_tables_are_current() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_a_changed_figure_is_noticed(tmp_path: Path) -> None:
+def test_a_changed_figure_is_reported(tmp_path: Path) -> None:
     for part in ("scripts", "README.md", "benchmarks/results", "docs/flink.md"):
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         (tmp_path / part).parent.mkdir(exist_ok=True)
@@ -115,7 +115,7 @@ def test_a_changed_figure_is_noticed(tmp_path: Path) -> None:
 
 
 def test_the_notebook_is_the_quick_start() -> None:
-    """Its cells are the page's snippets, which are run; it holds no outputs."""
+    """The notebook's cells are the page's snippets, which another test runs. It does not contain outputs."""
     notebook = json.loads((ROOT / "docs" / "notebooks" / "quickstart.ipynb").read_text(encoding="utf-8"))
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -126,15 +126,15 @@ def test_the_notebook_is_the_quick_start() -> None:
     assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"]) > len(code) > 4
 
 
-def test_links_lead_somewhere() -> None:
-    """Files; headings are looked for where the site is built."""
+def test_linked_files_exist() -> None:
+    """Links to files exist. Building the site checks links to headings."""
     links = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", text)]
     assert len(links) > 100
     for page, link in links:
         assert (ROOT / page).parent.joinpath(link).exists(), f"{page}: {link}"
 
 
-def test_promises_and_bounds_are_held_where_the_page_says() -> None:
+def test_the_tests_and_bounds_on_the_robustness_page_exist() -> None:
     page = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
     tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     named = re.findall(r"`(test_\w+)`", page)

@@ -1,4 +1,4 @@
-"""The edges of the types in Spark: what is read of Avro is written by both engines as the kernels write it."""
+"""Edge values in Spark: both engines encode rows that were decoded from Avro to the bytes of `encode_batch`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AVRO = {"timestamp_mapping.legacy": "false"}
 
 
 def _possible(flink: str) -> pa.StructArray:
-    """The edges that Spark can hold."""
+    """Return the edge values that Spark's types can hold."""
     rows = rows_of(flink)
     return rows.filter(pa.array([flink != "TIME(3)" or value not in NO_TIMES for value in value_texts(rows)]))
 
@@ -34,7 +34,7 @@ def _messages(flink: str, longest: int) -> pa.BinaryArray:
     return pa.concat_arrays([messages, pa.nulls(longest - len(messages), pa.binary())])
 
 
-def test_both_engines_write_the_edges_as_the_kernels_do(spark: Any, time_zone: str) -> None:
+def test_both_engines_write_edge_values_as_encode_batch(spark: Any, time_zone: str) -> None:
     longest = max(len(_possible(flink)) for flink in _TYPES)
     columns = {f"m{i}": _messages(flink, longest) for i, flink in enumerate(_TYPES)}
     frame = spark.createDataFrame(pa.table({"n": list(range(longest)), **columns}))
@@ -69,7 +69,7 @@ def test_both_engines_write_the_edges_as_the_kernels_do(spark: Any, time_zone: s
     assert cases >= _LEAST_CASES
 
 
-def test_spark_holds_the_numbers_of_the_edges(spark: Any, time_zone: str) -> None:
+def test_spark_keeps_edge_values(spark: Any, time_zone: str) -> None:
     numbers = {"DATE": F.unix_date, "TIMESTAMP_LTZ(6)": F.unix_micros}
     for flink, number in numbers.items():
         messages = _messages(flink, len(_possible(flink)))
@@ -79,7 +79,7 @@ def test_spark_holds_the_numbers_of_the_edges(spark: Any, time_zone: str) -> Non
         assert [repr(value) for value in found] == value_texts(_possible(flink))
 
 
-def test_a_time_that_is_none_is_the_error_of_its_message(spark: Any) -> None:
+def test_a_time_outside_a_day_is_an_error_of_its_message(spark: Any) -> None:
     wide, schema = "t INT", "t TIME(3)"
     avro = get_format("avro")
     millis = [-1, 0, 86_400_000, 86_399_999, None, 2**31 - 1]

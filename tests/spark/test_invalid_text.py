@@ -1,4 +1,4 @@
-"""What a STRING column holds can be used: by a Python UDF, by pandas, by Spark's `encode` and `decode`."""
+"""The texts of a STRING column can be used in a Python UDF, in pandas, and with Spark's `encode` and `decode`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _frame(spark: Any) -> Any:
 
 
 def _used(texts: Any) -> list[list[Any]]:
-    """Texts as a Python UDF, as pandas, and as Spark's own functions have them, in the order of `n`."""
+    """Return the texts from a Python UDF, from pandas and from Spark's functions, in the order of `n`."""
     twice = F.udf(lambda text: None if text is None else text * 2, "STRING")
     found = texts.select("n", "s", twice("s").alias("t"), F.decode(F.encode("s", "UTF-8"), "UTF-8").alias("d"))
     table = found.toPandas().sort_values("n")
@@ -41,7 +41,7 @@ def test_text_of_raw_can_be_used(spark: Any, options: dict[str, str]) -> None:
     assert [tuple(row) for row in kept] == wrong
 
 
-def test_bytes_that_are_kept_are_written_again(spark: Any) -> None:
+def test_kept_bytes_are_written_unchanged(spark: Any) -> None:
     raw = get_format("raw", {"invalid-text": "keep"})
     rows = _frame(spark).select("n", raw.decode("value", "s STRING").alias("o"))
     again = rows.select("n", F.col("o.s").cast("binary").alias("b"), raw.encode("o", "s STRING").alias("m"))
@@ -51,7 +51,7 @@ def test_bytes_that_are_kept_are_written_again(spark: Any) -> None:
 
 
 def test_a_message_of_any_text_can_be_quoted(spark: Any) -> None:
-    """The message may be a STRING column that holds bytes of any kind."""
+    """The message may be a STRING column with any bytes."""
     frame = _frame(spark).select("n", F.col("value").cast("string").alias("value"))
     for format, schema in (("raw", "s STRING"), ("json", "s STRING"), ("raw", "s INT")):
         with pytest.raises(Exception, match=f"format '{format}' cannot decode a message") as caught:
@@ -62,7 +62,7 @@ def test_a_message_of_any_text_can_be_quoted(spark: Any) -> None:
         assert [bytes(row["message"]) for row in found] == [b"a\xff"]
 
 
-def test_text_that_is_computed_of_bytes_can_be_used(spark: Any) -> None:
+def test_text_computed_from_bytes_can_be_used(spark: Any) -> None:
     table = KeyValueFormat.from_ddl(
         "CREATE TABLE t (n INT, payload BYTES, s AS CAST(payload AS STRING), h AS CAST(UNHEX('61FF') AS STRING)) "
         "WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:1', "

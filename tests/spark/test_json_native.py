@@ -1,6 +1,6 @@
-"""JSON written by Spark itself, against the kernel, to the byte: random rows of random types, all options.
+"""The native engine of json writes the same bytes as the Arrow engine, for random rows and types and all options.
 
-Rows reach Spark as messages that the kernel wrote, and `decode` makes typed columns of them.
+Rows are sent to Spark as messages, which `decode` converts to typed columns.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _integer(bits: int) -> Callable[[random.Random], int]:
 
 
 def _decimal(rng: random.Random, precision: int, scale: int) -> Decimal:
-    """Of any length: round, tiny, zero, of all digits, with zeros at the end."""
+    """Return a random decimal: round, tiny, zero, with all digits, or with trailing zeros."""
     digits = rng.randint(1, precision)
     unscaled = rng.choice((0, 1, 10**digits - 1, 10 ** (digits - 1), rng.randrange(10**digits)))
     if rng.random() < 0.3:
@@ -137,7 +137,7 @@ def _decimal(rng: random.Random, precision: int, scale: int) -> Decimal:
 
 
 def _double(rng: random.Random) -> float:
-    """Numbers of which Java 17 writes no digit too many, so that the test doesn't depend on Java's version."""
+    """Return a number without a redundant digit in Java 17, so that the test does not depend on Java's version."""
     while True:
         number = rng.choice(
             (0.0, -0.0, 0.1, 1e7, 1e-3, 123456.75, 4.9e-324, float("nan"), float("-inf"), rng.gauss(0, 1e3))
@@ -148,21 +148,21 @@ def _double(rng: random.Random) -> float:
 
 
 def _float(rng: random.Random) -> float:
-    """As `_double`: every sixteenth below 16,384 is such a number."""
+    """Return a multiple of 1/16 below 16,384, which Java 17 writes without a redundant digit."""
     numbers = (0.0, -0.0, 0.1, 1e7, 1e-3, 1e-9, 1e22, 123456.75, 3.4028235e38, float("nan"), float("-inf"))
     number: float = pa.scalar(rng.choice((*numbers, rng.randrange(-(2**18), 2**18) / 16)), pa.float32()).as_py()
     return number
 
 
 def _moment(rng: random.Random) -> datetime.datetime:
-    """Any time from 0001 to 9999, those that no clock in New York shows among them."""
+    """Return a time from year 1 to 9999, including local times that do not exist in New York."""
     gap = datetime.datetime(2024, 3, 10, 2, 30), datetime.datetime(2024, 11, 3, 1, 30), datetime.datetime(1582, 10, 7)
     moment = rng.choice((*_EDGES, *gap, _EDGES[0] + (_EDGES[1] - _EDGES[0]) * rng.random()))
     return moment.replace(microsecond=rng.choice((0, 1, 500_000, 123_000, 999_999, 120)))
 
 
 def _interval(rng: random.Random) -> datetime.timedelta:
-    """Days over changes of the clock too, with both signs, in whole milliseconds."""
+    """Return a positive or negative duration in milliseconds, also of days across a change of the clock."""
     days = rng.choice((0, 1, 69, 307, 850, 100_000, rng.randrange(10_000)))
     return rng.choice((1, -1)) * datetime.timedelta(
         days=days, milliseconds=rng.choice((0, 1, rng.randrange(86_400_000)))
@@ -198,7 +198,7 @@ def _rows(schema: str, values: list[Any]) -> pa.StructArray:
 
 
 def _frame(spark: Any, cases: _Cases) -> Any:
-    """The rows of each case as a column `row0`, `row1`, ... beside their number `n`; null below the last."""
+    """Return a frame with the rows of each case as a column `row0`, `row1`, ..., and their number `n`."""
     fmt = get_format("json")
     columns = []
     for schema, rows in cases:
@@ -215,7 +215,7 @@ def _frame(spark: Any, cases: _Cases) -> Any:
 def _expect_bytes_of_the_kernel(
     spark: Any, *schemas: tuple[str, list[Any]], options: Sequence[dict[str, str]] = _OPTIONS
 ) -> None:
-    """Schemas with their rows: both engines, whichever is the faster one. One job for each choice of options."""
+    """Compare both engines for schemas with rows. Runs one job for each combination of options."""
     cases = [(schema, _rows(schema, values)) for schema, values in schemas]
     frame = _frame(spark, cases)
     for chosen in options:
@@ -255,7 +255,7 @@ def classic(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def other_settings(spark: Any) -> Iterator[None]:
-    """Settings of the session that change what `to_json` and casts write."""
+    """Settings of the session that change the output of `to_json` and casts."""
     before = {name: spark.conf.get(name) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
@@ -271,7 +271,7 @@ def test_random_rows_of_random_types(spark: Any, time_zone: str) -> None:
 
 
 def test_every_type_alone_and_in_containers(spark: Any, time_zone: str) -> None:
-    """Half of the options in each time zone."""
+    """Each time zone is tested with half of the options."""
     schema = ", ".join(
         f"s{n} {t}, a{n} ARRAY<{t}>, m{n} MAP<STRING, ROW<v {t}>>" for n, t in enumerate(_SCALARS) if n % 3 != 2
     )
@@ -280,14 +280,14 @@ def test_every_type_alone_and_in_containers(spark: Any, time_zone: str) -> None:
 
 
 @pytest.mark.usefixtures("other_settings")
-def test_settings_of_the_session_change_nothing(spark: Any) -> None:
+def test_settings_of_the_session_do_not_change_the_output(spark: Any) -> None:
     schema = ", ".join(f"s{n} {t}" for n, t in enumerate(_SCALARS))
     _expect_bytes_of_the_kernel(spark, (schema, _random_rows(random.Random(7), schema, 40)))
 
 
 @pytest.mark.parametrize("types", [_DECIMALS[:4], _DECIMALS[4:8], _DECIMALS[8:]])
 def test_decimals_at_every_power_of_ten(spark: Any, types: Sequence[tuple[int, int]]) -> None:
-    """Without nulls, so that only one option matters."""
+    """There are no nulls, so only one option has an effect."""
     schemas = []
     for precision, scale in types:
         t = f"DECIMAL({precision}, {scale})"
@@ -298,8 +298,8 @@ def test_decimals_at_every_power_of_ten(spark: Any, types: Sequence[tuple[int, i
     _expect_bytes_of_the_kernel(spark, *schemas, options=_OPTIONS[1:3])
 
 
-def test_no_text_looks_like_a_number_in_disguise(spark: Any) -> None:
-    """Numbers with an exponent are hidden from `to_json` behind names of underscores."""
+def test_texts_with_the_prefixes_of_numbers_are_written_unchanged(spark: Any) -> None:
+    """Numbers with an exponent are passed through `to_json` as texts with special prefixes of underscores."""
     disguise = '{"_0":0,"_1":"12E+1","_2":0}'
     texts = [f"{'_' * n}{i}" for n in range(1, 4) for i in range(3)] + [disguise, disguise.replace("_", "__")]
     schema = (
@@ -317,13 +317,13 @@ def test_no_text_looks_like_a_number_in_disguise(spark: Any) -> None:
     _expect_bytes_of_the_kernel(spark, (schema, values))
 
 
-def test_odd_names_deep_text_and_many_columns(spark: Any) -> None:
+def test_unusual_names_nested_texts_and_many_columns(spark: Any) -> None:
     rng = random.Random(5)
     _expect_bytes_of_the_kernel(spark, *((schema, _random_rows(rng, schema, 30)) for schema in _ODD_SCHEMAS))
 
 
-def test_what_only_spark_holds(spark: Any) -> None:
-    """Bytes that are no UTF-8, times with microseconds, timestamps in seconds before the common era."""
+def test_values_that_only_spark_can_hold(spark: Any) -> None:
+    """Bytes that are not UTF-8, times with microseconds, and timestamps before year 1."""
     row = spark.sql(
         "SELECT named_struct('s', CAST(X'61FF62F09F9880' AS STRING), 't', TIME'10:11:12.123456', "
         "'d', DATE'-0044-03-15', 'z', timestamp_micros(-67768040609740800), "
@@ -343,7 +343,7 @@ def test_what_only_spark_holds(spark: Any) -> None:
 
 
 @pytest.mark.parametrize("options", _OPTIONS)
-def test_the_native_plan_is_taken_where_the_types_are_as_declared(spark: Any, options: dict[str, str]) -> None:
+def test_the_native_plan_is_used_for_the_declared_types(spark: Any, options: dict[str, str]) -> None:
     schema = "a INT, p DECIMAL(38, 18), t TIMESTAMP(3), m MAP<STRING, ARRAY<STRING>>"
     fmt, struct = get_format("json", options), spark_schema(parse_schema(schema))
     frame = spark.createDataFrame([((1, Decimal(100), None, {}),)], T.StructType([T.StructField("row", struct)]))
@@ -365,7 +365,7 @@ def test_the_native_plan_is_taken_where_the_types_are_as_declared(spark: Any, op
     (", ".join(f"s{i} STRING" for i in range(24)), {}, True),
     (", ".join(f"s{i} STRING" for i in range(25)), {}, False),
 ])  # fmt: skip
-def test_the_faster_engine_is_taken(spark: Any, schema: str, options: dict[str, str], native: bool) -> None:
+def test_the_faster_engine_is_used(spark: Any, schema: str, options: dict[str, str], native: bool) -> None:
     fmt, struct = get_format("json", options), spark_schema(parse_schema(schema))
     frame = spark.createDataFrame([(None,)], T.StructType([T.StructField("row", struct)]))
     assert ("ArrowEvalPython" in _plan(frame.select(fmt.encode("row", schema)))) is not native

@@ -1,4 +1,4 @@
-"""KeyValueFormat on DataFrames: Flink's records with metadata, faults, changes, plans, streams; classic and Connect."""
+"""KeyValueFormat with DataFrames: Flink's records, metadata, errors, changes, plans and streams."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def _records(spark: Any, case: interop.Case) -> Any:
-    """The records as Spark's Kafka source gives them; a record without headers has NULL there."""
+    """Return records as Spark's Kafka source returns them. A record without headers has NULL headers."""
     rows = [
         (
             _bytes(record["key"]),
@@ -215,7 +215,7 @@ def test_written_metadata(spark: Any) -> None:
         KeyValueFormat("v STRING", {"format": "json", "topic": "t"}).encode(rows, metadata={"tp": "topic"})
 
 
-def test_topics_that_no_row_chooses(spark: Any) -> None:
+def test_topics_without_a_topic_column_are_checked(spark: Any) -> None:
     rows = spark.createDataFrame([("x", "a")], "v STRING, tp STRING")
     for options, told in (({"topic": "a;b"}, "topics a, b"), ({"topic-pattern": "[ab]"}, r"topics of '\[ab\]'")):
         kv = KeyValueFormat("v STRING", {"format": "json", **options})
@@ -228,7 +228,7 @@ def test_topics_that_no_row_chooses(spark: Any) -> None:
 # --- one stage ----------------------------------------------------------------------------------------------
 
 
-def test_key_and_value_take_one_python_stage(spark: Any, request: pytest.FixtureRequest) -> None:
+def test_key_and_value_need_one_python_stage(spark: Any, request: pytest.FixtureRequest) -> None:
     kv = KeyValueFormat("id INT, v STRING, t TIME(3)", _KAFKA)
     frame = _frame(spark, ('{"id":1}', '{"v":"a"}'))
     decoded = kv.decode(frame, errors="capture")
@@ -239,7 +239,7 @@ def test_key_and_value_take_one_python_stage(spark: Any, request: pytest.Fixture
         assert "key_value_decode" in plan
 
 
-def test_encoding_takes_python_only_where_it_must(spark: Any, request: pytest.FixtureRequest) -> None:
+def test_encoding_uses_python_only_if_necessary(spark: Any, request: pytest.FixtureRequest) -> None:
     kv = KeyValueFormat("id INT, v STRING", _UPSERT, primary_key=["id"])
     rows = spark.createDataFrame([(1, "a", "+I")], "id INT, v STRING, row_kind STRING")
     native = _plan(request, kv.encode(rows.drop("row_kind")))
@@ -250,7 +250,7 @@ def test_encoding_takes_python_only_where_it_must(spark: Any, request: pytest.Fi
     assert again.count("MapInArrow") == 1, again
 
 
-# --- faults -------------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 _BAD = [
     ('{"id":1}', '{"v":"good"}'),
@@ -263,7 +263,7 @@ _BAD = [
 ]
 
 
-def test_captured_errors_lose_nothing(spark: Any) -> None:
+def test_captured_errors_keep_the_record(spark: Any) -> None:
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
     captured = kv.decode(_frame(spark, *_BAD), errors="capture")
     assert captured.columns == ["id", "v", "error"]
@@ -282,7 +282,7 @@ def test_captured_errors_lose_nothing(spark: Any) -> None:
         split_errors(kv.decode(_frame(spark, *_BAD)))
 
 
-def test_captured_errors_have_what_kafka_knows(spark: Any, time_zone: str) -> None:
+def test_captured_errors_have_kafkas_columns(spark: Any, time_zone: str) -> None:
     moment = dt.datetime(2024, 3, 10, 7, 30, tzinfo=dt.UTC)
     frame = spark.createDataFrame(
         [(b"{", b"{", "t", 3, 7, moment, 0, [("h", b"1")]), (b'{"id":1}', b'{"v":"a"}', "t", 3, 8, moment, 0, None)],
@@ -302,7 +302,7 @@ def test_captured_errors_have_what_kafka_knows(spark: Any, time_zone: str) -> No
     assert fault["headers"] == [{"key": "h", "value": b"1"}]
 
 
-def test_a_raised_error_says_where_the_record_is(spark: Any) -> None:
+def test_a_raised_error_names_topic_partition_and_offset(spark: Any) -> None:
     records = [("t", 3, n, b'{"id":1}', b'{"v":"a"}' if n != 2007 else b"{") for n in range(2100)]
     frame = spark.createDataFrame(records, "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY")
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
@@ -319,7 +319,7 @@ def test_a_raised_error_says_where_the_record_is(spark: Any) -> None:
         kv.decode(frame.select("key", "value").coalesce(1)).collect()
 
 
-def test_rows_know_their_place_in_their_record(spark: Any) -> None:
+def test_rows_have_their_index_in_the_record(spark: Any) -> None:
     update = {"data": [{"id": 1, "v": "b"}, {"id": 1, "v": "c"}], "old": [{"v": "a"}, {"v": "b"}], "type": "UPDATE"}
     records = [(0, 1, b'{"data"'), (0, 2, json.dumps(update).encode()), (0, 3, None)]
     frame = spark.createDataFrame(records, "partition INT, offset BIGINT, value BINARY").coalesce(1)
@@ -342,7 +342,7 @@ def test_rows_know_their_place_in_their_record(spark: Any) -> None:
         KeyValueFormat("row_index INT", {"format": "json"}).decode(frame, row_index=True)
 
 
-def test_a_bad_record_fails_the_job_and_says_why(spark: Any) -> None:
+def test_a_bad_record_fails_the_job_with_a_reason(spark: Any) -> None:
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
     with pytest.raises(Exception, match=r"cannot decode the key of a record: json: .*value b'\{\"v\":\"bad key\"\}'"):
         kv.decode(_frame(spark, *_BAD[:2])).collect()
@@ -370,7 +370,7 @@ def test_tolerated_errors_are_counted_before_the_rows_are_used(most: str, spark:
     assert kv.decode(frame, errors="capture").where("error IS NOT NULL").count() == 4
 
 
-def test_input_that_does_not_fit_is_refused_before_a_job(spark: Any) -> None:
+def test_wrong_input_is_an_error_before_a_job(spark: Any) -> None:
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
     frame = _frame(spark, *_BAD)
     for given, message in (
@@ -395,7 +395,7 @@ def test_input_that_does_not_fit_is_refused_before_a_job(spark: Any) -> None:
 # --- writing ------------------------------------------------------------------------------------------------
 
 
-def test_columns_are_found_by_name_and_cast_without_loss(spark: Any) -> None:
+def test_columns_are_matched_by_name_and_cast_without_loss(spark: Any) -> None:
     kv = KeyValueFormat("id BIGINT, v DECIMAL(12, 2), r ROW<a BIGINT, b STRING>", {**_KAFKA, "format": "json"})
     rows = spark.createDataFrame(
         [(("x", 1), 5, 7, "unused")], "r STRUCT<b: STRING, a: INT>, v INT, id SMALLINT, z STRING"
@@ -441,7 +441,7 @@ def test_null_keys_and_unknown_kinds(spark: Any) -> None:
 
 @pytest.mark.parametrize("include", ["ALL", "EXCEPT_KEY"])
 def test_pairs_of_updates_are_found_across_batches(include: str, spark: Any) -> None:
-    """The session's Arrow batches hold 1000 rows, so that the pair at 999 is torn by them."""
+    """The session's Arrow batches have 1000 rows, so they split the pair at row 999."""
     kv = KeyValueFormat("id INT, v STRING", {**_UPSERT, "value.fields-include": include}, primary_key=["id"])
     kinds = ["+I"] * 999 + ["-U", "+U"] + ["-D"] * 998 + ["-U"] + ["-U", "+U"]
     ids = [*range(999), 1, 1, *range(998), 2, 3, 3]
@@ -466,7 +466,7 @@ def test_a_table_of_change_data_writes_envelopes(spark: Any) -> None:
     ]
 
 
-def test_types_come_back(spark: Any, time_zone: str) -> None:
+def test_types_are_unchanged_after_encoding_and_decoding(spark: Any, time_zone: str) -> None:
     schema = (
         "id INT, t TIME(3), ts TIMESTAMP(3), z TIMESTAMP_LTZ(3), de DECIMAL(10, 2) NOT NULL, by BYTES, "
         "a ARRAY<ROW<x INT NOT NULL>>, m MAP<STRING, BIGINT>"
@@ -482,7 +482,7 @@ def test_types_come_back(spark: Any, time_zone: str) -> None:
     assert types["ts"] == T.TimestampNTZType()
     assert types["de"] == T.DecimalType(10, 2)
     assert all(field.nullable for field in decoded.schema.fields)
-    for changes in (decoded, decoded.withColumn("row_kind", F.lit("+U"))):  # natively, and by the Arrow stage
+    for changes in (decoded, decoded.withColumn("row_kind", F.lit("+U"))):  # native, then Arrow
         (record,) = _dicts(kv.encode(changes))
         assert (record["key"], record["value"].decode()) == (b'{"id":1}', value)
 
@@ -519,7 +519,7 @@ def test_computed_columns(spark: Any) -> None:
     assert _dicts(records) == [{"value": b'{"id":1,"price":2,"amount":3,"ts":null}'}]
 
 
-def test_expressions_mean_what_they_mean_in_flink(spark: Any) -> None:
+def test_expressions_give_the_same_results_as_in_flink(spark: Any) -> None:
     columns = "ar2 ARRAY<INT>, ar3 ARRAY<INT>, ar1 ARRAY<INT>, ar23 ARRAY<INT>, sab ARRAY<STRING>, sa ARRAY<STRING>, "
     columns += "i1 ARRAY<INT>, mp MAP<STRING, INT>"
     computed = "".join(f", x{i} AS {case['expression']}" for i, case in enumerate(interop.expressions()))
@@ -535,7 +535,7 @@ def test_expressions_mean_what_they_mean_in_flink(spark: Any) -> None:
 
 
 def _as_flink_prints(value: Any) -> str:
-    """A value of Spark as Flink prints it in a row."""
+    """Return a value of Spark as Flink prints it in a row."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, bytes):
@@ -555,7 +555,7 @@ def _as_flink_prints(value: Any) -> str:
 @pytest.mark.parametrize(
     "expression", ["reflect('java.lang.System', 'getProperty', 'user.home')", "(SELECT 1)", "id IN (FROM range(9))"]
 )
-def test_a_table_of_somebody_else_calls_no_java_and_reads_no_other_table(expression: str, spark: Any) -> None:
+def test_computed_columns_cannot_call_java_or_read_other_tables(expression: str, spark: Any) -> None:
     frame = _frame(spark, (None, '{"id":1}'))
     refused = KeyValueFormat.from_ddl(_EVENTS.replace("price * amount", expression))
     with pytest.raises(ConfigurationError, match=r"computed column 'total' can't be evaluated.*line 3, column"):
@@ -566,7 +566,7 @@ def test_a_table_of_somebody_else_calls_no_java_and_reads_no_other_table(express
 
 
 def _stream(spark: Any, folder: Path) -> Any:
-    """A stream of files in which each line is a JSON object with key and value as texts."""
+    """Return a stream of files. Each line is a JSON object with key and value as texts."""
     lines = spark.readStream.schema("line STRING").text(str(folder))
     parsed = F.from_json("line", "key STRING, value STRING, offset BIGINT")
     return lines.select(parsed.alias("r")).select("r.*")
@@ -633,11 +633,11 @@ def test_a_watermark_closes_windows(declared: str, spark: Any, tmp_path: Path) -
     source.mkdir()
     kv = KeyValueFormat.from_ddl(_EVENTS.replace("TIMESTAMP_LTZ(3)", declared))
     decoded = kv.decode(_stream(spark, source))
-    assert isinstance(decoded.schema["ts"].dataType, T.TimestampType)  # Spark has no other event time
+    assert isinstance(decoded.schema["ts"].dataType, T.TimestampType)  # Spark supports only timestamps as event time
     assert kv.encode(decoded).columns == ["value"]
     counts = decoded.groupBy(F.window("ts", "10 seconds")).agg(F.sum("total").alias("total")).select("total")
     zone = "Z" if "LTZ" in declared else ""
-    for name, second in (("a", "01"), ("b", "12"), ("c", "16")):  # 16 - 5 lies behind the end of the first window
+    for name, second in (("a", "01"), ("b", "12"), ("c", "16")):  # 16 - 5 is after the end of the first window
         _add(source, f"{name}.txt", (None, f'{{"id":1,"price":1.5,"amount":1,"ts":"2024-01-02 12:00:{second}{zone}"}}'))
         query = (
             counts.writeStream.outputMode("append")
@@ -655,7 +655,7 @@ _WATERMARK = """CREATE TABLE t (`at.x` {}, v INT, c AS {}, WATERMARK FOR {} AS {
     'scan.startup.mode' = 'earliest-offset')"""
 
 
-def test_a_watermark_is_for_streams_of_timestamps(spark: Any, tmp_path: Path, time_zone: str) -> None:
+def test_a_watermark_needs_a_timestamp(spark: Any, tmp_path: Path, time_zone: str) -> None:
     frame = _frame(spark, (None, '{"at.x":"2024-03-10 02:30:00","v":1}'))
     kv = KeyValueFormat.from_ddl(_WATERMARK.format("TIMESTAMP(3)", "v + 1", "`at.x`", "`at.x`"))
     (row,) = _dicts(kv.decode(frame))  # a batch has the declared types, in every time zone

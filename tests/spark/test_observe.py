@@ -1,4 +1,4 @@
-"""Counts of what is decoded: in a batch, and for a listener of streaming queries."""
+"""Counts of decoded records: in a batch, and for a listener of streaming queries."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_counts_of_a_batch(spark: Any) -> None:
     assert _observed(_table().decode(frame, errors="capture")) == wanted
     indexed = _table().decode(frame, errors="capture", row_index=True)
     assert _observed(indexed) == wanted | {"records": 7}
-    # a part counts all that it has read
+    # a partition counts all records that it has read
     assert _observed(indexed, lambda df: split_errors(df)[0].collect()) == wanted | {"records": 7}
 
 
@@ -71,14 +71,14 @@ def test_counts_of_changes(spark: Any) -> None:
     assert counts == COUNTS | {"rows": 5, "bad": 0, "skipped": 0, "records": 2, "update_before": 2, "update_after": 2}
 
 
-def test_what_has_nothing_to_count_is_refused(spark: Any) -> None:
+def test_wrong_input_of_observe_is_refused(spark: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"observe_records takes.*'row_kind'. The columns: id"):
         observe_records(spark.range(1), "x")
 
 
-def test_a_listener_gets_the_counts_of_each_batch(spark: Any, tmp_path: Path) -> None:
-    """The listener is that of the docs. It is removed after the last event: Spark Connect waits for a thread that waits
-    for it, if one comes meanwhile.
+def test_a_listener_receives_the_counts_of_each_batch(spark: Any, tmp_path: Path) -> None:
+    """The listener is from the docs. It is removed after the last event, because Spark Connect deadlocks if an event
+    arrives during the removal.
     """
     page = (Path(__file__).parent.parent.parent / "docs" / "bad-records.md").read_text(encoding="utf-8")
     snippet = next(s for s in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Counts" in s)

@@ -22,9 +22,9 @@ _SCHEMA = "id INT, name STRING, item ROW<sku STRING, price DOUBLE>, n ARRAY<BIGI
 
 
 @pytest.mark.once
-def test_columns_there_and_back(spark: Any, tmp_path: Path) -> None:
+def test_columns_are_unchanged_after_encoding_and_decoding(spark: Any, tmp_path: Path) -> None:
     format = a_format(tmp_path, "shop.Order", _ORDER)
-    Path(format.options["descriptor-file"]).unlink()  # no worker looks for it
+    Path(format.options["descriptor-file"]).unlink()  # workers do not read the file
     rows = [(7, "Ada", ("a-1", 2.5), [1, -1]), (None, None, None, None), (-1, "é😀", (None, None), [2**40])]
     frame = spark.createDataFrame(rows, "id INT, name STRING, item STRUCT<sku: STRING, price: DOUBLE>, n ARRAY<BIGINT>")
     written = frame.select(format.encode(F.struct("*"), _SCHEMA).alias("value"))
@@ -37,7 +37,7 @@ def test_columns_there_and_back(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.once
-def test_a_table_of_key_and_value_with_bad_records_beside_the_good_ones(spark: Any, tmp_path: Path) -> None:
+def test_a_table_with_good_and_bad_records(spark: Any, tmp_path: Path) -> None:
     file = a_file(tmp_path, _ORDER)
     table = KeyValueFormat.from_ddl(
         f"""CREATE TABLE orders (id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED) WITH (

@@ -1,4 +1,4 @@
-"""Captured topics become tables through Spark, as the databases showed them (fixtures/recordings/)."""
+"""Decoding captured topics in Spark gives the databases' tables (fixtures/recordings/)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLES = {
 FEWEST_ROWS = 130
 
 
-def test_a_captured_topic_becomes_the_table(spark: Any, tmp_path: Path) -> None:
+def test_a_captured_topic_gives_the_table(spark: Any, tmp_path: Path) -> None:
     rows = 0
     for recording, name in TABLES.items():
         table = next(table for table in recordings.tables(recording) if table.name == name)
@@ -42,5 +42,5 @@ def test_a_captured_topic_becomes_the_table(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.once
-def test_all_tables_named_here_are_there() -> None:
+def test_all_named_tables_exist() -> None:
     assert set(TABLES) <= set(recordings.names())

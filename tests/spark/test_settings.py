@@ -1,4 +1,4 @@
-"""The settings that are recommended: what they look like, that Spark takes them, and that batches follow them."""
+"""The recommended settings: their form, that Spark accepts them, and their effect on batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_settings_are_texts_of_the_callers_own(direction: Any) -> None:
+def test_settings_are_a_new_dict_of_texts(direction: Any) -> None:
     settings = recommended_settings(direction)
     assert settings
     assert all(name.startswith("spark.sql.") for name in settings)
@@ -29,7 +29,7 @@ def test_settings_are_texts_of_the_callers_own(direction: Any) -> None:
     assert codecs.recommended_settings is recommended_settings
 
 
-def test_decoding_is_the_default_and_another_direction_an_error() -> None:
+def test_the_direction_of_settings_is_checked() -> None:
     assert recommended_settings() == recommended_settings("decode")
     with pytest.raises(ConfigurationError, match="'decode' or 'encode', not 'both'"):
         recommended_settings("both")  # type: ignore[arg-type]
@@ -37,7 +37,7 @@ def test_decoding_is_the_default_and_another_direction_an_error() -> None:
 
 @pytest.fixture
 def restored(spark: Any) -> Iterator[None]:
-    """Puts Spark's own values back."""
+    """Restore Spark's default values."""
     yield
     for direction in DIRECTIONS:
         for name in recommended_settings(direction):  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ def restored(spark: Any) -> Iterator[None]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_running_session_takes_each(direction: Any, spark: Any, restored: None) -> None:
+def test_a_running_session_accepts_each_setting(direction: Any, spark: Any, restored: None) -> None:
     for name, value in recommended_settings(direction).items():
         assert spark.conf.isModifiable(name)
         spark.conf.set(name, value)
@@ -54,8 +54,8 @@ def test_a_running_session_takes_each(direction: Any, spark: Any, restored: None
 
 
 @pytest.mark.spark
-def test_batches_follow_and_rows_stay(spark: Any, restored: None) -> None:
-    """300 messages of 10 KB, that are one batch by Spark's defaults, in UDFs and in mapInArrow."""
+def test_settings_change_batches_but_not_rows(spark: Any, restored: None) -> None:
+    """300 messages of 10 KB are one batch with Spark's defaults, in UDFs and in mapInArrow."""
     from pyspark.sql import functions as F
 
     def sizes(values: pa.Array) -> pa.Array:
@@ -86,7 +86,7 @@ TIME_TYPE = "spark.sql.timeType.enabled"
 
 @pytest.fixture
 def without_time(spark: Any) -> Iterator[None]:
-    """Spark's own default: no type TIME."""
+    """Disable the type TIME, as in Spark's defaults."""
     before = spark.conf.get(TIME_TYPE)
     spark.conf.set(TIME_TYPE, "false")
     yield
@@ -111,7 +111,7 @@ TIME_CALLS: list[tuple[str, Callable[[Any], Any]]] = [
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("path", "call"), TIME_CALLS)
-def test_time_where_spark_does_not_allow_it_names_the_setting(
+def test_the_error_of_a_disabled_time_type_names_the_setting(
     path: str, call: Callable[[Any], Any], spark: Any, without_time: None
 ) -> None:
     frame = _clocks(spark)
@@ -121,21 +121,21 @@ def test_time_where_spark_does_not_allow_it_names_the_setting(
     assert str(caught.value).startswith(text)
     assert f"spark.conf.set('{TIME_TYPE}', 'true')" in str(caught.value)
     assert caught.value.option == TIME_TYPE
-    assert spark.conf.get(TIME_TYPE) == "false", "no setting is changed"
+    assert spark.conf.get(TIME_TYPE) == "false", "a setting was changed"
     spark.conf.set(TIME_TYPE, "true")
     assert call(frame).schema
 
 
 @pytest.mark.spark
-def test_without_time_every_other_column_is_read(spark: Any, without_time: None) -> None:
+def test_other_columns_are_read_without_the_time_type(spark: Any, without_time: None) -> None:
     frame = spark.sql("SELECT CAST('{\"id\":1}' AS BINARY) AS value")
     assert frame.select(get_format("json").decode("value", "id INT").alias("r")).first().r.id == 1
     assert KeyValueFormat("id INT", {"format": "json"}).decode(frame).first().id == 1
 
 
 @pytest.mark.spark
-def test_spark_keeps_the_digits_of_debeziums_times(spark: Any) -> None:
-    """Arrow's type has no precision, so Debezium's microseconds stay in a TIME(3); Spark's column keeps them, too."""
+def test_spark_keeps_the_microseconds_of_debeziums_times(spark: Any) -> None:
+    """Arrow's type has no precision, so a TIME(3) keeps Debezium's microseconds, and Spark's column keeps them too."""
     options = {"types": "debezium", "time.precision.mode": "microseconds"}
     message = b'{"before":null,"after":{"t":5123456},"op":"c"}'
     frame = spark.createDataFrame([(message,)], "value BINARY")

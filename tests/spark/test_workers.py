@@ -1,4 +1,4 @@
-"""Local workers by a Python that lacks the library are found before a job starts."""
+"""A job fails before it starts if the Python of local workers lacks the library."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcomes(folder: Path) -> Outcomes:
-    """For each Python of the workers: what five calls answered, and how many jobs ran."""
+    """The results of five calls and the number of jobs, for each Python of the workers."""
     script = folder / "job.py"
     script.write_text(SCRIPT, encoding="utf-8")
     pythons = [str(folder / "bare" / "bin" / "python"), sys.executable, str(folder / "other")]
@@ -71,19 +71,19 @@ def outcomes(folder: Path) -> Outcomes:
     return found
 
 
-def test_a_python_without_the_library_is_refused_before_the_job(outcomes: Outcomes, folder: Path) -> None:
+def test_a_python_without_the_library_is_an_error_before_the_job(outcomes: Outcomes, folder: Path) -> None:
     python = str(folder / "bare" / "bin" / "python")
     answers, jobs = outcomes[python]
     assert len(answers) == 5
     for text in answers:
         assert f"run the Python '{python}', which can't import kvformat: No module named '" in text
         assert f"'{sys.executable}': set PYSPARK_PYTHON" in text
-    assert jobs == 1  # it asked a worker, once
+    assert jobs == 1  # the check ran once, in a worker
 
 
-def test_no_job_asks_about_the_drivers_python(outcomes: Outcomes) -> None:
+def test_the_drivers_python_is_not_checked(outcomes: Outcomes) -> None:
     assert outcomes[sys.executable] == (["fine"] * 5, 0)
 
 
-def test_another_python_with_the_library_is_fine(outcomes: Outcomes, folder: Path) -> None:
+def test_another_python_with_the_library_is_accepted(outcomes: Outcomes, folder: Path) -> None:
     assert outcomes[str(folder / "other")] == (["fine"] * 5, 1)

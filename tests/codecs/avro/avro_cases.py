@@ -1,4 +1,4 @@
-"""What the tests of the Avro kernel share: schemas from short notes, and messages read by both paths."""
+"""Helpers of Avro's tests: schemas from short notes, and messages read by both readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvformat.codecs._avro import Schema, decode, parse_schema
 from tests.codecs.avro.avro_mutation import shown
 
 MANY = 40
-"""More than the messages for which the kernel goes message by message."""
+"""Enough messages for the fast reader."""
 
 
 def schema_of(node: Any) -> Schema:
@@ -19,7 +19,7 @@ def schema_of(node: Any) -> Schema:
 
 
 def record(*fields: Any, name: str = "R") -> dict[str, Any]:
-    """A record of schemas, which are called f0, f1, ..., and of whole fields."""
+    """Make a record from fields and schemas. The field of a schema is named f0, f1, ..."""
     made = [f if _is_field(f) else {"name": f"f{i}", "type": f} for i, f in enumerate(fields)]
     return {"type": "record", "name": name, "fields": made}
 
@@ -33,7 +33,7 @@ def array(*messages: bytes | str | None) -> pa.BinaryArray:
 
 
 def read(message: bytes | str, writer: Any, reader: Any = None, **options: Any) -> Any:
-    """The value of a message that is read by both paths, alone and among many."""
+    """Return the value of a message. It must be the same from both readers: alone and in a batch."""
     w, r = schema_of(writer), None if reader is None else schema_of(reader)
     alone = decode(array(message), w, r, **options)
     many = decode(array(*[message] * MANY), w, r, **options)
@@ -44,7 +44,7 @@ def read(message: bytes | str, writer: Any, reader: Any = None, **options: Any) 
 
 
 def error(message: bytes | str, writer: Any, reader: Any = None, **options: Any) -> str:
-    """The error of a message, alone and among others."""
+    """Return the error of a message. It must be the same alone and in a batch."""
     w, r = schema_of(writer), None if reader is None else schema_of(reader)
     alone = decode(array(message), w, r, **options)
     many = decode(array(*[message] * MANY), w, r, **options)

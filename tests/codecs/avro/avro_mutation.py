@@ -1,4 +1,4 @@
-"""Messages changed at random, and what must hold for them whatever they are."""
+"""Random changes of messages, and checks that hold for any message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ODD = (
 
 
 def mutated(rng: random.Random, message: bytes) -> bytes:
-    """The message with bytes changed, cut off, put in or taken out."""
+    """Change, cut off, insert or remove bytes of a message."""
     data = bytearray(message)
     for _ in range(rng.choice([1, 1, 1, 2, 5])):
         at = rng.randrange(len(data) + 1)
@@ -52,7 +52,7 @@ def mutated(rng: random.Random, message: bytes) -> bytes:
 
 
 def evolved(rng: random.Random, schema: Any) -> Any:
-    """A reader's schema for what was written with `schema`: other order, other types, fewer fields and more."""
+    """Return a reader's schema for data of `schema`, with other order and types, and fewer or more fields."""
     if isinstance(schema, list):
         branches = [evolved(rng, branch) for branch in schema]
         if rng.random() < 0.3:
@@ -87,7 +87,7 @@ def _evolved_fields(rng: random.Random, fields: list[dict[str, Any]]) -> list[di
 
 
 class Case:
-    """A writer's and a reader's schema and values; every third message is left as it was written."""
+    """Random schemas, values and messages. Every third message is not changed."""
 
     def __init__(self, seed: int, count: int = 60) -> None:
         maker = Maker(seed)
@@ -96,23 +96,23 @@ class Case:
         self.writer = parse_schema(json.dumps(schema))
         try:
             self.reader = parse_schema(json.dumps(evolved(rng, schema) if seed % 2 else schema))
-        except SchemaError:  # a name that was defined in a field that is gone
+        except SchemaError:  # a removed field defined a name
             self.reader = self.writer
         self.whole = written(schema, [maker.value(schema) for _ in range(count)])
         self.messages = [mutated(rng, m) if i % 3 else m for i, m in enumerate(self.whole)]
 
     @property
     def plan(self) -> Plan:
-        """The compiled pair."""
+        """The plan for both schemas."""
         return plan(self.writer, self.reader)
 
     def decoded(self, messages: list[bytes] | None = None) -> Decoded:
-        """The messages by the kernel."""
+        """Decode the messages as a batch."""
         return decode(pa.array(messages or self.messages, pa.binary()), self.writer, self.reader)
 
 
 def exactly(plan: Plan, messages: list[bytes]) -> tuple[pa.Array, list[str | None], list[int]]:
-    """Values, errors and ends of messages by the exact reader alone."""
+    """Return values, errors and ends of messages from the exact reader."""
     values, errors, ends = [], [], []
     for message in messages:
         value, end, error = None, 0, None
@@ -127,6 +127,6 @@ def exactly(plan: Plan, messages: list[bytes]) -> tuple[pa.Array, list[str | Non
 
 
 def shown(values: pa.Array, schema: Schema) -> list[str]:
-    """Each value as a text that can be compared: NaN equals NaN, -0.0 is not 0.0, dates are numbers."""
+    """Return each value as a string for comparison: NaN equals NaN, -0.0 differs from 0.0, dates are numbers."""
     fresh = values.take(pa.array(np.arange(len(values))))
     return [repr(value) for value in view_as(fresh, schema.storage_type).to_pylist()]

@@ -1,4 +1,4 @@
-"""Random Avro schemas and values, for tests: values as fastavro takes them and as Arrow does."""
+"""Random Avro schemas and values for tests, with values for fastavro and for Arrow."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _WIDTHS = (0, 1, 3, 8, 12, 16, 20, 1024, 1025)
 
 
 class Maker:
-    """Makes schemas and values from one source of chance."""
+    """Makes schemas and values from one random generator."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self._names = 0
 
     def schema(self, depth: int = 3) -> Any:
-        """A schema as JSON values."""
+        """Return a schema as JSON values."""
         rng = self.rng
         kinds = ["primitive"] * 4 + ["logical", "decimal", "optional", "optional", "enum", "fixed"]
         kind = rng.choice([*kinds, "array", "map", "record", "record", "union"] if depth else kinds)
@@ -59,12 +59,12 @@ class Maker:
         return self.record(depth) if kind == "record" else self._union(depth)
 
     def record(self, depth: int = 3) -> dict[str, Any]:
-        """A record of up to five fields."""
+        """Return a record with up to five fields."""
         fields = [{"name": f"f{i}", "type": self.schema(depth - 1)} for i in range(self.rng.randint(0, 5))]
         return {"type": "record", "name": self._name("R"), "fields": fields}
 
     def value(self, schema: Any) -> Any:
-        """A value of a schema as fastavro takes it without logical types: a pair for a branch of a union."""
+        """Return a value for fastavro, without logical types. The value of a union is a pair of branch and value."""
         rng = self.rng
         if isinstance(schema, list):
             return self._branch(schema)
@@ -139,14 +139,14 @@ class Maker:
 
 
 def branch_name(schema: Any) -> str:
-    """What a schema is called in a union."""
+    """Return the name of a schema as a branch of a union."""
     if isinstance(schema, str):
         return schema
     return str(schema.get("name", schema["type"]))
 
 
 def bare(schema: Any) -> Any:
-    """A schema without its logical types, so that fastavro takes and gives what is on the wire."""
+    """Remove logical types from a schema, so that fastavro reads and writes wire values."""
     if isinstance(schema, list):
         return [bare(branch) for branch in schema]
     if not isinstance(schema, dict):
@@ -161,7 +161,7 @@ def bare(schema: Any) -> Any:
 
 
 def written(schema: Any, values: list[Any]) -> list[bytes]:
-    """The values as fastavro writes them."""
+    """Encode values with fastavro."""
     parsed = fastavro.parse_schema(bare(schema))
     messages = []
     for value in values:
@@ -172,7 +172,7 @@ def written(schema: Any, values: list[Any]) -> list[bytes]:
 
 
 def arrow_value(schema: Schema, value: Any) -> Any:
-    """A value as `pyarrow.array` takes it."""
+    """Convert a value of fastavro for `pyarrow.array`."""
     if schema.type == "union":
         name, inner = value
         branch = next(b for b in schema.branches if b.full_name == name)

@@ -1,4 +1,4 @@
-"""`avro`: the schema that follows from a table, both encodings, options on timestamps, errors of messages."""
+"""`avro`: derived schemas, both encodings, options for timestamps, errors of messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kvformat.registry import OptionError, SchemaError, get_format
 from kvformat.registry.contract.ddl import parse_schema
 from tests.support import vectors
 
-# The worked example of Flink's encoder: one row of ten columns, and its bytes.
+# A row of ten columns and its bytes, as Flink's encoder writes it.
 _EVERYTHING = (
     "id BIGINT NOT NULL, name STRING, ts TIMESTAMP(3), d DECIMAL(10,2), dt DATE, t TIME(3), arr ARRAY<INT>, "
     "m MAP<STRING,INT>, r ROW<x INT, y ROW<z STRING>>, b BYTES"
@@ -64,7 +64,7 @@ def _encoded(schema: str, *rows: dict[str, Any] | None, **options: str) -> list[
 
 
 def _decoded(schema: str, *messages: bytes | None, **options: str) -> list[Any]:
-    """The row of each message, or the text of its error."""
+    """Return the row of each message, or its error."""
     batch = get_format("avro", options).decode_batch(pa.array(messages, pa.binary()), schema)
     errors = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
     rows = batch.rows.to_pylist(maps_as_pydicts=None)
@@ -74,7 +74,7 @@ def _decoded(schema: str, *messages: bytes | None, **options: str) -> list[Any]:
 # --- schemas -------------------------------------------------------------------------------------------
 
 
-def test_the_schema_that_follows_from_a_table() -> None:
+def test_derived_schema() -> None:
     row = parse_schema("id BIGINT NOT NULL, name STRING, r ROW<x INT>")
     assert schema_text(row, legacy=True) == (
         '{"type":"record","name":"record","namespace":"org.apache.flink.avro.generated","fields":'
@@ -84,7 +84,7 @@ def test_the_schema_that_follows_from_a_table() -> None:
     )
 
 
-def test_rows_in_containers_and_equal_rows_of_one_name() -> None:
+def test_nested_rows_and_rows_of_the_same_name() -> None:
     row = parse_schema(
         "a ARRAY<ROW<q DECIMAL(5, 2) NOT NULL>>, b ROW<c ROW<x INT>>, b_c ROW<x INT>, m MULTISET<STRING>"
     )
@@ -102,7 +102,7 @@ def test_rows_in_containers_and_equal_rows_of_one_name() -> None:
     (False, "TIMESTAMP_LTZ(3)", "timestamp-millis"),
     (False, "TIMESTAMP_LTZ(6)", "timestamp-micros"),
 ])  # fmt: skip
-def test_the_mapping_of_timestamps(legacy: bool, t: str, logical: str) -> None:
+def test_timestamp_mapping(legacy: bool, t: str, logical: str) -> None:
     (field,) = json.loads(schema_text(parse_schema(f"a {t} NOT NULL"), legacy=legacy))["fields"]
     assert field["type"] == {"type": "long", "logicalType": logical}
 
@@ -122,7 +122,7 @@ def test_the_mapping_of_timestamps(legacy: bool, t: str, logical: str) -> None:
     ("`𝕏` INT", {}, "Illegal initial character"),
     ("a ROW<b ROW<x INT>>, a_b ROW<y INT>", {}, "Can't redefine: org.apache.flink.avro.generated.record_a_b"),
 ])  # fmt: skip
-def test_types_that_have_no_schema(schema: str, options: dict[str, str], reason: str) -> None:
+def test_types_without_a_schema(schema: str, options: dict[str, str], reason: str) -> None:
     fmt = get_format("avro", options)
     with pytest.raises(SchemaError, match=reason):
         fmt.decode_batch(pa.array([], pa.binary()), schema)
@@ -130,13 +130,13 @@ def test_types_that_have_no_schema(schema: str, options: dict[str, str], reason:
         fmt.encode_batch(_rows(schema), schema)
 
 
-def test_letters_of_any_alphabet_are_names() -> None:
+def test_names_may_have_letters_of_any_alphabet() -> None:
     assert _decoded("`été` INT, `世` STRING", *_encoded("`été` INT, `世` STRING", {"été": 1, "世": "x"})) == [
         {"été": 1, "世": "x"}
     ]
 
 
-def test_a_spark_timestamp_says_how_to_declare_milliseconds() -> None:
+def test_the_error_for_a_spark_timestamp_says_how_to_declare_milliseconds() -> None:
     T = pytest.importorskip("pyspark.sql.types")
     schema = T.StructType([T.StructField("ts", T.TimestampNTZType())])
     with pytest.raises(SchemaError, match=r"kvformat\.type.*TIMESTAMP\(3\)"):
@@ -146,7 +146,7 @@ def test_a_spark_timestamp_says_how_to_declare_milliseconds() -> None:
     assert get_format("avro").encode_batch(rows, declared).messages.to_pylist() == [b"\x02\x00"]
 
 
-def test_a_schema_gives_back_the_type_it_follows_from() -> None:
+def test_a_derived_schema_converts_back_to_its_type() -> None:
     text = "a INT, b ROW<c DATE NOT NULL, d ARRAY<STRING NOT NULL>>, e DECIMAL(9, 3), f MAP<STRING NOT NULL, BYTES>"
     row = parse_schema(text)
     from kvformat.codecs._avro import parse_schema as parse_avro
@@ -177,7 +177,7 @@ def test_options() -> None:
         get_format("avro").encode("row")
 
 
-def test_a_bad_message_leaves_its_neighbours_alone() -> None:
+def test_a_bad_message_does_not_change_others() -> None:
     schema = "a INT, s TINYINT, l ARRAY<SMALLINT>"
     good = _encoded(schema, {"a": 1, "s": 2, "l": [3]})[0]
     wide = b"\x02\x02\x02\xd8\x04\x00"  # s = 300
@@ -189,14 +189,14 @@ def test_a_bad_message_leaves_its_neighbours_alone() -> None:
     assert third == "field 'l.element': 40000 does not fit SMALLINT"
 
 
-def test_numbers_that_do_not_fit_are_told_once_per_message() -> None:
+def test_a_message_has_one_error_for_all_numbers_that_do_not_fit() -> None:
     wide, schema = "l ARRAY<INT>, r ROW<m MAP<STRING, INT>>", "l ARRAY<TINYINT>, r ROW<m MAP<STRING, SMALLINT>>"
     many = _encoded(wide, {"l": [300] * 1_500_000, "r": None})[0]
     under = _encoded(wide, {"l": None, "r": {"m": [("k", 1), ("l", -40_000)]}})[0]
     good = _encoded(schema, {"l": [1], "r": {"m": [("k", 2)]}})[0]
     begin = time.monotonic()
     found = _decoded(schema, many, under, *[good] * 20_000)
-    assert time.monotonic() - begin < 20  # a look at each of the numbers by itself took more than a minute
+    assert time.monotonic() - begin < 20  # a check of each number by itself would take more than a minute
     assert found[:2] == [
         "field 'l.element': 300 does not fit TINYINT",
         "field 'r.m.value': -40000 does not fit SMALLINT",
@@ -204,7 +204,7 @@ def test_numbers_that_do_not_fit_are_told_once_per_message() -> None:
     assert all(isinstance(row, dict) for row in found[2:])
 
 
-def test_null_where_the_schema_has_none() -> None:
+def test_null_in_a_not_null_column() -> None:
     schema = "r ROW<x INT NOT NULL>, a ARRAY<INT NOT NULL>"
     rows = _rows(schema, {"r": {"x": 1}, "a": [1]}, {"r": {"x": None}, "a": []}, {"r": None, "a": [None]}, {"r": None})
     for encoding in ("binary", "json"):
@@ -249,7 +249,7 @@ def test_microseconds(as_millis: str, numbers: dict[str, int], read: dict[str, A
 
 
 def test_timestamps_in_containers() -> None:
-    """What Flink refuses: in ARRAY and MAP it knows the legacy mapping only."""
+    """Flink refuses these schemas: in ARRAY and MAP, it only supports the legacy mapping."""
     schema = "a ARRAY<TIMESTAMP_LTZ(3)>, r ROW<z TIMESTAMP_LTZ(6)>"
     row = {"a": [dt.datetime(2020, 1, 1, tzinfo=dt.UTC), None], "r": {"z": _MOMENT["z"]}}
     options = {"timestamp_mapping.legacy": "false"}
@@ -288,7 +288,7 @@ def test_timestamps_too_far_away() -> None:
     ("[]", "expected an object"),
     ("", "not JSON"),
 ])  # fmt: skip
-def test_json_of_others(text: str, found: Any) -> None:
+def test_json_of_other_writers(text: str, found: Any) -> None:
     (got,) = _decoded("a INT NOT NULL, b STRING", text.encode(), encoding="json")
     assert found in got if isinstance(found, str) else got == found
 
@@ -324,13 +324,13 @@ def test_json_zeros(text: str, value: str) -> None:
 
 @pytest.mark.parametrize("schema", ["", "r ROW<q ROW<> NOT NULL> NOT NULL"])
 def test_json_of_rows_without_values(schema: str) -> None:
-    """Nothing is read or written, not even a brace."""
+    """Rows without values have no bytes, not even braces, and messages are not read."""
     row: dict[str, Any] = {"r": {"q": {}}} if schema else {}
     assert _encoded(schema, row, encoding="json") == [b""]
     assert _decoded(schema, b"", b"{}", b"x", encoding="json") == [row] * 3
 
 
-# --- others' messages ----------------------------------------------------------------------------------
+# --- messages of fastavro -------------------------------------------------------------------------------
 
 
 _text = st.text(st.characters(codec="utf-8"), max_size=9)
@@ -351,7 +351,7 @@ _generated = st.fixed_dictionaries(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(_generated, min_size=1, max_size=6))
-def test_fastavro_reads_what_we_write_and_we_what_it_writes(rows: list[dict[str, Any]]) -> None:
+def test_fastavro_reads_our_messages_and_we_read_its_messages(rows: list[dict[str, Any]]) -> None:
     schema = (
         "id BIGINT NOT NULL, name STRING, arr ARRAY<INT>, m MAP<STRING, INT>, r ROW<x INT, y ROW<z STRING>>, f DOUBLE, "
         "b BYTES"

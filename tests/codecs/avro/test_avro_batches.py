@@ -1,4 +1,4 @@
-"""The Avro kernel: against fastavro, the fast path against the exact one, hostile messages, schema resolution."""
+"""Batches of Avro messages: compared with fastavro, fast against exact reader, hostile messages, writing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.codecs.avro.avro_random import Maker, arrow_value, written
 from tests.support.extent import case_count
 
 _SEEDS = st.integers(0, 2**32)
-_MUTATIONS = case_count("KVFORMAT_AVRO_MUTATIONS", quick=2_000, all=6_000)  # a million for a night
+_MUTATIONS = case_count("KVFORMAT_AVRO_MUTATIONS", quick=2_000, all=6_000)  # for a night, set a million
 
 
 def _fast_refusals(decoded: Schema, messages: list[bytes]) -> int:
@@ -68,7 +68,7 @@ def test_reads_and_writes_as_fastavro(seed: int) -> None:
 
 @settings(max_examples=_MUTATIONS // 60, deadline=None)
 @given(_SEEDS)
-def test_mutated_messages_are_read_as_one_by_one(seed: int) -> None:
+def test_mutated_messages_are_read_alike_in_batches_and_alone(seed: int) -> None:
     case = Case(seed)
     decoded = case.decoded()
     decoded.values.validate()
@@ -80,7 +80,7 @@ def test_mutated_messages_are_read_as_one_by_one(seed: int) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(_SEEDS)
-def test_a_mutated_message_changes_no_neighbour(seed: int) -> None:
+def test_a_mutated_message_does_not_change_others(seed: int) -> None:
     case = Case(seed)
     untouched = list(range(0, len(case.messages), 3))
     alone, among = case.decoded(case.whole), case.decoded()
@@ -90,7 +90,7 @@ def test_a_mutated_message_changes_no_neighbour(seed: int) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=60), _SEEDS)
-def test_random_bytes_are_read_as_one_by_one(messages: list[bytes], seed: int) -> None:
+def test_random_bytes_are_read_alike_in_batches_and_alone(messages: list[bytes], seed: int) -> None:
     case = Case(seed, count=1)
     values, errors, _ = exactly(case.plan, messages)
     decoded = case.decoded(messages)
@@ -121,7 +121,7 @@ _BILLION = "8094ebdc03"  # 500 million
         (["null", {"type": "fixed", "name": "F", "size": 2**31 - 1}], "02"),
     ],
 )
-def test_a_length_bomb_costs_nothing(node: Any, message: str) -> None:
+def test_a_huge_length_is_refused_quickly(node: Any, message: str) -> None:
     for writer, reader in ((node, None), (record(node), record())):
         w, r = schema_of(writer), schema_of(reader or writer)
         plan(w, r)
@@ -137,14 +137,14 @@ def test_a_length_bomb_costs_nothing(node: Any, message: str) -> None:
             assert decoded.errors.null_count == 0
 
 
-def test_items_of_no_bytes_are_counted_per_message() -> None:
+def test_items_without_bytes_are_counted_per_message() -> None:
     node = record({"type": "array", "items": {"type": "array", "items": "null"}})
-    items = "e807" + "00"  # 500 of nothing
+    items = "e807" + "00"  # 500 items without bytes
     few, many = "04" + items * 2 + "00", "06" + items * 3 + "00"
     assert read(few, node)["f0"] == [[None] * 500] * 2
     found = "[TOO_LARGE] field f0.element.element: 1500 items without bytes, but a message may have at most 1000"
     assert error(many, node) == found
-    decoded = decode(array(*[few, many] * MANY), schema_of(node))  # each message has a thousand of its own
+    decoded = decode(array(*[few, many] * MANY), schema_of(node))  # each message may have a thousand
     assert decoded.errors is not None
     assert decoded.errors.to_pylist() == [None, found] * MANY
 
@@ -164,7 +164,7 @@ _ENUM = {"type": "enum", "name": "E", "symbols": ["s", _LONG]}
     ],
 )
 @pytest.mark.parametrize("kind", ["items", "values"])
-def test_what_symbols_and_defaults_add_to_items_is_bounded(
+def test_bytes_that_symbols_and_defaults_add_are_limited(
     writer: Any, reader: Any, item: str, value: Any, kind: str
 ) -> None:
     name = {"items": "array", "values": "map"}[kind]
@@ -192,7 +192,7 @@ def test_short_symbols_and_defaults_stay_in_the_fast_path() -> None:
         assert not batch.refused.any()
 
 
-def test_a_skipped_map_that_goes_backwards_ends() -> None:
+def test_a_skipped_map_with_negative_lengths_ends() -> None:
     writer = record("int", {"type": "map", "values": "string"}, "string")
     reader = record("long")
     assert "Length is negative" in error("02" + "04" + "0101" + "000000", writer, reader)
@@ -225,7 +225,7 @@ def test_arrays_of_many_numbers(kind: str) -> None:
     assert decoded.errors.to_pylist() == errors
 
 
-# --- what is unusual but right -------------------------------------------------------------------------
+# --- unusual but valid messages -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -289,13 +289,13 @@ def test_errors_name_code_field_and_reason(node: Any, message: str, reason: str,
     assert error(message, record(record(node, name="S"))).startswith(f"[{code}] field f0.f0")
 
 
-def test_bytes_behind_the_datum_are_left() -> None:
+def test_bytes_after_the_datum_are_ignored() -> None:
     decoded = decode(array("04ffff", "0402", "04"), schema_of("int"))
     assert decoded.values.to_pylist() == [2, 2, 2]
     assert decoded.end.tolist() == [1, 1, 1]
 
 
-def test_start_passes_over_framing() -> None:
+def test_start_skips_framing() -> None:
     decoded = decode(array("000000000704", None, "0000", "0000000007"), schema_of("int"), start=5)
     assert decoded.values.to_pylist() == [2, None, None, None]
     assert decoded.errors is not None
@@ -331,7 +331,7 @@ def test_more_messages_than_are_read_at_once() -> None:
     assert decoded.errors.null_count == len(values)
 
 
-def test_slices_are_read_and_written_as_what_they_show() -> None:
+def test_slices_are_read_and_written() -> None:
     schema = schema_of(record("string", ["null", "int"], {"type": "map", "values": ["null", "boolean"]}))
     rows = [{"f0": str(i), "f1": i if i % 2 else None, "f2": [("k", i % 3 == 0)] * (i % 2)} for i in range(100)]
     values = pa.array(rows, schema.arrow_type)
@@ -380,7 +380,7 @@ def test_prefix_and_null_values() -> None:
     assert encoded.errors is None
 
 
-def test_a_value_that_can_not_be_written_harms_no_neighbour() -> None:
+def test_a_value_that_can_not_be_written_does_not_change_others() -> None:
     schema = schema_of(
         record(
             "long",
@@ -412,18 +412,18 @@ def test_a_value_that_can_not_be_written_harms_no_neighbour() -> None:
     assert "field f3: null value" in texts[5]
 
 
-def test_texts_that_are_not_utf8_are_written_with_replacements() -> None:
+def test_invalid_utf8_is_replaced_when_written() -> None:
     schema = schema_of(record("string"))
     texts = pa.array([b"ok", b"\xff"], pa.binary()).view(pa.string())
     encoded = encode(pa.StructArray.from_arrays([texts], ["f0"]), schema)
     assert encoded.messages.to_pylist() == [b"\x04ok", b"\x06\xef\xbf\xbd"]
 
 
-def test_a_decimal_without_room_is_an_error() -> None:
+def test_a_decimal_that_does_not_fit_its_bytes_is_an_error() -> None:
     node = {"type": "fixed", "name": "D", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 0}
     schema = schema_of(node)
     wide = pa.array([Decimal(9999), Decimal(99999)], pa.decimal128(5, 0))
-    storage = pa.Array.from_buffers(schema.arrow_type, 2, wide.buffers())  # unchecked, as kernels give it
+    storage = pa.Array.from_buffers(schema.arrow_type, 2, wide.buffers())  # unchecked, as from an Arrow kernel
     encoded = encode(storage, schema)
     assert encoded.messages.to_pylist() == [b"\x27\x0f", None]
     assert encoded.errors is not None
@@ -436,7 +436,7 @@ def test_values_of_another_type_are_refused() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 63, 64, 255, 256, 257, 8191, 8192, 100_000])
-def test_texts_of_any_length(size: int) -> None:
+def test_strings_of_any_length(size: int) -> None:
     schema = schema_of(record("string", ["null", "bytes"], "string"))
     row = {"f0": "x" * size, "f1": b"\xff" * size, "f2": "end"}
     values = pa.array([row, {"f0": "", "f1": None, "f2": ""}, row], schema.arrow_type)

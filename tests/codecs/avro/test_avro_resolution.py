@@ -1,4 +1,4 @@
-"""Avro's schema resolution: by a table of cases, against fastavro, units and scales, several writers in a batch."""
+"""Avro's schema resolution: a table of cases, compared with fastavro, units and scales, several writers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _by_fastavro(message: bytes, writer: Any, reader: Any) -> Any:
 
 
 def _branch(value: Any) -> Any:
-    """A value of [string, null, double] as the struct that such a union is."""
+    """Return a value of [string, null, double] as the struct that is its Arrow type."""
     if value is None:
         return None
     return {"string": value} if isinstance(value, str) else {"double": value}
@@ -165,7 +165,7 @@ def test_resolution(writer: Any, reader: Any, message: str, value: Any) -> None:
         ),
     ],
 )
-def test_what_does_not_resolve_is_an_error_of_its_messages(writer: Any, reader: Any, message: str, reason: str) -> None:
+def test_a_mismatch_is_an_error_of_its_messages(writer: Any, reader: Any, message: str, reason: str) -> None:
     assert reason in error(message, writer, reader)
 
 
@@ -186,12 +186,12 @@ def _rec(name: str, *types: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("writer", "reader", "message", "value"),
-    [  # without its namespace, where the reader has no union
+    [  # without a union of the reader: without the namespace
         (_named("a.E"), _named("b.E"), "02", "B"),
         (_fixed("a.F"), _fixed("F"), "61", b"a"),
         (["null", _named("a.E")], _named("b.E"), "0202", "B"),
         (_rec("R", _fixed("a.F")), _rec("S", _fixed("b.F")), "61", {"f0": b"a"}),
-        # and where both have unions that are the same but for namespaces: branch by branch
+        # two unions that only differ in namespaces: branch by branch
         (["null", _named("a.E")], ["null", _named("b.E")], "0202", "B"),
         ([_named("a.E"), "null"], [_named("b.E", default="A"), "null"], "0002", "B"),
         (["null", _fixed("a.F")], ["null", _fixed("b.F")], "0261", b"a"),
@@ -219,7 +219,7 @@ def _rec(name: str, *types: Any) -> dict[str, Any]:
             "020602",
             {"f0": 3, "f1": "B"},
         ),
-        # by the full name, or one of the reader's aliases, into any other union
+        # any other union: by the full name or an alias of the reader
         (_named("a.E"), ["null", _named("a.E")], "02", "B"),
         (_named("a.E"), ["null", _named("b.F", aliases=["a.E"])], "02", "B"),
         (["null", _named("a.E"), "int"], ["null", _named("a.E")], "0202", "B"),
@@ -243,11 +243,11 @@ def test_names_of_enums_and_fixed(writer: Any, reader: Any, message: str, value:
         (["null", _rec("R", "int"), _fixed("a.F")], ["null", _rec("R", "long"), _fixed("b.F")], "0461"),
     ],
 )
-def test_names_of_enums_and_fixed_that_are_others(writer: Any, reader: Any, message: str) -> None:
+def test_different_names_of_enums_and_fixed(writer: Any, reader: Any, message: str) -> None:
     assert "Found" in error(message, writer, reader)
 
 
-def test_unions_in_records_that_hold_themselves_pair_off() -> None:
+def test_unions_in_recursive_records_match_branch_by_branch() -> None:
     def tree(space: str) -> Any:
         leaf = {"type": "enum", "name": f"{space}.E", "symbols": ["A", "B"]}
         own = {"type": "array", "items": ["null", f"{space}.R"]}
@@ -258,7 +258,7 @@ def test_unions_in_records_that_hold_themselves_pair_off() -> None:
     assert not _Resolver(w, r, ResolutionRules())._equivalent(w, schema_of(_rec("b.R", ["null", "int"])), {})
 
 
-def test_what_does_not_resolve_harms_only_who_has_it() -> None:
+def test_a_mismatch_only_affects_messages_that_have_it() -> None:
     writer, reader = schema_of(["null", "int", "string"]), schema_of(["null", "int"])
     decoded = decode(array("00", "0204", "040261"), writer, reader)
     assert decoded.values.to_pylist() == [None, 2, None]
@@ -299,7 +299,7 @@ def test_units(writer: Any, reader: Any, number: int, converted: int) -> None:
     assert _long_of(decode(messages, w, r, rules=ResolutionRules(convert_units=False))) == [number] * 3
 
 
-def test_units_that_can_not_be_converted() -> None:
+def test_numbers_out_of_range_after_unit_conversion() -> None:
     assert "out of range" in error("feffffffffffffffff01", _MILLIS, _NANOS)
 
 
@@ -308,7 +308,7 @@ def _decimal(precision: int, scale: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("precision", "scale"), [(10, 2), (25, 3), (38, 10)])
-def test_decimals_of_another_scale(precision: int, scale: int) -> None:
+def test_decimals_with_different_scales(precision: int, scale: int) -> None:
     reader = _decimal(precision, scale)
     assert read("06013880", _decimal(9, 4), reader) == Decimal("8.00")
     assert read("06013880", _decimal(9, 4), reader, rules=ResolutionRules(convert_units=False)) == Decimal(
@@ -321,7 +321,7 @@ def test_decimals_that_would_lose_digits() -> None:
     assert "digits after the decimal point" in error("06013881", _decimal(9, 4), _decimal(10, 2))
 
 
-def test_decimals_too_long_are_errors_or_null() -> None:
+def test_decimals_with_too_many_digits_are_errors_or_null() -> None:
     node = record(_decimal(3, 0), "int")
     assert "more digits than decimal(3, 0)" in error("0403e804", node)
     assert read("0403e804", node, rules=ResolutionRules(overflow_as_null=True)) == {"f0": None, "f1": 2}
@@ -346,7 +346,7 @@ def test_decimals_at_their_bounds(precision: int, fixed: bool) -> None:
     assert "more digits" in error(data if fixed else b"\x40" + data, node)
 
 
-def test_messages_of_several_writers() -> None:
+def test_messages_with_several_writer_schemas() -> None:
     writers = [record("int"), record("string", {"name": "f0", "type": "long"}), record({"name": "x", "type": "int"})]
     writers[1]["fields"][0]["name"] = "text"
     reader = schema_of(record(["null", "double"]))

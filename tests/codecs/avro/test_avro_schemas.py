@@ -1,4 +1,4 @@
-"""Avro schemas: what is refused and why, names, texts, deep and recursive ones."""
+"""Avro schemas: errors, names, texts, deep and recursive schemas."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ def test_defaults_need_not_be_checked() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(_SEEDS)
-def test_the_text_of_a_schema_is_the_schema(seed: int) -> None:
+def test_the_text_of_a_schema_parses_to_the_schema(seed: int) -> None:
     schema = schema_of(Maker(seed).schema())
     assert parse_schema(schema.text) == schema
     assert parse_schema(schema.text).arrow_type == schema.arrow_type
     assert pickle.loads(pickle.dumps(schema)) == schema
 
 
-def test_the_text_is_as_avro_writes_it() -> None:
-    """It is what a registry is told: attributes that mean nothing in their place are left out."""
+def test_the_text_is_what_avro_writes() -> None:
+    """The text is sent to registries. It omits attributes that have no meaning in their place."""
     inner = {
         "type": "enum", "name": "E", "symbols": ["A"], "default": 5, "size": 3, "doc": 7,
         "aliases": ["F", "F", "x.y.G", "int"],
@@ -110,7 +110,7 @@ def test_comments_in_a_schema() -> None:
 @pytest.mark.parametrize(
     "text", ['"int" // done', '"int"/**/', '{"type": "int", "x": NaN}', "/* int", '"in/**/t"', '#\n"int"']
 )
-def test_texts_that_are_no_schema(text: str) -> None:
+def test_comments_and_texts_that_are_not_a_schema(text: str) -> None:
     with pytest.raises(SchemaError, match="not an Avro schema"):
         parse_schema(text)
 
@@ -132,7 +132,7 @@ def test_the_default_of_a_union_is_of_its_first_branch(t: object, default: objec
         ({"default": "x"}, "not a number"),
     ],
 )
-def test_attributes_of_a_field_that_are_none(attribute: dict[str, object], reason: str) -> None:
+def test_invalid_attributes_of_a_field(attribute: dict[str, object], reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         schema_of(record({"name": "a", "type": "double", **attribute}))
 
@@ -157,14 +157,14 @@ def test_names_are_resolved_with_namespaces() -> None:
 _LIST = '{"type":"record","name":"Node","fields":[{"name":"v","type":"int"},{"name":"next","type":["null","Node"]}]}'
 
 
-def test_a_recursive_schema_is_refused_as_a_readers() -> None:
+def test_a_recursive_reader_schema_is_refused() -> None:
     schema = parse_schema(_LIST)
     with pytest.raises(SchemaError, match="Node is recursive"):
         decode(array("0200"), schema)
     assert parse_schema(schema.text) == schema
 
 
-def test_recursive_data_is_passed_over() -> None:
+def test_recursive_data_is_skipped() -> None:
     writer = {
         "type": "record",
         "name": "R",
@@ -175,7 +175,7 @@ def test_recursive_data_is_passed_over() -> None:
     assert "levels" in error("0202" * 100_000, writer, reader)
 
 
-def test_an_array_of_recursive_records_is_passed_over() -> None:
+def test_an_array_of_recursive_records_is_skipped() -> None:
     outer = record({"name": "b", "type": record({"name": "n", "type": ["null", "A"]}, name="B")}, name="A")
     writer = record({"name": "l", "type": {"type": "array", "items": outer}}, {"name": "a", "type": "int"})
     reader = record({"name": "a", "type": "int"})
@@ -196,14 +196,14 @@ def test_deep_schemas(depth: int) -> None:
     assert decode(array(*[b"\x02" * 200] * MANY), schema).errors is not None
 
 
-def test_a_schema_that_grows_when_written_out_is_refused() -> None:
+def test_a_schema_too_large_with_references_resolved_is_refused() -> None:
     records = [record("int", name="R0")]
     records += [record(f"R{i}", f"R{i}", name=f"R{i + 1}") for i in range(50)]
     with pytest.raises(SchemaError, match="with all references resolved, it has more than"):
         parse_schema(json.dumps(records))
 
 
-def test_the_plan_tells_what_happens() -> None:
+def test_the_text_of_a_plan() -> None:
     writer = record({"name": "a", "type": "int"}, {"name": "b", "type": "string"}, {"name": "c", "type": "string"})
     reader = record(
         {"name": "a", "type": "long"}, {"name": "c", "type": "int"}, {"name": "d", "type": "int", "default": 7}

@@ -1,4 +1,4 @@
-"""`avro-confluent`: framing, options, what is asked of a registry and how often, and what a failing registry does."""
+"""`avro-confluent`: framing, options, requests to a registry, and failures of a registry."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ACME = {"type": "record", "name": "Rec", "namespace": "com.acme", "fields": []}
 
 @pytest.fixture
 def registry(server: RegistryServer) -> Iterator[Registry]:
-    """Four writers: as the table, narrower, in another order with more, without one of the columns."""
+    """Four writers: the table's schema, narrower types, another order with more columns, a missing column."""
     with server.serving() as registry:
         for schema_id, fields in _WRITERS.items():
             registry.ids[schema_id] = json.dumps(_ACME | {"fields": fields})
@@ -76,7 +76,7 @@ def _encoded(fmt: Format, *rows: tuple[Any, ...] | None) -> tuple[list[bytes | N
 # --- framing -------------------------------------------------------------------------------------------
 
 
-def test_several_writers_in_a_batch_keep_their_order(registry: Registry) -> None:
+def test_messages_of_several_writers_keep_their_order(registry: Registry) -> None:
     messages = [
         _framed(300, b"\x02x" + bytes(8) + b"\x0c"),
         _framed(1, b"\x02\x02\x02\x02y"),
@@ -93,7 +93,7 @@ def test_several_writers_in_a_batch_keep_their_order(registry: Registry) -> None
     assert found[5].startswith(f"Could not find schema with id 5 in the schema registry at {registry.url}")
     assert found[6] == (-7, "w")
     assert found[7] == "the message has 3 bytes, fewer than the 5 of 00 and a schema id"
-    assert "field" in found[8]  # cut off
+    assert "field" in found[8]  # truncated
     assert len(registry.requests) == 5  # one per id
 
 
@@ -110,7 +110,7 @@ def test_slices_and_messages_without_any_frame(registry: Registry) -> None:
     assert [error is None for error in batch.errors.to_pylist()] == [False, True]
 
 
-def test_ids_that_are_elsewhere_are_explained(registry: Registry) -> None:
+def test_the_error_explains_ids_in_headers(registry: Registry) -> None:
     guid, magic = _decoded(_format(registry), b"\x01" + bytes(16) + b"\x0a\x02z", b"\x0a\x02z")
     assert "GUID" in guid
     assert "value.schema.id.serializer" in guid
@@ -119,7 +119,7 @@ def test_ids_that_are_elsewhere_are_explained(registry: Registry) -> None:
     assert registry.requests == []
 
 
-def test_what_the_registry_holds_may_be_no_schema(registry: Registry) -> None:
+def test_the_registry_may_return_an_invalid_schema(registry: Registry) -> None:
     registry.ids |= {10: "no schema", 11: '{"type":"record"}'}
     first, second, good = _decoded(_format(registry), _framed(10, b""), _framed(11, b""), _framed(-2, b"\x02"))
     assert "the schema with id 10" in first
@@ -127,20 +127,20 @@ def test_what_the_registry_holds_may_be_no_schema(registry: Registry) -> None:
     assert good == (1, None)
 
 
-# --- asking --------------------------------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------------------
 
 
-def test_ids_are_asked_for_once(registry: Registry) -> None:
+def test_ids_are_requested_once(registry: Registry) -> None:
     for _ in range(2):
         _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
         _decoded(pickle.loads(pickle.dumps(_format(registry))), _framed(7, b"\x0a\x02z"))
     assert registry.requests == ["GET /schemas/ids/7"]
-    fork_safe.renew_all()  # a child has no part in its parent's connections
+    fork_safe.renew_all()  # a child does not share its parent's connections
     _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
     assert registry.requests == ["GET /schemas/ids/7"] * 2
 
 
-def test_an_id_that_is_registered_here_is_known_at_once(tmp_path: Path) -> None:
+def test_a_newly_registered_id_is_known_at_once(tmp_path: Path) -> None:
     fmt = get_format("avro-confluent", {"url": f"file:{tmp_path}", "subject": "s"})
     early = fmt.decode_batch(pa.array([b"\0\0\0\0\1\2\x0e"]), "i INT")
     assert "schema with id 1" in early.errors[0].as_py()
@@ -149,7 +149,7 @@ def test_an_id_that_is_registered_here_is_known_at_once(tmp_path: Path) -> None:
     assert fmt.decode_batch(messages, "i INT").rows.to_pylist() == [[{"i": 7}]]
 
 
-def test_an_unknown_id_is_asked_for_ever_less_often(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_id_is_requested_with_increasing_waits(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(cache, "time", types.SimpleNamespace(monotonic=lambda: now))
     schema, when = registry.ids.pop(300), []
@@ -168,7 +168,7 @@ def test_an_unknown_id_is_asked_for_ever_less_often(registry: Registry, monkeypa
     assert _decoded(_format(registry), _framed(300, b"\x02w" + bytes(8) + b"\x0d")) == [(-7, "w")]
 
 
-def test_the_ids_that_a_registry_knows_are_all_read_however_many(registry: Registry) -> None:
+def test_any_number_of_known_ids_is_read(registry: Registry) -> None:
     good = range(1000, 1000 + 3 * cache._MOST_UNKNOWN)
     registry.ids |= dict.fromkeys(good, registry.ids[-2])
     messages = [_framed(schema_id, b"\x02") for schema_id in good]
@@ -176,12 +176,12 @@ def test_the_ids_that_a_registry_knows_are_all_read_however_many(registry: Regis
     assert sorted(registry.requests) == sorted(f"GET /schemas/ids/{schema_id}" for schema_id in good)
 
 
-def test_a_flood_of_foreign_messages_costs_some_questions(registry: Registry) -> None:
+def test_many_unknown_ids_cause_few_requests(registry: Registry) -> None:
     foreign = [_framed(schema_id, b"\x02") for schema_id in range(5000, 5500)]
     good = [_framed(7, b"\x0a\x02z"), _framed(-2, b"\x02")] * 2
     fmt = _format(registry)
     found = _decoded(fmt, *foreign[:250], *good, *foreign[250:])
-    assert found[250:254] == [(5, "z"), (1, None)] * 2  # those of most messages are asked for first
+    assert found[250:254] == [(5, "z"), (1, None)] * 2  # the ids of most messages are requested first
     errors = found[:250] + found[254:]
     assert all(error.startswith("Could not find schema with id") for error in errors)
     left = [error for error in errors if "it was not requested" in error]
@@ -189,16 +189,16 @@ def test_a_flood_of_foreign_messages_costs_some_questions(registry: Registry) ->
     assert cache._MOST_UNKNOWN <= len(errors) - len(left) < most
     assert all("The message may be valid: read it again" in error for error in left)
     assert len(registry.requests) == len(errors) - len(left) + 2
-    again = _decoded(fmt, *foreign)  # what was not asked for is asked for, what was is remembered
+    again = _decoded(fmt, *foreign)  # requests the ids that were not requested; the others are cached
     assert [error for error, before in zip(again, errors, strict=True) if before not in left] == [
         before for before in errors if before not in left
     ]
     assert len(set(registry.requests)) == len(registry.requests) < 2 * most + 2
 
 
-def test_ids_are_asked_for_at_the_same_time(registry: Registry) -> None:
+def test_ids_are_requested_in_parallel(registry: Registry) -> None:
     registry.ids |= dict.fromkeys(range(20, 28), registry.ids[-2])
-    registry.together = threading.Barrier(8)  # every answer waits for seven other questions
+    registry.together = threading.Barrier(8)  # every answer waits for seven other requests
     messages = [_framed(schema_id, b"\x02") for schema_id in range(20, 28)]
     assert _decoded(_format(registry), *messages) == [(1, None)] * 8
 
@@ -212,13 +212,13 @@ def test_a_registry_that_is_too_slow_for_a_batch(registry: Registry, monkeypatch
     with pytest.raises(SchemaRegistryError, match=r"of 40 schema ids of a batch.*registry-timeout"):
         _decoded(fmt, *messages)
     assert 0 < len(registry.requests) < 40
-    while len(registry.requests) < 40:  # a further attempt goes on where the last one stopped
+    while len(registry.requests) < 40:  # the next attempt continues where the last one stopped
         with contextlib.suppress(SchemaRegistryError):
             _decoded(fmt, *messages)
     assert _decoded(fmt, *messages) == [(1, None)] * 40
 
 
-def test_an_empty_batch_asks_nothing(registry: Registry) -> None:
+def test_an_empty_batch_sends_no_request(registry: Registry) -> None:
     assert _decoded(_format(registry), None) == [None]
     assert _encoded(_format(registry, subject="s"), None) == ([None], [None])
     assert registry.requests == []
@@ -236,7 +236,7 @@ def test_writing_registers_once(registry: Registry) -> None:
     assert _decoded(_format(registry), messages[0]) == [(1, "y")]
 
 
-def test_a_refused_schema_is_the_error_of_its_rows(registry: Registry) -> None:
+def test_a_refused_schema_is_an_error_of_its_rows(registry: Registry) -> None:
     registry.refused = ("s",)
     messages, errors = _encoded(_format(registry, subject="s"), (1, "y"), None)
     assert messages == [None, None]
@@ -247,7 +247,7 @@ def test_a_refused_schema_is_the_error_of_its_rows(registry: Registry) -> None:
         _format(registry, subject="s").for_encoding(pa.schema([("a", pa.int64()), ("b", pa.string())]))
 
 
-def test_without_registering_the_schema_must_be_there(registry: Registry) -> None:
+def test_without_auto_register_the_schema_must_be_registered(registry: Registry) -> None:
     fmt = _format(registry, subject="s", auto_register_schemas="false")
     _, errors = _encoded(fmt, (1, "y"))
     assert errors[0] is not None
@@ -269,12 +269,12 @@ def test_the_latest_version(registry: Registry) -> None:
         _encoded(_format(registry, subject="t", use_latest_version="true"), (1, "y"))
 
 
-def test_an_id_that_is_known_beforehand_needs_no_registry() -> None:
+def test_the_option_schema_id_needs_no_registry() -> None:
     fmt = _format("http://127.0.0.1:1", subject="s", schema_id="258")
     assert _encoded(fmt, (1, "y")) == ([b"\0\0\0\1\2\x02\x02\x02\x02y"], [None])
 
 
-def test_the_format_of_a_job_knows_its_id(registry: Registry) -> None:
+def test_for_encoding_requests_the_id(registry: Registry) -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     fmt = _format(registry, subject="s").for_encoding(schema)
     assert len(registry.requests) == 1
@@ -285,7 +285,7 @@ def test_the_format_of_a_job_knows_its_id(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("latest", ["false", "true"])
-def test_a_schema_that_follows_from_the_table_always_serves_it(registry: Registry, latest: str) -> None:
+def test_a_derived_schema_is_always_accepted_for_its_table(registry: Registry, latest: str) -> None:
     # Avro has fewer types than Flink: these come back as TIME(3), TIMESTAMP(3), STRING, BYTES and INT
     table = "t TIME, u TIMESTAMP(0), c CHAR(1), b BINARY(1), i TINYINT"
     schema = resolve_schema(table)
@@ -310,7 +310,7 @@ def test_the_latest_version_of_a_job_may_have_another_text(registry: Registry) -
 # --- the option `schema` -------------------------------------------------------------------------------
 
 
-def test_a_schema_that_is_given(registry: Registry) -> None:
+def test_the_option_schema(registry: Registry) -> None:
     fields = [{"name": "a", "type": ["long", "null"]}, {"name": "b", "type": ["null", "string"], "default": None}]
     given = json.dumps(_ACME | {"fields": fields})
     fmt = _format(registry, subject="s", schema=given)
@@ -330,7 +330,7 @@ def test_a_schema_that_is_given(registry: Registry) -> None:
             _decoded(_format(registry, schema=wrong))
 
 
-def test_schemas_that_refer_to_others(registry: Registry) -> None:
+def test_schemas_with_references(registry: Registry) -> None:
     order: dict[str, Any] = {"type": "record", "name": "Order", "namespace": "shop", "fields": []}
     order["fields"] = [{"name": "to", "type": "geo.Place"}, {"name": "from", "type": ["null", "geo.Place"]}]
     place = {"type": "record", "name": "Place", "namespace": "geo", "fields": [{"name": "x", "type": "int"}]}
@@ -375,10 +375,10 @@ def test_required_options_and_their_fallbacks() -> None:
     assert fmt.options["properties"] == {"a": "b", "c": "e"}
 
 
-def test_two_ways_of_authentication(registry: Registry) -> None:
+def test_two_methods_of_authentication_are_refused(registry: Registry) -> None:
     both = {"basic-auth.credentials-source": "USER_INFO", "bearer-auth.credentials-source": "STATIC_TOKEN"}
     fmt = get_format("avro-confluent", {"url": registry.url, "subject": "s", **both})
-    assert _encoded(fmt, None) == ([None], [None])  # found at the first row, as in Flink
+    assert _encoded(fmt, None) == ([None], [None])  # an error at the first row, as in Flink
     for call in (lambda: _decoded(fmt), lambda: _encoded(fmt, (1, "y"))):
         with pytest.raises(OptionError, match="Only one of"):
             call()
@@ -402,7 +402,7 @@ def test_authentication(registry: Registry, options: dict[str, str], header: str
     assert registry.authorization == [header]
 
 
-def test_secrets_stay_secret(server: RegistryServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_are_masked(server: RegistryServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with server.serving(Registry(credentials="nobody:else")) as registry:
         url = registry.url.replace("://", "://carol:sesame-url@")
@@ -435,7 +435,7 @@ def test_key_stores_must_be_pem(tmp_path: Path) -> None:
         _decoded(fmt, _framed(3, b""))
 
 
-def test_the_client_is_an_extra() -> None:
+def test_a_missing_client_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['confluent_kafka'] = None\n"
         "import pyarrow as pa\n"
@@ -450,10 +450,10 @@ def test_the_client_is_an_extra() -> None:
     assert issubclass(MissingExtraError, ImportError)
 
 
-# --- a registry in trouble -----------------------------------------------------------------------------
+# --- failures of a registry ----------------------------------------------------------------------------
 
 
-def test_a_registry_that_is_down_is_no_bad_data(registry: Registry) -> None:
+def test_a_registry_that_is_down_is_not_bad_data(registry: Registry) -> None:
     fmt = _format(registry, registry_retries="2")
     assert _decoded(fmt, _framed(7, b"\x0a\x02z")) == [(5, "z")]
     registry.failing = 10**6
@@ -473,7 +473,7 @@ def test_a_registry_that_is_down_is_no_bad_data(registry: Registry) -> None:
     (200, b"<html>log in</html>"), (200, b"[]"), (200, b"{}"), (200, b'{"schema": 5}'), (404, b"<html>"), (401, b"{}"),
     (404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'), (302, b""),
 ])  # fmt: skip
-def test_nonsense_is_no_bad_data_and_not_asked_for_again(registry: Registry, status: int, body: bytes) -> None:
+def test_an_invalid_answer_is_not_bad_data_and_not_retried(registry: Registry, status: int, body: bytes) -> None:
     registry.failing, registry.status, registry.body = 10**6, status, body
     with pytest.raises(SchemaRegistryError, match="schema id 7"):
         _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
@@ -502,7 +502,7 @@ def _all_end(seconds: float = 30) -> bool:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_huge_answer_is_cut_off(registry: Registry, chunked: bool) -> None:
+def test_a_huge_answer_is_aborted(registry: Registry, chunked: bool) -> None:
     registry.endless = itertools.repeat(b"x" * 65536, 480)  # 30 MB
     registry.chunked = chunked
     with pytest.raises(SchemaRegistryError, match=r"the answer has more than 8388608 bytes"):
@@ -515,10 +515,10 @@ def test_an_endless_answer_ends(registry: Registry) -> None:
     registry.endless, registry.chunked = (time.sleep(0.02) or b" " for _ in itertools.count()), True
     with pytest.raises(SchemaRegistryError, match="registry-timeout"):
         _decoded(_format(registry, registry_timeout="200 ms", registry_retries="0"), _framed(7, b""))
-    assert _all_end()  # and with it the thread that reads it
+    assert _all_end()  # the thread that reads the answer ends too
 
 
-def test_an_answer_that_is_compressed_is_not_unpacked(registry: Registry) -> None:
+def test_a_compressed_answer_is_not_decompressed(registry: Registry) -> None:
     registry.failing, registry.status, registry.body = 1, 200, gzip.compress(bytes(1 << 20))
     registry.headers = {"Content-Encoding": "gzip"}
     with pytest.raises(SchemaRegistryError, match="the answer is compressed"):
@@ -532,7 +532,7 @@ def test_a_page_as_an_answer_is_shortened_in_the_error(registry: Registry) -> No
     assert len(str(caught.value)) < 2000
 
 
-def test_references_without_end(registry: Registry) -> None:
+def test_endless_references(registry: Registry) -> None:
     registry.ids[40] = json.dumps(_ACME)
     registry.references[40] = [{"name": "next0", "subject": "endless", "version": 1}]
     registry.next_reference = True
@@ -541,11 +541,11 @@ def test_references_without_end(registry: Registry) -> None:
     assert _all_end()
 
 
-def test_the_next_registry_of_several_is_asked(registry: Registry) -> None:
+def test_the_next_url_is_tried(registry: Registry) -> None:
     assert _decoded(_format(f"http://127.0.0.1:1, {registry.url}/"), _framed(-2, b"\x02")) == [(1, None)]
 
 
-def test_no_url() -> None:
+def test_an_empty_url() -> None:
     with pytest.raises(SchemaRegistryError, match="'url' is empty"):
         _decoded(_format(""), _framed(-2, b"\x02"))
     with pytest.raises(OptionError, match="can't be created"):
@@ -576,7 +576,7 @@ def test_a_folder(tmp_path: Path) -> None:
         _decoded(_format(f"file:{tmp_path}/none"), _framed(7, b""))
 
 
-# --- Confluent's own ------------------------------------------------------------------------------------
+# --- Confluent's serializers ------------------------------------------------------------------------------------
 
 
 def test_confluents_serializers(registry: Registry) -> None:
@@ -634,12 +634,12 @@ def test_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     assert _decoded(fmt(), *first) == [(1, "y")]
     quick = {"registry-retries": "0"}
     with pytest.raises(SchemaRegistryError):
-        _decoded(fmt(**quick), *first)  # another client, which knows nothing
+        _decoded(fmt(**quick), *first)  # another client with empty caches
     apicurio.start()
     assert _decoded(fmt(**quick), *first) == [(1, "y")]
 
 
-def test_short_messages_are_refused_alike_alone_and_together(tmp_path: Path) -> None:
+def test_short_messages_are_refused_alone_and_in_batches(tmp_path: Path) -> None:
     fmt = _format(f"file:{tmp_path}")
     messages = [b"", b"\x03", b"\x01\x00", b"\x00\x00", b"\x00\x00\x00\x00\x09\x00"]
     together = fmt.decode_batch(pa.array(messages, pa.binary()), _SCHEMA).errors.to_pylist()
@@ -650,8 +650,8 @@ def test_short_messages_are_refused_alike_alone_and_together(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_a_batch_of_bad_messages_alone_is_a_batch_of_errors(tmp_path: Path, count: int) -> None:
-    """Also where columns that are empty are converted."""
+def test_a_batch_may_have_only_bad_messages(tmp_path: Path, count: int) -> None:
+    """Conversions of empty columns work too."""
     messages = pa.array([b"\x03"] * count, pa.binary())
     for schema in ("t TIMESTAMP(3)", "l ARRAY<TIMESTAMP(3)>", "m MAP<STRING, ARRAY<TIME(3)>>", "l ARRAY<TINYINT>"):
         batch = _format(f"file:{tmp_path}").decode_batch(messages, schema)

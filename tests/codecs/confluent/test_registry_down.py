@@ -1,4 +1,4 @@
-"""A registry that goes down under a stream and comes back: no record is lost, and no failure is remembered."""
+"""A registry goes down during a stream and comes back: no record is lost, and no failure is cached."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _answers_503(server: RegistryServer, registry: Registry) -> Iterator[None]:
 
 @contextmanager
 def _says_that_it_knows_nothing(server: RegistryServer, registry: Registry) -> Iterator[None]:
-    """As a proxy does whose registry is gone: 404, but not in the registry's own words."""
+    """Answer as a proxy without its registry: 404, but not with the registry's error code."""
     registry.failing, registry.status, registry.body = 10**6, 404, b"<html>no such page</html>"
     yield
     registry.failing = 0
@@ -85,7 +85,7 @@ def server() -> Iterator[RegistryServer]:
 
 
 def _read(format: Format, messages: list[bytes]) -> list[int]:
-    """The numbers in the records of a batch; fails where one is an error."""
+    """Return the numbers in the records of a batch. Fails if a record has an error."""
     batch = format.decode_batch(pa.array(messages, pa.binary()), "i BIGINT")
     assert batch.errors is None or not len(batch.errors.drop_null()), batch.errors.drop_null()
     return [row["i"] for rows in batch.rows.to_pylist() for row in rows]
@@ -93,7 +93,7 @@ def _read(format: Format, messages: list[bytes]) -> list[int]:
 
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.__name__.strip("_"))
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_record_is_lost_and_no_failure_is_kept(
+def test_no_record_is_lost_and_no_failure_is_cached(
     server: RegistryServer, name: str, death: Callable[[RegistryServer, Registry], Any]
 ) -> None:
     first, schema = IDS[name], json.dumps(RECORD if name == "avro-confluent" else ENVELOPE)
@@ -102,15 +102,17 @@ def test_no_record_is_lost_and_no_failure_is_kept(
         options = {"url": registry.url, "registry-backoff": "1 ms", "registry-timeout": "1 s", "registry-retries": "1"}
         format = get_format(name.split()[0], options | FORMATS[name])
         rng = random.Random(name)
-        # known ids to begin with; in the middle a new one, and later several more
+        # first known ids, in the middle a new one, and later several more
         ids = [rng.choice([first, first + 1] if n < RECORDS // 2 else range(first, first + 6)) for n in range(RECORDS)]
         messages = [_message(name, number, schema_id) for number, schema_id in enumerate(ids)]
         batches = [messages[at : at + BATCH] for at in range(0, RECORDS, BATCH)]
         half = len(batches) // 2
         read = [number for batch in batches[: half - 2] for number in _read(format, batch)]
         with death(server, registry):
-            read += [number for batch in batches[half - 2 : half] for number in _read(format, batch)]  # ids are known
-            for _ in range(2):  # the stream's first attempt and its second one
+            read += [
+                number for batch in batches[half - 2 : half] for number in _read(format, batch)
+            ]  # these ids are cached
+            for _ in range(2):  # the stream's first and second attempt
                 began = time.monotonic()
                 with pytest.raises(SchemaRegistryError) as caught:
                     _read(format, batches[half])
@@ -123,8 +125,8 @@ def test_no_record_is_lost_and_no_failure_is_kept(
         assert read == list(range(RECORDS))
 
 
-def test_an_id_that_a_registry_does_not_know_is_an_error_of_its_message_until_it_does(server: RegistryServer) -> None:
-    """Unlike a registry that is down: its neighbours are read, and the id is asked for again."""
+def test_an_unknown_id_is_an_error_of_its_message_until_it_is_registered(server: RegistryServer) -> None:
+    """Unlike with a registry that is down, other messages are read, and the id is requested again."""
     with server.serving() as registry:
         registry.ids = {200: json.dumps(RECORD)}
         format = get_format("avro-confluent", {"url": registry.url})

@@ -1,4 +1,4 @@
-"""A schema registry that asks for tokens of an OAuth endpoint, against an endpoint that gives and counts them."""
+"""A schema registry that requires OAuth tokens, with an endpoint that issues and counts tokens."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _registry(tokens: TokenServer) -> Registry:
 
 
 @pytest.mark.parametrize("scope", ["read", None])
-def test_a_token_is_fetched_once_and_shown(server: RegistryServer, tokens: TokenServer, scope: str | None) -> None:
+def test_a_token_is_fetched_once_and_sent(server: RegistryServer, tokens: TokenServer, scope: str | None) -> None:
     with server.serving(_registry(tokens)) as registry:
         format = _format(registry, tokens, scope=scope)
         for number in range(1, 9):
@@ -68,7 +68,7 @@ def test_a_token_is_renewed_before_it_expires(server: RegistryServer, tokens: To
     assert len(tokens.tokens) == 2
 
 
-def test_a_token_without_a_lifetime_serves_for_a_while(server: RegistryServer, tokens: TokenServer) -> None:
+def test_a_token_without_an_expiry_time_is_used_for_a_while(server: RegistryServer, tokens: TokenServer) -> None:
     tokens.lifetime = None
     with server.serving(_registry(tokens)) as registry:
         format = _format(registry, tokens)
@@ -76,7 +76,7 @@ def test_a_token_without_a_lifetime_serves_for_a_while(server: RegistryServer, t
     assert len(tokens.tokens) == 1
 
 
-def test_an_endpoint_that_fails_for_a_moment_costs_nothing(server: RegistryServer, tokens: TokenServer) -> None:
+def test_a_temporary_failure_of_the_endpoint_is_retried(server: RegistryServer, tokens: TokenServer) -> None:
     tokens.failing = 2
     with server.serving(_registry(tokens)) as registry:
         assert _read(_format(registry, tokens), 1) == [[{"a": 1}]]
@@ -102,7 +102,7 @@ def test_no_token_is_an_error_of_the_registry_without_the_secret(
     assert registry.requests == []
 
 
-def test_what_is_missing_is_named(server: RegistryServer, tokens: TokenServer) -> None:
+def test_missing_settings_are_named(server: RegistryServer, tokens: TokenServer) -> None:
     missing = pytest.raises(OptionError, match=r"bearer\.auth\.client\.secret")
     with server.serving(_registry(tokens)) as registry, missing:
         _read(_format(registry, tokens, client_secret=None), 1)

@@ -198,7 +198,7 @@ def test_errors_say_what_and_where_and_have_a_code(small: Format) -> None:
     assert batch.errors is not None
     assert batch.codes is not None
     assert list(zip(batch.codes.to_pylist(), batch.errors.to_pylist(), strict=True)) == [
-        ("NULL_VALUE", "a null message, which is no protobuf: not even one without fields"),
+        ("NULL_VALUE", "a null message. A protobuf message without fields has zero bytes, but is not null"),
         ("MALFORMED", "field 'id': not protobuf: the input ends in the middle of a field at byte 2"),
         ("MISSING_FIELD", "Message missing required fields: item.x"),
         ("MALFORMED", "field 'item.raw': not protobuf: the input ends in the middle of a field at byte 6"),
@@ -291,8 +291,8 @@ def _without_nulls(value: Any) -> Any:
             {"message-class-name": "a.B", "descriptor-file": "http://me:pw@h/a.desc"},
             "cannot read the file 'http://******@h",
         ),
-        ({"message-class-name": "acme.Order", "descriptor-file": __file__}, "is no FileDescriptorSet"),
-        ({"message-class-name": "acme.Order", "descriptor-file": os.devnull}, "is no FileDescriptorSet"),
+        ({"message-class-name": "acme.Order", "descriptor-file": __file__}, "is not a FileDescriptorSet"),
+        ({"message-class-name": "acme.Order", "descriptor-file": os.devnull}, "is not a FileDescriptorSet"),
         ({"message-class-name": "acme.Ordr", "descriptor-file": "types.desc"}, "Did you mean 'acme.Order'"),
         ({"message-class-name": "com.acme.Order", "descriptor-file": "types.desc"}, "com.acme.UserOrders$Order$Item"),
         ({"message-class-name": " acme.Order", "descriptor-file": "types.desc"}, "descriptors error!"),

@@ -23,8 +23,7 @@ import msgpack
 import pyarrow as pa
 
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, SchemaError
-from kvformat.registry.contract.schemas import row_type
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.authoring import FlinkType, arrow_type, nullable, row_type
 
 __all__ = ["MsgpackFormat"]
 

@@ -1,0 +1,57 @@
+"""Helpers for authors of formats: types and schemas, caches and locks, errors of messages, limits.
+
+The built-in formats use only these names and the names of `kvformat.registry`; a format of another package can do the
+same.
+"""
+
+from __future__ import annotations
+
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
+from kvformat.registry.contract.changelog import UNCHANGED
+from kvformat.registry.contract.error_codes import error_arrays, split_codes
+from kvformat.registry.contract.errors import did_you_mean, listed
+from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.join_batches import fail_rows, join_decoded
+from kvformat.registry.contract.options import Direction, mask_userinfo, mask_userinfo_in_text
+from kvformat.registry.contract.samples import columns_text
+from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.contract.types import (
+    MAX_LENGTH,
+    FlinkField,
+    FlinkType,
+    arrow_type,
+    nullable,
+    quoted,
+    spark_type,
+)
+
+__all__ = [
+    "CELLS_PER_BYTE",
+    "MAX_LENGTH",
+    "MOST_CELLS",
+    "MOST_CELLS_OF_A_BATCH",
+    "UNCHANGED",
+    "Direction",
+    "FlinkField",
+    "FlinkType",
+    "Guarded",
+    "Part",
+    "arrow_type",
+    "cached_by_identity",
+    "columns_text",
+    "did_you_mean",
+    "error_arrays",
+    "fail_rows",
+    "join_decoded",
+    "listed",
+    "mask_userinfo",
+    "mask_userinfo_in_text",
+    "nullable",
+    "quoted",
+    "resolve_schema",
+    "row_type",
+    "spark_type",
+    "split_codes",
+]

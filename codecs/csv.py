@@ -3,11 +3,11 @@ r"""`csv`: one record per message, without a line end.
     1,"Anna Smith",12.50,"2024-02-29 23:59:59.123",true,a;b;c,Berlin;10115
     INT STRING     DECIMAL TIMESTAMP(3)            BOOLEAN ARRAY ROW<city STRING, zip STRING>
 
-Columns are found by position. A text is quoted when it has more than 24 characters or one that sorts up to the
-larger of delimiter and quote; numbers, booleans and NULL never are. The elements of an ARRAY or ROW are joined by
-`array-element-delimiter` and know neither quotes nor escapes. Only the first record of a message is read.
-A batch goes through the fast reader, which takes a message only where it provably gives the exact answer; the
-exact reader gets the others, one by one.
+Columns are found by position. Text is quoted if it has more than 24 characters, or a character that is not greater
+than the larger of delimiter and quote. Numbers, booleans and NULL are never quoted. `array-element-delimiter` joins the
+elements of an ARRAY or ROW, without quotes and escapes. Only the first record of a message is read.
+The batch reader parses the messages of a batch together. It refuses messages that it may not parse exactly as Flink.
+The message reader then parses the refused messages, one at a time.
 Rules: Flink's "CSV Format" page, its `CsvRowDataDeserializationSchema`, `CsvRowDataSerializationSchema` and
 `CsvFormatFactory`, and Jackson's csv module under them.
 """
@@ -49,15 +49,15 @@ class CsvFormat(Format):
         Option(
             name="field-delimiter",
             default=",",
-            doc="One character between the columns; Java's escapes such as `\\t` and `\\u0001` are understood.",
+            doc="One character between the columns. It may be a Java escape such as `\\t` or `\\u0001`.",
         ),
         Option(
             name="disable-quote-character",
             type="boolean",
             default=False,
-            doc="Whether nothing is quoted, and quotes are characters like any other.",
+            doc="Whether nothing is quoted. Quote characters are then ordinary characters.",
         ),
-        Option(name="quote-character", doc='One character around texts, `"` unless given.'),
+        Option(name="quote-character", doc='One character around text, by default `"`.'),
         Option(
             name="allow-comments",
             type="boolean",
@@ -68,49 +68,49 @@ class CsvFormat(Format):
             name="ignore-parse-errors",
             type="boolean",
             default=False,
-            doc="Whether a value that can't be read and a missing column become NULL, and a broken record is skipped.",
+            doc="Whether missing columns and values that can't be parsed become NULL. Malformed records are skipped.",
         ),
         Option(
             name="array-element-delimiter",
             default=";",
             doc="One character between the elements of an ARRAY or ROW.",
         ),
-        Option(name="escape-character", doc="One character that takes the next one as it is."),
-        Option(name="null-literal", doc="The text of NULL. Without it NULL is written as nothing, and never read."),
+        Option(name="escape-character", doc="One character that escapes the next character."),
+        Option(name="null-literal", doc="The text of NULL. Unset, NULL is written as an empty column, and not read."),
         Option(
             name="write-bigdecimal-in-scientific-notation",
             type="boolean",
-            doc="Whether decimals are written without trailing zeros, also as `1E+2`; not, unless given.",
+            doc="Whether decimals are written without trailing zeros, for example as `1E+2`. False by default.",
         ),
         Option(
             name="trim-spaces",
             type="boolean",
             default=False,
-            doc="Whether blanks around values, and around their quotes, are skipped when reading.",
+            doc="Whether whitespace around values and around their quotes is skipped when reading.",
         ),
         Option(
             name="ignore-trailing-unmappable",
             type="boolean",
             default=False,
-            doc="Whether columns beyond those of the schema are skipped, else the record is broken.",
+            doc="Whether columns after those of the schema are skipped. If false, the record is malformed.",
         ),
         Option(
             name="allow-trailing-comma",
             type="boolean",
             default=True,
-            doc="Whether one empty column beyond those of the schema is skipped.",
+            doc="Whether one empty column after those of the schema is skipped.",
         ),
         Option(
             name="fail-on-missing-columns",
             type="boolean",
             default=False,
-            doc="Whether a record with too few columns is broken also with `ignore-parse-errors`.",
+            doc="Whether a record with too few columns is malformed, also with `ignore-parse-errors`.",
         ),
         Option(
             name="empty-string-as-null",
             type="boolean",
             default=False,
-            doc="Whether an empty text is read as NULL.",
+            doc="Whether empty text is read as NULL.",
         ),
     )
 
@@ -135,7 +135,7 @@ class CsvFormat(Format):
         if self.options["disable-quote-character"] and self.options["quote-character"] is not None:
             raise self._option_error(
                 "quote-character",
-                "Format cannot define a quote character and disabled quote character at the same time: take away "
+                "Format cannot define a quote character and disabled quote character at the same time: remove "
                 "'csv.quote-character' or 'csv.disable-quote-character'",
             )
 
@@ -212,7 +212,7 @@ _JAVA_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
 
 def _unescaped(text: str) -> str:
-    """A text without Java's escapes (commons-text's `unescapeJava`); a backslash before another character goes."""
+    """Replace Java's escapes, as commons-text's `unescapeJava` does. It removes a backslash before other characters."""
 
     def character(found: re.Match[str]) -> str:
         unicode, octal, other = found.groups()

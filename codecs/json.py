@@ -2,7 +2,7 @@
 
     {"id": 1, "price": 12.5, "at": "2024-02-29 23:59:59.123", "tags": ["a", null], "rec": {"x": 1}}
 
-Columns are found by name; what is not in the schema is skipped, but it must be JSON.
+Columns are found by name. Fields that are not in the schema are skipped, but must be valid JSON.
 Rules: Flink's "JSON Format" page, its `JsonParserRowDataDeserializationSchema` (the streaming reader, default),
 `JsonRowDataDeserializationSchema` (the tree reader) and `JsonRowDataSerializationSchema`.
 """
@@ -40,13 +40,13 @@ class JsonFormat(Format):
             name="fail-on-missing-field",
             type="boolean",
             default=False,
-            doc="Whether a column that the message does not have is an error. Not together with `ignore-parse-errors`.",
+            doc="Whether a missing field is an error. It can't be combined with `ignore-parse-errors`.",
         ),
         Option(
             name="ignore-parse-errors",
             type="boolean",
             default=False,
-            doc="Whether a value that can't be read becomes NULL, and a message that can't be read is skipped.",
+            doc="Whether a value that can't be parsed becomes NULL, and a message that can't be parsed is skipped.",
         ),
         TIMESTAMP_OPTION,
         *WRITE_OPTIONS,
@@ -54,7 +54,7 @@ class JsonFormat(Format):
             name="decode.json-parser.enabled",
             type="boolean",
             default=True,
-            doc="Whether values are read by the rules of Flink's streaming reader, else by those of its tree reader.",
+            doc="Whether values follow the rules of Flink's streaming reader, otherwise those of its tree reader.",
         ),
     )
 
@@ -73,7 +73,7 @@ class JsonFormat(Format):
         if direction == "decode" and self.options["fail-on-missing-field"] and self.options["ignore-parse-errors"]:
             raise OptionError(
                 f"format '{self.identifier}': fail-on-missing-field and ignore-parse-errors shouldn't both be true; "
-                "take one of them away",
+                "remove one of them",
                 format=self.identifier,
                 option="fail-on-missing-field",
             )

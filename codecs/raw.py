@@ -1,11 +1,11 @@
-"""`raw`: one column is the message.
+"""`raw`: the message is the value of one column.
 
     STRING   text in `charset`              BYTES   the bytes as they are
-    BOOLEAN  1 byte, any but 00 is true     TINYINT, SMALLINT, INT, BIGINT   1, 2, 4, 8 bytes, two's complement
-    FLOAT, DOUBLE   4, 8 bytes, IEEE 754    `endianness` gives the order of bytes
+    BOOLEAN  1 byte, true unless 00        TINYINT, SMALLINT, INT, BIGINT   1, 2, 4, 8 bytes, two's complement
+    FLOAT, DOUBLE   4, 8 bytes, IEEE 754    `endianness` is the byte order
 
-A null message is a row with NULL and a NULL is a null message: as a value, Kafka's tombstone. Bytes that are not
-UTF-8 are an error of a message of text, unless the option `invalid-text` says otherwise.
+A null message is a row with NULL. NULL is written as a null message; as a Kafka value this is a tombstone. Text that is
+not valid UTF-8 is an error, unless the option `invalid-text` allows it.
 Rules: Flink's "Raw Format" page and its `RawFormatDeserializationSchema` and `RawFormatSerializationSchema`.
 """
 
@@ -46,21 +46,21 @@ class RawFormat(Format):
 
     identifier: ClassVar[str] = "raw"
     option_specs: ClassVar[tuple[Option, ...]] = (
-        Option(name="charset", default="UTF-8", doc="The charset of text, by any name that Java knows."),
+        Option(name="charset", default="UTF-8", doc="The charset of text, by any name that Java accepts."),
         Option(
             name="endianness",
             type="enum",
             default="big-endian",
             allowed=("big-endian", "little-endian"),
-            doc="The order of the bytes of numbers.",
+            doc="The byte order of numbers.",
         ),
         Option(
             name="invalid-text",
             type="enum",
             allowed=(_ERROR, _REPLACE, _KEEP),
-            doc="Ours. What becomes of text that is not valid in its charset: an error of the message; U+FFFD for each "
-            "malformed part; or, of UTF-8 alone, the bytes as they are, at which Python functions and `toPandas()` "
-            "fail. Unset, `error` for UTF-8 and, as in Flink, `replace` for other charsets. For reading only.",
+            doc="Not in Flink. How text is read that is not valid in its charset: `error` fails the message, `replace` "
+            "reads U+FFFD for each malformed part. `keep`, only for UTF-8, keeps the bytes; Python functions and "
+            "`toPandas()` then fail. Default: `error` for UTF-8, and `replace` for other charsets, as in Flink.",
         ),
     )
 
@@ -79,8 +79,8 @@ class RawFormat(Format):
         charset = self._charset()
         if self.options["invalid-text"] == _KEEP and charset.name != "UTF-8":
             raise OptionError(
-                f"'invalid-text' = '{_KEEP}' keeps bytes of UTF-8 alone, and 'charset' is {charset.name}. Text in it "
-                f"has to be converted: use '{_ERROR}' or '{_REPLACE}', or declare the column as BYTES",
+                f"'invalid-text' = '{_KEEP}' is only allowed for UTF-8, and 'charset' is {charset.name}. Text in this "
+                f"charset must be converted: use '{_ERROR}' or '{_REPLACE}', or declare the column as BYTES",
                 format=self.identifier,
                 option="invalid-text",
             )
@@ -133,7 +133,7 @@ class RawFormat(Format):
         name, t = columns[0].name, columns[0].type
         if t.root not in _NUMBERS and t.root not in _TEXTS and t.root not in _BYTES:
             raise SchemaError(
-                f"The 'raw' format doesn't supports '{t.summary()}' as column type. Column '{name}' may be "
+                f"The 'raw' format doesn't supports '{t.summary()}' as column type. Column '{name}' must be one of "
                 f"{', '.join((*_TEXTS, *_BYTES, *_NUMBERS))}",
                 format=self.identifier,
                 field=name,
@@ -154,8 +154,8 @@ class RawFormat(Format):
         for place, at in faults.items():
             byte = messages[place].as_py()[at]
             errors[place] = ErrorCode.WRONG_CHARSET.marked(
-                f"field '{name}': not valid {charset.name} at byte {at} (0x{byte:02x}). The option 'charset' names "
-                f"another charset, 'invalid-text' = '{_REPLACE}' reads U+FFFD here, a column of BYTES takes any bytes"
+                f"field '{name}': not valid {charset.name} at byte {at} (0x{byte:02x}). Set 'charset' to the right "
+                f"charset, or 'invalid-text' = '{_REPLACE}' to read U+FFFD here, or declare the column as BYTES"
             )
         return texts, pa.array(errors, pa.string())
 

@@ -1,4 +1,7 @@
-"""The contract of a format, and formats by name. Nothing here knows a format, imports PySpark, or touches a broker."""
+"""The contract of formats, formats by name, and Kafka tables.
+
+This package contains no format. Importing it does not import PySpark and does not connect to a broker.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Numbers:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return len(self.values)
 
 
@@ -48,7 +48,7 @@ class TextSpans:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return len(self.start)
 
 
@@ -62,7 +62,7 @@ class Codes:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return len(self.values)
 
 
@@ -85,7 +85,7 @@ class ItemLists:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return len(self.lengths)
 
 
@@ -98,7 +98,7 @@ class ArrayPart:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return len(self.array) if self.single is None else self.single
 
 

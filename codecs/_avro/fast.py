@@ -1,7 +1,7 @@
 """The fast reader: runs a plan's actions for all messages of a batch at once.
 
-It refuses unusual messages and leaves them to the exact reader, whose values replace the partly read ones. For all
-other messages, both readers give the same value.
+It refuses unusual messages and leaves them to the exact reader. Their partly read values are replaced. For all other
+messages, both readers give the same value.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def cause_without_secrets(settings: RegistrySettings, cause: Exception) -> Excep
     while link is not None:
         texts.append(repr(vars(link)))
         link = link.__cause__ or link.__context__
-    told = "".join(texts)
-    return cause if settings.scrubbed(told) == told else None
+    shown = "".join(texts)
+    return cause if settings.scrubbed(shown) == shown else None
 
 
 def registry_error(

@@ -1,8 +1,8 @@
-"""Columns of texts to columns of values, a whole batch at once, where the texts are plain enough.
+"""Convert columns of texts to columns of values, a batch at a time.
 
-Arrow's casts read numbers, dates and times. A look at the bytes before, or at the values behind, makes sure that the
-cast takes no text that Java's parser reads in another way. Where a column fails that, or the cast, a regular
-expression finds the texts that are plain; the others are refused, for the exact reader to look at.
+Arrow's casts parse numbers, dates and times. A check of the bytes before the cast, or of the values after it, finds
+texts that Java's parser may parse differently. If a column fails this check or the cast, a regular expression finds the
+plain texts. The other texts are refused, and the message reader parses their messages.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._csv.split_batch import text_bytes, text_offsets
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
-_LAST = ord(":")  # the last of the characters of numbers and times without letters
+_LAST = ord(":")  # the largest character of numbers and times without letters
 _MOST_DIGITS = 38  # of a decimal128
 
-Read = tuple[pa.Array, Mask | None]
-"""The values, null where there was nothing to read, and which texts are refused (None: none)."""
+Converted = tuple[pa.Array, Mask | None]
+"""The values, null for missing texts, and a mask of the refused texts (None if no text is refused)."""
 
 
 class CsvColumn(abc.ABC):
-    """Reads the texts of one column."""
+    """Converts the texts of one column."""
 
     @abc.abstractmethod
-    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
-        """The values of those texts that are present (None: all); the others, which are empty, become null."""
+    def convert(self, texts: pa.StringArray, present: Mask | None) -> Converted:
+        """Convert the texts that are present (None: all). The other texts are empty and become null."""
 
 
 def column_reader(t: FlinkType, settings: ReadSettings) -> CsvColumn:
-    """The reader of a column of any type."""
+    """Make the reader of a column of any type."""
     if t.root == "ARRAY":
         return _ArrayColumn(t, settings)
     return _RowColumn(t, settings) if t.root == "ROW" else _ScalarColumn(t, settings)
 
 
 class _ScalarColumn(CsvColumn):
-    """A column, or the elements of one, that knows NULL."""
+    """A scalar column, or the elements of an ARRAY or ROW column. It converts NULL."""
 
     def __init__(self, t: FlinkType, settings: ReadSettings) -> None:
         self._plain = _PLAIN[t.root](t)
         literal = settings.null_literal
         self._literal = literal.encode("utf-8", "surrogatepass") if literal else None
-        # nothing at all is no number and no time, which a lenient reader takes for NULL
+        # empty text is not a number or a time; a lenient reader reads it as NULL
         unreadable = settings.lenient and not self._plain.reads_nothing
         self._nothing_is_null = settings.empty_string_as_null or literal == "" or unreadable
 
-    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+    def convert(self, texts: pa.StringArray, present: Mask | None) -> Converted:
         null = self._nulls(texts)
         if null is not None:
             present = ~null if present is None else present & ~null
@@ -64,10 +64,10 @@ class _ScalarColumn(CsvColumn):
                 texts = texts.take(pa.array(np.arange(len(texts)), mask=null))
         if present is not None:
             texts = pa.Array.from_buffers(texts.type, len(texts), [validity(present), *texts.buffers()[1:]])
-        return self._plain.read(texts)
+        return self._plain.convert(texts)
 
     def _nulls(self, texts: pa.StringArray) -> Mask | None:
-        """Where NULL is written; None if nowhere."""
+        """Return a mask of the texts that mean NULL, None if there are none."""
         if self._literal is None and not self._nothing_is_null:
             return None
         offsets = text_offsets(texts)
@@ -84,7 +84,7 @@ class _ScalarColumn(CsvColumn):
 
 
 class _Elements:
-    """The elements of all texts of a column: `count` of them per text, the first one at `first`."""
+    """The elements of all texts of a column: `count` elements per text, from index `first`."""
 
     def __init__(self, texts: pa.StringArray, settings: ReadSettings) -> None:
         lists = pc.split_pattern(texts, settings.element_delimiter)
@@ -105,9 +105,9 @@ class _ArrayColumn(CsvColumn):
         self._kind, self._settings = arrow_type(nullable(t)), settings
         self._element = _ScalarColumn(t.fields[0].type, settings)
 
-    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+    def convert(self, texts: pa.StringArray, present: Mask | None) -> Converted:
         found = _Elements(texts, self._settings)
-        values, bad = self._element.read(found.texts, None)
+        values, bad = self._element.convert(found.texts, None)
         offsets = np.zeros(len(texts) + 1, np.int32)
         np.cumsum(found.count, out=offsets[1:])
         valid = None if present is None else validity(present)
@@ -124,7 +124,7 @@ class _RowColumn(CsvColumn):
         self._kind, self._settings = arrow_type(nullable(t)), settings
         self._members = [_ScalarColumn(field.type, settings) for field in t.fields]
 
-    def read(self, texts: pa.StringArray, present: Mask | None) -> Read:
+    def convert(self, texts: pa.StringArray, present: Mask | None) -> Converted:
         found = _Elements(texts, self._settings)
         refused = np.zeros(len(texts), bool)
         if not self._settings.lenient:
@@ -132,7 +132,7 @@ class _RowColumn(CsvColumn):
         members = []
         for index, member in enumerate(self._members):
             there = found.count > index
-            values, bad = member.read(found.texts.take(pa.array(found.first + index, mask=~there)), there)
+            values, bad = member.convert(found.texts.take(pa.array(found.first + index, mask=~there)), there)
             members.append(values)
             if bad is not None:
                 refused |= bad
@@ -144,7 +144,7 @@ class _RowColumn(CsvColumn):
 
 
 class _Plain(abc.ABC):
-    """Reads plain texts of one scalar type."""
+    """Converts plain texts of one scalar type."""
 
     reads_nothing = False
     """Whether the empty text has a value."""
@@ -153,22 +153,22 @@ class _Plain(abc.ABC):
         self._kind = arrow_type(nullable(t))
 
     @abc.abstractmethod
-    def read(self, texts: pa.StringArray) -> Read:
-        """The values; null stays null."""
+    def convert(self, texts: pa.StringArray) -> Converted:
+        """Convert texts. Null stays null."""
 
 
 class _Cast(_Plain):
-    """A type that Arrow's casts can read.
+    """A type that Arrow's casts can parse.
 
-    `pattern` is a regular expression of texts that the cast reads and reads as Java does. Among texts without letters
-    and of at least `least` bytes the cast takes no others. `trims` says whether blanks around them don't matter.
+    `pattern` matches texts that the cast parses as Java does. The cast rejects any other text without letters and with
+    at least `least` bytes. With `trims`, blanks around the text are ignored.
     """
 
     least = 0
     pattern = ""
     trims = True
 
-    def read(self, texts: pa.StringArray) -> Read:
+    def convert(self, texts: pa.StringArray) -> Converted:
         values = self._cast_all(texts)
         if values is not None:
             return values, None
@@ -179,7 +179,7 @@ class _Cast(_Plain):
         return values, bad if beyond is None else bad | beyond
 
     def _cast_all(self, texts: pa.StringArray) -> pa.Array | None:
-        """The values; None if a text may not be plain."""
+        """Cast all texts. Returns None if a text may not be plain."""
         data = text_bytes(texts)
         if len(data) and data.max() > _LAST:
             return None
@@ -195,10 +195,10 @@ class _Cast(_Plain):
 
     @abc.abstractmethod
     def _cast(self, texts: pa.StringArray) -> pa.Array:
-        """The values of plain texts; `ArrowInvalid` if one is none."""
+        """Cast texts. Raises `ArrowInvalid` if a text is not plain."""
 
-    def _cast_matching(self, texts: pa.StringArray) -> Read:
-        """The values of texts that match the pattern."""
+    def _cast_matching(self, texts: pa.StringArray) -> Converted:
+        """Convert texts that match the pattern."""
         return self._cast(texts), None
 
 
@@ -212,14 +212,14 @@ class _Integer(_Cast):
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)
 
-    def _cast_matching(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Converted:
         numbers = texts.cast(pa.int64())
         beyond = pc.or_(pc.greater(numbers, self._most), pc.less(numbers, -self._most - 1))
         return pc.if_else(beyond, pa.scalar(None, pa.int64()), numbers).cast(self._kind), _flags(beyond)
 
 
 class _Floating(_Cast):
-    """The only words that the cast takes for numbers are not finite: inf, infinity and nan."""
+    """FLOAT and DOUBLE. The cast also accepts words, but only for values that are not finite: inf, infinity, nan."""
 
     pattern = r"^-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?$"
 
@@ -236,14 +236,14 @@ class _Floating(_Cast):
 
 
 class _Decimal(_Cast):
-    """Rounded half up to the scale, null where it does not fit.
+    """DECIMAL, rounded half up to the scale. A number that does not fit becomes null.
 
-    The text is rounded, not the number: Arrow's division of decimals is wrong for some (9223372036854775806 with 18
-    digits behind the point by 10**15). Its rounding rests on that; a cast to a smaller scale finds a remainder, and
-    refuses the text.
+    The text is rounded, not the number. Arrow's rounding uses its division of decimals, which is wrong for some numbers
+    (9223372036854775806 with 18 fraction digits, by 10**15). Arrow's cast to a smaller scale refuses texts with a
+    remainder.
     """
 
-    _most_whole, _most_behind = 19, 18  # digits before and behind the point
+    _most_whole, _most_behind = 19, 18  # digits before and after the point
     pattern = rf"^-?(?:[0-9]{{1,{_most_whole}}}(?:\.[0-9]{{0,{_most_behind}}})?|\.[0-9]{{1,{_most_behind}}})$"
     trims = False
 
@@ -251,7 +251,7 @@ class _Decimal(_Cast):
         super().__init__(t)
         scale, self._whole = t.scale or 0, (t.precision or 0) - (t.scale or 0)
         self._digits = min(scale, self._most_behind)
-        # Arrow's cast fills a number up to the scale; with more digits than a decimal has it gives another number.
+        # Arrow's cast pads a number to the scale. The result is wrong if it has more digits than a decimal.
         self._longest = _MOST_DIGITS - scale
         self._parts = rf"^-?(?P<kept>[0-9]*(?:\.[0-9]{{0,{self._digits}}})?)(?P<next>[0-9]?)"
 
@@ -264,14 +264,14 @@ class _Decimal(_Cast):
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(self._kind)
 
-    def _cast_matching(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Converted:
         kind = pa.decimal128(self._most_whole + self._digits, self._digits)
         kept, following = pc.extract_regex(texts, self._parts).flatten()
         numbers = pc.binary_join_element_wise("0", kept, "").cast(kind)
         last = pa.scalar(Decimal(1).scaleb(-self._digits), kind)
         numbers = pc.if_else(pc.greater_equal(following, "5"), pc.add(numbers, last), numbers)
         numbers = pc.if_else(pc.starts_with(texts, "-"), pc.negate(numbers), numbers)
-        if self._whole <= self._most_whole:  # one more digit than there was may come from rounding
+        if self._whole <= self._most_whole:  # rounding may add a digit
             fits = pc.less(pc.abs(numbers), pa.scalar(Decimal(10**self._whole), pa.decimal128(38, self._digits)))
             numbers = pc.if_else(fits, numbers, pa.scalar(None, numbers.type))
         return numbers.cast(self._kind), None
@@ -323,18 +323,18 @@ class _ZonedTimestamp(_Timestamp):
     def _cast(self, texts: pa.StringArray) -> pa.Array:
         return texts.cast(pa.timestamp("us")).view(self._kind)
 
-    def _cast_matching(self, texts: pa.StringArray) -> Read:
+    def _cast_matching(self, texts: pa.StringArray) -> Converted:
         return self._cast(pc.utf8_slice_codeunits(texts, 0, -1)), None
 
 
 class _Boolean(_Plain):
-    """Whatever is not true is false."""
+    """BOOLEAN: every text except true is false."""
 
     reads_nothing = True
 
-    def read(self, texts: pa.StringArray) -> Read:
+    def convert(self, texts: pa.StringArray) -> Converted:
         data = text_bytes(texts)
-        if len(data) and data.min() >= ord("a"):  # so no 1 and no TRUE, which the cast takes as well
+        if len(data) and data.min() >= ord("a"):  # excludes 1 and TRUE, which the cast accepts as true
             try:
                 return texts.cast(self._kind), None
             except pa.ArrowInvalid:
@@ -345,17 +345,17 @@ class _Boolean(_Plain):
 class _String(_Plain):
     reads_nothing = True
 
-    def read(self, texts: pa.StringArray) -> Read:
+    def convert(self, texts: pa.StringArray) -> Converted:
         return texts, None
 
 
 class _Binary(_Plain):
-    """Base64 without gaps."""
+    """BINARY: base64 without blanks."""
 
     reads_nothing = True
     _pattern = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
-    def read(self, texts: pa.StringArray) -> Read:
+    def convert(self, texts: pa.StringArray) -> Converted:
         fits = pc.match_substring_regex(texts, self._pattern)
         decode = binascii.a2b_base64
         found = [None if text is None else decode(text) for text in _kept(texts, fits).to_pylist()]

@@ -1,4 +1,4 @@
-"""A batch of csv messages to rows at once: split by numpy, read by Arrow. What may not be exact is refused."""
+"""Parse a batch of csv messages together: numpy splits them into columns, Arrow converts the columns."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._csv.split_batch import Splitter, can_split
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
-_LONGEST = 2**20  # bytes of a message; longer ones gain nothing, and cost the memory of a list of their delimiters
+_LONGEST = 2**20  # bytes; a longer message gains nothing, and the list of its delimiters costs memory
 _CHUNK_BYTES, _CHUNK = 2**26, 2**16
 _HIGH_BITS = np.uint64(0x8080808080808080)
 
 
 class CsvBatchReader:
-    """Reads the messages of a batch that are laid out as machines write them."""
+    """Parses the messages of a batch that are formatted in the usual way."""
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
         self._kind = arrow_type(nullable(row))
@@ -26,7 +26,7 @@ class CsvBatchReader:
         self._columns = [column_reader(field.type, settings) for field in row.fields]
 
     def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, Mask]:
-        """A row for every message, and which messages are refused (their rows mean nothing)."""
+        """Parse messages. Returns a row for every message, and a mask of refused messages, whose rows are undefined."""
         count = len(messages)
         if self._splitter is None or not count:
             return pa.nulls(count, self._kind), np.ones(count, bool)
@@ -58,7 +58,7 @@ class CsvBatchReader:
         present = ~refused if refused.any() else None
         arrays = []
         for index, column in enumerate(self._columns):
-            values, bad = column.read(columns.texts(index), present)
+            values, bad = column.convert(columns.texts(index), present)
             arrays.append(values)
             if bad is not None:
                 refused = refused | bad
@@ -70,7 +70,7 @@ def _offsets(messages: pa.BinaryArray) -> np.ndarray[tuple[int], np.dtype[np.int
 
 
 def _chunks(messages: pa.BinaryArray) -> list[tuple[int, int]]:
-    """Slices of the batch that are bounded in messages and bytes."""
+    """Split a batch into slices with a limited number of messages and bytes. Returns start and stop of each slice."""
     offsets = _offsets(messages)
     chunks, start = [], 0
     while start < len(messages):
@@ -82,7 +82,7 @@ def _chunks(messages: pa.BinaryArray) -> list[tuple[int, int]]:
 
 
 def _malformed(batch: MessageBytes, messages: pa.BinaryArray) -> Mask:
-    """The messages that are not UTF-8."""
+    """Return a mask of the messages that are not UTF-8."""
     found = np.zeros(len(messages), bool)
     whole = batch.bytes[: len(batch.bytes) // 8 * 8].view(np.uint64)
     if not np.bitwise_or.reduce(whole) & _HIGH_BITS:

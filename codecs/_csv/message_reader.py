@@ -1,4 +1,4 @@
-"""Messages of csv to rows, one by one, exactly as Flink reads them: the path for what the fast one refuses."""
+"""Parse csv messages one at a time, exactly as Flink does. The batch reader refuses the messages that come here."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Row = tuple[Any, ...]
 _Convert = Callable[[str], Any]
 
 _SHOWN = 60
-_NULL_HINT = "; Flink writes NULL so where 'null-literal' is not set: with 'null-literal' = '' it is read as NULL"
+_NULL_HINT = "; without 'null-literal' Flink writes NULL as an empty column: set 'null-literal' = '' to read it as NULL"
 
 
 class CsvMessageReader:
-    """Reads messages as rows of a schema: tuples of values in column order. Made once per schema."""
+    """Parses messages as rows of a schema: tuples of values in column order."""
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
         self._settings = settings
@@ -30,9 +30,9 @@ class CsvMessageReader:
         self._columns = [self._column(field) for field in row.fields]
 
     def read(self, message: bytes | None) -> tuple[list[Row] | None, str | None]:
-        """The row of a message and None, or None and what is wrong with it.
+        """Parse a message. Returns a list of its row and None, or None and the error.
 
-        No row means that the message is skipped; both are None for a null message. Never raises.
+        The list is empty for a skipped message. Both results are None for a null message. Never raises.
         """
         if message is None:
             return None, None
@@ -63,7 +63,7 @@ class CsvMessageReader:
         return self._nested_row(field) if field.type.root == "ROW" else self._scalar(field.name, field.type)
 
     def _scalar(self, path: str, t: FlinkType) -> _Convert:
-        """The converter of a scalar column or member, which knows NULL."""
+        """Make the converter of a scalar column or nested field. It also converts NULL."""
         convert, lenient = scalar_converter(t), self._settings.lenient
         nulls = {self._settings.null_literal, "" if self._settings.empty_string_as_null else None} - {None}
 
@@ -85,7 +85,7 @@ class CsvMessageReader:
         return read
 
     def _elements(self, text: str) -> list[str]:
-        """The elements of an ARRAY or ROW: none in a blank text, unless blanks delimit."""
+        """Split the elements of an ARRAY or ROW. Blank text has no elements, unless the delimiter is blank."""
         elements = text.split(self._settings.element_delimiter)
         if len(elements) == 1 and not text.strip(BLANKS):
             return []

@@ -1,8 +1,8 @@
-"""csv written by Spark itself: one expression of public functions, no Python worker, no Arrow.
+"""Write csv with Spark's own functions: one expression, without Python workers and Arrow.
 
-Each column becomes its text, which is put in quotes where Flink would (`write.Quoting` has the rule); NULL becomes the
-null literal. The bytes are those of `write.CsvWriter`, but for FLOAT and DOUBLE, which are the JVM's own text, as in
-Flink. Spark's `to_csv` is of no use here: it has another idea of what needs quotes.
+Each column becomes text, quoted by Flink's rule (`write.Quoting`). NULL becomes the null literal. The bytes are equal
+to those of `write.CsvWriter`, except for FLOAT and DOUBLE: here they are the JVM's own text, as in Flink. Spark's
+`to_csv` can't be used, because it quotes by other rules.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from kvformat.registry.contract.types import FlinkType, nullable, spark_type
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_PLAIN_SCALE = 6  # a cast writes no exponent for decimals of so many digits after the point
+_PLAIN_SCALE = 6  # up to this scale, a cast never writes an exponent
 _ALWAYS_THERE = {"DATE": "-", "TIME": ":", "TIMESTAMP": " -:", "TIMESTAMP_LTZ": " -:Z"}
 _OF_TIMES = "0123456789+-:. Z"
-"""What can be in the text of a date or time."""
+"""The characters of dates and times."""
 
 
 def encode_native(row: Column, schema: FlinkType, settings: WriteSettings) -> Column:
-    """The csv message of each row, as a Spark expression: BINARY, null for a null row.
+    """Return a Spark expression for the csv message of each row: BINARY, null for a null row.
 
-    `row` is a struct Column whose type is `spark_type(schema)`. The result depends neither on the session's time zone
-    nor on its SQL settings.
+    `row` is a struct Column of the type `spark_type(schema)`. The session's time zone and SQL settings do not
+    change the result.
     """
     from pyspark.sql import functions as F
 
     names = [field.name for field in schema.fields]
-    if has_ambiguous_names(schema):  # members are found by name, in any letter case: give them other names
+    if has_ambiguous_names(schema):  # Spark finds fields by name and ignores case: rename them
         numbered = numbered_type(schema)
         row, schema = row.cast(spark_type(nullable(numbered))), numbered
         names = [field.name for field in schema.fields]
@@ -51,7 +51,7 @@ class _Encoder:
         self._quoting = Quoting(settings)
 
     def column(self, value: Column, t: FlinkType) -> Column:
-        """The text of a column, quoted where that is due; never null."""
+        """Format a column, with quotes if it needs them. The result is never null."""
         text = self.text(value, t)
         if t.root not in RAW and self._settings.quote is not None:
             text = self._quoted(text, t, self._settings.quote)
@@ -63,7 +63,7 @@ class _Encoder:
         return F.coalesce(text, F.lit(self._settings.null_text))
 
     def text(self, value: Column, t: FlinkType) -> Column:
-        """The text of a value without quotes; null for null."""
+        """Format a value without quotes. Null stays null."""
         from pyspark.sql import functions as F
 
         delimiter = F.lit(self._settings.element_delimiter)
@@ -89,9 +89,9 @@ class _Encoder:
         if t.root in ("CHAR", "VARCHAR"):
             return F.make_valid_utf8(value)
         if t.root in ("BINARY", "VARBINARY"):
-            return F.replace(F.base64(value), F.lit("\r\n"), F.lit(""))  # a setting of Spark breaks it into lines
+            return F.replace(F.base64(value), F.lit("\r\n"), F.lit(""))  # a Spark setting inserts line breaks
         if t.root == "DATE":
-            return value.cast("variant").cast("string")  # else the session's time parser decides on the calendar
+            return value.cast("variant").cast("string")  # a direct cast depends on the session's time parser policy
         if t.root == "TIME":
             return value.cast(TimeType(3)).cast("string")
         if t.root == "TIMESTAMP_LTZ":
@@ -107,16 +107,16 @@ class _Encoder:
         octets, units = F.octet_length(text), F.octet_length(F.encode(text, "UTF-16LE"))
         unsafe = text.rlike(self._quoting.pattern) | ((octets > MOST_UNQUOTED) & (units > 2 * MOST_UNQUOTED))
         if self._quoting.is_unsafe(" "):
-            unsafe = text.contains(" ") | unsafe  # by far the most frequent reason, and the cheapest to see
+            unsafe = text.contains(" ") | unsafe  # by far the most frequent reason, and the cheapest check
         doubled = _with_doubled(text, self._quoting.doubled)
         return F.when(unsafe, F.concat(F.lit(quote), doubled, F.lit(quote))).otherwise(text)
 
 
 def _with_doubled(text: Column, characters: list[str]) -> Column:
-    """The text with each of these characters written twice."""
+    """Double each of these characters in a text."""
     from pyspark.sql import functions as F
 
-    for character in characters:  # `replace` is several times as slow to find nothing as `contains`
+    for character in characters:  # without a match, `replace` is several times slower than `contains`
         doubled = F.replace(text, F.lit(character), F.lit(character * 2))
         text = F.when(text.contains(character), doubled).otherwise(text)
     return text

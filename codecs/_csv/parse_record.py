@@ -1,11 +1,11 @@
-r"""The first record of a text: its columns, by the grammar of Jackson's csv reader.
+r"""Parse the first record of a text into columns, by the grammar of Jackson's csv reader.
 
     1,"a ""b"", c",x      ['1', 'a "b", c', 'x']
 
-A quote counts only as the first character of a column; behind a closing quote blanks may stand. An escape
-character takes the next one as it is, but for `n`, `r`, `t` and `0`. A line break ends the record.
-Rules: Jackson's `CsvDecoder` and `CsvParser`. They look at UTF-16 units; as all special characters are single
-units, code points do as well.
+A quote opens a quoted column only as its first character. Whitespace may follow the closing quote. An escape
+character escapes the next character; `n`, `r`, `t` and `0` become control characters. A line break ends the record.
+Rules: Jackson's `CsvDecoder` and `CsvParser`. They work on UTF-16 units. All special characters are single units, so
+that this parser can work on code points.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.registry.contract.error_codes import ErrorCode
 
 BLANKS = "".join(map(chr, range(33)))
-"""What Jackson skips, and what Java's String.trim cuts."""
+"""The characters that Jackson skips and that Java's `String.trim` removes."""
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 
 class CsvRecordError(ValueError):
-    """A message is no csv record of the schema; `str()` has the code, the reason, and the place where it is known."""
+    """A message is not a csv record of the schema. `str()` has the code, the reason, and the position if known."""
 
     def __init__(self, reason: str, at: int | None = None, *, code: ErrorCode = ErrorCode.MALFORMED) -> None:
         super().__init__(code.marked(reason if at is None else f"{reason} at character {at + 1}"))
 
 
 class RecordParser:
-    """Finds the columns of a text's first record, of which there must be `count`.
+    """Parses the first record of a text into at most `count` columns.
 
-    Fewer are given back as they are, unless `fail_on_missing_columns`; what may follow the last one is a matter of
-    `allow_trailing_comma` and `ignore_trailing_unmappable`.
+    Fewer columns are an error only with `fail_on_missing_columns`. `allow_trailing_comma` and
+    `ignore_trailing_unmappable` decide whether more columns are an error.
     """
 
     def __init__(self, settings: ReadSettings, count: int) -> None:
@@ -44,10 +44,10 @@ class RecordParser:
         self._inner = _none_of(settings.quote, settings.escape)
 
     def columns(self, text: str, *, malformed: bool = False) -> list[str] | None:
-        """The columns of the first record; None if there is none.
+        """Parse the columns of the first record. Returns None if the text has no record.
 
-        `malformed`: behind the text stands something that can't be read, which is an error if the record reaches it.
-        Raises `CsvRecordError`.
+        `malformed` says that malformed bytes follow the text. They are an error if the record is not complete before
+        them. Raises `CsvRecordError`.
         """
         at = self._record_start(text, 0)
         if at == len(text):
@@ -79,18 +79,18 @@ class RecordParser:
             return
         if count > 1 or text.strip(BLANKS) or not self._settings.allow_trailing_comma:
             raise CsvRecordError(
-                f"too many columns: expected at most {self._count}; ignore-trailing-unmappable would skip the others",
+                f"too many columns: expected at most {self._count}; set ignore-trailing-unmappable to skip the others",
                 code=ErrorCode.UNEXPECTED_FIELD,
             )
 
     def _record_start(self, text: str, at: int) -> int:
-        """Where the next record begins: behind comments and empty lines, if there may be any."""
+        """Return the offset of the next record: after comments and empty lines, if they are allowed."""
         if not self._settings.comments:
             return at
         return _end(_BETWEEN_RECORDS, text, at)
 
     def _all(self, text: str, at: int) -> Iterator[tuple[str, int]]:
-        """All columns of the record that begins at a place, each with the place behind it."""
+        """Yield the columns of the record at an offset, each with the offset after it."""
         more = True
         while more:
             if self._settings.trim:
@@ -105,7 +105,7 @@ class RecordParser:
             yield value, at
 
     def _unquoted(self, text: str, at: int) -> tuple[str, int, bool]:
-        """A column, the place behind it and what ended it, and whether another follows."""
+        """Parse a column without quotes. Returns it, the offset after its delimiter, and whether a column follows."""
         end = _end(self._plain, text, at)
         value = text[at:end]
         if self._escape and text.startswith(self._escape, end) and self._escape != self._delimiter:
@@ -120,7 +120,7 @@ class RecordParser:
         return value, *self._skip_delimiter(text, end)
 
     def _quoted(self, text: str, at: int) -> tuple[str, int, bool]:
-        """As `_unquoted`, from behind the opening quote."""
+        """Parse a quoted column. `at` is the offset after the opening quote; returns as `_unquoted` does."""
         pieces: list[str] = []
         start = at
         while True:
@@ -138,12 +138,12 @@ class RecordParser:
         end = _end(self._blanks, text, end + 1)
         if end < len(text) and text[end] not in ("\r", "\n", self._delimiter):
             raise CsvRecordError(
-                f"expected {self._delimiter!r} or the end behind a closing quote, found {text[end]!r}", end
+                f"expected {self._delimiter!r} or the end after a closing quote, found {text[end]!r}", end
             )
         return "".join(pieces), *self._skip_delimiter(text, end)
 
     def _skip_delimiter(self, text: str, at: int) -> tuple[int, bool]:
-        """The place behind what stands there, a delimiter or the end of the record, and whether it is a delimiter."""
+        """Skip a delimiter or the end of the record. Returns the offset after it, and whether it was a delimiter."""
         if text.startswith(self._delimiter, at):
             return at + 1, True
         return (_skip_line_break(text, at) if at < len(text) else at), False
@@ -153,7 +153,7 @@ _BETWEEN_RECORDS = re.compile(r"(?:[ \r\n]++|#[^\r\n]*+)*+")
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where a pattern that may match nothing ends."""
+    """Return the end offset of a match. The pattern may match the empty string."""
     return pattern.match(text, at).end()  # type: ignore[union-attr]  # it always matches
 
 
@@ -167,10 +167,10 @@ def _none_of(*characters: str | None) -> re.Pattern[str]:
 
 
 def _escaped(text: str, at: int) -> tuple[str, int]:
-    """What the escape character at a place makes of the next one, and the place behind it."""
+    """Parse an escape sequence. Returns its character and the offset after it."""
     character = text[at + 1 : at + 2]
     if not character:
-        raise CsvRecordError("nothing behind the escape character", at)
+        raise CsvRecordError("nothing after the escape character", at)
     return _ESCAPED.get(character, character), at + 2
 
 

@@ -1,11 +1,11 @@
-"""One text of a csv record to one SQL value, by the rules of Flink's csv reader.
+"""Convert the text of a csv column to one SQL value, by the rules of Flink's csv reader.
 
-A converter gives what `pyarrow.array` takes for the column's Arrow type: TIME in nanoseconds, TIMESTAMP in
-microseconds, DATE in days. It gives None for a DECIMAL that does not fit and raises ValueError, without a text, for
-what can't be read. Lengths and the precision of timestamps are not enforced, as in Flink.
+A converter returns a value that `pyarrow.array` accepts for the column's Arrow type: TIME in nanoseconds, TIMESTAMP in
+microseconds, DATE in days. It returns None for a DECIMAL that does not fit. It raises ValueError without a message for
+text that it can't parse. Lengths and the precision of timestamps are not enforced, as in Flink.
 
-Rules: `CsvToRowDataConverters`, which rests on Java's `Integer.parseInt`, `Double.parseDouble`, `BigDecimal`,
-`Date.valueOf`, `LocalTime.parse` and on Jackson's base64. Unlike `Date.valueOf` a date must exist.
+Rules: `CsvToRowDataConverters`, which uses Java's `Integer.parseInt`, `Double.parseDouble`, `BigDecimal`,
+`Date.valueOf`, `LocalTime.parse` and Jackson's base64. Unlike in `Date.valueOf`, a date must exist.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_TIME_DIGITS = 3  # of a second: Flink keeps milliseconds of a TIME
 
 
 def scalar_converter(t: FlinkType) -> Converter:
-    """The converter of a type that is neither ARRAY nor ROW."""
+    """Return the converter of a scalar type."""
     return _CONVERTERS[t.root](t)
 
 

@@ -1,4 +1,4 @@
-"""What the options of `csv` mean to its kernels."""
+"""The settings that the reader and the writer of `csv` take from its options."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class ReadSettings:
     """How records are read.
 
-    `delimiter`, `quote`, `escape` and `element_delimiter` are single characters, `quote` and `escape` None where there
-    is none. `lenient` is `ignore-parse-errors`, `comments` `allow-comments`, `trim` `trim-spaces`; the last three are
-    the options of the same names.
+    `delimiter`, `quote`, `escape` and `element_delimiter` are single characters. `quote` and `escape` may be None.
+    `lenient` is `ignore-parse-errors`, `comments` is `allow-comments`, and `trim` is `trim-spaces`. All other settings
+    are the options with their names.
     """
 
     delimiter: str = ","
@@ -30,7 +30,11 @@ class ReadSettings:
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
-    """How records are written: the characters as in `ReadSettings`; `null_text` stands for NULL."""
+    """How records are written.
+
+    `delimiter`, `quote`, `escape` and `element_delimiter` are single characters. `quote` and `escape` may be None.
+    NULL is written as `null_text`. `scientific` is `write-bigdecimal-in-scientific-notation`.
+    """
 
     delimiter: str = ","
     quote: str | None = '"'

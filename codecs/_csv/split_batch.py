@@ -1,13 +1,13 @@
-r"""The columns of a whole batch of messages: where they begin and end, found by numpy in the bytes.
+r"""Split the messages of a batch into columns, with numpy.
 
-All delimiters of the batch are listed once, and its quotes and line breaks if they matter. A delimiter counts where
-an even number of quotes stands before it in its message. That finds the columns of every message in which
+The scan lists all delimiters of the batch, and its quotes and line breaks if it has any. A delimiter ends a column if
+the number of quotes before it in its message is even. This is right for every message in which
 
-- a quote is the first character of a column, the last one, or one of a pair inside of a quoted column, and
-- outside of quotes no line break stands, except at the end;
+- each quote is the first or last character of a column, or one of a pair inside of a quoted column, and
+- no line break is outside of quotes, except at the end.
 
-the others are refused. An escape character and the one behind it count as text. What is to be taken out of the texts,
-escape characters and the second quote of each pair, is overwritten with a byte that no UTF-8 has, and goes when a
+Other messages are refused. An escape character and the character after it are text. Escape characters and the second
+quote of each pair must be removed: they are overwritten with a byte that UTF-8 never has. That byte is removed when a
 column is read.
 """
 
@@ -24,19 +24,19 @@ from kvformat.codecs._columnar import ByteArray, Ints, Mask, MessageBytes, Messa
 from kvformat.codecs._csv.settings import ReadSettings
 
 Places = npt.NDArray[np.int32]
-"""Positions in the bytes of a batch: half as wide as `Ints`, and twice as fast."""
+"""Offsets in the bytes of a batch: half as wide as `Ints`, and twice as fast."""
 
-_MOST_BLANKS = 64  # around a text; one step each for the whole batch, so rows with more are read one by one
+_MOST_BLANKS = 64  # around a text; each blank costs a step for the whole batch, so messages with more are refused
 _BLANK = 0x20
 _LF, _CR = 10, 13
-_MARKS = 0xEF  # from here on bytes may begin a byte order mark
-_REMOVED = 0xFF  # stands in no UTF-8
+_MARKS = 0xEF  # bytes from this one may begin a byte order mark
+_REMOVED = 0xFF  # never occurs in UTF-8
 _UNESCAPED = np.arange(256, dtype=np.uint8)
 _UNESCAPED[list(b"nrt0")] = list(b"\n\r\t\0")
 
 
 def text_bytes(texts: pa.StringArray) -> ByteArray:
-    """The bytes of all texts of an array without offset, one text after another."""
+    """Return the bytes of all texts of an array without offset, one text after another."""
     data = texts.buffers()[2]
     if data is None:
         return np.zeros(0, np.uint8)
@@ -45,14 +45,14 @@ def text_bytes(texts: pa.StringArray) -> ByteArray:
 
 
 def text_offsets(texts: pa.StringArray) -> Places:
-    """Where the texts of such an array begin and end in their buffer."""
+    """Return the start offset of each text of an array without offset, and the end offset of the last."""
     if not len(texts):
         return np.zeros(1, np.int32)
     return np.frombuffer(texts.buffers()[1], np.int32)[: len(texts) + 1]
 
 
 class Columns:
-    """The columns of a batch, and which messages are refused."""
+    """The columns of a batch, and a mask of the refused messages."""
 
     def __init__(self, texts: pa.StringArray, refused: Mask, *, with_removed: bool) -> None:
         self._offsets, self._data = texts.buffers()[1:]
@@ -60,7 +60,7 @@ class Columns:
         self.refused = refused
 
     def texts(self, column: int) -> pa.StringArray:
-        """The texts of a column, one per message, empty for those that are refused; none is null."""
+        """Return the texts of a column, one per message. They are empty for refused messages, and never null."""
         rows = len(self.refused)
         buffers = [None, self._offsets.slice(4 * column * rows), self._data]
         texts = pa.Array.from_buffers(pa.string(), rows, buffers)
@@ -68,11 +68,14 @@ class Columns:
 
 
 def _texts(data: ByteArray, start: Places, end: Places) -> pa.StringArray:
-    """The texts between places, given row by row, column by column: all in one `take`."""
-    # with the offsets [start0, end0, start1, end1, ...] the texts are at the even places
+    """Return the texts between start and end offsets, column by column, with one `take`.
+
+    `start` and `end` have a row per message and a column per column.
+    """
+    # with the offsets [start0, end0, start1, end1, ...] the texts have even indices
     bounds = np.empty(2 * start.size + 1, np.int32)
     bounds[:-1:2], bounds[1::2] = start.reshape(-1), end.reshape(-1)
-    bounds[-1] = len(data)  # Arrow wants the last offset not to be before the first
+    bounds[-1] = len(data)  # Arrow requires that the last offset is not before the first
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     columns = start.shape[1]
     index = np.add.outer(
@@ -82,7 +85,7 @@ def _texts(data: ByteArray, start: Places, end: Places) -> pa.StringArray:
 
 
 def _without_removed(texts: pa.StringArray) -> pa.StringArray:
-    """The texts without the bytes that are to be taken out."""
+    """Remove the overwritten bytes from texts."""
     data, offsets = text_bytes(texts), text_offsets(texts)
     kept = data != _REMOVED
     if kept.all():
@@ -94,13 +97,13 @@ def _without_removed(texts: pa.StringArray) -> pa.StringArray:
 
 
 def can_split(settings: ReadSettings) -> bool:
-    """Whether the special characters are ASCII, different from each other, and no line breaks."""
+    """Whether the special characters are ASCII, different from each other, and not line breaks."""
     special = [c for c in (settings.delimiter, settings.quote, settings.escape) if c]
     return len(set(special)) == len(special) and all("\0" < c < "\x80" and c not in "\r\n" for c in special)
 
 
 class Splitter:
-    """Splits messages into `count` columns. Needs settings of which `can_split` is true."""
+    """Splits messages into `count` columns. `can_split` must be true for the settings."""
 
     def __init__(self, settings: ReadSettings, count: int) -> None:
         self.count, self.trim, self.comments = count, settings.trim, settings.comments
@@ -109,9 +112,9 @@ class Splitter:
         self.escape = ord(settings.escape) if settings.escape else None
 
     def split(self, batch: MessageBytes, malformed: Mask) -> Columns:
-        """The columns of messages of which none is empty; those that are not UTF-8 are marked, and refused.
+        """Split messages into columns. No message may be empty; `malformed` masks messages that are not UTF-8.
 
-        The bytes of the batch are used up.
+        Malformed messages are refused. The bytes of the batch are modified.
         """
         return _Scan(self, batch, malformed).columns()
 
@@ -124,17 +127,17 @@ class _Scan:
         self._start: Places = batch.start.astype(np.int32)
         self._after: Places = batch.end.astype(np.int32)
         self._end = self._before_line_break()
-        self._refused = self._unfit() | malformed
+        self._refused = self._unsplittable() | malformed
         batch.blank(MessageNumbers(np.flatnonzero(self._refused)))
-        self._literal = np.zeros(0, np.int64)  # the bytes behind escape characters
-        self._meant = np.zeros(0, np.uint8)  # what they stand for
+        self._literal = np.zeros(0, np.int64)  # offsets of the bytes after escape characters
+        self._meant = np.zeros(0, np.uint8)  # the bytes that replace them
         if how.escape is not None and how.escape in batch.raw:
             self._find_escapes(how.escape)
         self._with_removed = len(self._literal) > 0
         self._is_break = self._inner_breaks()
 
     def columns(self) -> Columns:
-        """The columns: of all messages at once if that goes, else of each message that can be split."""
+        """Split the whole batch at once if possible. Otherwise split each message, and refuse those that fail."""
         bounds = None if self._refused.any() or self._is_break is not None else self._split_all()
         if bounds is None:
             bounds = self._split_each()
@@ -145,17 +148,18 @@ class _Scan:
     # --- what there is -------------------------------------------------------------------------------
 
     def _before_line_break(self) -> Places:
-        """The ends of the messages; a line break may stand behind."""
+        """Return the ends of the messages without a final line break."""
         end = self._after
         for character in (_LF, _CR):
             if character in self._batch.raw:
                 end = end - ((self._data.take(end - 1) == character) & (end > self._start))
         return end
 
-    def _unfit(self) -> Mask:
-        """Messages of a mere line break, those that end with an escape, and those that may begin with a comment.
+    def _unsplittable(self) -> Mask:
+        """Return a mask of messages that can't be split.
 
-        Also those that may be in another encoding than UTF-8.
+        They have only a line break, end with an escape, may begin with a comment, or may have another encoding than
+        UTF-8.
         """
         first = self._data.take(self._start)
         unfit: Mask = (self._end == self._start) | (first >= _MARKS)
@@ -170,14 +174,14 @@ class _Scan:
         return unfit
 
     def _find_escapes(self, escape: int) -> None:
-        """Of a run of escape characters every other one escapes. No run reaches the end of a message."""
+        """Remove escape characters. In a run, every second one is escaped. No run reaches the end of a message."""
         places = np.flatnonzero(self._data == escape)
         inner = np.diff(places) == 1
         if inner.any():
             index = np.arange(len(places))
             first = np.append(True, ~inner)
             places = places[(index - np.maximum.accumulate(np.where(first, index, 0))) & 1 == 0]
-        if self._how.trim:  # what an escape makes may be a blank to be trimmed
+        if self._how.trim:  # an escaped character may be a blank that would be trimmed
             owner = np.unique(np.searchsorted(self._start, places, side="right") - 1)
             self._refused[owner] = True
             self._batch.blank(MessageNumbers(owner))
@@ -187,15 +191,15 @@ class _Scan:
         self._data[places] = self._data[self._literal] = _REMOVED
 
     def _inner_breaks(self) -> Mask | None:
-        """The line breaks that don't end their messages; None if there are none."""
+        """Return a mask of the line breaks that don't end their messages, None if there are none."""
         if _LF not in self._batch.raw and _CR not in self._batch.raw:
             return None
         breaks: Mask = (self._data == _LF) | (self._data == _CR)
-        behind = np.where(self._refused, 0, self._after - self._end)
-        if np.count_nonzero(breaks) == behind.sum():
+        break_lengths = np.where(self._refused, 0, self._after - self._end)
+        if np.count_nonzero(breaks) == break_lengths.sum():
             return None
-        breaks[self._end[behind > 0]] = False
-        breaks[self._end[behind > 1] + 1] = False
+        breaks[self._end[break_lengths > 0]] = False
+        breaks[self._end[break_lengths > 1] + 1] = False
         return breaks
 
     @cached_property
@@ -204,16 +208,16 @@ class _Scan:
 
     @cached_property
     def _is_quote(self) -> Mask | None:
-        """Where quotes are; None if nowhere."""
+        """A mask of the quotes, None if there are none."""
         if self._how.quote is None or self._how.quote not in self._batch.raw:
             return None
         return self._data == self._how.quote  # type: ignore[no-any-return]
 
     @cached_property
     def _marks(self) -> tuple[Ints, ByteArray, ByteArray]:
-        """The places of delimiters, quotes and inner line breaks; 1 where a quote stands, else 0; quotes up to there.
+        """The offsets of delimiters, quotes and inner line breaks; 1 for each quote, else 0; the quotes so far.
 
-        The count of quotes begins anew at 256, which leaves odd numbers odd.
+        The number wraps at 256, which keeps odd numbers odd.
         """
         mask = self._is_delimiter
         for others in (self._is_quote, self._is_break):
@@ -226,10 +230,10 @@ class _Scan:
     # --- all messages at once ------------------------------------------------------------------------
 
     def _split_all(self) -> _Bounds | None:
-        """The columns if every message has the right number and its quotes where they belong; else None.
+        """Split all messages. Returns None if a message has another number of columns, or misplaced quotes.
 
-        Quotes are counted through the whole batch. That is right if it leads to columns that are all as they should
-        be: then every column of every message ends, and the next one begins, behind an even number of quotes.
+        Quotes are counted through the whole batch. This is right if all columns are valid: then every column of every
+        message ends after an even number of quotes.
         """
         rows, inner = len(self._start), self._how.count - 1
         is_delimiter, is_quote = self._is_delimiter, self._is_quote
@@ -254,10 +258,10 @@ class _Scan:
         return bounds
 
     def _inner_quotes(self, bounds: _Bounds, quotes: Ints) -> tuple[Ints, Ints]:
-        """Of the quotes that are not around a column: the second ones of pairs, and those that are in no pair.
+        """Find the second quote of each pair inside columns, and the stray quotes, which are not in a pair.
 
-        `quotes` are the places of all of them, an even number in each message. A pair is two quotes side by side
-        behind an odd number of others.
+        `quotes` are the offsets of all quotes, an even number in each message. A pair is two adjacent quotes after an
+        odd number of quotes.
         """
         around = np.zeros(len(self._data), bool)
         around[bounds.start[bounds.quoted]] = True
@@ -276,7 +280,7 @@ class _Scan:
     # --- message by message --------------------------------------------------------------------------
 
     def _split_each(self) -> _Bounds:
-        """The columns of the messages that have the right number, the others refused."""
+        """Split the messages that have the right number of columns. The other messages are refused."""
         inner = self._how.count - 1
         places, quote, seen = self._marks
         first = np.searchsorted(places, self._start)
@@ -306,33 +310,33 @@ class _Scan:
     # --- columns -------------------------------------------------------------------------------------
 
     def _bounds(self, between: Ints, first: Places, last: Places) -> _Bounds:
-        """The columns between delimiters, blanks around them cut where they don't count."""
+        """Return the columns between delimiters. Blanks around columns are removed if they don't count."""
         start, end = np.empty((2, len(first), self._how.count), np.int32)
         start[:, 0], end[:, -1] = first, last
         end[:, :-1] = between
         start[:, 1:] = between + 1
         strange = np.zeros(len(first), bool)
         if self._how.trim:
-            self._cut(start, end, np.flatnonzero(start < end), strange, front=True)
-            self._cut(start, end, np.flatnonzero(start < end), strange, front=False)
+            self._trim_blanks(start, end, np.flatnonzero(start < end), strange, front=True)
+            self._trim_blanks(start, end, np.flatnonzero(start < end), strange, front=False)
         if self._how.quote is None or self._how.quote not in self._batch.raw:
             return _Bounds(start, end, np.zeros(start.shape, bool), strange)
         quoted = (self._data.take(start) == self._how.quote) & (start < end)
-        index = self._open(start, end, np.flatnonzero(quoted))
+        index = self._unclosed(start, end, np.flatnonzero(quoted))
         if len(index):
-            self._cut(start, end, index, strange, front=False)
-            strange[self._open(start, end, index) // self._how.count] = True
+            self._trim_blanks(start, end, index, strange, front=False)
+            strange[self._unclosed(start, end, index) // self._how.count] = True
         return _Bounds(start, end, quoted, strange)
 
-    def _open(self, start: Places, end: Places, index: Ints) -> Ints:
-        """Of some columns that begin with a quote those that do not end with another one."""
+    def _unclosed(self, start: Places, end: Places, index: Ints) -> Ints:
+        """Select the columns that do not end with a quote, from columns that begin with one."""
         closing = end.reshape(-1)[index] - 1
         closed = (self._data.take(closing) == self._how.quote) & (closing > start.reshape(-1)[index])
         still_open: Ints = index[~closed]
         return still_open
 
-    def _cut(self, start: Places, end: Places, index: Ints, strange: Mask, *, front: bool) -> None:
-        """Move starts, or ends, of some columns over blanks; messages with too many of them are strange."""
+    def _trim_blanks(self, start: Places, end: Places, index: Ints, strange: Mask, *, front: bool) -> None:
+        """Move starts or ends of columns over blanks. Messages with too many blanks are marked as strange."""
         moved, by = (start.reshape(-1), 1) if front else (end.reshape(-1), -1)
         starts, ends = start.reshape(-1), end.reshape(-1)
         for _ in range(_MOST_BLANKS):
@@ -346,7 +350,7 @@ class _Scan:
 
 @dataclass(slots=True)
 class _Bounds:
-    """The columns of each message with their quotes, which are quoted, and which messages are not as they should be."""
+    """The columns of each message with their quotes, masks of quoted columns, and of strange (refused) messages."""
 
     start: Places
     end: Places
@@ -354,7 +358,7 @@ class _Bounds:
     strange: Mask
 
     def spread(self, rows: Ints, refused: Mask) -> _Bounds:
-        """The same for all messages, of which these were only some; those that are refused are empty."""
+        """Return the bounds of all messages from the bounds of `rows`. Refused messages are empty."""
         start, end = np.zeros((2, len(refused), self.start.shape[1]), np.int32)
         quoted = np.zeros(start.shape, bool)
         start[rows], end[rows], quoted[rows] = self.start, self.end, self.quoted
@@ -363,7 +367,7 @@ class _Bounds:
         return _Bounds(start, end, quoted, refused)
 
     def without_quotes(self) -> tuple[Places, Places]:
-        """The starts and ends of what is between the quotes; these bounds are used up."""
+        """Return the starts and ends without the quotes. The bounds are modified."""
         self.start += self.quoted
         self.end -= self.quoted
         return self.start, self.end

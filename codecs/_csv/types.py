@@ -1,4 +1,4 @@
-"""The types that csv has a place for: scalars, and one level of ARRAY or ROW of scalars."""
+"""The types that csv supports: scalars, and one level of ARRAY or ROW of scalars."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SCALARS = (
 
 
 def check_types(row: FlinkType, direction: Direction) -> None:
-    """Raise `SchemaError` for what Flink's csv format refuses (its `CsvRowSchemaConverter`)."""
+    """Raise `SchemaError` for types that Flink's csv format does not support (its `CsvRowSchemaConverter`)."""
     allowed = ", ".join(SCALARS)
     for field in row.fields:
         inner = [member.type for member in field.type.fields] if field.type.root in ("ARRAY", "ROW") else []
         if field.type.root not in (*SCALARS, "ARRAY", "ROW"):
             raise SchemaError(
-                f"Unsupported type '{field.type.summary()}' for field '{field.name}'. csv has {allowed}, and ARRAY and "
-                "ROW of these",
+                f"Unsupported type '{field.type.summary()}' for field '{field.name}'. csv supports {allowed}, and "
+                "ARRAY and ROW of these",
                 format="csv",
                 field=field.name,
             )
@@ -29,7 +29,7 @@ def check_types(row: FlinkType, direction: Direction) -> None:
             if t.root not in SCALARS:
                 raise SchemaError(
                     f"Only simple types are supported in the second level nesting of fields '{field.name}' but was: "
-                    f"{t.summary()}. Simple are {allowed}",
+                    f"{t.summary()}. Simple types are {allowed}",
                     format="csv",
                     field=field.name,
                 )

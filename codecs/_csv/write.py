@@ -1,8 +1,8 @@
-"""Rows as csv records, column by column, to the byte as Flink writes them.
+"""Write rows as csv records, column by column, with the same bytes as Flink.
 
-A column becomes an array of texts without nulls, and one that says where quotes are due; a single join then makes
-the records. Only characters past U+FFFF, odd floating-point numbers and years outside of 0 to 9999 are looked at one
-by one. Rules: Flink's `RowDataToCsvConverters`, Jackson's `CsvGenerator` and `CsvEncoder` (the loose check for
+A column becomes an array of texts without nulls, and a mask of the texts that need quotes. A single join then makes
+the records. Only characters above U+FFFF, some floating-point numbers and years outside of 0 to 9999 are formatted one
+at a time. Rules: Flink's `RowDataToCsvConverters`, Jackson's `CsvGenerator` and `CsvEncoder` (the loose check for
 quotes), with the number texts of `_java/numbers.py`.
 """
 
@@ -34,14 +34,14 @@ from kvformat.registry.contract.types import FlinkType
 _Mask = npt.NDArray[np.bool_]
 
 MOST_UNQUOTED = 24
-"""Longer texts are quoted without a look at them, in UTF-16 units."""
+"""Texts with more UTF-16 units are always quoted."""
 RAW = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 """The types that are never quoted."""
 _FIRST_SURROGATE, _FIRST_ASTRAL = 0xD800, 0x10000
 
 
 class CsvWriter:
-    """Writes rows of one type. Raises `SchemaError` for types that csv has no place for."""
+    """Writes rows of one type. Raises `SchemaError` for types that csv does not support."""
 
     def __init__(self, row: FlinkType, settings: WriteSettings) -> None:
         check_types(row, "encode")
@@ -49,7 +49,7 @@ class CsvWriter:
         self._quoting = Quoting(settings)
 
     def write(self, rows: pa.StructArray) -> pa.BinaryArray:
-        """A message per row, null for a null row. Nothing that a column can hold is an error."""
+        """Write a message per row, null for a null row. Every value can be written."""
         parts: list[pa.Array | str] = []
         for field, values in zip(self._row.fields, rows.flatten(), strict=True):
             if parts:
@@ -83,7 +83,7 @@ class CsvWriter:
         return [marks, texts, marks]
 
     def _texts(self, values: pa.Array, t: FlinkType) -> pa.LargeStringArray:
-        """The texts of a column, without quotes; null stays null."""
+        """Format the values of a column, without quotes. Null stays null."""
         if t.root == "ARRAY":
             return self._lists(values, t.fields[0].type)
         if t.root == "ROW":
@@ -114,10 +114,10 @@ def _null_where(values: pa.Array, texts: pa.LargeStringArray) -> pa.LargeStringA
 
 
 class Quoting:
-    """Which texts need quotes, and what stands between them.
+    """Decides which texts need quotes, and doubles the characters that must be doubled inside quotes.
 
-    A text is quoted if it has more than 24 UTF-16 units, one up to the larger of delimiter and quote, the escape
-    character, or, where there is none, a backslash.
+    A text is quoted if it has more than 24 UTF-16 units, or a character that is not greater than the larger of
+    delimiter and quote. It is also quoted if it has the escape character, or a backslash if there is none.
     """
 
     def __init__(self, settings: WriteSettings) -> None:
@@ -136,9 +136,9 @@ class Quoting:
         return ord(character) < self.safe or character in self._others
 
     def apply(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, _Mask]:
-        """The texts with everything doubled that has to be inside quotes, and where quotes are due.
+        """Return the texts with doubled characters, and a mask of the texts that need quotes.
 
-        What becomes of nulls is the caller's business.
+        The mask is undefined for nulls.
         """
         if self._by_bytes:
             offsets, data = text_bytes(texts)
@@ -159,9 +159,9 @@ class Quoting:
 
 
 def _unsafe_pattern(safe: int, others: str) -> str:
-    """A regular expression of what needs quotes: characters below a code, and some others.
+    """Return a regular expression for the characters that need quotes: those below `safe`, and `others`.
 
-    Java compares UTF-16 units, so that characters past U+FFFF count as two surrogates.
+    Java compares UTF-16 units, so that a character above U+FFFF counts as two surrogates.
     """
     ranges = f"\\x{{0}}-\\x{{{min(safe, _FIRST_ASTRAL) - 1:X}}}"
     if safe > _FIRST_SURROGATE:

@@ -1,6 +1,6 @@
-"""Java's charsets by their names, decoding and encoding with Java's replacement of what does not fit.
+"""Java's charsets: find them by name, decode and encode with Java's replacement characters.
 
-`Charset.decode` replaces malformed bytes, `Charset.decode_strictly` says which messages have some. Text that is valid
+`Charset.decode` replaces malformed bytes. `Charset.decode_strictly` reports which messages have malformed bytes. Valid
 UTF-8 is not copied.
 Rules: `java.nio.charset.Charset`, `String.getBytes(Charset)` and `new String(byte[], Charset)`.
 """
@@ -24,18 +24,18 @@ from kvformat.registry.contract.errors import did_you_mean
 _Numbers: TypeAlias = np.ndarray[Any, Any]
 
 _BAD = "\ufffd"
-_PIECE = 1 << 16  # bytes that are converted in one go, more than two characters
+_PIECE = 1 << 16  # bytes that are converted at a time, more than two characters
 _LONGEST = 4  # bytes of a character, in any charset
 _UTF16 = ("UTF-16", "UTF-16BE", "UTF-16LE", "x-UTF-16LE-BOM")
 _JACKSON_BLOCK = 2 * 4000  # bytes of UTF-16
 _UTF32 = ("UTF-32", "UTF-32BE", "UTF-32LE", "X-UTF-32BE-BOM", "X-UTF-32LE-BOM")
 _UNICODE = ("UTF-8", *_UTF16, *_UTF32)
-# A surrogate written as UTF-8, whole or cut short: Java replaces it once, Python byte by byte.
+# A surrogate encoded as UTF-8, complete or truncated. Java replaces it once, Python replaces each byte.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 class Charset:
-    """One charset: `name` is Java's canonical name of it. Nulls stay null in both directions."""
+    """One charset. `name` is Java's canonical name. Nulls stay null in both directions."""
 
     def __init__(
         self,
@@ -46,9 +46,10 @@ class Charset:
         *,
         ascii: bool = False,
     ) -> None:
-        """Take how one value is read, written and checked, and whether ASCII text is the same bytes in this charset.
+        """Take functions that decode, encode and check one value.
 
-        `fault_of` returns the offset of the first malformed byte, -1 if there is none.
+        `ascii` says whether ASCII text has the same bytes in this charset. `fault_of` returns the offset of the first
+        malformed byte, -1 if there is none.
         """
         self.name = name
         self._decode_one = decode_one
@@ -60,16 +61,16 @@ class Charset:
         return f"charset({self.name!r})"
 
     def decode(self, messages: pa.BinaryArray) -> pa.StringArray:
-        """The text of each message, with U+FFFD for each malformed part, as Java replaces it."""
+        """Decode messages. U+FFFD replaces each malformed part, as in Java."""
         if self._same_bytes(messages):
             return messages.view(pa.string())
         texts = [None if data is None else self._decode_one(data) for data in messages.to_pylist()]
         return pa.array(texts, pa.string())
 
     def decode_strictly(self, messages: pa.BinaryArray) -> tuple[pa.StringArray, dict[int, int]]:
-        """The text of each message, null where it is malformed; and of these messages the first malformed byte.
+        """Decode messages. Returns the texts, null for malformed messages, and the first malformed byte of each.
 
-        The dictionary has the number of the message in the array as key and the offset of the byte as value.
+        The dictionary maps the index of a message to the offset of the byte.
         """
         texts = self.decode(messages)
         faults = {}
@@ -77,18 +78,18 @@ class Charset:
             at = self._fault_of(messages[place].as_py())
             if at >= 0:
                 faults[place] = at
-        return _without(texts, faults), faults
+        return _with_nulls(texts, faults), faults
 
     def _suspects(self, texts: pa.StringArray) -> list[int]:
-        """The messages that may be malformed: those whose text has a U+FFFD."""
+        """Return the indices of messages that may be malformed: their texts contain U+FFFD."""
         marked: list[int] = np.flatnonzero(pc.fill_null(pc.match_substring(texts, _BAD), False)).tolist()
         return marked
 
     def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
-        """The bytes of each text, the charset's replacement for characters that it does not have."""
+        """Encode texts. The charset's replacement is written for characters that it does not have."""
         if self._same_bytes(texts):
             return texts.view(pa.binary())
-        values = texts.view(pa.binary()).to_pylist()  # a text may have been adopted and be no valid UTF-8
+        values = texts.view(pa.binary()).to_pylist()  # a text that was read without a check may be malformed UTF-8
         return pa.array([None if data is None else self._encode_one(java_text(data)) for data in values], pa.binary())
 
     def _same_bytes(self, values: pa.Array) -> bool:
@@ -96,7 +97,7 @@ class Charset:
 
 
 class _Utf8(Charset):
-    """UTF-8: the bytes are the text where they are valid."""
+    """UTF-8: valid bytes are the text."""
 
     def decode(self, messages: pa.BinaryArray) -> pa.StringArray:
         try:
@@ -110,24 +111,24 @@ class _Utf8(Charset):
         except pa.ArrowInvalid:
             found = enumerate(-1 if data is None else self._fault_of(data) for data in messages.to_pylist())
         faults = {place: at for place, at in found if at >= 0}
-        return _without(messages.view(pa.string()), faults), faults
+        return _with_nulls(messages.view(pa.string()), faults), faults
 
     def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
-        return texts.view(pa.binary())  # also what is not valid: these bytes are what was read
+        return texts.view(pa.binary())  # also malformed bytes: they were read without a check
 
 
 class _Utf32(Charset):
-    """UTF-32, where Java also reads halves of characters, which are malformed."""
+    """UTF-32. Java also decodes surrogates, which are malformed."""
 
     def _suspects(self, texts: pa.StringArray) -> list[int]:
         return [place for place, there in enumerate(texts.is_valid().to_pylist()) if there]
 
 
 class _SingleByte(Charset):
-    """A charset of one byte a character: a batch is one long text, and only the offsets need care."""
+    """A charset with one byte per character. A batch is converted as one long text."""
 
     def __init__(self, name: str, chars: str, table: Mapping[int, bytes], *, ascii: bool) -> None:
-        """Take the 256 characters, and the byte of each code point, also of those that do not fit."""
+        """Take the 256 characters, and the byte of each code point, with a replacement for unknown ones."""
         super().__init__(
             name,
             lambda data: codecs.charmap_decode(data, "strict", chars)[0],
@@ -142,42 +143,42 @@ class _SingleByte(Charset):
             return messages.view(pa.string())
         offsets, data = _content(messages)
         pieces = ((at, min(at + _PIECE, len(data))) for at in range(0, len(data), _PIECE))
-        converted = _converted(
+        converted = _convert_pieces(
             offsets, data, pieces, lambda piece: self._decode_one(piece.tobytes()).encode(), self._sizes.__getitem__
         )
-        return _rebuilt(messages, pa.string(), *converted)
+        return _make_array(messages, pa.string(), *converted)
 
     def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
         if self._same_bytes(texts):
             return texts.view(pa.binary())
         offsets, data = _content(texts)
         if not _begins(data[offsets[offsets < len(data)]]).all():
-            return super().encode(texts)  # a text begins within a character: it is no valid UTF-8
+            return super().encode(texts)  # a text begins within a character: it is malformed UTF-8
         try:
-            converted = _converted(
+            converted = _convert_pieces(
                 offsets, data, _characters(data), lambda piece: self._encode_one(piece.tobytes().decode()), _begins
             )
         except UnicodeDecodeError:
             return super().encode(texts)
-        return _rebuilt(texts, pa.binary(), *converted)
+        return _make_array(texts, pa.binary(), *converted)
 
 
 class _Chars(dict[bytes, str]):
-    """Characters by their bytes; bytes that are none are U+FFFD, and kept if they are few enough."""
+    """Characters by their bytes. Unknown bytes are U+FFFD; they are cached if there are at most two."""
 
     def __missing__(self, data: bytes) -> str:
         return self.setdefault(data, _BAD) if len(data) <= 2 else _BAD
 
 
 class _Gb18030Chars(_Chars):
-    """As above, with the four-byte sequences of GB18030, which are computed."""
+    """Characters of GB18030 by their bytes. The four-byte sequences are computed."""
 
     def __missing__(self, data: bytes) -> str:
         return _python_char(data, "gb18030") if len(data) == 4 else super().__missing__(data)
 
 
 class _Encoded(dict[int, bytes]):
-    """Bytes by code point; a code point that has none is written as the replacement."""
+    """Bytes by code point, with a replacement for unknown code points."""
 
     def __init__(self, replacement: bytes) -> None:
         self._replacement = replacement
@@ -187,25 +188,26 @@ class _Encoded(dict[int, bytes]):
 
 
 class _Gb18030Encoded(_Encoded):
-    """As above, with the four-byte sequences of GB18030, which are computed."""
+    """Bytes of GB18030 by code point. The four-byte sequences are computed."""
 
     def __missing__(self, code: int) -> bytes:
         return chr(code).encode("gb18030", "replace")
 
 
 def find_charset(name: str) -> Charset:
-    """The charset that Java has under a name: canonical or an alias, in any case, exact otherwise.
+    """Find a charset by Java's canonical name or an alias, in any case.
 
-    LookupError, with what there is, for a name that Java does not know or a charset that is not served.
+    Raises LookupError for a name that Java does not know, and for a charset that is not supported. The message lists
+    the supported charsets.
     """
     canonical = _names().get(name.lower()) if name.isascii() else None
     if canonical is not None and (canonical in _UNICODE or "single" in _tables()[canonical]):
         return _charset(canonical)
     multi = ", ".join(known for known, entry in _tables().items() if "base" in entry)
-    served = f"Served are {', '.join(_UNICODE)}, {multi}, and Java's single-byte charsets: ISO-8859-1, IBM037, ..."
+    supported = f"Supported are {', '.join(_UNICODE)}, {multi}, and Java's single-byte charsets such as IBM037"
     if canonical is not None:
-        raise LookupError(f"Java has the charset '{canonical}', but it is not served here. {served}")
-    raise LookupError(f"Java has no charset of that name.{did_you_mean(name, _names().values())} {served}")
+        raise LookupError(f"Java has the charset '{canonical}', but it is not supported here. {supported}")
+    raise LookupError(f"Java has no charset of that name.{did_you_mean(name, _names().values())} {supported}")
 
 
 @functools.cache
@@ -215,7 +217,7 @@ def _tables() -> dict[str, Any]:
 
 @functools.cache
 def _names() -> dict[str, str]:
-    """Canonical names by their own names and aliases in lower case."""
+    """Return canonical names by name and alias in lower case."""
     return {alias.lower(): name for name, entry in _tables().items() for alias in (name, *entry["aliases"])}
 
 
@@ -238,22 +240,22 @@ def _charset(name: str) -> Charset:
             lambda data: _fault_after_mark(data, *_utf32_form(name, data)),
         )
     entry = _tables()[name]
-    chars, encoded = _built(entry)
+    chars, encoded = _build_tables(entry)
     ascii = all(entry["single"][i] == chr(i) and encoded[i] == bytes([i]) for i in range(128))
     if "base" not in entry:
         return _SingleByte(name, entry["single"], encoded, ascii=ascii)
     pattern = _pattern(entry, chars)
     return Charset(
         name,
-        lambda data: _joined(pattern, chars.__getitem__, data),
+        lambda data: _decode_pieces(pattern, chars.__getitem__, data),
         lambda text: codecs.charmap_encode(text, "strict", encoded)[0],
         lambda data: _fault_by_pattern(data, pattern, chars, encoded[ord(_BAD)]),
         ascii=ascii,
     )
 
 
-def _built(entry: dict[str, Any]) -> tuple[_Chars, _Encoded]:
-    """The two tables of a charset: what it decodes, and that turned round, with the exceptions of both."""
+def _build_tables(entry: dict[str, Any]) -> tuple[_Chars, _Encoded]:
+    """Build the tables of a charset for decoding and encoding: one inverts the other, with exceptions."""
     four = "fours" in entry
     chars = _Gb18030Chars() if four else _Chars()
     chars.update((bytes([i]), char) for i, char in enumerate(entry["single"]) if char != _BAD)
@@ -263,23 +265,23 @@ def _built(entry: dict[str, Any]) -> tuple[_Chars, _Encoded]:
     encoded = _Gb18030Encoded(replacement) if four else _Encoded(replacement)
     for data, char in chars.items():
         encoded.setdefault(ord(char), data)
-    for code, text in _numbered(entry["encode"], " "):
+    for code, text in _expand_runs(entry["encode"], " "):
         encoded[code] = bytes.fromhex(text) or replacement
     return chars, encoded
 
 
 def _sequences(entry: dict[str, Any]) -> Iterator[tuple[bytes, str]]:
-    """The sequences of more than one byte and their characters: those of a codec of Python, and what differs."""
-    pairs = dict(_numbered(entry["pairs"]))
+    """Yield sequences of several bytes with their characters: those of a Python codec, with Java's differences."""
+    pairs = dict(_expand_runs(entry["pairs"]))
     kinds = [(pairs, b"", lead) for lead in bytes.fromhex(entry["leads"])]
     if "triples" in entry:
-        kinds += [(dict(_numbered(entry["triples"])), b"\x8f", lead) for lead in range(0x80, 0x100)]
+        kinds += [(dict(_expand_runs(entry["triples"])), b"\x8f", lead) for lead in range(0x80, 0x100)]
     for (differences, begin, lead), last in itertools.product(kinds, range(0x100)):
         data = begin + bytes([lead, last])
         char = differences.get(lead << 8 | last) or _python_char(data, entry["base"])
         if char != _BAD:
             yield data, char
-    for i, char in _numbered(entry.get("fours", [])):
+    for i, char in _expand_runs(entry.get("fours", [])):
         yield bytes([0x81 + i // 12600, 0x30 + i // 1260 % 10, 0x81 + i // 10 % 126, 0x30 + i % 10]), char
 
 
@@ -288,14 +290,14 @@ def _python_char(data: bytes, base: str) -> str:
     return text if len(text) == 1 else _BAD
 
 
-def _numbered(runs: list[Any], glue: str | None = None) -> Iterator[tuple[int, str]]:
-    """What the tables keep as `[first number, texts of it and of those that follow it, ...]`."""
+def _expand_runs(runs: list[Any], glue: str | None = None) -> Iterator[tuple[int, str]]:
+    """Expand the runs of a table, `[first number, texts from this number on, ...]`, to numbers and texts."""
     for first, texts in zip(runs[::2], runs[1::2], strict=True):
         yield from enumerate(texts.split(glue) if glue else texts, first)
 
 
 def _pattern(entry: dict[str, Any], chars: _Chars) -> re.Pattern[bytes]:
-    """What cuts bytes into sequences that are one character each, or one U+FFFD."""
+    """Return a pattern that splits bytes into sequences of one character or one U+FFFD."""
     if "fours" in entry:
         return re.compile(rb"[\x81-\xfe](?:[0-9](?:[\x81-\xfe].|.)?|[\x3a-\xff])?|.", re.DOTALL)
     if "triples" in entry:
@@ -306,7 +308,7 @@ def _pattern(entry: dict[str, Any], chars: _Chars) -> re.Pattern[bytes]:
         seconds = bytes(second for second in range(0x100) if bytes([lead, second]) in chars)
         by_seconds[seconds] = by_seconds.get(seconds, b"") + bytes([lead])
     valid = [_one_of(lead) + _one_of(seconds) for seconds, lead in by_seconds.items() if seconds]
-    # Of a bad pair the second byte is read again where it can begin something.
+    # The second byte of a malformed pair is decoded again if it can begin a character.
     begins = bytes(byte for byte in range(0x100) if byte in leads or bytes([byte]) in chars)
     rest = bytes(byte for byte in range(0x100) if byte not in begins)
     bad = [_one_of(leads) + _one_of(rest)] if rest else []
@@ -340,7 +342,7 @@ def _unicode_fault(codec: str, data: bytes) -> int:
 
 
 def _fault_after_mark(data: bytes, codec: str, start: int) -> int:
-    """The offset of the first malformed byte of a text that starts there, -1 if there is none."""
+    """The offset of the first malformed byte of a text that starts at `start`, -1 if there is none."""
     fault = _unicode_fault(codec, data[start:])
     return fault if fault < 0 else start + fault
 
@@ -348,7 +350,7 @@ def _fault_after_mark(data: bytes, codec: str, start: int) -> int:
 def _fault_by_pattern(data: bytes, pattern: re.Pattern[bytes], chars: _Chars, replacement: bytes) -> int:
     """The offset of the first sequence that is not a character, -1 if there is none.
 
-    A charset that has U+FFFD itself writes it as `replacement`.
+    A charset that has the character U+FFFD encodes it as `replacement`.
     """
     for found in pattern.finditer(data):
         if chars[found[0]] == _BAD and found[0] != replacement:
@@ -357,19 +359,19 @@ def _fault_by_pattern(data: bytes, pattern: re.Pattern[bytes], chars: _Chars, re
 
 
 def utf16_text(data: bytes, codec: str) -> str:
-    """Text of `utf-16-le` or `utf-16-be`; two units of which only the first is a surrogate are one U+FFFD."""
+    """Decode `utf-16-le` or `utf-16-be` as Java does: a high surrogate and the unit after it become one U+FFFD."""
     try:
         return data.decode(codec)
     except UnicodeDecodeError:
         pattern = rb".[\xd8-\xdb].{0,2}|..?" if codec == "utf-16-le" else rb"[\xd8-\xdb].{1,3}|..?"
-        return _joined(re.compile(pattern, re.DOTALL), lambda unit: _python_char(unit, codec), data)
+        return _decode_pieces(re.compile(pattern, re.DOTALL), lambda unit: _python_char(unit, codec), data)
 
 
 def utf32_text(data: bytes, codec: str) -> tuple[str, bool]:
-    """Text of `utf-32-le` or `utf-32-be` as far as it can be read, and whether something malformed follows it.
+    """Decode `utf-32-le` or `utf-32-be` as Jackson's `UTF32Reader` does. Returns the text before malformed bytes.
 
-    As Jackson's `UTF32Reader` has it, which takes surrogates, too. It decodes blocks of 4000 UTF-16 units and gives
-    nothing of a block in which a number is no code point, but all that stands before a torn last character.
+    The second result says whether there are malformed bytes. Surrogates are decoded. Jackson decodes blocks of 4000
+    UTF-16 units, and drops a block with an invalid code point. It keeps the text before a truncated last character.
     """
     try:
         return data.decode(codec, "surrogatepass"), False
@@ -401,7 +403,7 @@ def _utf32(name: str, data: bytes) -> str:
         codes = np.frombuffer(data, "<u4" if codec == "utf-32-le" else ">u4", len(data) // 4)
     numbers = np.where(codes <= 0x10FFFF, codes, ord(_BAD)).astype("<u4").tobytes()
     text = numbers.decode("utf-32-le", "surrogatepass") + (_BAD if len(data) % 4 else "")
-    # Java takes surrogates here: two that fit are a character, one alone is written as "?".
+    # Java decodes surrogates here: a pair is a character, a lone surrogate is written as "?".
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return joined.encode("utf-8", "replace").decode()
 
@@ -414,55 +416,55 @@ def _utf_bytes(name: str, text: str) -> bytes:
 
 
 def java_text(data: bytes) -> str:
-    """The text that Java makes of bytes that ought to be UTF-8."""
+    """Decode UTF-8 as Java does, with U+FFFD for malformed parts."""
     try:
         return data.decode()
     except UnicodeDecodeError:
         return _SURROGATE.sub(_BAD.encode(), data).decode(errors="replace")
 
 
-def _joined(pattern: re.Pattern[bytes], text: Callable[[bytes], str], data: bytes) -> str:
-    """The texts of all sequences that a pattern cuts bytes into: piece by piece, as a list of all would be huge."""
+def _decode_pieces(pattern: re.Pattern[bytes], text: Callable[[bytes], str], data: bytes) -> str:
+    """Split bytes by a pattern, and join the texts of the sequences. Works in pieces to limit memory."""
     texts, at = [], 0
     while at < len(data):
         end = at + _PIECE
         sequences = pattern.findall(data, at, end)
         while end < len(data) and end > at + _PIECE - _LONGEST:
-            end -= len(sequences.pop())  # more bytes might make another sequence of these
+            end -= len(sequences.pop())  # with more bytes, these may be another sequence
         texts.append("".join(map(text, sequences)))
         at = end
     return "".join(texts)
 
 
-def _converted(
+def _convert_pieces(
     offsets: _Numbers,
     data: _Numbers,
     pieces: Iterable[tuple[int, int]],
     convert: Callable[[_Numbers], bytes],
     sizes: Callable[[_Numbers], _Numbers],
 ) -> tuple[_Numbers, bytearray]:
-    """Bytes in another encoding, and where the values in them now begin.
+    """Convert bytes to another encoding. Returns the new offsets of the values, and the bytes.
 
-    `pieces` says where to cut, so that what is needed for each byte is needed for one piece at a time; `sizes` is how
-    many bytes each byte of a piece becomes.
+    The bytes are converted in `pieces`, given by start and end, to limit memory. `sizes` returns how many bytes each
+    byte of a piece becomes.
     """
     places, converted = np.empty(len(offsets), np.int64), bytearray()
     for at, end in pieces:
         here = slice(*np.searchsorted(offsets, (at, end)))
-        places[here] = len(converted) + _running(sizes(data[at:end]))[offsets[here] - at]
+        places[here] = len(converted) + _running_total(sizes(data[at:end]))[offsets[here] - at]
         converted += convert(data[at:end])
     places[np.searchsorted(offsets, len(data)) :] = len(converted)
     return places, converted
 
 
 def _begins(data: _Numbers) -> _Numbers:
-    """Which bytes of UTF-8 begin a character."""
+    """Return a mask of the bytes of UTF-8 that begin a character."""
     begins: _Numbers = (data & 0xC0) != 0x80
     return begins
 
 
 def _characters(data: _Numbers) -> Iterator[tuple[int, int]]:
-    """Pieces of UTF-8 that end where a character does; of what is no UTF-8, anywhere."""
+    """Yield start and end of pieces of UTF-8, at ends of characters. Malformed UTF-8 may be cut anywhere."""
     at = 0
     while at < len(data):
         end = min(at + _PIECE, len(data))
@@ -473,15 +475,15 @@ def _characters(data: _Numbers) -> Iterator[tuple[int, int]]:
 
 
 def _content(values: pa.Array) -> tuple[_Numbers, _Numbers]:
-    """The offsets, from zero on, and the bytes of a binary or string array that is not empty."""
+    """Return the offsets, which begin at 0, and the bytes of a binary or string array that is not empty."""
     _, offsets, data = values.buffers()
     places = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
     content = np.frombuffer(data if data is not None else b"", np.uint8)[places[0] : places[-1]]
     return places - places[0], content
 
 
-def _without(texts: pa.StringArray, places: Collection[int]) -> pa.StringArray:
-    """The texts with null at some places."""
+def _with_nulls(texts: pa.StringArray, places: Collection[int]) -> pa.StringArray:
+    """Set the texts at some indices to null."""
     if not places:
         return texts
     gone = np.zeros(len(texts), np.bool_)
@@ -489,13 +491,13 @@ def _without(texts: pa.StringArray, places: Collection[int]) -> pa.StringArray:
     return pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), texts)
 
 
-def _running(sizes: _Numbers) -> _Numbers:
-    """Where each of some sizes begins, and where the last ends."""
+def _running_total(sizes: _Numbers) -> _Numbers:
+    """Return the running total of sizes, from 0."""
     return np.concatenate(([0], np.cumsum(sizes)))
 
 
-def _rebuilt(values: pa.Array, type: pa.DataType, offsets: _Numbers, data: bytearray) -> pa.Array:
-    """An array of other bytes at other offsets, null where `values` is null."""
+def _make_array(values: pa.Array, type: pa.DataType, offsets: _Numbers, data: bytearray) -> pa.Array:
+    """Make an array from offsets and bytes, null where `values` is null."""
     if offsets[-1] > np.iinfo(np.int32).max:
         raise pa.ArrowCapacityError(f"the text of a batch has {offsets[-1]} bytes, more than an array can hold")
     valid = None

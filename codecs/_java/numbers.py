@@ -1,9 +1,9 @@
-"""Numbers as Java prints them: `Double.toString`, `Float.toString`, `BigDecimal.toString`.
+"""Format numbers as Java does: `Double.toString`, `Float.toString`, `BigDecimal.toString`.
 
-The digits of a floating-point number are the fewest that give it back, as in Java 19 and later (JDK-4511638). From
-0.001 up to 10 million they stand as they are (`100.0`), elsewhere before an exponent (`1.0E7`). Each rule is here
-twice: for one value, and for an array. `double_text_java17` is the text of Java 17 and before, which has a digit too
-many now and then (`1.9999999999999998E23` for 2e23).
+A floating-point number has the fewest digits that identify it, as in Java 19 and later (JDK-4511638). Numbers from
+0.001 to below 10 million have no exponent (`100.0`), others have one (`1.0E7`). Each rule has two functions, for one
+value and for an array. `double_text_java17` formats as Java 17 and before, which sometimes write a digit too many
+(`1.9999999999999998E23` for 2e23).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def double_text(value: float) -> str:
-    """`Double.toString`."""
+    """Format as `Double.toString`."""
     if _stands_plain(value):
         return repr(value)
     return _special_text(value) or _scientific(repr(value), value)
 
 
 def float_text(value: float) -> str:
-    """`Float.toString` of a 32-bit value that is held in a Python float."""
+    """Format as `Float.toString`. The value is a 32-bit number in a Python float."""
     special = _special_text(value)
     if special:
         return special
@@ -45,17 +45,17 @@ def float_text(value: float) -> str:
 
 
 def decimal_text(value: Decimal) -> str:
-    """`BigDecimal.toString`: Python's own notation, but zero has no sign."""
+    """Format as `BigDecimal.toString`: as Python does, but zero has no sign."""
     return str(value.copy_abs() if value.is_zero() else value)
 
 
 def plain_decimal_text(value: Decimal) -> str:
-    """`BigDecimal.toPlainString`: all digits of the scale, never an exponent."""
+    """Format as `BigDecimal.toPlainString`: all digits of the scale, without an exponent."""
     return format(value.copy_abs() if value.is_zero() else value, "f")
 
 
 def stripped_decimal(value: Decimal) -> Decimal:
-    """`BigDecimal.stripTrailingZeros`: 100 becomes 1E+2, any zero becomes 0."""
+    """Return the result of `BigDecimal.stripTrailingZeros`: 1E+2 for 100, 0 for every zero."""
     return Decimal(0) if value.is_zero() else _EXACT.normalize(value)
 
 
@@ -72,14 +72,14 @@ def _special_text(value: float) -> str:
 
 
 def _scientific(shortest: str, value: float) -> str:
-    """`d.dddE±x` from the shortest digits in any notation."""
+    """Reformat the shortest digits, in any notation, as `d.dddE±x`."""
     mantissa, _, power = shortest.lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
     exponent = len(digits) - len(fraction) - 1 + int(power or 0)
     digits = digits.rstrip("0")
     if len(digits) == 1:
-        # Java looks for the nearest number of two digits (4.9E-324, not 5.0E-324)
+        # Java writes the nearest number of two digits (4.9E-324, not 5.0E-324)
         digits, _, power = f"{abs(value):.1e}".replace(".", "").partition("e")
         exponent = int(power)
     return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:]}E{exponent}"
@@ -92,14 +92,14 @@ _BITS_OF_5_POW = (0, *((5**power).bit_length() for power in range(1, 27)))
 
 
 def double_text_java17(value: float) -> str:
-    """`Double.toString` of Java 17."""
+    """Format as `Double.toString` of Java 17."""
     if _stands_plain(value):
-        return repr(value)  # no digit too many here
+        return repr(value)  # never a digit too many in this range
     return _special_text(value) or _text_17(struct.unpack("<Q", struct.pack("<d", value))[0])
 
 
 def _text_17(bits: int) -> str:
-    """The text of the double of these bits, which is finite and not zero."""
+    """Format the double with these bits. It must be finite and not zero."""
     exponent, fraction = divmod(bits, 1 << 52)
     sign, exponent = divmod(exponent, 2048)
     significant = 53
@@ -114,7 +114,7 @@ def _text_17(bits: int) -> str:
 
 
 def _notation(digits: str, point: int) -> str:
-    """The number 0.`digits` times ten to the power of `point`."""
+    """Format the number 0.`digits` * 10**`point`."""
     if 0 < point <= 7:
         return f"{digits[:point]:0<{point}}.{digits[point:] or '0'}"
     if -3 < point <= 0:
@@ -123,21 +123,21 @@ def _notation(digits: str, point: int) -> str:
 
 
 def _digits_17(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
-    """The digits of `fraction` * 2**(`exponent` - 52) and their decimal point, as `FloatingDecimal.dtoa` finds them.
+    """Return the digits of `fraction` * 2**(`exponent` - 52) and their decimal point, as `FloatingDecimal.dtoa` does.
 
-    The fraction has 53 bits, `significant` is how many of them count. Digits are produced until what is left (`rest`)
-    is less than half the distance to the next number (`margin`), both in units of the last digit (`unit`).
+    The fraction has 53 bits, of which `significant` count. Digits are generated until the remainder (`rest`) is less
+    than half the distance to the next number (`margin`), both in units of the last digit (`unit`).
     """
     trailing = (fraction & -fraction).bit_length() - 1
     length = 53 - trailing
-    behind_point = max(0, length - exponent - 1)
-    if behind_point == 0 and exponent <= 62:
+    fraction_bits = max(0, length - exponent - 1)
+    if fraction_bits == 0 and exponent <= 62:
         return _integer_digits(fraction << exponent >> 52, exponent - significant - 1)
-    # an estimate of the decimal exponent, of which Java knows that it is right or one too high
+    # an estimate of the decimal exponent: right, or one too high
     estimate = (fraction / 2**52 - 1 - 0.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981
     power = math.floor(estimate)
     fives, unit_fives = max(0, -power), max(0, power)
-    twos, unit_twos = fives + exponent + behind_point, unit_fives + behind_point
+    twos, unit_twos = fives + exponent + fraction_bits, unit_fives + fraction_bits
     margin_twos = twos - significant - (length == 1)  # below a power of two the distance is half
     twos -= length - 1
     common = min(twos, unit_twos, margin_twos)
@@ -156,7 +156,7 @@ def _bits_of_5_pow(power: int) -> int:
 
 
 def _integer_digits(value: int, spare_bits: int) -> tuple[str, int]:
-    """The digits of an integer, without those that its low bits are too coarse for."""
+    """Return the digits of an integer that its significant bits determine, and their decimal point."""
     dropped = len(str(1 << spare_bits)) - 1 if spare_bits > 1 else 0
     kept, residue = divmod(value, 10**dropped)
     digits = str(kept + (dropped > 0 and 2 * residue >= 10**dropped))
@@ -164,7 +164,10 @@ def _integer_digits(value: int, spare_bits: int) -> tuple[str, int]:
 
 
 def _generated(rest: int, unit: int, margin: int, width: int, power: int) -> tuple[str, int]:
-    """The digits of rest / unit, in integers of `width` bits that overflow, or 0 for any size."""
+    """Return the digits of rest / unit and their decimal point.
+
+    Java's integers of `width` bits overflow. With width 0 they have any size.
+    """
     sign, mask = 1 << width >> 1, (1 << width) - 1
 
     def wrapped(value: int) -> int:
@@ -177,7 +180,7 @@ def _generated(rest: int, unit: int, margin: int, width: int, power: int) -> tup
         digit, rest = divmod(rest, unit)
         rest, margin = wrapped(10 * rest), wrapped(10 * margin)
         low = high = True
-        if margin > 0 or first:  # else it has overflowed
+        if margin > 0 or first:  # otherwise it has overflowed
             above = wrapped(rest + margin)
             low, high = rest < margin, above > ten or (above == ten and not width)
         if first and digit == 0 and not high:
@@ -185,7 +188,7 @@ def _generated(rest: int, unit: int, margin: int, width: int, power: int) -> tup
         else:
             digits.append(digit)
         if first and not -3 <= power < 8:
-            low = high = False  # a digit behind the point is needed
+            low = high = False  # a digit after the point is required
         first = False
     text = "".join(map(str, digits))
     odd = digits[-1] & 1
@@ -199,29 +202,29 @@ def _generated(rest: int, unit: int, margin: int, width: int, power: int) -> tup
 
 
 def double_texts(values: pa.Array) -> pa.StringArray:
-    """`Double.toString` of a float64 array, `Float.toString` of a float32 array; null stays null."""
+    """Format a float64 array as `Double.toString`, a float32 array as `Float.toString`. Null stays null."""
     numbers = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
     texts = values.cast(pa.string())
     magnitude = np.abs(numbers)
     plain = ((magnitude >= _SMALLEST_PLAIN) & (magnitude < _SMALLEST_SCIENTIFIC)) | (magnitude == 0)
     with np.errstate(invalid="ignore"):  # NaN
         whole = plain & (np.trunc(numbers) == numbers)
-    # Arrow's digits are the shortest too, but it prints 100 for 100.0
+    # Arrow's digits are the shortest, too, but it writes 100 for 100.0
     texts = replace_where(texts, whole, lambda some: pc.binary_join_element_wise(some, ".0", ""))
     return replace_where(texts, ~plain, lambda some: _scientific_texts(some, numbers[~plain]))
 
 
 def plain_decimal_texts(values: pa.Array) -> pa.StringArray:
-    """`BigDecimal.toPlainString` of a decimal array, with all digits of its scale; null stays null."""
+    """Format a decimal array as `BigDecimal.toPlainString`, with all digits of its scale. Null stays null."""
     texts = values.cast(pa.string())
     if values.type.scale <= _PLAIN_SCALE:
         return texts
     tiny = _flags(pc.match_substring(texts, "E"))
-    return replace_where(texts, tiny, lambda _: _each(values, tiny, plain_decimal_text))
+    return replace_where(texts, tiny, lambda _: _format_each(values, tiny, plain_decimal_text))
 
 
 def stripped_decimal_texts(values: pa.Array) -> pa.StringArray:
-    """`BigDecimal.stripTrailingZeros().toString()` of a decimal array (`1.5`, `1E+2`); null stays null."""
+    """Format a decimal array as `BigDecimal.stripTrailingZeros().toString()`: `1.5`, `1E+2`. Null stays null."""
     texts = values.cast(pa.string())
     tiny = _flags(pc.match_substring(texts, "E")) if values.type.scale > _PLAIN_SCALE else None
     if values.type.scale:
@@ -231,14 +234,14 @@ def stripped_decimal_texts(values: pa.Array) -> pa.StringArray:
         return replace_where(texts, round_, _with_exponent)
     texts = replace_where(texts, round_ & ~tiny, _with_exponent)
     return replace_where(
-        texts, tiny, lambda _: _each(values, tiny, lambda value: decimal_text(stripped_decimal(value)))
+        texts, tiny, lambda _: _format_each(values, tiny, lambda value: decimal_text(stripped_decimal(value)))
     )
 
 
 def replace_where(
     texts: pa.StringArray, where: npt.NDArray[np.bool_], change: Callable[[pa.StringArray], pa.StringArray]
 ) -> pa.StringArray:
-    """The texts with those marked put through `change`, which is not called for none."""
+    """Replace the texts in the mask by the result of `change`. It is not called if the mask is empty."""
     if not where.any():
         return texts
     mask = pa.array(where)
@@ -246,7 +249,7 @@ def replace_where(
 
 
 def _scientific_texts(texts: pa.StringArray, numbers: npt.NDArray[np.floating]) -> pa.StringArray:
-    """Arrow's texts of numbers that Java writes with an exponent, or as a word, in Java's notation."""
+    """Convert Arrow's texts to Java's notation, for numbers that Java writes with an exponent or as a word."""
     magnitude = np.abs(numbers)
     exponent = _flags(pc.match_substring(texts, "e"))
     usual = exponent & (magnitude >= np.finfo(numbers.dtype).tiny)
@@ -261,12 +264,12 @@ def _scientific_texts(texts: pa.StringArray, numbers: npt.NDArray[np.floating]) 
 
 
 def _java_exponent(texts: pa.StringArray) -> pa.StringArray:
-    """`2.5E23` for `2.5e+23`, `2.0E23` for `2e+23`."""
+    """Write `2.5E23` for `2.5e+23`, and `2.0E23` for `2e+23`."""
     return pc.replace_substring_regex(pc.replace_substring_regex(texts, r"e\+?", "E"), r"^(-?\d)E", r"\1.0E")
 
 
 def _shifted_point(texts: pa.StringArray) -> pa.StringArray:
-    """`1.23456789E7` for `12345678.9`, `1.0E7` for `10000000`."""
+    """Write `1.23456789E7` for `12345678.9`, and `1.0E7` for `10000000`."""
     whole = pc.replace_substring_regex(texts, r"^-|\..*", "")
     places = pc.subtract(pc.binary_length(whole), 1)
     digits = pc.replace_substring_regex(texts, r"^(-?\d)(\d+)\.?", r"\1.\2")
@@ -279,12 +282,12 @@ def _flags(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
     return flags
 
 
-def _each(values: pa.Array, where: npt.NDArray[np.bool_], text: Callable[[Decimal], str]) -> pa.StringArray:
+def _format_each(values: pa.Array, where: npt.NDArray[np.bool_], text: Callable[[Decimal], str]) -> pa.StringArray:
     return pa.array([text(value) for value in values.filter(pa.array(where)).to_pylist()], pa.string())
 
 
 def _with_exponent(whole: pa.StringArray) -> pa.StringArray:
-    """`1.2E+3` for 1200: integers that end in zeros, and are not zero."""
+    """Write `1.2E+3` for 1200. The texts are integers that end with zeros and are not zero."""
     digits = pc.ascii_rtrim(whole, "0")
     places = pc.subtract(pc.binary_length(pc.ascii_ltrim(whole, "-")), 1)
     mantissa = pc.replace_substring_regex(digits, r"^(-?\d)(\d+)$", r"\1.\2")

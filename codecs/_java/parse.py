@@ -1,8 +1,8 @@
-"""Texts to values as Java and Jackson read them, for the formats that hold numbers, dates and bytes as text.
+"""Parse numbers, dates and bytes from text as Java and Jackson do.
 
-What can't be read raises ValueError without a text. TIME and TIMESTAMP are counted in microseconds, further digits
-are cut; DATE in days. Rules: Java's `Long.parseLong`, `Double.parseDouble`, `BigDecimal`, `DateTimeFormatter`, and
-Jackson's base64 of variant MIME-NO-LINEFEEDS.
+Text that can't be parsed raises ValueError without a message. TIME and TIMESTAMP are microseconds, further digits are
+truncated. DATE is days since 1970. Rules: Java's `Long.parseLong`, `Double.parseDouble`, `BigDecimal`,
+`DateTimeFormatter`, and Jackson's base64 of variant MIME-NO-LINEFEEDS.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 # --- numbers -------------------------------------------------------------------------------------------
 
-BLANKS = "".join(map(chr, range(33)))  # what Java's String.trim cuts
+BLANKS = "".join(map(chr, range(33)))  # the characters that Java's String.trim removes
 _WHOLE = re.compile(r"[+-]?\d+")
 _is_whole_in_blanks = re.compile(r"[\x00- ]*+[+-]?\d+[\x00- ]*+").fullmatch
 _FLOATING = re.compile(
@@ -27,26 +27,26 @@ _FLOATING = re.compile(
     r"|(?P<hex>0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)"
 )
 DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-MOST_DIGITS = 25  # more than any integer type holds
+MOST_DIGITS = 25  # more than any integer type has
 _ROUNDING = Context(prec=100, rounding=ROUND_HALF_UP)
-_TOO_HIGH_A_POWER = 2**29 + 8  # `BigInteger.TEN.pow` has no room for its bits
+_TOO_HIGH_A_POWER = 2**29 + 8  # `BigInteger.TEN.pow` fails for this exponent
 _FAR = 2**28
 _SMALLEST_NORMAL = 2.0**-126  # of a 32-bit float
 _HALF_WAY_TO_INFINITY = float.fromhex("0x1.ffffffp127")
 
 
 def is_java_text(text: str) -> bool:
-    """Whether all characters are single UTF-16 units: Java looks at them one by one, so that no other is a digit."""
+    """Whether all characters are single UTF-16 units. Java checks units, so that other characters are never digits."""
     return text.isascii() or max(text) <= "\uffff"
 
 
 def is_integer_text(text: str) -> bool:
-    """Whether a text is a number to `Long.parseLong`, but for its range."""
+    """Whether `Long.parseLong` accepts a text, if its range is ignored."""
     return _is_whole_in_blanks(text) is not None and is_java_text(text.strip(BLANKS))
 
 
 def parse_integer(text: str) -> int:
-    """`Long.parseLong` without its range."""
+    """Parse an integer as `Long.parseLong` does, without its range."""
     text = text.strip(BLANKS)
     if not _WHOLE.fullmatch(text) or not is_java_text(text):
         raise ValueError
@@ -59,7 +59,7 @@ def parse_integer(text: str) -> int:
 
 
 def python_float_text(text: str) -> str:
-    """Text that `Double.parseDouble` takes, as Python takes it."""
+    """Convert text that `Double.parseDouble` accepts to text that Python's `float` accepts."""
     text = text.strip(BLANKS)
     found = _FLOATING.fullmatch(text)
     if not found:
@@ -69,6 +69,7 @@ def python_float_text(text: str) -> str:
 
 
 def parse_double(text: str) -> float:
+    """Return the 64-bit float nearest to the result of `python_float_text`."""
     if "x" in text or "X" in text:
         try:
             return float.fromhex(text)
@@ -78,7 +79,7 @@ def parse_double(text: str) -> float:
 
 
 def round_to_float(number: float) -> float:
-    """The nearest 32-bit float."""
+    """Round to the nearest 32-bit float."""
     try:
         rounded: float = struct.unpack("<f", struct.pack("<f", number))[0]
     except OverflowError:
@@ -87,7 +88,7 @@ def round_to_float(number: float) -> float:
 
 
 def parse_float(text: str) -> float:
-    """The 32-bit float nearest to a text, without rounding to 64 bits before."""
+    """Return the 32-bit float nearest to a text, without rounding to 64 bits first."""
     number = parse_double(text)
     rounded = round_to_float(number)
     if rounded == number or math.isnan(number) or "x" in text or "X" in text:
@@ -104,7 +105,7 @@ def parse_float(text: str) -> float:
 
 
 def parse_decimal(text: str) -> Decimal:
-    """`new BigDecimal(text)` of well-formed text; ValueError when the exponent is more than Java's."""
+    """Parse well-formed text as `new BigDecimal(text)` does. ValueError if Java does not support the exponent."""
     if "e" not in text and "E" not in text:
         return Decimal(text)
     mantissa, _, exponent = text.replace("E", "e").partition("e")
@@ -119,16 +120,16 @@ def parse_decimal(text: str) -> Decimal:
 
 
 def fit_decimal(number: Decimal, precision: int, scale: int) -> Decimal | None:
-    """The number rounded half up to the scale; None where it does not fit.
+    """Round a number half up to the scale. Returns None if it does not fit the precision.
 
-    ValueError where `BigDecimal.setScale` fails, for want of a power of ten that high.
+    Raises ValueError for exponents at which `BigDecimal.setScale` fails.
     """
     whole_digits = precision - scale
     magnitude = 0 if number.is_zero() else number.adjusted()
     if abs(magnitude) > _FAR and abs(int(number.as_tuple().exponent) + scale) >= _TOO_HIGH_A_POWER:
         raise ValueError
     if magnitude >= whole_digits and not number.is_zero():
-        return None  # before rounding, which would take Java a minute for 1e100000000
+        return None  # before rounding, which takes Java a minute for 1e100000000
     rounded = number.quantize(Decimal((0, (1,), -scale)), context=_ROUNDING)
     return rounded if rounded.adjusted() < whole_digits or rounded.is_zero() else None
 
@@ -137,7 +138,7 @@ def fit_decimal(number: Decimal, precision: int, scale: int) -> Decimal | None:
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """The text with `?` for each lone surrogate, as Java encodes it."""
+    """Replace each lone surrogate by `?`, as Java does when it encodes text."""
     if text.isascii():
         return text
     try:
@@ -153,12 +154,12 @@ _BASE64_GROUPS = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def decode_base64(text: str) -> bytes:
-    """The bytes of base64, in pieces with blanks between; padding is needed, but may end each piece."""
+    """Decode base64. Blanks may separate pieces of it. Padding is required, and each piece may end with padding."""
     return b"".join(map(_unbase64, _BASE64_GAPS.split(text)))
 
 
 def _unbase64(text: str) -> bytes:
-    """Base64 of whole units; a padded one may stand anywhere, and bits that are too many are dropped."""
+    """Decode base64 of complete groups. Padded groups may be anywhere, and excess bits are ignored."""
     groups = _BASE64_GROUPS.findall(text)
     if sum(map(len, groups)) != len(text) or any(len(group) % 4 for group in groups):
         raise ValueError
@@ -171,14 +172,17 @@ DATE = r"((?:[0-9]{4}|-[0-9]{4,10}|\+[0-9]{5,10})-[0-9]{2}-[0-9]{2})"
 _SECONDS = r"([0-9]{2})(?:\.([0-9]{0,9}))?"
 TIME = rf"([0-9]{{2}}):([0-9]{{2}}):{_SECONDS}"
 ISO_TIME = rf"([0-9]{{2}}):([0-9]{{2}})(?::{_SECONDS})?"
-_DAYS_BEFORE_1970 = 719_162  # of day 1, 0001-01-01, as `date.toordinal` counts, and one less
+_DAYS_BEFORE_1970 = 719_162  # of 0001-01-01; `date.toordinal` counts it as 1
 _DAYS_OF_400_YEARS, _SECONDS_OF_A_DAY, MICROS_OF_A_DAY = 146_097, 86_400, 86_400_000_000
 _MOST_YEARS = 999_999_999  # `Year.MAX_VALUE`
 
 
 @functools.lru_cache(maxsize=8192)
 def parse_date(text: str, *, strict: bool) -> int:
-    """Days since 1970 of an ISO date; not strict, a day that a month lacks is its last one (Java's SMART)."""
+    """Parse an ISO date to days since 1970.
+
+    If not strict, days 29 to 31 that the month does not have become its last day (Java's SMART).
+    """
     year, month, day = int(text[:-6]), int(text[-5:-3]), int(text[-2:])
     if abs(year) > _MOST_YEARS or (year == 0 and text[0] == "-"):
         raise ValueError
@@ -196,7 +200,7 @@ def _month_length(year: int, month: int) -> int:
 
 @functools.lru_cache(maxsize=8192)
 def _seconds(hour: str, minute: str, second: str | None, *, strict: bool) -> int:
-    """Seconds of a day; not strict, 24:00:00 is the end of the day."""
+    """Return the second of the day. If not strict, 24:00:00 is the end of the day."""
     seconds = (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
     if int(minute) > 59 or int(second or 0) > 59 or seconds >= _SECONDS_OF_A_DAY + (not strict):
         raise ValueError
@@ -204,7 +208,7 @@ def _seconds(hour: str, minute: str, second: str | None, *, strict: bool) -> int
 
 
 def time_of_day_micros(hour: str, minute: str, second: str | None, fraction: str | None, *, strict: bool) -> int:
-    """Microseconds of a day, further digits cut."""
+    """Return the microsecond of the day. Further digits are truncated. If not strict, 24:00:00 is allowed."""
     seconds = _seconds(hour, minute, second, strict=strict)
     if not fraction:
         return seconds * 1_000_000

@@ -1,21 +1,21 @@
-r"""Regular expressions of Java (`java.util.regex.Pattern`, Java 17) for Python, with a bound on the time of a match.
+r"""Translate Java's regular expressions (`java.util.regex.Pattern`, Java 17) to Python, and limit the time of a match.
 
-A pattern is read by Java's grammar and written anew, piece by piece, because the two differ where it does not show:
+A pattern is parsed by Java's grammar and translated piece by piece, because Java and Python differ in details:
 
-| in Java | written as |
+| in Java | translated to |
 | --- | --- |
 | `\d \w \s` | classes of ASCII, unless `(?U)` |
-| `.`, `^`, `$`, `\Z` | know `\r\n`, `\u0085`, `\u2028` and `\u2029` as ends of lines |
+| `.`, `^`, `$`, `\Z` | expressions with the line ends `\r\n`, `\u0085`, `\u2028` and `\u2029` |
 | `[a-z&&[^aeiou]]`, `[a[bc]]` | intersection as a lookahead, union as an alternative |
-| `(?i)` | both cases of ASCII letters in a class; with `(?u)` a flag of each piece behind it, until its group ends |
-| `\Q...\E`, `\h`, `\R`, `\p{Lu}`, `\x{1F600}`, `a{2}{3}` | what they mean |
+| `(?i)` | both cases of ASCII letters in a class; with `(?u)` a flag of each piece after it, until its group ends |
+| `\Q...\E`, `\h`, `\R`, `\p{Lu}`, `\x{1F600}`, `a{2}{3}` | equivalent expressions |
 
-What is no pattern in Java is a `RegexError`; so is what Python can't do: lookbehind of changing length, names of
-scripts and blocks, grapheme clusters (`\X`), a reference to a group in `(?i)` without `(?u)`, more than five repeats in
-one another.
+A text that is not a pattern in Java raises `RegexError`. So do patterns that Python does not support: lookbehind of
+variable length, names of scripts and blocks, grapheme clusters (`\X`), a reference to a group in `(?i)` without `(?u)`,
+and more than five nested repeats.
 
-Python's `re` says whether what comes out is a pattern. The package `regex`, which reads it alike, does the matching, as
-it can be stopped: both try one way after the other, as Java does, and `(a+)+b` has 2^n of them in n letters.
+Python's `re` checks the translated pattern. The package `regex`, which reads it in the same way, matches texts, because
+its matches have a timeout. Both backtrack as Java does, and `(a+)+b` has 2^n ways to match n letters.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from typing import Any
 from kvformat.registry.contract.errors import MissingExtraError
 
 _LONGEST_MATCH = 1.0
-"""Seconds of processor time for a text: a usual pattern needs a millionth of it, a hostile one never ends."""
+"""The most seconds of processor time for a text. A usual pattern needs a millionth of it; a hostile one never ends."""
 _SHORTEST_MATCH = 0.001
-"""Seconds for each of the texts behind many that took too long: of 10,000 such texts they make 10 s, not hours."""
+"""The least timeout in seconds, after many texts that took too long: 10,000 such texts take 10 s, not hours."""
 _MOST_REMEMBERED = 10_000
-"""Answers that a pattern remembers, as names of tables repeat; a match that can be stopped takes 3 microseconds."""
+"""The size of a pattern's cache, because names of tables repeat. A match with a timeout takes 3 microseconds."""
 _LONGEST_REMEMBERED = 250
-"""Characters of a text whose answer is remembered: with 4 bytes for each, 10 MB in all. Longer names are rare."""
+"""The most characters of a cached text: with 4 bytes each, the cache has 10 MB. Longer names are rare."""
 _MOST_NESTED = 5
-"""Repeats in repeats, such as the two of `(a+)+`: `regex` takes twice the memory for each one more, 2 GB for 20."""
+"""The most nested repeats; `(a+)+` has two. `regex` doubles its memory for each, to 2 GB for 20."""
 
 
 class RegexError(ValueError):
-    """A text is no pattern; `str()` says why and where."""
+    """A text is not a supported pattern. `str()` has the reason and the position."""
 
 
 class SlowMatchError(Exception):
-    """Whether a text matches was not known in time; `seconds` is the time that it had."""
+    """A match took too long. `seconds` is its timeout."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -56,8 +56,8 @@ class SlowMatchError(Exception):
 class JavaPattern:
     """A Java regular expression. Threads may share it.
 
-    A text has `_LONGEST_MATCH` seconds at first. Each one that takes longer leaves half of them to those behind it, so
-    that all of them together delay their readers by about twice that time.
+    The timeout for a text is `_LONGEST_MATCH` seconds at first. Each text that exceeds it halves the timeout. So all
+    slow texts together take about twice that time.
     """
 
     def __init__(self, pattern: Any) -> None:
@@ -66,9 +66,9 @@ class JavaPattern:
         self._remembered = functools.lru_cache(_MOST_REMEMBERED)(self._answer)
 
     def matches(self, text: str) -> bool:
-        """Java's `matches()`: whether the pattern matches the text from end to end.
+        """Java's `matches()`: whether the pattern matches the whole text.
 
-        Raises `SlowMatchError` if that takes too long.
+        Raises `SlowMatchError` if the match takes too long.
         """
         answer = self._remembered(text) if len(text) <= _LONGEST_REMEMBERED else self._answer(text)
         if isinstance(answer, float):
@@ -76,7 +76,7 @@ class JavaPattern:
         return answer
 
     def _answer(self, text: str) -> bool | float:
-        """Whether the text matches; the seconds that it had if they were too few."""
+        """Return whether the text matches, or the timeout in seconds if it took too long."""
         seconds = self._seconds
         try:
             return self._pattern.fullmatch(text, timeout=seconds) is not None
@@ -87,9 +87,10 @@ class JavaPattern:
 
 @functools.lru_cache(maxsize=64)
 def compile_java(text: str) -> JavaPattern:
-    """The pattern of a Java regular expression.
+    """Compile a Java regular expression.
 
-    Raises `RegexError` for a text that is none, and `MissingExtraError` where the package `regex` is not installed.
+    Raises `RegexError` for a text that is not a supported pattern, and `MissingExtraError` if the package `regex` is
+    not installed.
     """
     try:
         import regex
@@ -100,10 +101,10 @@ def compile_java(text: str) -> JavaPattern:
     try:
         translated = _Translator(_without_quotes(text)).whole()
         re.compile(translated)
-        # a second way, which never fits, keeps regex from judging by the first character: `(?i:é)?[^s]` misses "ſ"
+        # an alternative that never matches disables a wrong check of the first character: `(?i:é)?[^s]` misses "ſ"
         return JavaPattern(regex.compile(f"(?:{translated}|(?!))", regex.VERSION0, cache_pattern=False))
     except (re.error, regex.error, OverflowError, RecursionError) as cause:
-        raise RegexError(f"Python can't do this pattern ({cause})") from None
+        raise RegexError(f"Python does not support this pattern ({cause})") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ _BINARY = {
 
 
 def _without_quotes(text: str) -> str:
-    r"""The pattern with what stands between `\Q` and `\E` escaped."""
+    r"""Escape the text between `\Q` and `\E` in a pattern."""
     found, at = [], 0
     while at < len(text):
         if text.startswith("\\Q", at):
@@ -174,7 +175,7 @@ def _without_quotes(text: str) -> str:
 
 @functools.cache
 def _category(*names: str) -> str:
-    """The class of all characters whose general category begins with one of the names."""
+    """Return the class of all characters with a general category that begins with one of the names."""
     ranges: list[list[int]] = []
     for code in range(sys.maxunicode + 1):
         if unicodedata.category(chr(code)).startswith(names):
@@ -190,13 +191,13 @@ def _character(code: int) -> str:
 
 
 class _Translator:
-    """One pass over a pattern; `at` is the place of the next character."""
+    """Translates a pattern in one pass. `_at` is the offset of the next character."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._flags = _Flags()
         self._groups, self._names = 0, set[str]()
-        self._nested = 0  # how many repeats there are in one another, in the piece that is being read
+        self._nested = 0  # the number of nested repeats in the current piece
 
     def whole(self) -> str:
         translated = self._alternatives()
@@ -210,7 +211,7 @@ class _Translator:
         return RegexError(f"{reason} at character {self._at + 1}")
 
     def _peek(self) -> str:
-        """The next character, empty at the end; comments and blanks are passed over where (?x) is in force."""
+        """Return the next character, empty at the end. With (?x), comments and blanks are skipped."""
         while self._flags.x and self._at < len(self._text):
             character = self._text[self._at]
             if character == "#":
@@ -242,7 +243,7 @@ class _Translator:
     # --- structure -------------------------------------------------------------------------------------
 
     def _alternatives(self) -> str:
-        """Alternatives up to a closing parenthesis or the end; flags set inside end with it."""
+        """Translate alternatives, up to a closing parenthesis or the end. Flags set inside end there."""
         outer = self._flags
         branches = [self._branch()]
         while self._peek() == "|":
@@ -261,7 +262,7 @@ class _Translator:
         return "".join(pieces)
 
     def _repeated(self, atom: str) -> str:
-        """An atom with its quantifier."""
+        """Translate the quantifier of an atom, if it has one."""
         sign = self._peek()
         if sign not in ("*", "+", "?", "{") or not sign:
             return atom
@@ -277,19 +278,19 @@ class _Translator:
             quantifier = self._next()
         self._nested += 1
         if self._nested > _MOST_NESTED:
-            raise self._error(f"more than {_MOST_NESTED} repeats in one another are not supported")
+            raise self._error(f"more than {_MOST_NESTED} nested repeats are not supported")
         after = self._peek()
         if after in ("?", "+") and after:
             quantifier += self._next()
         return f"(?:{atom}){quantifier}"
 
     def _atom(self) -> tuple[str, bool]:
-        """The next piece, and whether a quantifier may follow it."""
+        """Translate the next piece. Returns it, and whether a quantifier may follow it."""
         character = self._peek()
         if character in ("*", "+", "?"):
             raise self._error(f"dangling meta character '{character}'")
         if character == "{":
-            return "", True  # in Java what `{2}` without anything before it repeats is empty
+            return "", True  # in Java, `{2}` without an atom before it repeats the empty string
         if character == "(":
             return self._group()
         if character == "[":
@@ -324,7 +325,7 @@ class _Translator:
         return self._in_any_case(re.escape(character), ord(character), ord(character))
 
     def _in_any_case(self, written: str, first: int, last: int) -> str:
-        """What a character, or a range of them, is written as where case may not count."""
+        """Translate a character or a range of characters, which ignores case if (?i) is set."""
         if not self._flags.i or (first == last and chr(first).lower() == chr(first).upper()):
             return written
         if self._flags.u or self._flags.U:
@@ -349,9 +350,9 @@ class _Translator:
         if self._take("<"):
             found = self._match(r"([A-Za-z][A-Za-z0-9]*)>")
             if not found:
-                raise self._error("a name of a group is letters and digits in '<' and '>'")
+                raise self._error("the name of a group must be letters and digits between '<' and '>'")
             if found[1] in self._names:
-                raise self._error(f"the group <{found[1]}> is there twice")
+                raise self._error(f"the group <{found[1]}> is defined twice")
             self._groups += 1
             self._names.add(found[1])
             return self._closed(f"(?P<{found[1]}>"), True
@@ -377,7 +378,7 @@ class _Translator:
     # --- escapes ---------------------------------------------------------------------------------------
 
     def _escape(self) -> str:
-        """What a backslash begins, outside of a class."""
+        """Translate an escape sequence outside of a class, after its backslash."""
         character = self._text[self._at : self._at + 1]
         if character in "bBAGzZRXk123456789" and character:
             self._at += 1
@@ -391,7 +392,7 @@ class _Translator:
         if character == "X" or (character == "b" and self._take("{g}")):
             raise self._error("grapheme clusters are not supported")
         if character in "bB":
-            return rf"\{character}"  # in Java 17 the letters of a word are Unicode's
+            return rf"\{character}"  # in Java 17, `\b` uses Unicode's letters
         if character in "AG":
             return r"\A"
         if character == "z":
@@ -418,7 +419,7 @@ class _Translator:
         ):
             digits += self._next()
         if int(digits) > self._groups:
-            return r"(?!)"  # in Java a group that is not there matches nothing
+            return r"(?!)"  # in Java, a missing group matches nothing
         return self._reference(rf"(?:\{digits})")
 
     def _reference(self, written: str) -> str:
@@ -427,7 +428,7 @@ class _Translator:
         return f"(?i:{written})" if self._flags.i else written
 
     def _predefined(self) -> str | None:
-        r"""`\d`, `\p{...}` and the like, inside and outside of a class; None if something else follows."""
+        r"""Translate `\d`, `\p{...}` and similar, inside and outside of a class. Returns None for anything else."""
         character = self._text[self._at : self._at + 1]
         if not character or character not in "dDwWsShHvVpPN":
             return None
@@ -477,7 +478,7 @@ class _Translator:
         raise self._error(f"unknown or unsupported character property {name!r}")
 
     def _escaped_character(self) -> str:
-        """The character that an escape means."""
+        """Return the character of an escape sequence."""
         character = self._next()
         if not character:
             raise self._error("unexpected end of the pattern")
@@ -513,11 +514,11 @@ class _Translator:
     # --- classes ---------------------------------------------------------------------------------------
 
     def _class(self) -> str:
-        """A class, its opening bracket read: something that matches one character."""
+        """Translate a class, after its opening bracket, to an expression for one character."""
         negated = self._take("^")
         intersection: list[str] = []
         union: list[str] = []
-        empty = True  # a closing bracket at the very beginning is a member
+        empty = True  # a closing bracket at the start is a member
         while True:
             character = self._peek()
             if not character:
@@ -547,7 +548,7 @@ class _Translator:
         return rf"(?:(?!{inside})[\s\S])" if negated else f"(?:{inside})"
 
     def _range(self) -> str:
-        """A member of a class: a character, a range of them, or a predefined class."""
+        """Translate a member of a class: a character, a range, or a predefined class."""
         if self._peek() == "\\":
             self._at += 1
             predefined = self._predefined()

@@ -1,1 +1,1 @@
-"""JSON values: read fast, read exactly, written from Arrow, written by Spark. No envelope, no framing."""
+"""JSON values: read by the kernel, written from Arrow, or written by Spark. Envelopes and framing are elsewhere."""

@@ -1,4 +1,4 @@
-"""A JSON document as a tree, for who wants all of it: Avro's JSON encoding, and who guesses a schema."""
+"""Parse a JSON document to a tree, for Avro's JSON encoding and for schema inference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLANKS = b" \t\r\n"
 
 
 class JsonSyntaxError(Exception):
-    """A message is not JSON; `str()` says why, and where unless the place (`at`) is not known."""
+    """A message is not valid JSON. `str()` has the reason, and the character if its offset (`at`) is known."""
 
     def __init__(self, reason: str, at: int | None = None, *, code: ErrorCode = ErrorCode.MALFORMED) -> None:
         self.at, self.code = at, code
@@ -19,10 +19,10 @@ class JsonSyntaxError(Exception):
 
 
 class DocumentReader:
-    """Reads the value that a document begins with, whatever follows it. Not for several threads at once.
+    """Parses JSON documents to trees. Not safe for several threads.
 
-    Objects with a repeated name are `Repeated`. As the JSON formats read rows (`of_rows`), control characters in
-    strings may stand as they are, and no number has an exponent that Java's BigDecimal lacks.
+    Objects with a repeated name are `Repeated`. `of_rows` selects the rules by which the JSON formats read rows:
+    strings may have unescaped control characters, and a number must have an exponent that Java's BigDecimal supports.
     """
 
     def __init__(self, *, of_rows: bool = False) -> None:
@@ -30,7 +30,7 @@ class DocumentReader:
         self._tree = Tree(keep_repeats=True)
 
     def read_first_value(self, document: bytes) -> Node:
-        """The tree of proper UTF-8; raises `JsonSyntaxError` where it begins with no value."""
+        """Parse the value at the start of a UTF-8 document. Raises `JsonSyntaxError` if there is none."""
         self._reader.open_message(document)
         tree: Node = self._tree.read_node(self._reader, self._reader.first_token())
         if self._tree.end < 0:
@@ -38,8 +38,8 @@ class DocumentReader:
         return tree
 
     def read_document(self, document: bytes) -> Node:
-        """The same, of a document that has nothing but blanks behind the value."""
+        """Parse a UTF-8 document of one value. Raises `JsonSyntaxError`, also for data after the value."""
         tree = self.read_first_value(document)
         if document[self._tree.end :].strip(_BLANKS):
-            raise JsonSyntaxError("more after the end of the document")
+            raise JsonSyntaxError("extra data after the document")
         return tree

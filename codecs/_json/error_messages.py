@@ -1,4 +1,4 @@
-"""The words of an error in a JSON message, from what the kernel's reader has noted."""
+"""Error messages for JSON, made from the state of the kernel's reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAULTS = {
     codes.BAD_ESCAPE: "invalid \\escape",
     codes.BAD_HEX: "invalid \\uXXXX escape",
     codes.TOO_DEEP: f"more than {codes.MAX_DEPTH} levels",
-    codes.TRAILING: "more after the end of the document",
+    codes.TRAILING: "extra data after the document",
     codes.TOO_LARGE: "more than 2 GB of text in one column of the batch, in the message that ends",
     codes.CONTROL: "invalid control character",
 }
@@ -36,7 +36,7 @@ _LONGEST_CONSTANT = 9  # -Infinity
 
 
 class JsonErrorMessages:
-    """The words of JSON: `kvformat.codecs._kernel.messages.ErrorWords`."""
+    """The error messages of JSON: implements `kvformat.codecs._kernel.messages.ErrorWords`."""
 
     @staticmethod
     def recoded(message: bytes) -> tuple[bytes, bool]:
@@ -75,18 +75,18 @@ class JsonErrorMessages:
 
 
 def syntax_error_code(code: int) -> ErrorCode:
-    """The code of a message that is no JSON, from the number of the reader's fault."""
+    """Return the error code for the kernel's number of a syntax error."""
     return _CODES.get(code, ErrorCode.MALFORMED)
 
 
 def syntax_error_text(reader: Reader) -> str:
-    """Why the reader's message is no JSON, and where."""
+    """Describe the syntax error that the reader found, and its position."""
     reason = _FAULTS.get(reader.code)
     if reason is None and reader.code == codes.CONSTANT:
         head = reader.text(reader.where, min(reader.where + _LONGEST_CONSTANT, reader.end))
         for constant in ("NaN", "Infinity", "-Infinity"):
             if head.startswith(constant):
-                return f"{constant} is no value in JSON"
+                return f"{constant} is not valid in JSON"
         reason = _FAULTS[codes.EXPECTED_VALUE]
     if reason is not None:
         return f"{reason} at character {reader.characters(reader.begin, reader.where) + 1}"

@@ -1,19 +1,19 @@
-r"""Flink's JSON text written by Spark itself: one expression of public functions, no Python worker, no Arrow.
+r"""Write Flink's JSON with Spark's own functions: one expression, without Python workers and Arrow.
 
-`to_json` and Flink both write with Jackson, so most values need nothing. The others are rewritten before
-`to_json` sees them:
+`to_json` and Flink both write with Jackson, so that most values need no conversion. The others are converted before
+`to_json`:
 
-| type | what `to_json` would write | what it is given |
+| type | `to_json` alone would write | converted to |
 | --- | --- | --- |
 | DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ | by patterns, zone and parser policy of the session | variant; text in UTC |
 | INTERVAL | `INTERVAL '1-2' YEAR TO MONTH` | months or milliseconds |
 | DECIMAL | `1.10` | a variant, which is written as `1.1`; or a fenced text |
-| characters past U+FFFF | themselves | themselves; the finished text is escaped: `\uD83D\uDE00` |
+| characters above U+FFFF | unescaped | no conversion; the finished text is escaped: `\uD83D\uDE00` |
 
-A variant never has an exponent (`1E+2`). A decimal that needs one, a multiple of ten or a tiny number, is a text in an
-object that no value can imitate, `{"_0":0,"_1":"100E+2","_2":0}`, and the fence around it is removed afterwards. A row
-with such a decimal or with a character past U+FFFF takes this complete form, which costs several times as much as
-the plain one. A cheap look at the values picks the form.
+A variant never has an exponent (`1E+2`). Multiples of ten and tiny numbers need one. Such a decimal becomes a text with
+a *fence*: an object that no value can imitate, `{"_0":0,"_1":"100E+2","_2":0}`. The fence is removed afterwards. A row
+with such a decimal or with a character above U+FFFF takes this complete form, which costs several times as much as the
+plain form. A cheap check of the values chooses the form.
 
 Rules: Flink's "JSON Format" page and its `RowDataToJsonConverters`; Spark's `JacksonGenerator`.
 """
@@ -43,23 +43,23 @@ _REWRITTEN = (
     "INTERVAL YEAR TO MONTH",
     "INTERVAL DAY TO SECOND",
 )
-_MOST_DECIMALS = 1  # columns of a row, for the cost of each
-_MOST_PARTS = 24  # of a row, not written as `to_json` does: so many fit a method that HotSpot compiles
+_MOST_DECIMALS = 1  # DECIMAL columns of a row, because each is expensive
+_MOST_PARTS = 24  # converted columns of a row: the most that fit in a method that HotSpot compiles
 _FIRST_ASTRAL = "\U00010000"
 _ASTRAL = r"[\x{10000}-\x{10FFFF}]"
-_PLAIN_SCALE = 6  # with more digits after the point BigDecimal.toString may write an exponent
-_LARGEST_TINY = 1e-6  # BigDecimal.toString may write an exponent up to here
+_PLAIN_SCALE = 6  # with a larger scale, BigDecimal.toString may write an exponent
+_LARGEST_TINY = 1e-6  # BigDecimal.toString may write an exponent up to this number
 _LONG_DIGITS = 18
-_DOUBLE_DIGITS = 15  # of decimals with so many digits, each is another double
+_DOUBLE_DIGITS = 15  # decimals with at most this many digits are distinct doubles
 
 _Scalar = Callable[["Column", FlinkType], "Column"]
 
 
 def encode_native(row: Column, schema: FlinkType, settings: WriteSettings) -> Column | None:
-    """`json_text` where that costs less than the way through Arrow, else None.
+    """Return `json_text` if it is cheaper than writing with Arrow, else None.
 
-    A decimal costs it half a microsecond, more than Arrow needs for five plain columns; and HotSpot leaves methods of
-    more than 8000 bytes to its interpreter, of which a decimal takes 1200 and any other part 100 to 900.
+    A decimal costs half a microsecond here, more than Arrow needs for five plain columns. HotSpot interprets methods of
+    more than 8000 bytes; a decimal takes 1200 of these, any other converted column 100 to 900.
     """
     roots = [t.root for _, t in schema.walk()]
     decimals = 0 if settings.plain_decimals else roots.count("DECIMAL")
@@ -68,17 +68,17 @@ def encode_native(row: Column, schema: FlinkType, settings: WriteSettings) -> Co
 
 
 def json_text(row: Column, schema: FlinkType, settings: WriteSettings) -> Column | None:
-    """The JSON message of each row, as a Spark expression.
+    """Return a Spark expression for the JSON message of each row.
 
-    `row` is a struct Column whose type is `spark_type(schema)`. The result is BINARY, null for a null row. It depends
-    neither on the session's time zone nor on its SQL settings; FLOAT and DOUBLE are the JVM's own text, as in Flink.
-    None when a map has keys that are not strings, which Flink's format doesn't write either. (Maps in Spark have no
-    null keys, so the options about them have no effect.)
+    `row` is a struct Column of the type `spark_type(schema)`. The result is BINARY, null for a null row. The session's
+    time zone and SQL settings do not change it. FLOAT and DOUBLE are the JVM's own text, as in Flink.
+    Returns None if a map has keys that are not strings: Flink's format does not write these, either. Maps in Spark have
+    no null keys, so that the options for null keys have no effect.
     """
     if any(t.root in _MAPS and t.fields[0].type.root not in _STRINGS for _, t in schema.walk()):
         return None
     ambiguous = has_ambiguous_names(schema)
-    if ambiguous:  # members are found by name, in any letter case: give them other names by position
+    if ambiguous:  # Spark finds fields by name and ignores case: rename them by position
         row = row.cast(spark_type(nullable(numbered_type(schema))))
     return _Encoder(settings, _marker(schema), ambiguous).text(row, schema).cast("binary")
 
@@ -87,7 +87,7 @@ def json_text(row: Column, schema: FlinkType, settings: WriteSettings) -> Column
 class _Encoder:
     """Builds the expression for one schema.
 
-    No field's name begins with `marker`. With `numbered` the members of a value are called `f0`, `f1`, ...
+    No field name begins with `marker`. With `numbered`, the fields of a value have the names `f0`, `f1`, ...
     """
 
     settings: WriteSettings
@@ -95,23 +95,23 @@ class _Encoder:
     numbered: bool
 
     def text(self, row: Column, schema: FlinkType) -> Column:
-        """The text of each row: in the plain form, unless some value asks for the complete one."""
+        """Format each row: in the plain form, or in the complete form if a value needs it."""
         from pyspark.sql import functions as F
 
-        odd = list(self.odd_decimals(row, schema))
+        needs_fence = list(self.fence_conditions(row, schema))
         plain = self.to_json(row, schema, self.plain_decimal)
-        complete = self.without_fences(self.to_json(row, schema, self.fenced_decimal)) if odd else plain
+        complete = self.without_fences(self.to_json(row, schema, self.fenced_decimal)) if needs_fence else plain
         if _astral_names(schema):
             return _escaped(complete)
         strings = self.strings(row, schema)
-        if strings is None:  # somewhere too deep to look at: look at the text
-            text = F.when(_any(odd), complete).otherwise(plain) if odd else plain
+        if strings is None:  # some strings are nested too deeply to check: check the text
+            text = F.when(_any(needs_fence), complete).otherwise(plain) if needs_fence else plain
             return _let(text, lambda text: F.when(_has_astral([_Strings(text)]), _escaped(text)).otherwise(text))
-        doubts = [*odd, _has_astral(strings)] if strings else odd
-        if not doubts:
+        conditions = [*needs_fence, _has_astral(strings)] if strings else needs_fence
+        if not conditions:
             return plain
-        # null is no doubt to CASE
-        return F.when(_any(doubts), _escaped(complete) if strings else complete).otherwise(plain)
+        # a null condition selects `otherwise`
+        return F.when(_any(conditions), _escaped(complete) if strings else complete).otherwise(plain)
 
     def to_json(self, row: Column, schema: FlinkType, decimal: _Scalar) -> Column:
         from pyspark.sql import functions as F
@@ -120,7 +120,7 @@ class _Encoder:
         return F.to_json(value, {"ignoreNullFields": str(self.settings.ignore_null_fields).lower()})
 
     def rewritten(self, value: Column, t: FlinkType, decimal: _Scalar) -> Column:
-        """The value as `to_json` has to see it; `decimal` does it for DECIMAL."""
+        """Convert a value for `to_json`. `decimal` converts DECIMAL."""
         from pyspark.sql import functions as F
 
         if not self._is_rewritten(t):
@@ -141,35 +141,35 @@ class _Encoder:
         return any(part.root in _REWRITTEN or (self.numbered and part.root == "ROW") for _, part in t.walk())
 
     def members(self, value: Column, t: FlinkType) -> Iterator[tuple[FlinkField, Column]]:
-        """The fields of a ROW, each with its value."""
+        """Yield the fields of a ROW with their values."""
         for i, field in enumerate(t.fields):
             yield field, value.getField(f"f{i}" if self.numbered else field.name)
 
     # --- decimals ------------------------------------------------------------------------------------
 
     def plain_decimal(self, value: Column, t: FlinkType) -> Column:
-        """A decimal that is not odd: a variant loses the zeros at the end, a decimal keeps them."""
+        """Convert a decimal without exponent. A variant loses trailing zeros, a decimal keeps them."""
         return value if self.settings.plain_decimals else value.cast("variant")
 
     def fenced_decimal(self, value: Column, t: FlinkType) -> Column:
-        """Any decimal; behind a fence where `to_json` would write it in another way."""
+        """Convert any decimal, with a fence if `to_json` would not write it as Flink does."""
         from pyspark.sql import functions as F
 
-        odd = next(self.odd_decimals(value, t), None)
-        if odd is None:
+        needs_fence = next(self.fence_conditions(value, t), None)
+        if needs_fence is None:
             return self.plain_decimal(value, t)
         text = full_text(value, t) if self.settings.plain_decimals else _raw_scientific(value, t)
         parts = (F.lit(0), text, F.lit(0))
         fence = F.struct(*(part.alias(f"{self.marker}{i}") for i, part in enumerate(parts)))
-        if self.settings.plain_decimals:  # a variant would lose zeros, so that all have to be texts
+        if self.settings.plain_decimals:  # a variant would lose zeros: every decimal becomes a text
             return F.when(value.isNotNull(), fence)
-        return F.when(odd, F.to_variant_object(fence)).otherwise(value.cast("variant"))
+        return F.when(needs_fence, F.to_variant_object(fence)).otherwise(value.cast("variant"))
 
     def without_fences(self, text: Column) -> Column:
-        """The JSON with bare numbers where fenced texts were.
+        """Replace fenced texts by bare numbers in the JSON.
 
-        A string can't imitate a fence, as its quotes are escaped; nor can a map, as its values have one type; nor can a
-        row, as no field's name begins with the marker.
+        A string can't imitate a fence, because its quotes are escaped. A map can't, because its values have one type. A
+        row can't, because no field name begins with the marker.
         """
         from pyspark.sql import functions as F
 
@@ -180,8 +180,8 @@ class _Encoder:
         text = F.regexp_replace(text, rf"{first}(\d*[1-9])0*{exponent}", "$1.$2$3")
         return F.regexp_replace(text, rf"{first}0*{exponent}", "$1$2")
 
-    def odd_decimals(self, value: Column, t: FlinkType) -> Iterator[Column]:
-        """For each decimal, whether `to_json` can't write its plain form as Flink does."""
+    def fence_conditions(self, value: Column, t: FlinkType) -> Iterator[Column]:
+        """Yield a condition for each decimal: `to_json` would not write its plain form as Flink does."""
         from pyspark.sql import functions as F
 
         if t.root == "DECIMAL":
@@ -193,17 +193,17 @@ class _Encoder:
                 yield _any([*tiny, *round_])
         elif t.root == "ROW":
             for field, member in self.members(value, t):
-                yield from self.odd_decimals(member, field.type)
+                yield from self.fence_conditions(member, field.type)
         elif t.root in ("ARRAY", "MAP") and any(part.root == "DECIMAL" for _, part in t.walk()):
             element = t.fields[-1].type
-            if next(self.odd_decimals(F.lit(None), element), None) is not None:
+            if next(self.fence_conditions(F.lit(None), element), None) is not None:
                 elements = F.map_values(value) if t.root == "MAP" else value
-                yield F.exists(elements, lambda item: _any(list(self.odd_decimals(item, element))))
+                yield F.exists(elements, lambda item: _any(list(self.fence_conditions(item, element))))
 
     # --- characters past U+FFFF ----------------------------------------------------------------------
 
     def strings(self, value: Column, t: FlinkType, *, in_array: bool = False) -> list[_Strings] | None:
-        """All text in a value; None if some of it is nested too deep to be had as a Column."""
+        """Return all strings in a value, or None if some are nested too deeply for a Column."""
         from pyspark.sql import functions as F
 
         if t.root in _STRINGS:
@@ -228,14 +228,14 @@ class _Strings:
     in_array: bool = False
 
     def beyond_ascii(self) -> Column:
-        """Whether there is text with other characters than ASCII. Also right for bytes that aren't valid UTF-8."""
+        """Whether a string has characters that are not ASCII. Also right for malformed UTF-8."""
         from pyspark.sql import functions as F
 
         return F.exists(self.value, _beyond_ascii) if self.in_array else _beyond_ascii(self.value)
 
 
 def _all(parts: Sequence[list[_Strings] | None]) -> list[_Strings] | None:
-    """The parts as one list, or None if one is None."""
+    """Join the parts to one list. Returns None if a part is None."""
     found: list[_Strings] = []
     for part in parts:
         if part is None:
@@ -245,7 +245,7 @@ def _all(parts: Sequence[list[_Strings] | None]) -> list[_Strings] | None:
 
 
 def _let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """`body(value)`, with the value computed once."""
+    """Return `body(value)`. Spark computes the value once."""
     from pyspark.sql import functions as F
 
     return F.transform(F.array(value), body).getItem(0)
@@ -259,19 +259,19 @@ def _any(conditions: Sequence[Column]) -> Column:
 
 
 def has_ambiguous_names(schema: FlinkType) -> bool:
-    """Whether some ROW has names that differ in letter case only."""
+    """Whether a ROW has names that differ only in case."""
     rows = (t for _, t in schema.walk() if t.root == "ROW")
     return any(len({field.name.casefold() for field in t.fields}) < len(t.fields) for t in rows)
 
 
 def numbered_type(t: FlinkType) -> FlinkType:
-    """The type with fields called `f0`, `f1`, ... in each ROW."""
+    """Rename the fields of each ROW to `f0`, `f1`, ..."""
     name = (lambda i, old: f"f{i}") if t.root == "ROW" else (lambda i, old: old)
     return replace(t, fields=tuple(FlinkField(name(i, f.name), numbered_type(f.type)) for i, f in enumerate(t.fields)))
 
 
 def _marker(schema: FlinkType) -> str:
-    """Underscores, more than any name begins with."""
+    """Return a string of underscores that no field name begins with."""
     names = [field.name for _, t in schema.walk() for field in t.fields]
     return "_" * (1 + max((len(name) - len(name.lstrip("_")) for name in names), default=0))
 
@@ -291,14 +291,14 @@ def _beyond_ascii(string: Column) -> Column:
 
 
 def _has_astral(strings: Sequence[_Strings]) -> Column:
-    """Whether there are characters past U+FFFF; the search is only done beyond ASCII."""
+    """Whether strings have characters above U+FFFF. Only strings that are not ASCII are searched."""
     from pyspark.sql import functions as F
 
     return _any([s.beyond_ascii() for s in strings]) & F.concat_ws("", *(s.value for s in strings)).rlike(_ASTRAL)
 
 
 def _escaped(text: Column) -> Column:
-    """The JSON with characters past U+FFFF as two escapes, in upper case, as Jackson writes them into bytes."""
+    """Escape characters above U+FFFF: two escapes in upper case, as Jackson writes them to bytes."""
     from pyspark.sql import functions as F
 
     parts = F.split(text, f"(?={_ASTRAL})", -1)
@@ -306,7 +306,7 @@ def _escaped(text: Column) -> Column:
 
 
 def _escaped_head(part: Column) -> Column:
-    """The text with its first character escaped, if that is past U+FFFF."""
+    """Escape the first character if it is above U+FFFF."""
     from pyspark.sql import functions as F
 
     halves = F.hex(F.encode(F.left(part, F.lit(1)), "UTF-16BE"))
@@ -322,7 +322,7 @@ def _digits_before_point(t: FlinkType) -> int:
 
 
 def _may_have_exponent(t: FlinkType) -> bool:
-    """Whether Java may write an unscaled value of the type with an exponent, `1E-7` or `0E-7`."""
+    """Whether Java may write a value of the type with a negative exponent, such as `1E-7` or `0E-7`."""
     return (t.scale or 0) > _PLAIN_SCALE
 
 
@@ -334,7 +334,7 @@ def _is_tiny(value: Column) -> Column:
 
 
 def _is_round(value: Column, t: FlinkType) -> Column:
-    """Whether a decimal is a multiple of ten other than zero, which Flink writes as `1E+2`."""
+    """Whether a decimal is a multiple of ten and not zero. Flink writes it as `1E+2`."""
     number, exact = value.cast("double"), (value % 10).cast("double") == 0
     if _digits_before_point(t) > _LONG_DIGITS:
         return (number != 0) & exact
@@ -349,7 +349,7 @@ def _whole(value: Column, t: FlinkType) -> Column:
 
 
 def _raw_scientific(value: Column, t: FlinkType) -> Column:
-    """Digits and exponent of a decimal that is round or tiny, as `-1200E+3` or `[2.70E-8]`."""
+    """Format a round or tiny decimal with an exponent: `-1200E+3` or `[2.70E-8]`."""
     from pyspark.sql import functions as F
 
     tiny, whole = F.to_json(F.array(value)), _whole(value, t)
@@ -361,7 +361,7 @@ def _raw_scientific(value: Column, t: FlinkType) -> Column:
 
 
 def _java_text(value: Column, t: FlinkType) -> Column:
-    """`BigDecimal.toString`. A cast writes no exponent under ANSI rules, so where one is due `to_json` has to do it."""
+    """Format as `BigDecimal.toString`. A cast writes no exponent under ANSI rules, so `to_json` writes it if needed."""
     from pyspark.sql import functions as F
 
     if not _may_have_exponent(t):
@@ -370,7 +370,7 @@ def _java_text(value: Column, t: FlinkType) -> Column:
 
 
 def full_text(value: Column, t: FlinkType) -> Column:
-    """All digits of the scale, without an exponent: `0.0000000012`."""
+    """Format all digits of the scale, without an exponent: `0.0000000012`."""
     from pyspark.sql import functions as F
 
     text = _java_text(value, t)
@@ -380,7 +380,7 @@ def full_text(value: Column, t: FlinkType) -> Column:
 
 
 def stripped_text(value: Column, t: FlinkType) -> Column:
-    """`BigDecimal.stripTrailingZeros().toString()`: `1.1`, `1E+2`, `1.2E-8`, `0`."""
+    """Format as `BigDecimal.stripTrailingZeros().toString()`: `1.1`, `1E+2`, `1.2E-8`, `0`."""
     from pyspark.sql import functions as F
 
     text = _java_text(value, t)
@@ -400,7 +400,7 @@ def stripped_text(value: Column, t: FlinkType) -> Column:
 
 
 def _epoch() -> Column:
-    """The beginning of 1970 without a time zone."""
+    """Return the start of 1970 as a timestamp without time zone."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import TimestampNTZType
 
@@ -408,12 +408,12 @@ def _epoch() -> Column:
 
 
 def _date(value: Column, settings: WriteSettings) -> Column:
-    """As a variant, because a cast to text has another calendar where the session asks for the legacy time parser."""
+    """Convert to a variant: a cast to text uses another calendar if the session has the legacy time parser policy."""
     return value.cast("variant")
 
 
 def _time(value: Column, settings: WriteSettings) -> Column:
-    """Flink's times have milliseconds."""
+    """Format with milliseconds, as Flink's TIME has."""
     from pyspark.sql.types import TimeType
 
     return value.cast(TimeType(3)).cast("string")
@@ -427,7 +427,7 @@ def _timestamp(value: Column, settings: WriteSettings) -> Column:
 
 
 def utc_time(value: Column) -> Column:
-    """A TIMESTAMP_LTZ as UTC, by way of the microseconds since 1970: a cast would go through the session's zone."""
+    """Convert a TIMESTAMP_LTZ to UTC through its microseconds since 1970. A cast would use the session's time zone."""
     from pyspark.sql import functions as F
 
     return F.timestamp_add("MICROSECOND", F.unix_micros(value), _epoch())
@@ -446,12 +446,12 @@ def _months(value: Column, settings: WriteSettings) -> Column:
 
 
 def _milliseconds(value: Column, settings: WriteSettings) -> Column:
-    """From the interval's own parts, because `timestamp_diff` goes through the session's zone, even without one."""
+    """Add up the interval's parts. `timestamp_diff` would use the session's time zone, even without time zones."""
     from pyspark.sql import functions as F
 
     days, hours, minutes, seconds = (F.date_part(F.lit(part), value) for part in ("DAY", "HOUR", "MINUTE", "SECOND"))
     whole = ((days.cast("long") * 24 + hours) * 60 + minutes) * 60_000
-    return whole + (seconds * 1000).cast("long")  # all parts have one sign, so that this cuts towards zero
+    return whole + (seconds * 1000).cast("long")  # all parts have the same sign, so that this truncates towards zero
 
 
 _SCALARS: dict[str, Callable[[Column, WriteSettings], Column]] = {

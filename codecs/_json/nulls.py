@@ -1,9 +1,9 @@
-"""Messages that are null in JSON: Connect's `JsonConverter` writes the deletion of a record with a schema so.
+"""Messages that are JSON null. Connect's `JsonConverter` writes them for deletions of records with a schema.
 
     null                                  without schemas in the messages
     {"schema": {...}, "payload": null}    with them
 
-A record that has neither a schema nor a value is a null value of Kafka.
+For a record without a schema and a value, Connect writes a Kafka message without a value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _BLANKS = b" \t\r\n"
 
 
 def is_null(message: bytes, *, wrapped: bool = False) -> bool:
-    """Whether a message is JSON's null, or if `wrapped` an object with a schema whose payload is null."""
+    """Whether a message is JSON null. If `wrapped`: whether it is an object with a schema and a null payload."""
     text = message.strip(_BLANKS)
     if not wrapped:
         return text == b"null"

@@ -1,4 +1,4 @@
-"""Messages of JSON to rows: the kernel's columns for a schema, and a batch of messages read into them."""
+"""Decode JSON messages to rows with the kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kvformat.registry.contract.types import FlinkType
 
 
 class JsonReader:
-    """Reads batches of messages as rows of one type. Raises `SchemaError` for types that JSON has no place for."""
+    """Decodes batches of messages to rows of one type. Raises `SchemaError` for types that JSON does not support."""
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
         def batch() -> JsonBatch:
@@ -25,7 +25,7 @@ class JsonReader:
         self._batch = Guarded(batch)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
+        """Decode each message to a list of rows: null for a null message or an error, empty if it is skipped."""
         count_messages(len(messages))
         with self._batch.use() as batch:  # the columns grow in place
             rows = batch.read_batch(messages)

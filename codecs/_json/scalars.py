@@ -1,12 +1,12 @@
-"""One JSON value to one SQL value, by the rules of Flink's two JSON readers.
+"""Convert one JSON value to one SQL value, by the rules of Flink's two JSON readers.
 
-A converter takes a node of the tree (`_kernel.tree.Node`, never None) and gives what `pyarrow.array` takes for the
-column's Arrow type: TIME in nanoseconds, TIMESTAMP and INTERVAL DAY TO SECOND in microseconds, DATE in days. It gives
-None for a DECIMAL that does not fit and raises ValueError, without a text, for what can't be read. Lengths and
-precisions of a type are not enforced, as in Flink; digits below a microsecond are cut, of TIME those below a
-millisecond.
+A converter takes a node of the tree (`_kernel.tree.Node`) that is not None. It returns a value that `pyarrow.array`
+accepts for the column's Arrow type: TIME in nanoseconds, TIMESTAMP and INTERVAL DAY TO SECOND in microseconds, DATE in
+days. It returns None for a DECIMAL that does not fit. It raises ValueError without a message for a value that it can't
+convert. Lengths and precisions of a type are not enforced, as in Flink. Digits below a microsecond are truncated; TIME
+has milliseconds.
 
-Rules: `JsonParserToRowDataConverters` (streaming) and `JsonToRowDataConverters` (tree), which rest on Java's
+Rules: `JsonParserToRowDataConverters` (streaming) and `JsonToRowDataConverters` (tree), which use Java's
 `Integer.parseInt`, `Double.parseDouble`, `BigDecimal`, `DateTimeFormatter` and on Jackson.
 """
 
@@ -65,10 +65,10 @@ _WRONG_TYPE, _OUT_OF_RANGE = ErrorCode.WRONG_TYPE, ErrorCode.OUT_OF_RANGE  # an 
 
 @dataclass(frozen=True, slots=True)
 class ScalarRules:
-    """What decides how a scalar is read.
+    """The rules by which scalars are converted.
 
-    `streaming` and `iso` as in `ReadSettings`. `decimals`: a DECIMAL column anywhere in the schema makes Jackson keep
-    every fraction as a BigDecimal without trailing zeros, where it otherwise becomes a double.
+    `streaming` and `iso` are those of `ReadSettings`. `decimals`: the schema has a DECIMAL column. Jackson's tree then
+    has every fraction as a BigDecimal without trailing zeros, otherwise as a double.
     """
 
     streaming: bool
@@ -77,11 +77,11 @@ class ScalarRules:
 
 
 class BadValue(ValueError):
-    """A JSON value that a column can't take; `str()` has the code, the field, the value and the type, on one line."""
+    """A column does not accept a JSON value. `str()` has the code, the field, the value and the type, on one line."""
 
     def __init__(self, reason: str, code: ErrorCode = _WRONG_TYPE) -> None:
         self.reason, self.code = reason, code
-        self.steps: list[str | int] = []  # the way to the field, innermost first
+        self.steps: list[str | int] = []  # the path to the field, innermost first
 
     def __str__(self) -> str:
         code, text = self.said
@@ -89,7 +89,7 @@ class BadValue(ValueError):
 
     @property
     def said(self) -> tuple[ErrorCode, str]:
-        """The code, and the text behind it."""
+        """The error code and the message."""
         return self.code, f"field {self.path!r}: {self.reason}" if self.steps else self.reason
 
     @property
@@ -99,7 +99,7 @@ class BadValue(ValueError):
 
 
 def field_path(steps: list[str | int]) -> str:
-    """The path of a field from the steps to it, innermost first: `rec.items[2].a`."""
+    """Format the path of a field, such as `rec.items[2].a`, from its steps, innermost first."""
     if len(steps) == 1 and isinstance(steps[0], str):
         return _head(steps[0])
     parts = (f"[{step}]" if isinstance(step, int) else f".{_head(step)}" for step in reversed(steps))
@@ -107,20 +107,20 @@ def field_path(steps: list[str | int]) -> str:
 
 
 def conversion_error_code(value: Node, name: str) -> ErrorCode:
-    """The code of a value that is no value of the type with that name: a whole number is none for its size alone."""
+    """Return the error code of a value that the named type does not accept: out of range, or of the wrong type."""
     if name not in _INTEGERS or not isinstance(value, str) or "A" <= value[:1] <= "z":
         return _WRONG_TYPE
-    cut = type(value) is Fraction and name in _CUT
+    cut = type(value) is Fraction and name in _TRUNCATED
     return _OUT_OF_RANGE if cut or is_integer_text(value) else _WRONG_TYPE
 
 
 def conversion_error_text(value: Node, name: str) -> str:
-    """The error of a value that is no value of the type with that name."""
+    """Return the message for a value that the named type does not accept."""
     return f"cannot read {preview(value)} as {name}"
 
 
 def preview(value: Node) -> str:
-    """A value for a message, at most about 60 characters of it."""
+    """Format a value for an error message, with at most about 60 characters."""
     if type(value) is str:
         return encode_basestring_ascii(_head(value))
     if isinstance(value, str):  # of a number
@@ -137,15 +137,15 @@ def _head(text: str) -> str:
 
 
 def scalar_converter(t: FlinkType, rules: ScalarRules) -> Converter:
-    """The converter of a type that is neither ARRAY, MAP, MULTISET nor ROW."""
+    """Return the converter of a scalar type."""
     return _CONVERTERS[t.root](t, rules)
 
 
 # --- numbers -------------------------------------------------------------------------------------------
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "BIGINT": 64, "INTERVAL DAY TO SECOND": 64}  # and 32
-_CUT = ("INT", "BIGINT")  # of a fraction they take what is before the point
-_INTEGERS = frozenset(("TINYINT", "SMALLINT", *_CUT))
+_TRUNCATED = ("INT", "BIGINT")  # types that truncate fractions
+_INTEGERS = frozenset(("TINYINT", "SMALLINT", *_TRUNCATED))
 
 
 def _integer(t: FlinkType, rules: ScalarRules) -> Converter:
@@ -170,7 +170,7 @@ def _integer(t: FlinkType, rules: ScalarRules) -> Converter:
 
 
 def _truncation(least: int, most: int, rules: ScalarRules) -> Callable[[str], int]:
-    """A fraction cut to an integer, its range tested before."""
+    """Return a function that truncates a fraction to an integer. The range is checked before truncation."""
 
     def exactly(token: str) -> int:
         number = parse_decimal(token)
@@ -188,13 +188,13 @@ def _truncation(least: int, most: int, rules: ScalarRules) -> Callable[[str], in
 
 
 def _no_truncation(rules: ScalarRules) -> Callable[[str], int]:
-    """TINYINT and SMALLINT read the text of a number, which in a tree may have lost its fraction: 1.0 is then 1."""
+    """Return a function that parses the text of a number. A tree may have removed the fraction: 1.0 is then 1."""
     text: Callable[[str], str] = str if rules.streaming else _number_text(rules)
     return lambda token: parse_integer(text(token))
 
 
 def _interval(t: FlinkType, rules: ScalarRules) -> Converter:
-    """Milliseconds as microseconds."""
+    """INTERVAL DAY TO SECOND: milliseconds, converted to microseconds."""
     milliseconds = _integer(t, rules)
 
     def convert(value: Node) -> int:
@@ -218,7 +218,7 @@ def _floating(t: FlinkType, rules: ScalarRules) -> Converter:
 
     def tree(value: Node) -> float:
         if type(value) is Integer:
-            return round_(value) + 0.0  # it has been an integer, so that -0 is 0
+            return round_(value) + 0.0  # an integer in Java, so that -0 is 0
         if type(value) is not Fraction:
             return streaming(value)
         if rules.decimals:
@@ -246,7 +246,7 @@ def _decimal(t: FlinkType, rules: ScalarRules) -> Converter:
 
 
 def _number_text(rules: ScalarRules) -> Callable[[str], str]:
-    """A number as text, as Jackson's tree prints it on Java 17."""
+    """Return a function that formats a number as Jackson's tree does on Java 17."""
 
     def text(token: str) -> str:
         if type(token) is Integer:
@@ -281,7 +281,7 @@ def _string(t: FlinkType, rules: ScalarRules) -> Converter:
 
 
 def _compact(tree: Node, number_text: Callable[[str], str]) -> Iterator[str]:
-    """A tree as JSON without blanks, piece by piece; not recursive, because a tree may be 1000 deep."""
+    """Yield a tree as JSON without blanks, in pieces. It is not recursive, because a tree may have 1000 levels."""
     open_: list[tuple[str, Iterator[Any]]] = []  # closing bracket and members to come
     value, before = tree, ""
     while True:
@@ -391,7 +391,7 @@ def _timestamp(t: FlinkType, rules: ScalarRules) -> Converter:
     zoned = t.root == "TIMESTAMP_LTZ"
     between = ("T" if zoned else "[Tt]") if rules.iso else " "
     groups = _pattern(DATE + between + (ISO_TIME if rules.iso else TIME) + ("Z" if zoned else ""))
-    strict = rules.iso and not zoned  # Java's ISO_LOCAL_DATE_TIME; the other three are formatters made by Flink
+    strict = rules.iso and not zoned  # Java's ISO_LOCAL_DATE_TIME; Flink defines the three other formatters
 
     def convert(value: Node) -> int:
         day, *time = groups(value)

@@ -1,4 +1,4 @@
-"""The kernel's columns for a schema: what reads JSON values of each of Flink's types."""
+"""Choose the kernel's column for each Flink type. A column parses JSON values and stores them for Arrow."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "INTERVAL YEAR T
 
 
 class JsonSchema:
-    """Makes columns for the types of one schema, and the reader that goes with them.
+    """Makes columns for the types of one schema, and the reader for them.
 
-    `row` is all of what a message is read as: a DECIMAL anywhere in it changes how Flink reads every number. Raises
-    `SchemaError` for a MAP or MULTISET whose key is no text.
+    `row` is the type of the whole message: a DECIMAL anywhere in it changes how Flink reads every number. Raises
+    `SchemaError` for a MAP or MULTISET with keys that are not strings.
     """
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
@@ -34,7 +34,7 @@ class JsonSchema:
         self.rules = ScalarRules(settings.streaming, settings.iso, decimals)
 
     def reader(self) -> Reader:
-        """A reader with the rules of the settings."""
+        """Make a reader with the rules of the settings."""
         return Reader(
             streaming=self._settings.streaming,
             lenient=self._settings.lenient,
@@ -43,16 +43,16 @@ class JsonSchema:
         )
 
     def row(self, t: FlinkType) -> Rows:
-        """The column of a ROW."""
+        """Make the column of a ROW."""
         return self.row_of_columns(t, [self.column(field.type) for field in t.fields])
 
     @staticmethod
     def row_of_columns(t: FlinkType, columns: list[Column]) -> Rows:
-        """The column of a ROW whose members are read by these columns."""
+        """Make the column of a ROW from the columns of its fields."""
         return Rows(t, _arrow_type(t), [field.name for field in t.fields], columns)
 
     def column(self, t: FlinkType) -> Column:
-        """The column of any type."""
+        """Make the column of any type."""
         if isinstance(t, ConvertedType):
             return self._converted_column(t)
         if t.root == "ROW":
@@ -73,7 +73,7 @@ class JsonSchema:
         return _SCALARS[t.root](t, kind, convert)
 
     def _converted_column(self, t: ConvertedType) -> Column:
-        """The column of a type whose values have other forms than Flink's."""
+        """Make the column of a type with its own converter."""
         kind = _arrow_type(t)
         convert = t.convert if t.root == "ARRAY" else t.convert.wrap(scalar_converter(t, self.rules))
         column: Column
@@ -106,5 +106,5 @@ def _arrow_type(t: FlinkType) -> object:
 
 
 def row_of(members: dict[str, FlinkType]) -> FlinkType:
-    """A ROW of these members."""
+    """Make a ROW type from field names and types."""
     return FlinkType("ROW", fields=tuple(FlinkField(name, t) for name, t in members.items()))

@@ -1,4 +1,4 @@
-"""Options that all JSON formats have, and what they mean to the value kernels."""
+"""Options of all JSON formats, and the settings that the reader and the writer take from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMESTAMP_OPTION = Option(
     name="timestamp-format.standard",
     default="SQL",
     allowed=("SQL", _ISO),
-    doc="Timestamps as `2024-02-29 23:59:59.123` or as `2024-02-29T23:59:59.123`; TIMESTAMP_LTZ ends in `Z`.",
+    doc="Timestamps are `2024-02-29 23:59:59.123` or `2024-02-29T23:59:59.123`. TIMESTAMP_LTZ ends with `Z`.",
 )
 WRITE_OPTIONS = (
     Option(
@@ -21,21 +21,22 @@ WRITE_OPTIONS = (
         type="enum",
         default="FAIL",
         allowed=("LITERAL", "FAIL", "DROP"),
-        doc="What a null key makes of a map entry: an error, nothing, or one with the key `map-null-key.literal`.",
+        doc="What is written for a map entry with a null key: `FAIL` is an error, `DROP` skips the entry, `LITERAL` "
+        "writes the key `map-null-key.literal`.",
         checked="encode",
     ),
-    Option(name="map-null-key.literal", default="null", doc="The key written for a null key in mode LITERAL."),
+    Option(name="map-null-key.literal", default="null", doc="The key that mode `LITERAL` writes for a null key."),
     Option(
         name="encode.decimal-as-plain-number",
         type="boolean",
         default=False,
-        doc="Whether decimals are written with all digits of their scale and never an exponent.",
+        doc="Whether decimals are written with all digits of their scale and without an exponent.",
     ),
     Option(
         name="encode.ignore-null-fields",
         type="boolean",
         default=False,
-        doc="Whether NULL columns are left out, at every level of rows.",
+        doc="Whether fields that are NULL are omitted, in nested rows as well.",
     ),
 )
 
@@ -44,8 +45,9 @@ WRITE_OPTIONS = (
 class ReadSettings:
     """How values are read.
 
-    `streaming` picks the rules of Flink's streaming reader (`decode.json-parser.enabled`), else those of its tree
-    reader, which all change-data formats use. `lenient` is `ignore-parse-errors`, `iso` the ISO-8601 timestamps.
+    `streaming` is `decode.json-parser.enabled`: it selects the rules of Flink's streaming reader. Without it, the rules
+    of Flink's tree reader apply, as in all change-data formats. `lenient` is `ignore-parse-errors`, `fail_on_missing`
+    is `fail-on-missing-field`, and `iso` selects ISO-8601 timestamps.
     """
 
     streaming: bool = True
@@ -55,7 +57,7 @@ class ReadSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> ReadSettings:
-        """As the options of a format say; those of change data have neither the reader nor `fail-on-missing-field`."""
+        """Take the settings from options. Change-data formats lack the parser option and `fail-on-missing-field`."""
         return cls(
             streaming=options.get("decode.json-parser.enabled", False),
             lenient=options["ignore-parse-errors"],
@@ -76,7 +78,7 @@ class WriteSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> WriteSettings:
-        """As the options of a format say."""
+        """Take the settings from options."""
         return cls(
             iso=options[TIMESTAMP_OPTION.name] == _ISO,
             null_key_mode=options["map-null-key.mode"],

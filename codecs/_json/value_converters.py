@@ -1,7 +1,7 @@
-"""Types whose values come in other forms than those that Flink's JSON reads.
+"""Types that accept JSON values which Flink's JSON format does not accept.
 
-A `ConvertedType` stands for its Flink type in the row that the kernel reads. The kernel reads the usual form itself and
-gives each other value to `convert`, which makes the column's value of it or raises `ValueError`.
+A `ConvertedType` replaces its Flink type in the row that the kernel reads. The kernel reads the most frequent form
+itself. It calls `convert` for all other values.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from kvformat.registry.contract.types import FlinkField, FlinkType
 
 
 class ValueConverter(abc.ABC):
-    """Reads a JSON node of any kind but null. Subclasses are frozen dataclasses, as types are compared."""
+    """Converts a JSON node that is not null. Subclasses are frozen dataclasses, because types are compared."""
 
     @abc.abstractmethod
     def __call__(self, node: Any) -> Any:
-        """The column's value. Raises `ValueError` for a node that the type can't mean."""
+        """Return the column's value. Raises `ValueError` if the node is not a value of the type."""
 
     def wrap(self, default: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The function to call, given the function that reads the type's JSON as Flink does."""
+        """Return the function that converts nodes. `default` converts them by the rules of Flink's JSON format."""
         del default
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertedType(FlinkType):
-    """A type that is read by `convert`. An error calls it `name`, or as the type where there is none.
+    """A type with its own converter, `convert`. Errors show `name`, or the type if `name` is empty.
 
-    An integer is kept `factor` times; what `convert` gives is kept as it is.
+    The kernel multiplies integers that it reads itself by `factor`. It stores results of `convert` as they are.
     """
 
     convert: ValueConverter = None  # type: ignore[assignment]  # the base class has defaults
@@ -42,7 +42,7 @@ class ConvertedType(FlinkType):
 
     @classmethod
     def of(cls, t: FlinkType, convert: ValueConverter, *, factor: int = 1, name: str = "") -> ConvertedType:
-        """A Flink type with other forms."""
+        """Add a converter to a Flink type."""
         return cls(t.root, t.nullable, t.length, t.precision, t.scale, t.fields, convert, factor, name)
 
     def summary(self) -> str:
@@ -51,7 +51,7 @@ class ConvertedType(FlinkType):
 
 @dataclass(frozen=True)
 class FlexibleBoolean(ValueConverter):
-    """BOOLEAN: true and false, also as texts, and 0 and 1, with `as_texts` also as texts."""
+    """BOOLEAN: accepts true and false, also in quotes, and 0 and 1. With `as_texts` it also accepts "0" and "1"."""
 
     as_texts: bool = False
 
@@ -67,12 +67,12 @@ class FlexibleBoolean(ValueConverter):
 
 
 def flexible_boolean(t: FlinkType, *, as_texts: bool = False) -> ConvertedType:
-    """BOOLEAN as `FlexibleBoolean` reads it."""
+    """Return a BOOLEAN that `FlexibleBoolean` reads."""
     return ConvertedType.of(t, FlexibleBoolean(as_texts), name="BOOLEAN (true, false, 1 or 0)")
 
 
 def with_flexible_booleans(t: FlinkType) -> FlinkType:
-    """The type with each BOOLEAN in it read by `FlexibleBoolean` as Canal and Maxwell write MySQL's TINYINT(1)."""
+    """Let each BOOLEAN in a type accept 0 and 1, as Canal and Maxwell write MySQL's TINYINT(1)."""
     if t.root == "BOOLEAN":
         return flexible_boolean(t, as_texts=True)
     return replace(t, fields=tuple(FlinkField(field.name, with_flexible_booleans(field.type)) for field in t.fields))

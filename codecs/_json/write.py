@@ -4,11 +4,11 @@
     parts     '{"id":'  ['1', '2']  ',"s":'  ['"a"', null]  '}'
     texts     ['{"id":1,"s":"a"}', '{"id":2,"s":null}']
 
-Each column becomes *parts*: pieces of fixed text, and string arrays with one text per value, which stand side by
-side. A row without nulls adds its members' parts to its parent's, so that most values are copied once, by the one
-join at the end. Parts of values of which some are null are a single array, null at these places; the join
-writes such a null as `null`. Elements of a list are join_texts per list. Only characters beyond U+FFFF, odd
-floating-point numbers and years outside of 0 to 9999 are looked at one by one.
+Each column becomes *parts*: fixed strings, and string arrays with one text per value. Joined, they are the texts of the
+column. A row without nulls adds the parts of its fields to the parts of its parent. So most values are copied once, by
+one join at the end. A column with nulls has a single array as its parts, and the join writes its nulls as `null`.
+Elements of a list are joined per list. Only characters above U+FFFF, some floating-point numbers and years outside of
+0 to 9999 are formatted one at a time.
 
 Rules: Flink's "JSON Format" page and its `RowDataToJsonConverters`, with the number texts of `_java/numbers.py`.
 """
@@ -34,7 +34,7 @@ from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 Parts = list[str | pa.LargeStringArray]
 _Indices = npt.NDArray[np.int64]
-_RowsOf = Callable[[_Indices], _Indices]  # from places in a nested array to the top-level rows that hold them
+_RowsOf = Callable[[_Indices], _Indices]  # from indices in a nested array to the top-level rows that contain them
 
 TEXT = pa.large_string()
 _NULL_KEY = (
@@ -46,10 +46,10 @@ _NULL_KEY = (
 class JsonWriter:
     """Writes rows of one type.
 
-    Raises `SchemaError` for a MAP or MULTISET whose keys are not text. Columns are found by name. A column may be
-    stored in another Arrow type of its kind (large_string, dictionary, timestamp[ns], ...), a map also as a list of
-    pairs, whose keys may be null, unlike those of Arrow's own maps. A column that is missing, of another kind, or too
-    wide for its declared type raises `SchemaError` when written.
+    Raises `SchemaError` for a MAP or MULTISET with keys that are not strings. Columns are found by name. A column may
+    have another Arrow type of its kind (large_string, dictionary, timestamp[ns], ...). A map may also be a list of
+    pairs: their keys may be null, unlike the keys of Arrow's maps. `write` raises `SchemaError` for a column that is
+    missing, has another kind of type, or does not fit its declared type.
     Declared lengths, precisions of times, and NOT NULL are not enforced, as in Flink.
     """
 
@@ -64,26 +64,26 @@ class JsonWriter:
         self._row, self._settings = row, settings
 
     def write(self, rows: pa.StructArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
-        """Messages, null for a null or failed row, and errors, null where all is well (None if there are none)."""
+        """Write rows. Returns messages, null for null and failed rows, and errors, or None if there are none."""
         texts, errors = self.texts(rows)
         return texts.cast(pa.large_binary()).cast(pa.binary()), errors
 
     def texts(self, rows: pa.StructArray) -> tuple[pa.LargeStringArray, pa.StringArray | None]:
-        """As `write`, but text, to be put into an envelope."""
+        """Write rows as text, for an envelope. Returns texts and errors as `write` returns messages and errors."""
         batch = _Batch(self._settings)
         parts = batch.row(rows, self._row, "", lambda places: places)
         return batch.finish(join_texts(parts, len(rows)))
 
 
 class _Batch:
-    """The writing of one batch, and what failed in it."""
+    """Writes one batch and collects its errors."""
 
     def __init__(self, settings: WriteSettings) -> None:
         self._settings = settings
         self._failures: list[tuple[_Indices, str]] = []
 
     def finish(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, pa.StringArray | None]:
-        """The texts without those of rows that failed, and the errors; the first one of a row counts."""
+        """Return the texts, null for failed rows, and the errors. A row has its first error."""
         if not self._failures:
             return texts, None
         errors = np.full(len(texts), None, dtype=object)
@@ -147,7 +147,7 @@ class _Batch:
 
         def parent_rows(places: _Indices) -> _Indices:
             maps = owners[places]
-            return rows_of(maps[real[maps]])  # what stands in a null map does not count
+            return rows_of(maps[real[maps]])  # entries of a null map are ignored
 
         keys = self._replace_null_keys(keys.cast(TEXT), path, parent_rows)
         parts = ['"', escape_json(keys), '":', *self.value(items, value_type, f"{path}.value", parent_rows)]
@@ -158,7 +158,7 @@ class _Batch:
         return keep_nulls(values, ["{", *join_lists(parts, list_offsets(counts)), "}"])
 
     def _replace_null_keys(self, keys: pa.LargeStringArray, path: str, rows_of: _RowsOf) -> pa.LargeStringArray:
-        """The keys of maps as `map-null-key.mode` wants them; an entry whose key is still null is not written."""
+        """Apply `map-null-key.mode` to the keys of maps. Entries with a key that is still null are not written."""
         if keys.null_count and self._settings.null_key_mode == "FAIL":
             places = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))
             self._failures.append((rows_of(places), ErrorCode.NULL_VALUE.marked(_NULL_KEY.format(path=path))))
@@ -177,8 +177,8 @@ class _Batch:
 def _wrong_arrow_type(values: pa.Array, t: FlinkType, path: str) -> SchemaError:
     wanted = arrow_type(nullable(t))
     return SchemaError(
-        f"column '{path}': the data is of the Arrow type {values.type}, which can't be written as {t}; "
-        f"give it as {wanted}, or cast it first",
+        f"column '{path}': the data has the Arrow type {values.type}, which can't be written as {t}; "
+        f"provide it as {wanted}, or cast it first",
         field=path,
     )
 
@@ -189,7 +189,7 @@ def _wrong_arrow_type(values: pa.Array, t: FlinkType, path: str) -> SchemaError:
 def join_texts(
     parts: Sequence[str | pa.LargeStringArray], length: int, *, nulls: str = "replace"
 ) -> pa.LargeStringArray:
-    """One text per value; a null among several parts becomes `null`, or the whole text null with `emit_null`."""
+    """Join parts to one text per value. A null part becomes `null`; with `emit_null` the whole text becomes null."""
     merged: Parts = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):
@@ -208,35 +208,35 @@ def _has_nulls(parts: Sequence[str | pa.LargeStringArray]) -> bool:
 
 
 def keep_nulls(values: pa.Array, parts: Parts) -> Parts:
-    """The parts as they are, or as one array that is null where the values are."""
+    """Return the parts unchanged if no value is null. Otherwise return one array, null for each null value."""
     if not values.null_count:
         return parts
     return [pc.if_else(values.is_valid(), join_texts(parts, len(values)), pa.scalar(None, TEXT))]
 
 
 def _skip_nulls(members: list[Parts], length: int) -> pa.LargeStringArray:
-    """`name:value` of the members that are not null, with commas between."""
+    """Join the fields that are not null, as `name:value` with commas between them."""
     texts = [
         join_texts(member, length, nulls="emit_null" if _has_nulls(member[1:]) else "replace") for member in members
     ]
-    # a row of which nothing remains: Arrow's join would leave the row itself out
+    # Arrow's join would give null for a row without any field
     empty = functools.reduce(pc.and_, [text.is_null() for text in texts])
     texts[0] = pc.if_else(empty, pa.scalar("", TEXT), texts[0])
     return pc.binary_join_element_wise(*texts, pa.scalar(",", TEXT), null_handling="skip")
 
 
 def _has_fixed_ends(parts: Parts) -> bool:
-    """Whether the parts are one array without nulls between two fixed texts."""
+    """Whether the parts are one array without nulls between two fixed strings."""
     if len(parts) != 3 or not isinstance(parts[0], str) or not isinstance(parts[2], str):
         return False
     return not isinstance(parts[1], str) and bool(parts[1].null_count == 0)
 
 
 def join_lists(parts: Parts, offsets: _Indices) -> Parts:
-    """The texts between the brackets of lists, from the parts of all their elements."""
+    """Join the parts of all elements per list, with commas. Returns parts of the text between the brackets."""
     before, after = "", ""
     if _has_fixed_ends(parts) and (np.diff(offsets) > 0).all():
-        # what surrounds every element alike goes into the separator
+        # the fixed strings around every element become part of the separator
         before, elements, after = parts
     else:
         elements = join_texts(parts, int(offsets[-1])).fill_null("null")
@@ -253,7 +253,7 @@ def quote_texts(texts: pa.LargeStringArray, suffix: str = "") -> Parts:
 
 
 def _unwrapped(values: pa.Array, t: FlinkType) -> pa.Array:
-    """The values without wrapping: no dictionary, extension or null type, and no views."""
+    """Convert dictionary, extension, null and view arrays to plain arrays."""
     if isinstance(values.type, pa.ExtensionType):
         values = values.storage
     if pa.types.is_dictionary(values.type):
@@ -290,7 +290,7 @@ def _is_list_of_pairs(t: pa.DataType) -> bool:
 
 
 def map_entries(values: pa.Array) -> tuple[_Indices, pa.Array, pa.Array]:
-    """How many entries each map has, and all their keys and values; null maps may have some too."""
+    """Return the number of entries of each map, and all keys and values. Null maps may have entries, too."""
     if not pa.types.is_map(values.type):
         keys, items = values.flatten().flatten()
         return list_counts(pc.list_value_length(values)), keys, items
@@ -301,7 +301,10 @@ def map_entries(values: pa.Array) -> tuple[_Indices, pa.Array, pa.Array]:
 
 
 def _unique_entries(owners: _Indices, keys: pa.LargeStringArray) -> _Indices | None:
-    """The entries to write, None for all: those with a key; of equal keys the last, in the place of the first."""
+    """Return the indices of the entries to write, None for all.
+
+    Entries with a null key are skipped. Of equal keys the last entry counts, at the position of the first, as in Java.
+    """
     if not keys.null_count and not (owners[1:] == owners[:-1]).any():
         return None
     encoded = keys.dictionary_encode()
@@ -361,7 +364,7 @@ def _timestamp(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts
 
 
 def _interval(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
-    """Milliseconds; what lies below is cut."""
+    """INTERVAL DAY TO SECOND: milliseconds; smaller units are truncated."""
     return [values.cast(pa.duration("ms"), safe=False).cast(pa.int64()).cast(TEXT)]
 
 
@@ -408,17 +411,17 @@ _SCALARS: dict[str, tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, Fli
 
 
 def date_texts(values: pa.Array) -> pa.LargeStringArray:
-    """ISO dates of a date32 array."""
+    """Format a date32 array as ISO dates."""
     return _fix_distant_years(values.cast(TEXT), values.view(pa.int32()), "D", " ")
 
 
 def time_texts(values: pa.Array) -> pa.LargeStringArray:
-    """Times of day with as many digits as they need, cut to milliseconds, which is all that Flink's TIME holds."""
+    """Format times of day, truncated to milliseconds as in Flink's TIME, without trailing zeros."""
     return _without_zeros(values.cast(pa.time32("ms"), safe=False).cast(TEXT))
 
 
 def timestamp_texts(values: pa.Array, between: str = " ") -> pa.LargeStringArray:
-    """Dates and times in UTC with as many digits as they need."""
+    """Format timestamps in UTC, without trailing zeros. `between` separates date and time."""
     unit = values.type.unit
     texts = values.view(pa.timestamp(unit)).cast(TEXT)
     if between != " ":
@@ -429,7 +432,7 @@ def timestamp_texts(values: pa.Array, between: str = " ") -> pa.LargeStringArray
 
 
 def _without_zeros(texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Times with as many digits after the point as they need."""
+    """Remove trailing zeros of the fraction."""
     return pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
 
 
@@ -438,7 +441,7 @@ _PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns
 
 
 def _fix_distant_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between: str) -> pa.LargeStringArray:
-    """The texts, with those of years outside of 0 to 9999 written as Java does (`+12020-...`, `-0005-...`)."""
+    """Reformat the texts of years outside of 0 to 9999 as Java does: `+12020-...`, `-0005-...`."""
     low, high = (day * _PER_DAY[unit] for day in (_YEAR_0, _YEAR_10000))
     least, most = (limit.as_py() for limit in pc.min_max(values).values())
     if least is None or (least >= low and most < high):
@@ -451,7 +454,7 @@ def _fix_distant_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, 
 
 
 def _distant_text(value: int, unit: Any, between: str) -> str:
-    days, rest = divmod(value, _PER_DAY[unit])  # apart, because numpy takes the lowest number for no time at all
+    days, rest = divmod(value, _PER_DAY[unit])  # split, because numpy reads the lowest number as "not a time"
     day = str(np.datetime64(days, "D"))
     time = "" if unit == "D" else str(np.datetime64(rest, unit)).partition("T")[2]
     year, month_and_day = day[:-6], day[-6:]
@@ -461,7 +464,7 @@ def _distant_text(value: int, unit: Any, between: str) -> str:
 
 
 def base64_texts(values: pa.LargeBinaryArray) -> pa.LargeStringArray:
-    """All values filled up to whole triples, encoded in one go; the filling is then overwritten."""
+    """Encode all values as base64 in one call: pad them to triples first, and overwrite the padding with `=`."""
     lengths = list_counts(pc.binary_length(values))
     missing = -lengths % 3
     filling = pa.array([b"", b"\0", b"\0\0"], pa.large_binary()).take(pa.array(missing))
@@ -477,7 +480,7 @@ def base64_texts(values: pa.LargeBinaryArray) -> pa.LargeStringArray:
 
 # --- strings -------------------------------------------------------------------------------------------
 
-_ASTRAL_LEAD = 0xF0  # first byte of the characters beyond U+FFFF
+_ASTRAL_LEAD = 0xF0  # first byte of the characters above U+FFFF
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPES |= {chr(code): f"\\u{code:04X}" for code in range(0x20) if chr(code) not in _ESCAPES}
@@ -489,7 +492,7 @@ _KINDS[[ord(character) for character in _ESCAPES]] = _ESCAPED_BYTE
 
 
 def escape_json(values: pa.LargeStringArray) -> pa.LargeStringArray:
-    """The insides of JSON strings, with Jackson's escapes; what is no UTF-8 becomes U+FFFD, as in Java."""
+    """Escape texts for JSON strings, as Jackson does. Malformed UTF-8 becomes U+FFFD, as in Java."""
     offsets, data = text_bytes(values)
     kinds = _KINDS[data]
     worst = kinds.max(initial=_PLAIN_BYTE)
@@ -501,14 +504,14 @@ def escape_json(values: pa.LargeStringArray) -> pa.LargeStringArray:
     if worst == _WIDE_BYTE:
         return values
     places = np.flatnonzero(kinds == _ESCAPED_BYTE)
-    odd = np.zeros(len(values), np.bool_)
-    odd[np.searchsorted(offsets, places, side="right") - 1] = True
+    escaped_rows = np.zeros(len(values), np.bool_)
+    escaped_rows[np.searchsorted(offsets, places, side="right") - 1] = True
     present = set(np.unique(data[places]).tolist())
-    return replace_where(values, odd, lambda some: _with_escapes(some, present))
+    return replace_where(values, escaped_rows, lambda some: _with_escapes(some, present))
 
 
 def text_bytes(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.uint8]]:
-    """Offsets, beginning at 0, and bytes of an array that may be a slice."""
+    """Return the offsets, which begin at 0, and the bytes of an array. The array may be a slice."""
     _, offsets_buffer, data_buffer = values.buffers()
     if not len(values) or data_buffer is None:
         return np.zeros(1, np.int64), np.zeros(0, np.uint8)
@@ -517,7 +520,7 @@ def text_bytes(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.ui
 
 
 def replace_malformed(values: pa.LargeStringArray) -> pa.LargeStringArray:
-    """The same texts, or others with U+FFFD for what is no UTF-8, as in Java."""
+    """Replace malformed UTF-8 with U+FFFD, as Java does. Returns `values` itself if all texts are well-formed."""
     return values if _is_utf8(values) else _repaired(values)
 
 
@@ -535,7 +538,7 @@ def _repaired(values: pa.LargeStringArray) -> pa.LargeStringArray:
 
 
 def _with_escapes(texts: pa.LargeStringArray, present: set[int]) -> pa.LargeStringArray:
-    # the backslash first, for the other escapes begin with one
+    # the backslash comes first, because the other escapes begin with it
     for code in sorted(present, key=lambda code: code != ord("\\")):
         if code < _ASTRAL_LEAD:
             texts = pc.replace_substring(texts, chr(code), _ESCAPES[chr(code)])
@@ -551,5 +554,5 @@ def _surrogates(character: re.Match[str]) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def member_name(name: str) -> str:
-    """A member's name as a JSON string."""
+    """Return a field's name as a JSON string."""
     return f'"{escape_json(pa.array([name], TEXT))[0].as_py()}"'

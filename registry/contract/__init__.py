@@ -1,1 +1,1 @@
-"""The contract of a format: what an author implements, and the types, options and errors that it uses."""
+"""The contract of a format: the methods that an author writes, and their types, options and errors."""

@@ -1,1 +1,1 @@
-"""Kernels as Spark Columns, and the Spark settings and workers that they need."""
+"""Formats as Spark Columns, and checks of Spark's settings and workers."""

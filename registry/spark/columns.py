@@ -1,10 +1,10 @@
-"""Kernels lifted to Spark Columns, and the policy for bad records.
+"""Formats as Spark Columns, and the policy for bad records.
 
     Column -> Arrow UDF -> Format.decode_batch -> error policy -> struct -> Column
 
-The UDFs are marked as not deterministic: Spark copies a deterministic UDF into every filter on its result, so
-that `decode` followed by `where` would run it twice. Only public PySpark functions are used: classic and Spark
-Connect alike, no Spark setting is changed, and no result depends on a time zone.
+The UDFs are marked as not deterministic. Spark copies a deterministic UDF into every filter on its result, so `decode`
+followed by `where` would run it twice. The module uses only public PySpark functions, so it works with classic Spark
+and Spark Connect. It changes no Spark setting, and no result depends on a time zone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kvformat.registry.format import Engine, Errors, Format
 
 _COLUMN = re.compile("^Column<'(.*)'>$", re.DOTALL)
-_HEAD = 100  # so many bytes of a bad message are quoted in an error
+_HEAD = 100  # bytes of a bad message that an error quotes
 _TEXT = FlinkType("VARCHAR", length=2**31 - 1)
 _ERROR = FlinkType(
     "ROW",
@@ -53,8 +53,8 @@ _ERROR = FlinkType(
 def decode(
     format: Format, message: Column | str, schema: Any, metadata: tuple[str, ...], errors: Errors, engine: Engine
 ) -> Column:
-    """`Format.decode` as a Column."""
-    resolved, row = _prepared(format, schema, metadata, errors, engine)
+    """Return the Column of `Format.decode`."""
+    resolved, row = _check_arguments(format, schema, metadata, errors, engine)
     if engine != "arrow" and errors == "raise":
         native = format.native_decode(_column(message), row_type(resolved), metadata)
         if native is not None:
@@ -64,44 +64,44 @@ def decode(
 
     def one_row(messages: pa.Array) -> pa.Array:
         batch = format.decode_batch(messages, resolved, metadata=metadata)
-        return _judged(format, errors, messages, *_single_rows(batch))
+        return _apply_error_policy(format, errors, messages, *_single_rows(batch))
 
-    return _decoding(format, one_row, message, row, "row", errors)
+    return _decode_column(format, one_row, message, row, "row", errors)
 
 
 def decode_rows(
     format: Format, message: Column | str, schema: Any, metadata: tuple[str, ...], errors: Errors, engine: Engine
 ) -> Column:
-    """`Format.decode_rows` as a Column."""
-    resolved, row = _prepared(format, schema, metadata, errors, engine)
+    """Return the Column of `Format.decode_rows`."""
+    resolved, row = _check_arguments(format, schema, metadata, errors, engine)
     if engine == "native":
         raise _no_native(format, "decode_rows")
     with_kind = FlinkType("ROW", fields=(FlinkField("row_kind", _TEXT), *row.fields))
 
     def all_rows(messages: pa.Array) -> pa.Array:
         batch = format.decode_batch(messages, resolved, metadata=metadata)
-        return _judged(format, errors, messages, _with_kinds(batch, with_kind), batch.errors, batch.codes)
+        return _apply_error_policy(format, errors, messages, _with_kinds(batch, with_kind), batch.errors, batch.codes)
 
     lists = FlinkType("ARRAY", fields=(FlinkField("element", with_kind),))
-    return _decoding(format, all_rows, message, lists, "rows", errors)
+    return _decode_column(format, all_rows, message, lists, "rows", errors)
 
 
 def encode(format: Format, row: Column | str, schema: Any, row_kind: Column | str | None, engine: Engine) -> Column:
-    """`Format.encode` as a Column."""
+    """Return the Column of `Format.encode`."""
     if engine not in ("auto", "arrow", "native"):
-        raise ConfigurationError(f"engine is 'auto', 'arrow' or 'native', not {engine!r}")
+        raise ConfigurationError(f"engine must be 'auto', 'arrow' or 'native', not {engine!r}")
     struct = _column(row)
     kinds = [] if row_kind is None else [_column(row_kind)]
     if schema is None:
         if engine == "native":
             raise ConfigurationError("the native engine needs the declared types: encode(row, schema)")
-        return _encoding(format, None)(struct, *kinds)
+        return _encode_function(format, None)(struct, *kinds)
     resolved = format.prepare("encode", schema)
-    format.encode_batch(pa.array([], pa.struct(list(resolved))), resolved)  # types the format can't serve fail here
+    format.encode_batch(pa.array([], pa.struct(list(resolved))), resolved)  # raises for unsupported types
     check_time(row_type(resolved).fields)
     format = format.for_encoding(resolved)
     declared = row_type(resolved)
-    by_arrow = _encoding(format, resolved)(_transported(struct, declared), *kinds)
+    by_arrow = _encode_function(format, resolved)(_to_wire(struct, declared), *kinds)
     if engine == "arrow":
         return by_arrow
     native = format.native_encode(struct, declared, kinds[0] if kinds else None)
@@ -109,25 +109,25 @@ def encode(format: Format, row: Column | str, schema: Any, row_kind: Column | st
         if engine == "native":
             raise _no_native(format, "encode")
         return by_arrow
-    # The types of a Column are known to Spark alone: it folds this comparison away before anything runs.
+    # Only Spark knows the type of a Column. Spark evaluates this comparison during analysis.
     fits = _type_name(struct) == _type_name(F.lit(None).cast(spark_type(declared)))
     misfit = F.concat(F.lit("the row does not have the declared types; it is "), F.typeof(struct))
     return F.when(fits, native).otherwise(by_arrow if engine == "auto" else F.raise_error(misfit))
 
 
 def _type_name(value: Column) -> Column:
-    """The name of a Column's type; Spark Connect spells out the default collation of types that Python made."""
+    """Return the name of a Column's type, without the default collation, which only Spark Connect shows."""
     return F.replace(F.typeof(value), F.lit(" collate UTF8_BINARY"), F.lit(""))
 
 
-def _prepared(
+def _check_arguments(
     format: Format, schema: Any, metadata: tuple[str, ...], errors: Errors, engine: Engine
 ) -> tuple[pa.Schema, FlinkType]:
-    """Everything that can be wrong with the call is found here, before a job starts."""
+    """Check the arguments of a call before a job starts; return the canonical schema and the type of a row."""
     if errors not in ("raise", "capture"):
-        raise ConfigurationError(f"errors is 'raise' or 'capture', not {errors!r}")
+        raise ConfigurationError(f"errors must be 'raise' or 'capture', not {errors!r}")
     if engine not in ("auto", "arrow", "native"):
-        raise ConfigurationError(f"engine is 'auto', 'arrow' or 'native', not {engine!r}")
+        raise ConfigurationError(f"engine must be 'auto', 'arrow' or 'native', not {engine!r}")
     resolved = format.prepare("decode", schema, metadata)
     format.decode_batch(pa.array([], pa.binary()), resolved, metadata=metadata)
     row = nullable(format.result_type(resolved, metadata))
@@ -139,8 +139,8 @@ def _column(value: Column | str) -> Column:
     return F.col(value) if isinstance(value, str) else value
 
 
-def _name(function: Callable[..., pa.Array], format: Format, what: str) -> None:
-    """What plans and the user interface of Spark call the UDF: `json_decode`."""
+def _set_name(function: Callable[..., pa.Array], format: Format, what: str) -> None:
+    """Set the name that plans and Spark's UI show for the UDF, such as `json_decode`."""
     function.__name__ = f"{format.identifier.replace('-', '_')}_{what}"
 
 
@@ -154,7 +154,7 @@ def _no_native(format: Format, what: str) -> ConfigurationError:
 # --- decoding --------------------------------------------------------------------------------------------
 
 
-def _decoding(
+def _decode_column(
     format: Format,
     kernel: Callable[[pa.Array], pa.Array],
     message: Column | str,
@@ -169,24 +169,24 @@ def _decoding(
         return kernel(messages)
 
     check_workers()
-    _name(udf, format, "decode")
+    _set_name(udf, format, "decode")
     wire, plain = spark_type(result, wire=True), spark_type(nullable(with_time_digits(result, format.time_digits)))
-    decoded: Column = arrow_udf(udf, wire).asNondeterministic()(_bytes_or_text(format, _column(message)))
+    decoded: Column = arrow_udf(udf, wire).asNondeterministic()(_checked_message(format, _column(message)))
     text = message if isinstance(message, str) else _COLUMN.sub(r"\1", str(message))
     return (decoded if wire == plain else decoded.cast(plain)).alias(f"{udf.__name__}({text})")
 
 
-def _bytes_or_text(format: Format, message: Column) -> Column:
-    """The message, which Spark's analysis refuses before a job where it is neither BINARY nor STRING.
+def _checked_message(format: Format, message: Column) -> Column:
+    """Return the message as an expression that Spark's analysis rejects if it is neither BINARY nor STRING.
 
-    The branch is never taken, and folded away; only its type counts, and its words are in the error.
+    The first branch never runs, and Spark removes it. It only restricts the type, and its text appears in the error.
     """
     never = F.lit(f"format '{format.identifier}' decodes a column of BINARY or STRING").isNull()
     return F.when(never, F.lit(b"")).otherwise(message)
 
 
 def _single_rows(batch: DecodedBatch) -> tuple[pa.StructArray, pa.StringArray | None, pa.StringArray | None]:
-    """Each message's only row, null where there is none, and the errors and codes with those of several rows added."""
+    """Return the row of each message, or null, and errors and codes; a message with several rows gets an error."""
     rows = batch.rows
     if len(rows) == len(rows.values) and not rows.null_count and (np.diff(np.asarray(rows.offsets)) == 1).all():
         return rows.values, batch.errors, batch.codes
@@ -205,7 +205,7 @@ def _single_rows(batch: DecodedBatch) -> tuple[pa.StructArray, pa.StringArray | 
 
 
 def _with_kinds(batch: DecodedBatch, row: FlinkType) -> pa.ListArray:
-    """The rows with their kind as first column."""
+    """Return the rows with the row kind as the first column."""
     rows, values = batch.rows, batch.rows.values
     kinds = batch.row_kinds if batch.row_kinds is not None else pa.repeat(pa.scalar("+I"), len(values))
     struct = pa.StructArray.from_arrays(
@@ -215,7 +215,7 @@ def _with_kinds(batch: DecodedBatch, row: FlinkType) -> pa.ListArray:
     return pa.ListArray.from_arrays(rows.offsets, struct, mask=mask)
 
 
-def _judged(
+def _apply_error_policy(
     format: Format,
     policy: Errors,
     messages: pa.Array,
@@ -223,12 +223,12 @@ def _judged(
     reasons: pa.StringArray | None,
     codes: pa.StringArray | None,
 ) -> pa.Array:
-    """Fail at the first error, or put errors beside the rows."""
+    """Apply the policy for bad records: raise `DecodeError` for the first error, or add a column of errors."""
     if policy == "raise":
         if reasons is not None and reasons.null_count < len(reasons):
             assert codes is not None
             at = pc.index(reasons.is_valid(), True).as_py()
-            message = messages.slice(at, 1).cast(pa.binary())[0].as_py()  # text may be of any bytes
+            message = messages.slice(at, 1).cast(pa.binary())[0].as_py()  # a string array may contain invalid UTF-8
             raise _decode_error(format, reasons[at].as_py(), message, codes[at].as_py())
         return rows
     if reasons is None:
@@ -264,7 +264,7 @@ def _decode_error(format: Format, reason: str, message: bytes | None, code: str)
 # --- encoding --------------------------------------------------------------------------------------------
 
 
-def _encoding(format: Format, schema: pa.Schema | None) -> Callable[..., Column]:
+def _encode_function(format: Format, schema: pa.Schema | None) -> Callable[..., Column]:
     def messages(rows: pa.Array, row_kinds: pa.Array | None) -> pa.Array:
         declared = schema if schema is not None else arrow_schema(row_type(pa.schema(list(rows.type))))
         batch = format.encode_batch(rows, declared, row_kinds=row_kinds)
@@ -289,15 +289,15 @@ def _encoding(format: Format, schema: pa.Schema | None) -> Callable[..., Column]
     def call(row: Column, *row_kind: Column) -> Column:
         check_workers()
         function = of_changes if row_kind else of_rows
-        _name(function, format, "encode")
+        _set_name(function, format, "encode")
         encoded: Column = arrow_udf(function, BinaryType()).asNondeterministic()(row, *row_kind)
         return encoded
 
     return call
 
 
-def _transported(row: Column, declared: FlinkType) -> Column:
-    """The row as PySpark's Arrow bridge can carry it: intervals of months go as numbers."""
+def _to_wire(row: Column, declared: FlinkType) -> Column:
+    """Return the row with intervals of months as numbers, because PySpark's Arrow conversion does not support them."""
     if not any(t.root == "INTERVAL YEAR TO MONTH" for _, t in declared.walk()):
         return row
     fields = [row.getField(f.name).cast(spark_type(f.type, wire=True)).alias(f.name) for f in declared.fields]

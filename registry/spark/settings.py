@@ -1,6 +1,6 @@
-"""Settings of Spark: those that make its way to Python and back cheaper, and the one that TIME needs.
+"""Spark settings: those that make the transfer to Python and back cheaper, and the setting that TIME needs.
 
-They are looked at, never set: that is the user's to do.
+The library reads settings but does not set them.
 """
 
 from __future__ import annotations
@@ -24,38 +24,41 @@ _SETTINGS = {
 
 
 def recommended_settings(direction: Literal["decode", "encode"] = "decode") -> dict[str, str]:
-    """Settings worth having for jobs that mostly decode, or mostly encode; all can be changed while a session runs.
+    """Return recommended settings for jobs that mostly decode or mostly encode.
+
+    All of them can be changed while a session runs.
 
     >>> for name, value in recommended_settings().items():
     ...     spark.conf.set(name, value)  # or builder.config(name, value)
 
-    `spark.sql.execution.arrow.maxBytesPerBatch` (Spark 4.0 and newer, not in Spark's list of settings) says how many
-    bytes of rows Spark puts into an Arrow batch for Python. Arrow UDFs and `mapInArrow` heed it, so every Column and
-    every `KeyValueFormat` that runs in Python does; of Spark 4.1.1 and 4.3.0 the default is 64 MB, where the limit of
-    10,000 records comes first.
+    `spark.sql.execution.arrow.maxBytesPerBatch` (Spark 4.0 and newer, not in Spark's list of settings) limits the bytes
+    of rows in an Arrow batch for Python. Arrow UDFs and `mapInArrow` use it, and so does every Column and every
+    `KeyValueFormat` that runs in Python. The default in Spark 4.1.1 and 4.3.0 is 64 MB, and the limit of 10,000 records
+    usually applies first.
 
-    - "decode": 2 MB (2097152). Messages of some KB then travel in batches that fit the processor's caches, at 1.1 to
-      1.5 times the speed, and need less memory; those of 200 bytes gain next to nothing. In smaller batches, such as
-      250 messages of 4 KB, what each batch costs (about 0.2 ms in Python) begins to show.
-    - "encode": no limit (2147483647). Spark otherwise adds up the bytes of all columns after each row
-      (`BatchedPythonArrowInput.writeSizedBatch`, `ArrowWriter.sizeInBytes`), a fifth to two fifths of what a row of
-      nine columns costs on its way to Python. The limit of 10,000 records (`spark.sql.execution.arrow.
-      maxRecordsPerBatch`) is then the only one: for rows of 100 KB and more keep Spark's default.
+    - "decode": 2 MB (2097152). Batches of messages of some KB then fit the processor's caches. Decoding is 1.1 to 1.5
+      times as fast and needs less memory. Messages of 200 bytes gain almost nothing. In smaller batches, such as 250
+      messages of 4 KB, the cost of each batch (about 0.2 ms in Python) becomes noticeable.
+    - "encode": no limit (2147483647). With a limit, Spark adds up the bytes of all columns after each row
+      (`BatchedPythonArrowInput.writeSizedBatch`, `ArrowWriter.sizeInBytes`). For a row of nine columns this takes 20 to
+      40 percent of the time of its transfer to Python. Without it, only the limit of 10,000 records remains
+      (`spark.sql.execution.arrow.maxRecordsPerBatch`). Keep Spark's default for rows of 100 KB and more.
 
-    No result depends on these. Leave `spark.sql.execution.arrow.compression.codec` at `none`: it also holds for the
-    way to Python. Measured by `benchmarks/transport.py`; figures in docs/speed.md.
+    The settings do not change results. Leave `spark.sql.execution.arrow.compression.codec` at `none`: it also applies
+    to the transfer to Python. Measured by `benchmarks/transport.py`; figures in docs/speed.md.
     """
     if direction not in _SETTINGS:
-        raise ConfigurationError(f"direction is 'decode' or 'encode', not {direction!r}")
+        raise ConfigurationError(f"direction must be 'decode' or 'encode', not {direction!r}")
     return dict(_SETTINGS[direction])
 
 
 def check_time(columns: Iterable[FlinkField], session: SparkSession | None = None) -> None:
-    """Raise `ConfigurationError` where a column is TIME, or has it inside, and the session does not allow that type.
+    """Raise `ConfigurationError` if a column is or contains TIME and the Spark session does not allow that type.
 
-    Without a session it is the active one; without any, and where Spark has no such setting, Spark itself decides.
+    Without `session`, the active session is checked. If there is none, or Spark does not have the setting, nothing is
+    checked.
     """
-    found = next((one for c in columns for one in c.type.walk(c.name) if one[1].root == "TIME"), None)
+    found = next(((path, t) for c in columns for path, t in c.type.walk(c.name) if t.root == "TIME"), None)
     if found is None:
         return
     from pyspark.errors import PySparkException

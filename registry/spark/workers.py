@@ -1,6 +1,7 @@
-"""Whether Spark's local workers have the library: their Python may be another one than the driver's.
+"""Check that Spark's local workers can import the library; they may run a different Python than the driver.
 
-On a cluster only a job can tell, and the classic driver is not here with Spark Connect: neither is looked at.
+Clusters and Spark Connect are not checked: only a job on the cluster could tell, and with Spark Connect the driver runs
+elsewhere.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 
 _IMPORT_ERROR = re.compile(r"^(?:ModuleNotFound|Import)Error: (.+)", re.MULTILINE)
 _missing: dict[str, str] = {}
-"""What workers by some Python could not import; an empty text if they could."""
+"""Import errors of workers by the path of their Python; "" if the import succeeded."""
 
 
 def check_workers() -> None:
-    """Raise `ConfigurationError` before a job whose local workers can't import the library.
+    """Raise `ConfigurationError` if Spark's local workers can't import the library.
 
-    Workers by another Python than the driver's are asked once, by a job of one row; `--py-files` and the like count.
+    Workers that run a different Python than the driver are tested once, with a job of one row, so `--py-files` and
+    similar options are respected.
     """
     from pyspark.sql import SparkSession
     from pyspark.sql.utils import is_remote
@@ -39,14 +41,14 @@ def check_workers() -> None:
         _missing[python] = _missing_in(session)
     if _missing[python]:
         raise ConfigurationError(
-            f"Spark's workers run the Python {python!r}, which can't import kvformat: {_missing[python]}. The driver's "
-            f"is {sys.executable!r}: set PYSPARK_PYTHON to it in the environment before the session is made, or "
-            "install kvformat in the other one"
+            f"Spark's workers run the Python {python!r}, which can't import kvformat: {_missing[python]}. The driver "
+            f"runs {sys.executable!r}: set PYSPARK_PYTHON to it in the environment before the session is created, or "
+            "install kvformat for the workers"
         )
 
 
 def _is_ours(python: str) -> bool:
-    """Whether it is the driver's Python, in the driver's environment."""
+    """Return whether a Python is the driver's Python, in the driver's environment."""
     found = shutil.which(python)
     if found is None:
         return False
@@ -55,15 +57,15 @@ def _is_ours(python: str) -> bool:
 
 
 def _missing_in(session: SparkSession) -> str:
-    """What a worker says when it can't import the library; an empty text if it can."""
+    """Return a worker's error when it imports the library; "" if the import succeeds."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
-    # a lambda is pickled by value, and needs nothing of ours
+    # a lambda is pickled by value, so it does not need the library
     probe = F.udf(lambda _: __import__("kvformat.registry").__name__, "string")
     try:
         session.range(1).select(probe("id")).collect()
     except PySparkException as error:
         found = _IMPORT_ERROR.search(str(error))
-        return found[1] if found else ""  # what else is wrong the job itself will say
+        return found[1] if found else ""  # the job reports other errors
     return ""

@@ -19,7 +19,7 @@ def schema_of(node: Any) -> Schema:
 
 
 def record(*fields: Any, name: str = "R") -> dict[str, Any]:
-    """Make a record from fields, or from schemas, whose fields are named f0, f1, ..."""
+    """Make a record from fields and schemas. The field of a schema is named f0, f1, ..."""
     made = [f if _is_field(f) else {"name": f"f{i}", "type": f} for i, f in enumerate(fields)]
     return {"type": "record", "name": name, "fields": made}
 

@@ -368,7 +368,7 @@ _WRONG: list[tuple[str, Any, str]] = [
     ("debezium-json", {"after": {"id": "x"}, "op": "c"}, "field 'after.id': cannot read \"x\" as INT"),
     ("debezium-json", [{"op": "c"}, {"op": "c"}], "an array of 2"),
     ("debezium-json", b'{"after":{"id":1},"op":"c"', "not JSON"),
-    ("debezium-json", b'{"after":{"id":1},"op":"c"} {}', "not JSON: more after the end"),
+    ("debezium-json", b'{"after":{"id":1},"op":"c"} {}', "not JSON: extra data after the document"),
     ("ogg-json", {"after": {"id": 1}, "op_type": "U"}, "field 'before': .*supplemental logging"),
     ("ogg-json", {"after": {"id": 1}, "op_type": "T"}, "field 'op_type': unknown value \"T\""),
     ("maxwell-json", {"data": None, "type": "insert"}, "field 'data': is missing or null"),

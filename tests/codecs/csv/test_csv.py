@@ -1,4 +1,4 @@
-"""The readers and the writer of csv: options, hostile input, fast path against exact path, round trips."""
+"""Read and write csv: options, hostile input, the batch reader against the message reader, round trips."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _INTEGERS = ["0", "-7", "127", "007", " 5 ", "+5", "300", "40000", "922337203685
 
 
 def _order(rng: random.Random, elements: str) -> list[str]:
-    """Texts for the columns of `_EVERYTHING`; one value of ten is odd, or wrong."""
+    """Texts for the columns of `_EVERYTHING`; one value of ten is unusual, or wrong."""
 
     def usual(good: list[str], odd: list[str]) -> str:
         return rng.choice(odd if rng.random() < 0.1 else good)
@@ -94,7 +94,7 @@ def _written(rng: random.Random, columns: list[str], reading: ReadSettings, more
 
 
 def _messages(rng: random.Random, count: int, schema: str, reading: ReadSettings) -> list[bytes]:
-    """Ordinary messages of several producers, with a few odd and wrong values."""
+    """Ordinary messages of several producers, with a few unusual and wrong values."""
     width = len(parse_schema(schema).fields)
     found = []
     for _ in range(count):
@@ -120,7 +120,7 @@ def _mutated(rng: random.Random, message: bytes) -> bytes:
 
 
 def _taken_and_equal(schema: str, reading: ReadSettings, messages: list[bytes]) -> float:
-    """The share of messages that the fast reader takes; each must have the exact reader's answer."""
+    """The share of messages that the batch reader parses; each must have the message reader's result."""
     row: FlinkType = parse_schema(schema)
     exact, fast = CsvMessageReader(row, reading), CsvBatchReader(row, reading)
     rows, refused = fast.read(pa.array(messages, pa.binary()))
@@ -150,14 +150,14 @@ _SETTINGS = [
 
 
 @pytest.mark.parametrize("reading", _SETTINGS, ids=str)
-def test_the_fast_path_answers_as_the_exact_one(reading: ReadSettings) -> None:
+def test_the_batch_reader_answers_as_the_message_reader(reading: ReadSettings) -> None:
     rng = random.Random(20260101)
     assert _taken_and_equal(_EVERYTHING, reading, _messages(rng, 1500, _EVERYTHING, reading)) > 0.02
     assert _taken_and_equal(_ORDERS, reading, _messages(rng, 1500, _ORDERS, reading)) > 0.15
 
 
 @pytest.mark.parametrize("reading", _SETTINGS, ids=str)
-def test_the_fast_path_answers_as_the_exact_one_on_broken_messages(reading: ReadSettings) -> None:
+def test_the_batch_reader_answers_as_the_message_reader_on_broken_messages(reading: ReadSettings) -> None:
     rng = random.Random(7)
     messages = [_mutated(rng, message) for message in _messages(rng, 3000, _ORDERS, reading)]
     _taken_and_equal(_ORDERS, reading, messages)
@@ -178,7 +178,7 @@ def test_the_fast_path_answers_as_the_exact_one_on_broken_messages(reading: Read
         ({}, " 7 ,Anna, b ,1e3,1.005, 2024-02-28 23:59:59 ,TRUE,,"),
     ],
 )
-def test_the_fast_path_takes_ordinary_messages(options: dict[str, str], message: str) -> None:
+def test_the_batch_reader_parses_ordinary_messages(options: dict[str, str], message: str) -> None:
     row, format = parse_schema(_ORDERS), get_format("csv", options)
     names = {"escape-character": "escape", "null-literal": "null_literal"}
     reading = ReadSettings(
@@ -192,8 +192,8 @@ def test_the_fast_path_takes_ordinary_messages(options: dict[str, str], message:
     assert format.decode_batch(pa.array(messages), _ORDERS).errors is None
 
 
-def test_the_fast_path_answers_as_flink() -> None:
-    """Where all messages of a case are alike they take the short way, which the whole case may not."""
+def test_the_batch_reader_answers_as_flink() -> None:
+    """A message gives the same rows alone and in a batch. Alone, it more often takes the short path."""
     for case in vectors.cases("csv"):
         if case["direction"] != "decode" or "factory_error" in case or not case["messages"]:
             continue
@@ -243,7 +243,7 @@ _HOSTILE: dict[str, tuple[bytes, bool]] = {  # name -> message, whether it is an
 
 
 @pytest.mark.parametrize("name", _HOSTILE)
-def test_hostile_messages_cost_no_neighbour(name: str) -> None:
+def test_hostile_messages_do_not_affect_neighbours(name: str) -> None:
     message, is_error = _HOSTILE[name]
     good = b"7,c,1.25"
     format = get_format("csv")
@@ -261,7 +261,7 @@ def test_hostile_messages_cost_no_neighbour(name: str) -> None:
     assert lenient.errors is None
 
 
-def test_comments_cost_bounded_memory() -> None:
+def test_comments_take_bounded_memory() -> None:
     message = b"#\n" * 1_000_000 + b"1,x,1"
     batch = get_format("csv", {"allow-comments": "true"}).decode_batch(pa.array([message]), _THREE)
     assert batch.rows.to_pylist()[0][0]["b"] == "x"
@@ -277,7 +277,7 @@ def test_errors_name_the_field() -> None:
         (b"1,", "row length mismatch: 3 fields expected but was 2"),
         (b"1,,,x", "too many columns: expected at most 3"),
         (b'1,"x', "no closing quote for the value that begins at character 3"),
-        (b'1,"x"y,', "behind a closing quote, found 'y' at character 6"),
+        (b'1,"x"y,', "after a closing quote, found 'y' at character 6"),
         (b"", "no record"),
         (b"1,,\xff", "not UTF-8"),
     ):
@@ -319,7 +319,7 @@ def test_options_that_cannot_work(options: dict[str, str], text: str) -> None:
         ("a ROW<b ROW<c INT>>", "second level"),
     ],
 )
-def test_types_that_csv_has_no_place_for(schema: str, text: str) -> None:
+def test_types_that_csv_does_not_support(schema: str, text: str) -> None:
     with pytest.raises(SchemaError) as caught:
         get_format("csv").decode_batch(pa.array([], pa.binary()), schema)
     assert text in str(caught.value)
@@ -340,7 +340,7 @@ def test_encodings_are_found(encoding: str) -> None:
     assert batch.rows.to_pylist()[0][0]["b"] == "é,😀"
 
 
-def test_what_follows_the_record_may_be_malformed() -> None:
+def test_data_after_the_record_may_be_malformed() -> None:
     batch = get_format("csv").decode_batch(pa.array([b"1,x,2\ny\xff", b"1,x,2\n\xff", b"1,x,2\xff"]), _THREE)
     assert batch.errors is not None
     assert [error is None for error in batch.errors.to_pylist()] == [True, False, False]
@@ -360,7 +360,7 @@ def test_what_follows_the_record_may_be_malformed() -> None:
 )
 @pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
 def test_utf_32_is_decoded_in_blocks(text: str, is_read: bool, encoding: str) -> None:
-    """What is no code point ("?" here) spoils the 4000 UTF-16 units it is among."""
+    """An invalid code point ("?" here) invalidates its block of 4000 UTF-16 units."""
     message = text.encode(encoding).replace("?".encode(encoding), b"\x3f\x3f\x3f\x3f")
     batch = get_format("csv").decode_batch(pa.array([message]), _THREE)
     assert (batch.errors is None) is is_read
@@ -407,7 +407,7 @@ _OPTIONS = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(_ROWS, max_size=8), _OPTIONS)
-def test_what_is_written_reads_back(rows: list[dict[str, Any]], options: dict[str, str]) -> None:
+def test_written_rows_read_back(rows: list[dict[str, Any]], options: dict[str, str]) -> None:
     format = get_format("csv", {"null-literal": "NULL", **options})
     row = parse_schema(_ROUND)
     nested = [value | {"r": (value["r"]["x"], value["r"]["y"])} for value in rows]
@@ -421,14 +421,14 @@ def test_what_is_written_reads_back(rows: list[dict[str, Any]], options: dict[st
 
 
 def test_an_empty_number_names_the_option_that_reads_it() -> None:
-    """Flink writes NULL as nothing without `null-literal`, and can't read it either."""
+    """Without `null-literal`, Flink writes NULL as an empty column, and can't read it."""
     rows = pa.array([{"a": 1, "n": None}], pa.struct([("a", pa.int32()), ("n", pa.int32())]))
     written = get_format("csv").encode_batch(rows, "a INT, n INT").messages
     assert written.to_pylist() == [b"1,"]
     for message in (written, pa.array([b"1,\n"]), pa.array([b'1,""'])):
         bad = get_format("csv").decode_batch(message, "a INT, n INT")
         assert bad.errors is not None
-        assert 'cannot read "" as INT; Flink writes NULL so' in bad.errors[0].as_py()
+        assert "cannot read \"\" as INT; without 'null-literal' Flink writes NULL" in bad.errors[0].as_py()
         good = get_format("csv", {"null-literal": ""}).decode_batch(message, "a INT, n INT")
         assert good.errors is None
         assert good.rows.values.to_pylist() == [{"a": 1, "n": None}]

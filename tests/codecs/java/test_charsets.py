@@ -1,4 +1,4 @@
-"""Charsets decode and encode as Java's own do, malformed and unmappable text included."""
+"""Charsets decode and encode as in Java, including malformed and unmappable text."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_an_empty_array_stays_empty(name: str) -> None:
     assert find_charset(name).encode(pa.array([], pa.string())).equals(pa.array([], pa.binary()))
 
 
-def test_utf8_is_adopted_without_a_copy() -> None:
+def test_utf8_is_not_copied() -> None:
     messages = pa.array([b"\xff", b"A", None, "é".encode()], pa.binary())[1:]
     for texts in (find_charset("UTF-8").decode(messages), find_charset("UTF-8").decode_strictly(messages)[0]):
         assert texts.type == pa.string()
@@ -167,7 +167,7 @@ def test_utf8_is_adopted_without_a_copy() -> None:
 
 @pytest.mark.parametrize(("name", "data", "text"), DECODED)
 def test_a_strict_reader_finds_the_bytes_that_java_replaces(name: str, data: str, text: str) -> None:
-    """What has no U+FFFD by Java is text; UTF-32's halves of characters, which Java reads, are not."""
+    """Text without U+FFFD in Java is valid. Surrogates in UTF-32, which Java decodes, are malformed."""
     messages = pa.array([b"\xff", None, bytes.fromhex(data), b""], pa.binary())[1:]
     texts, faults = find_charset(name).decode_strictly(messages)
     texts.validate(full=True)
@@ -203,13 +203,13 @@ def test_the_first_malformed_byte_is_known(name: str, data: str, at: int) -> Non
 
 
 @pytest.mark.parametrize(("name", "data"), [("GB18030", "8431a437"), ("UTF-8", "efbfbd"), ("UTF-16", "fffd")])
-def test_a_replacement_character_that_is_there_is_text(name: str, data: str) -> None:
+def test_a_replacement_character_in_the_text_is_valid(name: str, data: str) -> None:
     texts, faults = find_charset(name).decode_strictly(pa.array([bytes.fromhex(data)]))
     assert (texts.to_pylist(), faults) == (["\ufffd"], {})
 
 
 @pytest.mark.parametrize("name", ["ISO-8859-1", "windows-1252", "GBK", "Shift_JIS"])
-def test_ascii_is_adopted_where_it_is_the_same(name: str) -> None:
+def test_ascii_is_not_copied(name: str) -> None:
     messages = pa.array([b"\xff", b"ab\\~\x00", None], pa.binary())[1:]
     texts = find_charset(name).decode(messages)
     assert texts.to_pylist() == ["ab\\~\x00", None]
@@ -219,7 +219,7 @@ def test_ascii_is_adopted_where_it_is_the_same(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("data", "encoded"),
-    [  # as Java reads UTF-8 that is not valid, each U+FFFD written as "?"
+    [  # malformed UTF-8 as Java decodes it, each U+FFFD written as "?"
         ("ff41", "3f41"),
         ("eda08041", "3f41"),
         ("eda041", "3f41"),
@@ -228,13 +228,13 @@ def test_ascii_is_adopted_where_it_is_the_same(name: str) -> None:
         ("f4908080", "3f3f3f3f"),
     ],
 )
-def test_adopted_text_that_is_no_utf8_is_replaced(data: str, encoded: str) -> None:
+def test_unchecked_text_that_is_malformed_utf8_is_replaced(data: str, encoded: str) -> None:
     texts = pa.array([bytes.fromhex(data), None], pa.binary()).view(pa.string())
     for name in ("ISO-8859-1", "GBK"):
         assert find_charset(name).encode(texts).to_pylist() == [bytes.fromhex(encoded), None]
 
 
-def test_a_character_cut_in_two_texts_is_not_joined() -> None:
+def test_a_character_split_between_two_texts_is_not_joined() -> None:
     texts = pa.array([b"\xc3", b"\xa9"], pa.binary()).view(pa.string())
     assert find_charset("ISO-8859-1").encode(texts).to_pylist() == [b"?", b"?"]
 
@@ -257,7 +257,7 @@ def test_a_character_cut_in_two_texts_is_not_joined() -> None:
         ("default", "US-ASCII"),
     ],
 )
-def test_names_are_javas(name: str, canonical: str) -> None:
+def test_names_are_those_of_java(name: str, canonical: str) -> None:
     assert find_charset(name).name == canonical
     assert find_charset(name) is find_charset(canonical)
 
@@ -266,7 +266,7 @@ def test_names_are_javas(name: str, canonical: str) -> None:
     "name", ["", "UTF 8", "UTF-16 ", " UTF-8", "UTF-7", "cp65001", "no-such", "utf_8", "latin-1", "\u0130BM037"]
 )
 def test_a_name_that_java_does_not_know_is_an_error(name: str) -> None:
-    with pytest.raises(LookupError, match=r"Java has no charset of that name\..* Served are UTF-8, "):
+    with pytest.raises(LookupError, match=r"Java has no charset of that name\..* Supported are UTF-8, "):
         find_charset(name)
 
 
@@ -276,8 +276,8 @@ def test_a_near_miss_gets_a_hint() -> None:
 
 
 @pytest.mark.parametrize("name", ["ISO-2022-JP", "jis", "CESU-8", "Big5-HKSCS", "x-IBM930"])
-def test_a_charset_that_is_not_served_says_so(name: str) -> None:
-    with pytest.raises(LookupError, match=r"but it is not served here\. Served are "):
+def test_an_unsupported_charset_is_an_error(name: str) -> None:
+    with pytest.raises(LookupError, match=r"but it is not supported here\. Supported are "):
         find_charset(name)
 
 
@@ -289,8 +289,8 @@ _LONG = 200_000
 
 @pytest.mark.parametrize("name", [*_MULTI_BYTE, "windows-1252", "IBM037", "UTF-32"])
 @pytest.mark.parametrize("seed", range(3))
-def test_pieces_make_no_difference(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a message is cut changes nothing: pieces of some bytes as of the whole message."""
+def test_the_size_of_pieces_does_not_matter(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result does not depend on the size of the pieces in which a message is converted."""
     rng = random.Random(f"{name} {seed}")
     lengths = [0, 1, 2, 3, 4, *(rng.randrange(60) for _ in range(30))]
     data = [rng.randbytes(length) for length in lengths] + ["aé價格😀\ue000".encode() * 9, None]
@@ -305,7 +305,7 @@ def test_pieces_make_no_difference(name: str, seed: int, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("unit", ["é", "a", "價", "😀", "\x80"])
-def test_a_long_text_of_one_byte_a_character(unit: str) -> None:
+def test_a_long_text_with_one_byte_per_character(unit: str) -> None:
     for name in ("windows-1252", "ISO-8859-1", "IBM037"):
         one = find_charset(name)
         values = [unit * _LONG, None, "", unit * 5, unit * _LONG]
@@ -315,7 +315,7 @@ def test_a_long_text_of_one_byte_a_character(unit: str) -> None:
         assert texts.to_pylist() == [None if m is None else one._decode_one(m) for m in messages.to_pylist()]
 
 
-def test_long_bytes_that_are_no_utf8_are_encoded() -> None:
+def test_long_malformed_utf8_is_encoded() -> None:
     for data in (b"\x80" * _LONG, b"a" * _LONG + b"\xc3", b"a\xc3" * _LONG):
         texts = pa.array([data, b"b"], pa.binary()).view(pa.string())
         expected = data.decode("ascii", "replace").encode("latin-1", "replace")
@@ -323,7 +323,7 @@ def test_long_bytes_that_are_no_utf8_are_encoded() -> None:
 
 
 def _peak(call: Callable[[], object]) -> int:
-    """The most bytes that Python and numpy hold while something is done."""
+    """The most bytes that Python and numpy allocate during a call."""
     tracemalloc.start()
     call()
     peak = tracemalloc.get_traced_memory()[1]
@@ -345,7 +345,7 @@ def _peak(call: Callable[[], object]) -> int:
 def test_memory_is_a_few_times_the_message(name: str, unit: bytes, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(charsets, "_PIECE", 1 << 12)
     found, size = find_charset(name), 200_000
-    found.decode(pa.array([unit * 2]))  # the tables are made now
+    found.decode(pa.array([unit * 2]))  # builds the tables
     messages = pa.array([unit * (size // len(unit))])
     assert _peak(lambda: found.decode(messages)) < times * size
     texts = found.decode(messages)

@@ -1,4 +1,4 @@
-"""Numbers as Java prints them: answers of real Java 17 and 25, and of `BigDecimal`."""
+"""Numbers are formatted as in Java: answers of real Java 17 and 25, and of `BigDecimal`."""
 
 from __future__ import annotations
 
@@ -70,20 +70,20 @@ def _single(value: float) -> float:
 
 
 @pytest.mark.parametrize(("value", "old", "new"), _DOUBLES)
-def test_doubles_are_as_in_java(value: float, old: str, new: str) -> None:
+def test_doubles_are_formatted_as_in_java(value: float, old: str, new: str) -> None:
     assert double_text_java17(value) == old
     assert double_text(value) == (new or old)
     assert double_texts(pa.array([value, None], pa.float64())).to_pylist() == [new or old, None]
 
 
 @pytest.mark.parametrize(("value", "text"), _FLOATS)
-def test_floats_are_as_in_java(value: float, text: str) -> None:
+def test_floats_are_formatted_as_in_java(value: float, text: str) -> None:
     value = _single(value)
     assert float_text(value) == text
     assert double_texts(pa.array([value, None], pa.float32())).to_pylist() == [text, None]
 
 
-def test_every_text_of_java_17_gives_the_number_back() -> None:
+def test_every_text_of_java_17_parses_to_its_number() -> None:
     for power in range(-149, 128):
         for factor in (1, 1.5, 1 + 2.0**-20, 2 - 2.0**-23):
             value = _single(factor * 2.0**power)

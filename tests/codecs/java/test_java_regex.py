@@ -1,4 +1,4 @@
-"""Java's regular expressions as Python's."""
+"""Java's regular expressions, translated to Python's."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_pattern_matches_as_in_java(pattern: str, yes: list[str], no: list[str
         *("{,2}", "a{99999999999}", "(?i", "\\c"),
     ],
 )
-def test_what_is_no_pattern_in_java_is_refused(pattern: str) -> None:
+def test_invalid_java_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(RegexError):
         compile_java(pattern)
 
@@ -112,12 +112,12 @@ def test_what_is_no_pattern_in_java_is_refused(pattern: str) -> None:
     ],
     ids=lambda pattern: pattern[:20],
 )
-def test_what_python_cannot_do_is_refused(pattern: str) -> None:
-    with pytest.raises(RegexError, match=r"not supported|unsupported|can't do"):
+def test_patterns_that_python_does_not_support_are_refused(pattern: str) -> None:
+    with pytest.raises(RegexError, match=r"not supported|unsupported|does not support"):
         compile_java(pattern)
 
 
-def test_ascii_names_mean_themselves() -> None:
+def test_ascii_names_match_themselves() -> None:
     for text in ("orders_1", "shop-a", "a b", "x/y", "tmp#1", "~"):
         assert compile_java(text).matches(text), text
         assert compile_java(re.escape(text)).matches(text), text
@@ -126,7 +126,7 @@ def test_ascii_names_mean_themselves() -> None:
 # --- the time of a match ----------------------------------------------------------------------------------
 
 
-def test_repeats_beside_one_another_are_not_counted() -> None:
+def test_adjacent_repeats_are_not_nested() -> None:
     assert compile_java("(?:a+b*(?:c?d{2})+)*" + "e+" * 50).matches("add" + "e" * 50)
 
 
@@ -154,7 +154,7 @@ def test_a_match_ends_within_its_time(pattern: str, monkeypatch: pytest.MonkeyPa
     compile_java.cache_clear()
 
 
-def test_after_a_slow_text_others_match_as_ever() -> None:
+def test_other_texts_match_after_a_slow_text() -> None:
     compiled = compile_java("(a|aa)+b")
     with pytest.raises(SlowMatchError):
         compiled.matches("a" * 10_000)
@@ -163,7 +163,7 @@ def test_after_a_slow_text_others_match_as_ever() -> None:
 
 
 class _Counted:
-    """A pattern that counts what it is asked."""
+    """A pattern that counts its calls."""
 
     def __init__(self, slow: bool) -> None:
         self.slow, self.asked = slow, list[float]()
@@ -175,7 +175,7 @@ class _Counted:
         return text
 
 
-def test_slow_texts_leave_less_time_to_those_behind_them() -> None:
+def test_slow_texts_shorten_the_timeout() -> None:
     counted = _Counted(slow=True)
     compiled = JavaPattern(counted)
     for i in range(1_000):
@@ -186,7 +186,7 @@ def test_slow_texts_leave_less_time_to_those_behind_them() -> None:
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_answers_are_remembered_but_not_those_of_long_texts(slow: bool) -> None:
+def test_answers_are_cached_except_for_long_texts(slow: bool) -> None:
     counted = _Counted(slow)
     compiled = JavaPattern(counted)
     for text, questions in (("short", 1), ("short", 1), ("long" * 100, 2), ("long" * 100, 3)):
@@ -197,7 +197,7 @@ def test_answers_are_remembered_but_not_those_of_long_texts(slow: bool) -> None:
         assert len(counted.asked) == questions
 
 
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "regex", None)
     compile_java.cache_clear()
     with pytest.raises(MissingExtraError, match="pip install regex"):

@@ -1,4 +1,4 @@
-"""Texts to values at the edges of Java's parsers: the answers are those of real Flink 2.3.0 on Java 17."""
+"""Parse texts at the limits of Java's parsers. The expected answers are those of Flink 2.3.0 on Java 17."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvformat.registry import get_format
 
 
 def _read(format: str, message: str | bytes, columns: str, options: dict[str, str] | None = None) -> Any:
-    """The values of the columns that a message has, or None where it is an error."""
+    """The column values of a message, or None for an error."""
     messages = pa.array([message.encode() if isinstance(message, str) else message], pa.binary())
     found: Any = get_format(format, options or {}).decode_batch(messages, columns).rows.to_pylist()[0]
     return found and tuple(value for value in found[0].values() if value is not None)
@@ -31,7 +31,7 @@ def _read(format: str, message: str | bytes, columns: str, options: dict[str, st
         ("12" + "0" * 25 + "3", None),
     ],
 )
-def test_an_integer_may_have_any_number_of_zeros_before_it(text: str, number: int | None) -> None:
+def test_an_integer_may_have_any_number_of_leading_zeros(text: str, number: int | None) -> None:
     row = None if number is None else (number,)
     assert _read("csv", text, "n TINYINT") == row
     assert _read("json", f'{{"n":"{text}"}}', "n TINYINT") == row
@@ -40,21 +40,21 @@ def test_an_integer_may_have_any_number_of_zeros_before_it(text: str, number: in
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("0e2147483647", "0.00"),  # a zero of any scale that BigDecimal has
+        ("0e2147483647", "0.00"),  # a zero of any scale that BigDecimal supports
         ("0e-700000000", "0.00"),
         ("0e2147483648", None),
         ("1e2147483648", None),
         ("1e-2147483648", None),
         ("1.5e-2147483647", None),
         ("1e99999999999", None),
-        ("1e2147483647", None),  # BigDecimal has it, but can't bring it to a scale
+        ("1e2147483647", None),  # BigDecimal supports it, but can't change its scale
         ("1e700000000", None),
         ("-2.5e-700000000", None),
         ("1e00000000002", "100.00"),
         ("1e-00000000002", "0.01"),
     ],
 )
-def test_a_decimal_needs_an_exponent_that_java_can_work_with(text: str, number: str | None) -> None:
+def test_a_decimal_needs_an_exponent_that_java_supports(text: str, number: str | None) -> None:
     row = None if number is None else (Decimal(number),)
     assert _read("csv", text, "n DECIMAL(10, 2)") == row
     assert _read("json", f'{{"n":"{text}"}}', "n DECIMAL(10, 2)") == row
@@ -62,20 +62,20 @@ def test_a_decimal_needs_an_exponent_that_java_can_work_with(text: str, number: 
 
 
 @pytest.mark.parametrize("text", ["1e400", "1e-400", "99999999.995"])
-def test_a_decimal_that_only_does_not_fit_is_no_error(text: str) -> None:
+def test_a_decimal_that_does_not_fit_is_not_an_error(text: str) -> None:
     values = (Decimal("0.00"),) if "-" in text else ()
     assert _read("csv", text, "n DECIMAL(10, 2)") == values
     assert _read("json", f'{{"n":{text}}}', "n DECIMAL(10, 2)") == values
 
 
 @pytest.mark.parametrize("text", ["1.0", "0.0", "-0.00", "0e-50", "10e-1", "1e1"])
-def test_a_small_integer_is_no_fraction_in_the_streaming_reader(text: str) -> None:
+def test_a_small_integer_rejects_fractions_in_the_streaming_reader(text: str) -> None:
     for columns in ("n TINYINT", "n SMALLINT", "n TINYINT, d DECIMAL(10, 2)"):
         assert _read("json", f'{{"n":{text}}}', columns) is None
 
 
 @pytest.mark.parametrize(("text", "number"), [("1.0", 1), ("-0.00", 0), ("0e-50", 0), ("10e-1", 1), ("1e1", None)])
-def test_a_decimal_in_the_schema_takes_zeros_off_the_fractions_of_a_tree(text: str, number: int | None) -> None:
+def test_a_decimal_in_the_schema_strips_zeros_of_fractions_in_a_tree(text: str, number: int | None) -> None:
     message, tree = f'{{"n":{text}}}', {"decode.json-parser.enabled": "false"}
     assert _read("json", message, "n TINYINT, d DECIMAL(10, 2)", tree) == (None if number is None else (number,))
     assert _read("json", message, "n TINYINT", tree) is None
@@ -83,7 +83,7 @@ def test_a_decimal_in_the_schema_takes_zeros_off_the_fractions_of_a_tree(text: s
 
 _UTF16 = [
     ("a\ud83d\ude00z", "a😀z"),
-    ("a\ud83dz", "a\ufffd"),  # the unit behind a lone high surrogate goes with it
+    ("a\ud83dz", "a\ufffd"),  # the unit after a lone high surrogate is replaced, too
     ("a\ud83d\ud83d\ude00z", "a\ufffd\ufffdz"),
     ("a\ude00z", "a\ufffdz"),
 ]

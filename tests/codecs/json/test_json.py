@@ -1,4 +1,4 @@
-"""The readers and the writer of JSON: values, layouts, hostile input, round trips."""
+"""Read and write JSON: values, layouts, hostile input, round trips."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SETTINGS: list[dict[str, str]] = [
 
 
 def _read(schema: str, messages: Sequence[bytes | str], options: dict[str, str] | None = None) -> list[Answer]:
-    """What comes of each message, in one batch as alone."""
+    """The result of each message, checked to be equal in one batch and alone."""
     format = get_format("json", options or {})
     data = [message.encode() if isinstance(message, str) else message for message in messages]
     found = answers(decoded(format, data, schema))
@@ -53,7 +53,7 @@ def _rows(schema: str, messages: Sequence[bytes | str], options: dict[str, str] 
 
 
 def _fitting(text: str, precision: int, scale: int) -> Decimal | None:
-    """A number rounded half up; None if it has too many digits then."""
+    """Round a number half up. Returns None if it then has too many digits."""
     unscaled = int(Decimal(text).scaleb(scale).to_integral_value(ROUND_HALF_UP))
     return Decimal(unscaled).scaleb(-scale) if abs(unscaled) < 10**precision else None
 
@@ -67,7 +67,7 @@ def _good(found: list[Answer]) -> float:
 
 @pytest.mark.parametrize("options", [{}, _TREE, _LENIENT], ids=str)
 def test_values_of_each_type(options: dict[str, str]) -> None:
-    """Ordinary rows, by what Python's own reader says they are."""
+    """Ordinary rows, compared with Python's own JSON parser."""
     rng = random.Random(20260101)
     wanted = [order(rng) for _ in range(1500)]
     rows = _rows(f"{ORDERS}, {MORE}", [LAYOUTS["plain"](rng, row) for row in wanted], options)
@@ -76,14 +76,14 @@ def test_values_of_each_type(options: dict[str, str]) -> None:
             assert row[name] == said[name]
         price = None if said["price"] is None else float(said["price"])
         if options == _TREE and price is not None:
-            price += 0.0  # beside a DECIMAL there is no -0.0
+            price += 0.0  # with a DECIMAL in the schema there is no -0.0
         assert repr(row["price"]) == repr(price)
         assert row["i"] == int(said["i"])
         assert row["f"] == {1.5: 1.5, 0.1: 0.10000000149011612, 16777217: 16777216.0}[said["f"]]
         amount = said["amount"]
         assert row["amount"] == (None if amount is None else _fitting(json.dumps(amount).strip('"'), 10, 2))
         assert row["wide"] == _fitting(json.dumps(said["wide"]), 38, 18)
-        at = said["at"] and said["at"][:26]  # digits below a microsecond are cut
+        at = said["at"] and said["at"][:26]  # digits below a microsecond are truncated
         assert (row["at"] and row["at"].isoformat(" ")) == (
             at and (at + "000" if "123" in at and len(at) == 23 else at)
         )
@@ -100,7 +100,7 @@ def test_values_of_each_type(options: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("options", _SETTINGS, ids=str)
-def test_a_batch_is_read_as_its_messages_are_alone(options: dict[str, str]) -> None:
+def test_a_batch_gives_the_rows_of_its_messages_alone(options: dict[str, str]) -> None:
     rng = random.Random(7)
     iso = "timestamp-format.standard" in options
     whole = [LAYOUTS[rng.choice(list(LAYOUTS))](rng, order(rng, iso=iso)).encode() for _ in range(500)]
@@ -110,8 +110,8 @@ def test_a_batch_is_read_as_its_messages_are_alone(options: dict[str, str]) -> N
     assert _good(found) == 1 if "ignore-parse-errors" in options else _good(found) < 0.9
 
 
-def test_a_part_of_a_message_is_an_error_whatever_its_neighbours_are() -> None:
-    """Also one that would complete it."""
+def test_part_of_a_message_is_an_error_with_any_neighbours() -> None:
+    """Not even a neighbour that would complete it helps."""
     whole = b'{"id":1,"customer":"a","tags":["b","c"],"ship":{"city":"d"}}'
     cuts = [part for at in range(1, len(whole)) for part in (whole[:at], whole[at:])]
     assert _good(_read(ORDERS, cuts)) == 0
@@ -167,8 +167,8 @@ def test_numbers_of_any_length(fraction: float, most: int) -> None:
     assert 0.1 < _good(found) < 0.95
 
 
-def test_words_where_a_number_belongs_are_not_looked_at_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text that begins with a letter is no number for that alone, but for Java's two words of a DOUBLE."""
+def test_words_for_a_number_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text that begins with a letter is not a number, except Java's two words for a DOUBLE."""
     seen: list[str] = []
 
     def noted(text: str) -> str:
@@ -177,7 +177,7 @@ def test_words_where_a_number_belongs_are_not_looked_at_twice(monkeypatch: pytes
 
     monkeypatch.setattr(scalars, "python_float_text", noted)
     texts = ["none", "x", "~", "[]", "abc1", "NaN", "Infinity", "-Infinity", "Nan", "Inf", " 1", "+1", ".5", "1f"]
-    for schema in ("d DOUBLE NOT NULL", "d FLOAT NOT NULL"):  # no reader has seen these
+    for schema in ("d DOUBLE NOT NULL", "d FLOAT NOT NULL"):  # no reader is cached for these
         seen.clear()
         found = _read(schema, [json.dumps({"d": text}) for text in texts])
         good = {"NaN", "Infinity", "-Infinity", " 1", "+1", ".5", "1f"}
@@ -270,7 +270,7 @@ def test_unusual_values_of_other_kinds(options: dict[str, str]) -> None:
         ("1.50", "1.50", "1.5"),
     ],
 )
-def test_what_is_no_text_as_text(tree: str, streaming: str, by_tree: str) -> None:
+def test_other_values_as_text(tree: str, streaming: str, by_tree: str) -> None:
     for options, wanted in (({}, streaming), (_TREE, by_tree)):
         assert _rows("s STRING", [f'{{"s":{tree}}}'], options) == [{"s": wanted}]
 
@@ -292,7 +292,7 @@ _BROKEN = ("\\x", "\\u12", "\\u12g4", "\\", "\\u", '\\"')
 
 
 def _said(message: str) -> Any:
-    """What Python's reader says, with `?` for half a surrogate pair; None for what is no JSON."""
+    """The result of Python's parser, with `?` for a lone surrogate; None for invalid JSON."""
     try:
         return {
             name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
@@ -318,7 +318,7 @@ def test_escapes(unusual: tuple[str, ...]) -> None:
 
 
 def test_long_texts_with_escapes() -> None:
-    """As writers leave them that escape all but ASCII; the last message is cut off behind a backslash."""
+    """Texts of writers that escape all characters except ASCII. The last message is truncated after a backslash."""
     rng = random.Random(23)
     letters = 'абвгдежз и\n\t世界😀"\\/x'
     texts = ["".join(rng.choices(letters, k=rng.randrange(300))) for _ in range(3000)]
@@ -332,7 +332,7 @@ def test_long_texts_with_escapes() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_all_layouts_of_a_row_say_the_same(layout: str) -> None:
+def test_all_layouts_give_the_same_row(layout: str) -> None:
     rng = random.Random(layout)
     options = _TREE if layout == "repeated" else {}  # the streaming reader reads all values of a name
     said = [deep(rng) for _ in range(600)]
@@ -346,8 +346,8 @@ def test_all_layouts_of_a_row_say_the_same(layout: str) -> None:
 
 
 @pytest.mark.parametrize("options", _SETTINGS, ids=str)
-def test_a_batch_of_all_layouts_is_read_as_its_messages_are_alone(options: dict[str, str]) -> None:
-    """Messages cut off or changed anywhere, each between whole ones."""
+def test_a_batch_of_all_layouts_gives_the_rows_of_its_messages_alone(options: dict[str, str]) -> None:
+    """Messages that are truncated or changed anywhere, each between valid messages."""
     rng = random.Random(str(options))
     messages = []
     for _ in range(500):
@@ -358,7 +358,7 @@ def test_a_batch_of_all_layouts_is_read_as_its_messages_are_alone(options: dict[
 
 
 def test_names_without_an_end() -> None:
-    """What looks like a name, but begins where it should end, or ends a text."""
+    """Texts that look like a name, but begin at its end, or end another text."""
     rng = random.Random(1)
     messages = []
     for _ in range(1500):
@@ -395,7 +395,7 @@ _NAMES = [
 
 
 def test_names_of_any_length() -> None:
-    """Words of eight bytes are compared: names that are equal in some, prefixes, escapes, and none at all."""
+    """Names are compared in words of eight bytes: names with equal words, prefixes, escapes, and empty names."""
     rng = random.Random(2)
     names = [name for name in _NAMES if name.strip()]
     schema = ", ".join(f"`{name}` INT" for name in names)
@@ -430,7 +430,7 @@ _HOSTILE: dict[str, tuple[bytes, bool]] = {  # name -> message, whether it is an
 
 
 @pytest.mark.parametrize("name", _HOSTILE)
-def test_hostile_messages_cost_bounded_time_and_no_neighbour(name: str) -> None:
+def test_hostile_messages_take_bounded_time_and_do_not_affect_neighbours(name: str) -> None:
     message, is_error = _HOSTILE[name]
     good = b'{"id":7,"customer":"c","tags":["a"],"amount":1.25}'
     format = get_format("json")
@@ -472,7 +472,7 @@ def test_errors_name_the_field() -> None:
 
 
 def _no_negative_zero(value: float) -> float:
-    """The tree reader turns -0.0 into 0.0 where the schema has a DECIMAL, as Flink's does."""
+    """The tree reader turns -0.0 into 0.0 if the schema has a DECIMAL, as in Flink."""
     return value + 0.0
 
 
@@ -513,7 +513,7 @@ _OPTIONS = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(_ROWS, max_size=8), _OPTIONS)
-def test_what_is_written_reads_back(rows: list[dict[str, Any]], options: dict[str, str]) -> None:
+def test_written_rows_read_back(rows: list[dict[str, Any]], options: dict[str, str]) -> None:
     format = get_format("json", options)
     row = parse_schema(_ROUND)
     nested = [value | {"r": value["r"] and (value["r"]["x"], value["r"]["y"])} for value in rows]

@@ -1,4 +1,4 @@
-"""Messages that Flink's streaming reader loses its place in: repeated fields, and containers for a BOOLEAN."""
+"""Messages in which Flink's streaming reader loses its position: repeated fields; objects or arrays for a BOOLEAN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are null in JSON: deletions, in tables whose rows are changed by the key of their records.
+"""Values that are JSON null: deletions, in tables that change rows by key.
 
 Connect's `JsonConverter` writes a null value that has a schema as `null`, or as `{"schema": ..., "payload": null}` with
 schemas in the messages; ExtractNewRecordState leaves such values for deletions.
@@ -88,7 +88,7 @@ def test_null_deletes_the_row_of_its_key(kv: KeyValueFormat, null: bytes | None)
 @pytest.mark.parametrize("types", ["flink", "debezium"])
 @pytest.mark.parametrize("block", [_BLOCK, None])
 @pytest.mark.parametrize("make", [lambda **options: upserts("debezium-json", flattened="true", **options), by_key])
-def test_a_payload_of_null_is_the_same(make: Any, block: Any, types: str) -> None:
+def test_a_null_payload_deletes_the_row_of_its_key(make: Any, block: Any, types: str) -> None:
     kv = make(types=types, **{"schema-include": "true"})
     assert changes(kv, wrapped({"id": 7, "name": "pen"}), wrapped(None, block)) == _DELETED
     key = wrapped({"id": 7}, _KEY_BLOCK)
@@ -119,8 +119,8 @@ def test_no_other_message_deletes(value: bytes) -> None:
         assert batch.row_kinds is None or "-D" not in batch.row_kinds.to_pylist()
 
 
-def test_where_nothing_says_of_which_row() -> None:
-    """Without the key a null in JSON is an error that says what to do, and a null value nothing, as in Flink."""
+def test_null_without_a_key_is_an_error() -> None:
+    """Without a key, JSON null is an error that says what to do, and a null value gives no rows, as in Flink."""
     options = {"format": "debezium-json", "debezium-json.flattened": "true"}
     kv = KeyValueFormat(_COLUMNS, options, primary_key=["id"])
     batch = kv.decode_batch(None, pa.array([b"null", None, _PEN]))
@@ -133,7 +133,7 @@ def test_where_nothing_says_of_which_row() -> None:
     assert "read it by the connector 'upsert-kafka'" in errors[0].as_py()  # type: ignore[index]
 
 
-def test_whole_changes_do_not_delete_twice() -> None:
+def test_complete_changes_do_not_delete_twice() -> None:
     options = {"key.format": "json", "key.fields": "id", "value.format": "debezium-json"}
     options["value.debezium-json.changelog.mode"] = "upsert"
     kv = KeyValueFormat(_COLUMNS, options, primary_key=["id"])

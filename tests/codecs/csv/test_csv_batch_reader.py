@@ -1,4 +1,4 @@
-"""The fast path of csv: messages that could shift their neighbours, and texts that only look like values."""
+"""The batch reader of csv: messages that could shift their neighbours, and texts that only look like values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SMALL = [
 
 
 def _small_batches(rng: random.Random, count: int) -> list[list[bytes]]:
-    """A few short messages each, of little else than special characters: some whole, some broken, some together."""
+    """Batches of a few short messages, mostly of special characters: some valid, some broken, some combined."""
     texts = ["a", "ab", "", '"a"', '"a,b"', '"a""b"', '""', '"""a"""', '"\\""', "\\,", "'a'", " a ", '"a" ', "é"]
     alphabet = ',,""aab \\\n\r\''
     batches = []
@@ -81,8 +81,8 @@ def test_no_message_shifts_its_neighbours(reading: ReadSettings) -> None:
         [b"a,b\\", b",b", b"a,b"],
     ],
 )
-def test_two_broken_messages_do_not_make_a_whole_one(batch: list[bytes]) -> None:
-    """Together they have as many delimiters, or quotes, as two good ones."""
+def test_two_broken_messages_do_not_make_a_valid_one(batch: list[bytes]) -> None:
+    """Together they have as many delimiters, or quotes, as two valid messages."""
     format, schema = get_format("csv", {"escape-character": "\\"}), "x STRING, y STRING"
     together = format.decode_batch(pa.array(batch), schema)
     for index, message in enumerate(batch):
@@ -105,7 +105,7 @@ def test_two_broken_messages_do_not_make_a_whole_one(batch: list[bytes]) -> None
         "é ß,世界".encode(),
     ],
 )
-def test_the_fast_path_takes_a_batch_of(message: bytes) -> None:
+def test_the_batch_reader_parses_a_batch_of(message: bytes) -> None:
     row, reading = parse_schema("x STRING, y STRING"), ReadSettings(escape="\\")
     rows, refused = CsvBatchReader(row, reading).read(pa.array([message] * 3 + [b"x,y"] * 3))
     assert not refused.any()
@@ -140,7 +140,7 @@ _VALUES = {
 
 
 def _odd(rng: random.Random, text: str) -> str:
-    """A text with some characters changed, put in or taken out."""
+    """A text with some characters changed, inserted or removed."""
     characters = list(text)
     for _ in range(rng.randrange(1, 3)):
         place = rng.randrange(len(characters) + 1)
@@ -150,8 +150,8 @@ def _odd(rng: random.Random, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", _VALUES)
-def test_a_column_takes_no_text_that_means_something_else(name: str) -> None:
-    """Each text alone, as a column whose texts are all plain, and beside another, as one of a column that is not."""
+def test_a_column_refuses_texts_with_another_meaning(name: str) -> None:
+    """Each text is read alone, as a column of plain texts, and with a second text that is not plain."""
     t: FlinkType = parse_type(name)
     row = FlinkType("ROW", fields=(FlinkField("v", t),))
     column, convert, rng = column_reader(t, ReadSettings()), scalar_converter(t), random.Random(5)
@@ -161,7 +161,7 @@ def test_a_column_takes_no_text_that_means_something_else(name: str) -> None:
     taken = 0
     for text in texts:
         for others in ([], [good], [good, "?"]):
-            values, bad = column.read(pa.array([text, *others], pa.string()), None)
+            values, bad = column.convert(pa.array([text, *others], pa.string()), None)
             if bad is not None and bad[0]:
                 continue
             taken += 1
@@ -185,7 +185,7 @@ def _as_python(values: list[Any], row: FlinkType) -> list[Any]:
 
 
 def test_decimals_are_rounded_as_java_does() -> None:
-    """Half up, also where the doubles next to a text lie on the other side of the half."""
+    """Half up, also if the nearest doubles are on the other side of the half."""
     rng = random.Random(9)
     texts = [f"{rng.randrange(10 ** rng.randrange(1, 9))}.{rng.randrange(10**6):06d}" for _ in range(3000)]
     texts += [f"{rng.randrange(10**6)}.{rng.randrange(100):02d}{tail}" for tail in ("5", "4999999", "50") * 100]
@@ -204,7 +204,7 @@ def test_decimals_that_arrow_divides_wrongly() -> None:
     for scale in (0, 1, 3, 17, 18):
         t = f"DECIMAL(38, {scale})"
         read = scalar_converter(parse_type(t))
-        batch = pa.array([text.encode() for text in ["1e0", *texts]])  # the first one keeps it from one cast of all
+        batch = pa.array([text.encode() for text in ["1e0", *texts]])  # the first text prevents one cast for all
         found = get_format("csv").decode_batch(batch, f"v {t}").rows.values.field(0).to_pylist()
         assert found == [read(text) for text in ["1e0", *texts]]
 
@@ -213,7 +213,7 @@ def test_decimals_that_arrow_divides_wrongly() -> None:
     "schema", ["DECIMAL(38, 0)", "DECIMAL(38, 9)", "DECIMAL(10, 2)", "DECIMAL(38, 38)", "ARRAY<DECIMAL(38, 18)>"]
 )
 def test_decimals_of_more_digits_than_arrow_casts(schema: str) -> None:
-    """Alone and in a batch: what has no room is NULL, never another number."""
+    """Alone and in a batch: a number that does not fit is NULL, never another number."""
     texts = ["9" * count for count in range(1, 140)] + ["-" + "1" * count for count in range(1, 140)]
     texts += ["0" * count + "1" for count in (30, 36, 37, 38, 39, 90, 300)]
     texts += ["1." + "3" * count for count in range(1, 60)]

@@ -164,7 +164,7 @@ def _schemas(sample: MessageSample, settings: RegistrySettings, notes: Notes) ->
     ids = Counter(schema_id_of(message) for message in sample.present())
     other = ids.pop(None, 0)
     if other:
-        notes.add(f"{other} messages do not begin with 00 and the id of a schema, and were passed over")
+        notes.add(f"{other} messages do not begin with 00 and the id of a schema, and are skipped")
     asked = [schema_id for schema_id, _ in ids.most_common(MAX_IDS) if schema_id is not None]
     schemas: list[Schema] = []
     for schema_id, text in sorted(schemas_by_id(settings, asked).items(), reverse=True):

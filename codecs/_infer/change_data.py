@@ -153,7 +153,7 @@ def _objects(
         elif not is_tombstone(tree):
             other += 1
     if other:
-        notes.add(f"{other} messages are no {format} and were passed over")
+        notes.add(f"{other} messages are not {format} and are skipped")
 
 
 # --- Debezium --------------------------------------------------------------------------------------------

@@ -126,9 +126,9 @@ class Types:
             if is_name(name):
                 found.append(FlinkField(name, self.type(member, _joined(path, name))))
             else:
-                self._notes.add(f"a member of the name {name[:_LONGEST_SHOWN]!a} can't be a column and is left out")
+                self._notes.add(f"the member {name[:_LONGEST_SHOWN]!a} can't be a column name and is left out")
         if seen.others is not None:
-            self._notes.add(f"rows have more than {MAX_MEMBERS} members; those behind are left out")
+            self._notes.add(f"rows have more than {MAX_MEMBERS} members; the others are left out")
         self._note_names(seen, path)
         return tuple(found)
 
@@ -145,7 +145,7 @@ class Types:
         }
         there = {kind: count for kind, count in kinds.items() if count}
         if not there:
-            return self._text("nothing but null was seen: STRING reads any value", path)
+            return self._text("only null was found: STRING reads any value", path)
         if len(there) > 1:
             counts = " and ".join(f"{count} {kind}" for kind, count in there.items())
             return self._conflict(f"values of several kinds ({counts}): kept as text", path)
@@ -159,7 +159,7 @@ class Types:
             return self._object(seen, path)
         assert seen.elements is not None
         if not seen.elements.values and not seen.elements.too_deep:
-            self._notes.add("no element was seen: ARRAY<STRING> reads any", path)
+            self._notes.add("no element was found: ARRAY<STRING> reads any", path)
             return array_of(STRING)
         return array_of(self.type(seen.elements, f"{path}[]"))
 
@@ -210,7 +210,7 @@ class Types:
 
     def _object(self, seen: ValueSummary, path: str) -> FlinkType:
         if not seen.members:
-            self._notes.add("no member was seen: MAP<STRING, STRING> reads any", path)
+            self._notes.add("no member was found: MAP<STRING, STRING> reads any", path)
             return map_of(STRING)
         usable = all(map(is_name, seen.members)) and seen.others is None
         if not usable or _is_map(seen):

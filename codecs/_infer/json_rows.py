@@ -34,9 +34,9 @@ def propose_rows(sample: MessageSample, options: Mapping[str, Any]) -> SchemaPro
             else:
                 other += row is not None
     if broken:
-        notes.add(f"{broken} messages are no JSON and were passed over")
+        notes.add(f"{broken} messages are not valid JSON and are skipped")
     if other:
-        notes.add(f"{other} values are no JSON objects and were passed over")
+        notes.add(f"{other} values are not JSON objects and are skipped")
     if arrays:
         notes.add(f"{arrays} messages are arrays, of a row for each element: read them with decode_rows")
     given, iso = with_standard(options, seen)

@@ -1,17 +1,17 @@
 """The command line: `kvformat COMMAND`, or `python -m kvformat COMMAND`.
 
-    formats.py      formats, options: what there is
-    explain.py      explain: what the tables of a file are
+    formats.py      formats, options: list installed formats and their options
+    explain.py      explain: describe the tables of a file
     decode.py       decode: messages to rows     }  _table.py (a format, or a table of a DDL), _framing.py (messages
     encode.py       encode: rows to messages     }  in streams), _values.py (values in JSON), _decoding.py, _output.py
-    tail.py         tail: a topic as it grows    }
+    tail.py         tail: show a topic           }
     produce.py      produce: rows to a topic     }
-    new_format.py   new-format: a package with a format, from template/
-    inspect.py      inspect: what is in bytes, or in a topic
-    doctor.py       doctor: what is missing here
+    new_format.py   new-format: write a package for a format, from template/
+    inspect.py      inspect: guess the formats in a file or topic
+    doctor.py       doctor: check the installation
 
-A command's module is imported when the command is called, so that help comes at once.
-Exit status: 0; 1 where records are bad or a check failed; 2 where the command can't be run as it is given.
+A command's module is imported when the command is called, so that help is fast.
+Exit status: 0; 1 if records are bad or a check failed; 2 if the command line is wrong.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = ["main"]
 COMMANDS: Final = {
     "formats": "List the formats that are installed.",
     "options": "List the options of a format or a connector.",
-    "explain": "Say what the tables of a DDL are, and what Spark is asked for.",
+    "explain": "Describe the tables of a DDL, and the options that Spark gets.",
     "decode": "Turn messages into rows, as lines of JSON.",
     "encode": "Turn rows, lines of JSON, into messages.",
     "produce": "Write rows, lines of JSON, to a table's topic, without Spark.",
-    "inspect": "Guess what is in a file or a topic.",
+    "inspect": "Guess the formats in a file or a topic.",
     "tail": "Show a topic's rows as they arrive, without Spark.",
     "doctor": "Check the installation, the broker and the registry.",
     "new-format": "Write a package for a format of your own.",
 }
 _MODULES: Final = {"options": "formats", "new-format": "new_format"}
-"""Where a command is, if not in the module of its name."""
+"""The modules of commands that are not in the module of their name."""
 
 
 class _Commands(click.Group):
@@ -104,7 +104,7 @@ class _Commands(click.Group):
 
 @contextlib.contextmanager
 def _safe_messages() -> Iterator[None]:
-    """Errors of click repeat arguments: without a password of an URL, and with nothing that commands a terminal."""
+    """Remove passwords of URLs and control characters from errors of click, which repeat arguments."""
     try:
         yield
     except click.ClickException as error:
@@ -116,14 +116,14 @@ def _safe_messages() -> Iterator[None]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A warning's words, without the line of code that gave it."""
+    """Print a warning's text, without the line of code that gave it."""
     from kvformat.connectors.cli._output import note
 
     note(f"warning: {message}")
 
 
 class _Refused(click.ClickException):
-    """An error of the library as a message."""
+    """An error of the library, shown as a message."""
 
     exit_code = 2
 
@@ -146,20 +146,20 @@ class _Refused(click.ClickException):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="kvformat", message="%(prog)s %(version)s")
 def _group() -> None:
-    """Flink's Kafka formats on the command line: what messages hold, what tables are, what is missing.
+    """Flink's Kafka formats on the command line: decode messages, explain tables, check an installation.
 
-    Nothing here starts Spark.
+    No command starts Spark.
     """
 
 
 def _show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A traceback, which may repeat what a message has."""
+    """Print a traceback, without control characters of a message that it may repeat."""
     from kvformat.connectors.cli._output import complain
 
     complain("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
 
 
 def main() -> None:
-    """Run the command that the process was started with, and end the process."""
+    """Run the command of the process's arguments, and end the process."""
     sys.excepthook = _show_traceback
     _group(prog_name="kvformat", color=False if os.environ.get("NO_COLOR") else None)

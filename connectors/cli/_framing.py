@@ -135,7 +135,7 @@ def _take_apart(batch: MessageBatch) -> None:
         try:
             key, value, about = _record(line or b"")
         except (ValueError, RecursionError) as cause:
-            batch.faults[place] = f"the line is no record: {cause}"
+            batch.faults[place] = f"the line is not a record: {cause}"
         batch.keys.append(key)
         batch.values[place] = value
         batch.about.append(about)
@@ -145,7 +145,7 @@ def _record(line: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
     # bytes that are no UTF-8 travel as halves of surrogates, and come out as they were
     found = json.loads(line.decode("utf-8", "surrogateescape"))
     if not isinstance(found, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     names = [name for name in ("value", "payload", "value_base64") if name in found]
     if len(names) != 1:
         raise ValueError("it needs one of 'value', 'payload' and 'value_base64'")
@@ -163,7 +163,7 @@ def _about(record: Mapping[str, Any]) -> dict[str, Any]:
         value = record.get(name)
         if value is not None:
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise ValueError(f"'{name}' is no {what}")
+                raise ValueError(f"'{name}' is not {what}")
             about["timestamp" if name == "ts" else name] = value
     if "tstype" in about:
         kind = about.pop("tstype")
@@ -171,7 +171,7 @@ def _about(record: Mapping[str, Any]) -> dict[str, Any]:
     if "headers" in about:
         names, values = about["headers"][::2], about["headers"][1::2]
         if len(names) != len(values) or not all(isinstance(name, str) for name in names):
-            raise ValueError("'headers' is no list of names, each with its value behind it")
+            raise ValueError("'headers' is not a list of names, each followed by its value")
         about["headers"] = [(name, _bytes_of("headers", value)) for name, value in zip(names, values, strict=True)]
     return about
 
@@ -201,7 +201,7 @@ def _bytes_of(name: str, value: Any) -> bytes | None:
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error as cause:
-        raise ValueError(f"'{name}' is no Base64: {cause}") from None
+        raise ValueError(f"'{name}' is not valid Base64: {cause}") from None
 
 
 # --- writing -----------------------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
 """Conditions on rows: `--where 'amount > 10'`.
 
-    COLUMN OP VALUE      OP is one of =  !=  <  <=  >  >=  and ~, which looks for a regular expression in a text
+    COLUMN OP VALUE      OP is one of =  !=  <  <=  >  >=  and ~, which searches a regular expression in a text
     place.city = Berlin  a field of a ROW
-    row_kind = -D        what was done, where rows are changes
-    name != null         a NULL; any other comparison with a NULL is not true
+    row_kind = -D        the row kind, in tables of changes
+    name != null         a NULL; any other comparison with a NULL is false
 
-A value is written as in JSON, a text without its quotes: by the type of the column, so that numbers compare as numbers
-and moments as moments.
+The type of the column defines the form of a value: as in JSON, but strings without quotes. So numbers are compared as
+numbers, and timestamps as timestamps.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _IN_JSON: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "
 
 
 class Conditions:
-    """Tells which rows meet all conditions. Raises `click.BadParameter` for a text that is not a condition."""
+    """Selects the rows that meet all conditions. Raises `click.BadParameter` for a text that is not a condition."""
 
     def __init__(self, texts: Sequence[str], table: ShownTable) -> None:
         self._types, self._has_kinds = _types(table), table.has_kinds
         self._all = [self._condition(text) for text in texts]
 
     def hold(self, row: Mapping[str, Any], kind: str) -> bool:
-        """Whether all conditions hold for a row, given as it is shown, and its kind."""
+        """Return whether a row, in the form that is shown, and its kind meet all conditions."""
         return all(condition(row, kind) for condition in self._all)
 
     def _condition(self, text: str) -> Callable[[Mapping[str, Any], str], bool]:
@@ -70,7 +70,7 @@ class Conditions:
             return lambda row, _: (there := _member(row, path)) is not None and bool(pattern.search(str(there)))
         if value == "null":
             if sign not in ("=", "!="):
-                raise click.BadParameter(f"{text!r}: nothing is {sign} null; a NULL is found by = and !=")
+                raise click.BadParameter(f"{text!r}: a comparison {sign} null is never true; use = or !=")
             return lambda row, _: (_member(row, path) is None) == (sign == "=")
         compare, wanted = _OPERATORS[sign], _wanted(value, t, name)
         return lambda row, _: _holds(compare, _member(row, path), wanted, t)
@@ -82,7 +82,7 @@ class Conditions:
         return lambda _, kind: (kind == value) == (sign == "=")
 
     def _resolved(self, name: str) -> tuple[list[str], FlinkType]:
-        """The names from a row to a value, and its type."""
+        """Return the names of a column and its fields, and the type of the value."""
         if name in self._types:
             return [name], self._types[name]
         first, *path = name.split(".")
@@ -98,7 +98,7 @@ class Conditions:
 
 
 def _types(table: ShownTable) -> dict[str, FlinkType]:
-    """The columns of the rows that are shown, by name; metadata has the type of its key."""
+    """Return the types of the shown columns, by name; metadata has the type of its key."""
     option = "format" if "format" in table.kv.options else "value.format"
     of_value = format_class(table.kv.options[option]).metadata_types
     texts = {**READABLE, **{f"{VALUE_PREFIX}{key}": text for key, text in of_value.items()}}

@@ -1,4 +1,4 @@
-"""Records of topics as they are, read without Spark and without a group's leave: nothing is committed."""
+"""Reads undecoded records of topics, without Spark. No group is joined and nothing is committed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 500
 """Records of a batch."""
 _PATIENCE: Final = 0.2
-"""Seconds until a batch that is not full is taken as it is."""
+"""Seconds to wait for a full batch of records."""
 _TIMESTAMP_TYPES: Final = {1: "CreateTime", 2: "LogAppendTime"}  # by librdkafka's numbers
 _GROUP: Final = "kvformat-tail"
 
@@ -27,9 +27,9 @@ _GROUP: Final = "kvformat-tail"
 def partitions_of(
     options: Mapping[str, str], topics: Sequence[str] | None, pattern: str | None
 ) -> dict[str, list[int]]:
-    """The partitions of the topics, or of those whose whole name a Java pattern matches.
+    """Return the partitions of topics, given by name or by a Java pattern for whole names.
 
-    Raises `OptionError` where there is no such topic, `BrokerError` where nobody answers.
+    Raises `OptionError` for a missing topic, `BrokerError` if no broker answers.
     """
     client = brokers.admin(options)
     found = brokers.ask(client, options, "the topics", lambda: client.list_topics(timeout=brokers.TIMEOUT))
@@ -41,7 +41,7 @@ def partitions_of(
         try:
             compiled = compile_java(pattern)
         except RegexError as cause:
-            raise OptionError(f"'topic-pattern' is no regular expression: {cause}", option="topic-pattern") from None
+            raise OptionError(f"'topic-pattern' is not a regular expression: {cause}", option="topic-pattern") from None
         wanted = sorted(name for name in there if compiled.matches(name))
         if not wanted:
             raise OptionError(f"no topic matches 'topic-pattern' = '{pattern}'", option="topic-pattern")
@@ -55,10 +55,10 @@ def partitions_of(
 
 
 class Topics:
-    """The records of some partitions, from a place on, batch by batch.
+    """The records of some partitions, in batches.
 
-    start: "earliest", "latest", or milliseconds since 1970, from which on the records of each partition are read.
-    say: what is done with words about brokers that can't be reached, after which they are asked again.
+    start: "earliest", "latest", or milliseconds since 1970; the first record of each partition.
+    say: called with the text of errors of the connection; the client then tries again.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Topics:
         from confluent_kafka import Consumer
 
         settings = brokers.client_settings(self._options) | {
-            "group.id": self._options.get(f"{PREFIX}group.id", _GROUP),  # rights may go by group
+            "group.id": self._options.get(f"{PREFIX}group.id", _GROUP),  # permissions may depend on the group
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
@@ -103,18 +103,18 @@ class Topics:
         return Consumer(settings)
 
     def _say(self, error: Any) -> None:
-        """Tell once what the client can't do, until it can again; it goes on trying."""
+        """Report each error of the client once, until a record arrives; the client continues to try."""
         if error.code() not in self._said:
             self._said.add(error.code())
             self._tell(error.str())
 
     @property
     def at_end(self) -> bool:
-        """Whether every partition has been read to the end that it had when that was last looked at."""
+        """Whether every partition was read to the end that the client saw last."""
         return len(self._ended) == len(self._all)
 
     def batches(self, *, most: int | None = None, until_end: bool = False) -> Iterator[MessageBatch]:
-        """The records, at most so many; an empty batch where there are none for a moment."""
+        """Yield batches of records, in total at most `most`; an empty batch if no record arrives for a moment."""
         while (most is None or self._count < most) and not (until_end and self.at_end):
             wanted = _AT_ONCE if most is None else min(_AT_ONCE, most - self._count)
             messages: list[Message] = self._ask("records", functools.partial(self._records, wanted))
@@ -128,8 +128,8 @@ class Topics:
             )
 
     def _records(self, most: int) -> list[Message]:
-        """What has arrived within a moment, at most so many records."""
-        return [one for one in self._consumer.consume(most, timeout=_PATIENCE) if self._is_record(one)]
+        """Return the records that arrive within a moment, at most `most`."""
+        return [found for found in self._consumer.consume(most, timeout=_PATIENCE) if self._is_record(found)]
 
     def _is_record(self, message: Message) -> bool:
         from confluent_kafka import KafkaError, KafkaException
@@ -145,7 +145,7 @@ class Topics:
         return False
 
     def close(self) -> None:
-        """Leave the brokers."""
+        """Close the connections."""
         self._consumer.close()
 
 
@@ -156,7 +156,7 @@ def reading(
     start: str | int,
     say: Callable[[str], None] = note,
 ) -> Iterator[Topics]:
-    """`Topics` that are closed at the end."""
+    """Open `Topics`, and close them at the end of the context."""
     topics = Topics(options, partitions, start, say)
     try:
         yield topics
@@ -173,6 +173,6 @@ def _about(message: Message) -> dict[str, Any]:
     epoch = message.leader_epoch()
     if epoch is not None and epoch >= 0:
         about["leader-epoch"] = epoch
-    # a record without headers has none, as in Flink: an empty map
+    # without headers an empty list, as in Flink
     about["headers"] = list(message.headers() or [])
     return about

@@ -4,18 +4,18 @@
 | --- | --- |
 | BOOLEAN | `true`, `false` |
 | TINYINT, SMALLINT, INT, BIGINT | a number with all its digits |
-| FLOAT, DOUBLE | the shortest number that is read as the same value; `"NaN"`, `"Infinity"`, `"-Infinity"` |
-| DECIMAL | a text with all digits of its scale, `"12.50"` |
-| CHAR, VARCHAR, STRING | a text |
-| BINARY, VARBINARY, BYTES | a text in Base64 |
+| FLOAT, DOUBLE | the shortest number that gives the same value; `"NaN"`, `"Infinity"`, `"-Infinity"` |
+| DECIMAL | a string with all digits of its scale, `"12.50"` |
+| CHAR, VARCHAR, STRING | a string |
+| BINARY, VARBINARY, BYTES | a string in Base64 |
 | DATE | `"2024-02-29"`; outside of the years 1 to 9999 the number of days since 1970 |
 | TIME | `"23:59:59.123"`, without zeros at the end |
 | TIMESTAMP | `"2024-02-29T23:59:59.123"`; outside of these years the number of microseconds |
-| TIMESTAMP_LTZ | the same in UTC, with `Z` |
+| TIMESTAMP_LTZ | a TIMESTAMP in UTC, with `Z` |
 | INTERVAL | whole months, or whole microseconds |
 | ARRAY | an array |
-| MAP | an object, if its keys are texts; else, or with a key that is NULL, an array of `[key, value]` |
-| MULTISET | as a MAP of each element to its count |
+| MAP | an object if the keys are strings; otherwise, or with a NULL key, an array of `[key, value]` |
+| MULTISET | a MAP of each element to its count |
 | ROW | an object |
 | NULL of any type | `null` |
 
@@ -165,7 +165,7 @@ def read_json(line: bytes) -> Any:
     try:
         return json.loads(line, parse_float=_decimal, parse_int=_integer, parse_constant=str)
     except (ValueError, RecursionError) as cause:
-        raise ValueRefused(ErrorCode.MALFORMED, f"the line is no JSON: {cause}") from None
+        raise ValueRefused(ErrorCode.MALFORMED, f"the line is not valid JSON: {cause}") from None
 
 
 def _decimal(text: str) -> decimal.Decimal:

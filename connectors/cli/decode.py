@@ -40,8 +40,8 @@ def decode_command(
 ) -> None:
     """Turn messages into rows: lines of JSON on stdout, bad messages as JSON on stderr.
 
-    A row is an object of its columns. Where rows have kinds it is {"row_kind": "+U", "row": {...}}.
-    The exit status is 1 where messages are bad, 2 where the command can't be run as it is given.
+    A row is an object of its columns, or {"row_kind": "+U", "row": {...}} for changes.
+    The exit status is 1 if messages are bad, 2 if the command line is wrong.
 
     kvformat decode -f csv -s 'id INT, name STRING' names.csv
 
@@ -60,15 +60,15 @@ def decode_command(
     elif counts["bad"] or counts["skipped"]:
         note(
             f"{counts['messages']} messages, {counts['rows']} rows, {counts['bad']} bad, "
-            f"{counts['skipped']} without a row (null, or passed over by the format)"
+            f"{counts['skipped']} without a row (null, or skipped by the format)"
         )
     if framing is None and decoder.is_framed_otherwise:
-        note(f"messages were taken to be {how}: is another --framing meant, one of {', '.join(FRAMINGS)}?")
+        note(f"messages were read as {how}: perhaps another --framing is right, one of {', '.join(FRAMINGS)}")
     raise SystemExit(1 if counts["bad"] else 0)
 
 
 def opened(files: tuple[str, ...]) -> Iterator[IO[bytes]]:
-    """The files one after the other, stdin where there are none or one is `-`."""
+    """Open the files one after the other; stdin if there are none, and for `-`."""
     for name in files or ("-",):
         with click.open_file(name, "rb") as file:
             yield file

@@ -44,8 +44,8 @@ def encode_command(
 ) -> None:
     """Turn rows, lines of JSON as `decode` prints them, into messages on stdout.
 
-    Members that are missing are NULL; columns of metadata are passed over. Rows that can't be written are said on
-    stderr, as JSON. The exit status is 1 where there are any, 2 where the command can't be run as it is given.
+    Missing members are NULL; metadata columns are ignored. Rows that can't be written are reported on stderr, as JSON.
+    The exit status is 1 if there are any, 2 if the command line is wrong.
 
     echo '{"id": 1, "name": "Anna"}' | kvformat encode -f csv -s 'id INT, name STRING'
     """
@@ -63,7 +63,7 @@ def encode_command(
 
 @dataclass(frozen=True, slots=True)
 class EncodedRow:
-    """A message: the number and the text of the line that it is of, key, value, and what else the row says of it."""
+    """A message: number and text of its line, key, value, and metadata from the row (`about`)."""
 
     number: int
     line: bytes
@@ -73,17 +73,17 @@ class EncodedRow:
 
 
 class Sink(Protocol):
-    """Takes messages."""
+    """Destination of messages."""
 
     def put(self, message: EncodedRow) -> str:
-        """Take a message; returns why that is impossible, or an empty text."""
+        """Accept a message; returns an empty text, or why the message can't be written."""
 
     def flush(self) -> bool:
-        """Hand on what has been taken, at the end of each batch; returns whether to go on."""
+        """Write the accepted messages, at the end of each batch; returns whether to continue."""
 
 
 class _Framed:
-    """Messages on stdout, each with what marks its end."""
+    """Writes framed messages to stdout."""
 
     def __init__(self, framing: str, *, with_key: bool) -> None:
         self._framing, self._with_key = framing, with_key
@@ -92,7 +92,7 @@ class _Framed:
 
     def put(self, message: EncodedRow) -> str:
         if self._framing == "whole" and self._count:
-            return "'whole' is one message: take another --framing"
+            return "'whole' allows only one message: choose another --framing"
         framed = frame(message.key, message.value, self._framing, with_key=self._with_key)
         if isinstance(framed, str):
             return framed
@@ -107,10 +107,9 @@ class _Framed:
 
 
 class Encoder:
-    """Encodes lines of JSON and gives the messages to a sink; counts them.
+    """Encodes lines of JSON, gives the messages to a sink, and counts them.
 
-    `about` makes of a row's metadata, by column, what the sink is told of its message; the other columns of metadata
-    are passed over.
+    `about` converts a row's metadata columns to the metadata of its message; other metadata columns are ignored.
     """
 
     def __init__(
@@ -126,11 +125,11 @@ class Encoder:
         physical = {field.name for field in table.physical}
         self._passed_over = {c.name for c in table.columns if c.name not in physical} | set(table.left_out)
         self._type = arrow_type(nullable(self._row))
-        self._held: list[tuple[int, bytes]] = []  # a last -U, which a following +U may make superfluous
+        self._held: list[tuple[int, bytes]] = []  # a -U at the end of a batch: a following +U may replace it
         self.counts = {"rows": 0, "messages": 0, "bad": 0}
 
     def run(self, files: Iterator[IO[bytes]]) -> None:
-        """All lines of all files; stops at a bad one where that is asked for."""
+        """Encode all lines of all files; with `stop`, end at the first bad line."""
         for batch in read(files, "lines"):
             lines = [(batch.first + i, line) for i, line in enumerate(batch.values) if line is not None]
             if not self._batch([*self._held, *lines], last=False):
@@ -170,7 +169,7 @@ class Encoder:
     def _write(
         self, lines: list[tuple[int, bytes]], messages: Mapping[int, EncodedRow], faults: dict[int, _Fault]
     ) -> bool:
-        """Give messages to the sink and tell faults, in the order of the lines; returns whether to go on."""
+        """Give messages to the sink and report errors, in the order of lines; returns whether to continue."""
         for place, (number, line) in enumerate(lines):
             self.counts["rows"] += bool(line.strip())
             if place in messages:
@@ -188,13 +187,13 @@ class Encoder:
         return self._sink.flush() and not (self._stop and faults)
 
     def _read(self, line: bytes) -> tuple[Any, str, Mapping[str, Any]]:
-        """A row, its kind, and what else it says of its message."""
+        """Parse a line; returns the row, its kind, and the metadata of its message."""
         value, kind, about = read_json(line), "+I", dict[str, Any]()
         if self._table.has_kinds:
             if not isinstance(value, dict) or set(value) != {"row_kind", "row"} or value["row_kind"] not in _KINDS:
                 raise ValueRefused(
                     ErrorCode.WRONG_TYPE,
-                    'rows of this table have kinds: a line is {"row_kind": "+I", "row": {...}}, the kind one of '
+                    'rows of this table have kinds: a line must be {"row_kind": "+I", "row": {...}}, with a kind of '
                     f"{', '.join(_KINDS)}",
                 )
             value, kind = value["row"], value["row_kind"]

@@ -1,4 +1,4 @@
-"""`kvformat explain`: what the tables of a file of Flink SQL are, and what Spark is asked for."""
+"""`kvformat explain`: describe the tables of a file of Flink SQL, and the options that Spark gets."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kvformat.registry.sql.statements import statements
 
 @click.command()
 @click.argument("ddl", type=FILE, metavar="FILE.sql")
-@click.option("--table", metavar="NAME", help="One table; default: all that the file creates.")
+@click.option("--table", metavar="NAME", help="A table; default: all tables of the file.")
 @json_option("A line of JSON for each table.")
 def explain_command(ddl: Path, table: str | None, as_json: bool) -> None:
-    """Say what the tables of a DDL are, what Spark is asked for, and what it can't do as Flink does.
+    """Describe the tables of a DDL, the options that Spark gets, and where Spark differs from Flink.
 
-    No broker is asked and no Spark is started; secrets are not shown. Tables that are wrong are said on stderr, with
-    line and column, and the others are explained all the same; the exit status is then 2.
+    Asks no broker, starts no Spark and shows no secrets. Errors of a table are reported on stderr, with line and
+    column. The other tables are explained, and the exit status is 2.
     """
     text = read_text(ddl)
     created = dict.fromkeys(s.name for s in statements(text) if s.kind == "CREATE TABLE")
     names = [table] if table is not None else list(created)
     if not names:
-        KafkaTable.from_ddl(text)  # raises what is there instead
+        KafkaTable.from_ddl(text)  # raises an error that says what the file has instead
     wrong: list[KvFormatError] = []
     for count, name in enumerate(names):
         try:

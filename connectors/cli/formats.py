@@ -1,4 +1,4 @@
-"""`kvformat formats`, `kvformat options`: what there is, from the declarations."""
+"""`kvformat formats` and `kvformat options`: list formats and options from their declarations."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _OF_ITS_AUTHORS = ("dev", "docs")  # extras
 @click.command()
 @json_option("A line of JSON for each format.")
 def formats_command(as_json: bool) -> None:
-    """List the formats that are installed: which rows they give, and which distribution they come with.
+    """List the installed formats, with the kinds of their rows and their distribution.
 
-    Where a format can't be loaded, the reason stands in the place of its description.
+    If a format can't be loaded, its description is the reason.
     """
     found = [_format(name) for name in available_formats()]
     if as_json:
@@ -59,7 +59,7 @@ def _format(name: str) -> dict[str, Any]:
 
 
 def missing_extras(distribution: importlib.metadata.Distribution) -> tuple[str, ...]:
-    """The extras of a distribution of which a package is not installed, but for those of who works on it."""
+    """Return the extras of a distribution with a package that is not installed, except extras for its developers."""
     found = set()
     for requirement in distribution.requires or ():
         match = _REQUIREMENT.match(requirement)
@@ -77,8 +77,8 @@ def missing_extras(distribution: importlib.metadata.Distribution) -> tuple[str, 
 def options_command(name: str, as_json: bool) -> None:
     """List the options of a FORMAT, or of a connector, `kafka` or `upsert-kafka`.
 
-    In a table an option of a format has the format's name before it: `json.ignore-parse-errors`, or
-    `value.json.ignore-parse-errors` beside a key.
+    In a table, the format's name is the prefix of its options: `json.ignore-parse-errors`, or
+    `value.json.ignore-parse-errors` in a table with a key.
     """
     specs = _specs(name)
     if as_json:

@@ -1,4 +1,4 @@
-"""`kvformat inspect`: what is in a file, or in a topic, by guesses with their reasons."""
+"""`kvformat inspect`: guess the formats in a file or a topic, with reasons."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MOST = 1000  # messages: `SAMPLE` of `connectors.infer`, which the command line
 
 @click.command()
 @files_argument
-@click.option("--topic", metavar="TOPIC", help="A topic to look at, instead of files.")
+@click.option("--topic", metavar="TOPIC", help="A topic to inspect, instead of files.")
 @bootstrap_option
-@option_option("How brokers and registry are asked: `properties.*`, `avro-confluent.*`.")
-@click.option("--registry", metavar="URL", help="The schema registry to ask for schemas that messages name.")
-@click.option("--name", metavar="NAME", help="The name of the table that is proposed. Default: the topic's or file's.")
+@option_option("An option for brokers or registry: `properties.*`, `avro-confluent.*`.")
+@click.option("--registry", metavar="URL", help="The schema registry with the schemas of the messages.")
+@click.option("--name", metavar="NAME", help="The name of the proposed table. Default: the topic's or file's.")
 @click.option(
-    "--framing", type=click.Choice(FRAMINGS), default="lines", help="How messages are parted. Default: lines."
+    "--framing", type=click.Choice(FRAMINGS), default="lines", help="How messages are separated. Default: lines."
 )
 @click.option(
     "--max",
@@ -36,7 +36,7 @@ _MOST = 1000  # messages: `SAMPLE` of `connectors.infer`, which the command line
     type=click.IntRange(min=1),
     default=_MOST,
     metavar="N",
-    help=f"Messages to look at, from the beginning. Default: {_MOST}.",
+    help=f"Messages to read, from the beginning. Default: {_MOST}.",
 )
 @click.option("--sql", is_flag=True, help="Only the CREATE TABLE, for a file or for `explain -`.")
 @json_option("One JSON object with guesses, notes, counts and the DDL.")
@@ -52,9 +52,9 @@ def inspect_command(
     sql: bool,
     as_json: bool,
 ) -> None:
-    """Guess what is in a file or a topic: formats with their reasons, and a CREATE TABLE to begin with.
+    """Guess the formats in a file or a topic, with reasons, and propose a CREATE TABLE.
 
-    A registry is asked only where --registry names it. Of a topic, key and value are looked at; nothing is committed.
+    A registry is asked only if --registry names it. Keys and values of a topic are read; nothing is committed.
 
     kvformat inspect messages.jsonl
 
@@ -82,12 +82,12 @@ def inspect_command(
         registry=None if registry is None else registry_options(options, registry),
     )
     if sql and found.ddl is None:
-        raise click.ClickException("there is no table to propose; without --sql the reasons are shown")
+        raise click.ClickException("no table can be proposed; run without --sql to see the reasons")
     if sql:
         ddl = str(found.ddl)
         show(ddl)
         if ddl != printable(ddl, lines=True):
-            note("names have control or format characters, which are shown escaped: --json has them as they are")
+            note("names have control or format characters, which are shown escaped; --json shows them unchanged")
     elif as_json:
         write_json([_as_json(found)])
     else:
@@ -95,7 +95,7 @@ def inspect_command(
 
 
 def _sample(batches: Iterator[MessageBatch], most: int) -> tuple[list[bytes | None], list[bytes | None]]:
-    """Values and keys of the first messages."""
+    """Return values and keys of the first messages."""
     values: list[bytes | None] = []
     keys: list[bytes | None] = []
     for batch in batches:

@@ -41,7 +41,7 @@ def new_format_command(name: str, folder: Path | None, as_json: bool) -> None:
     NAME is what tables say, such as `'value.format' = 'NAME'`: letters a to z, digits and hyphens.
     """
     if not _NAME.fullmatch(name):
-        raise click.UsageError(f"{name!r} is no name of a format: use letters a to z, digits and hyphens, as in my-url")
+        raise click.UsageError(f"{name!r} is not a format name: use letters a to z, digits and hyphens, as in my-url")
     if name in available_formats():
         raise click.UsageError(f"there is a format {name!r} already, `kvformat formats` lists all: use another name")
     folder = folder or Path(f"kvformat-{name}")

@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from confluent_kafka import Message, Producer
 
 _WRITTEN: Final = ("topic", "partition", "headers", "header-list", "timestamp")
-"""Metadata of a record that its producer says."""
+"""Metadata of a record that its producer sets."""
 _SETTINGS: Final = {
     **{name: name for name in ("acks", "compression.type", "linger.ms", "retries", "request.timeout.ms")},
     "enable.idempotence": "enable.idempotence",
     "delivery.timeout.ms": "delivery.timeout.ms",
     "max.request.size": "message.max.bytes",
 }
-"""Settings of Java's producer that have a counterpart, and what librdkafka calls it."""
+"""Settings of Java's producer, and their names in librdkafka."""
 _DEFAULTS: Final = {"enable.idempotence": "true", "delivery.timeout.ms": "120000"}  # those of Java's producer
 _LARGEST_BATCH: Final = 1_000_000  # bytes: the client's own default, and nearly that of brokers
 _PATIENCE: Final = 0.5
-"""Seconds that a full queue of records is waited for before it is tried again."""
+"""Seconds to wait before a record is added to a full queue again."""
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @click.command()
 @click.argument("ddl", type=FILE, metavar="FILE.sql")
 @files_argument
-@click.option("--table", metavar="NAME", help="The table, where the file creates several.")
+@click.option("--table", metavar="NAME", help="The table, if the file creates several.")
 @bootstrap_option
 @option_option("An option of the table, instead of its own.")
 @click.option(
@@ -76,9 +76,9 @@ def produce_command(
 ) -> None:
     """Write rows, lines of JSON as `tail` prints them, to the topic of a table.
 
-    Key and value are encoded as the DDL says. A record goes to the partition of its key as Java's client chooses it, or
-    to that of its row. Rows that can't be written, and records that no broker took, are said on stderr, as JSON. The
-    exit status is 1 where there are any, 2 where the command can't be run as it is given.
+    The DDL defines the encoding of key and value. A record goes to the partition that Java's client chooses for its
+    key, or to the partition in its row. Rows that can't be written, and records that no broker accepted, are reported
+    on stderr, as JSON. The exit status is 1 if there are any, 2 if the command line is wrong.
 
     echo '{"id": 1, "name": "Anna"}' | kvformat produce users.sql
     """
@@ -87,10 +87,11 @@ def produce_command(
     topics = found.kv.connector_options("encode")["topic"] or ()
     if len(topics) != 1 and not about.names("topic"):
         raise OptionError(
-            "several topics: choose one, -o topic=NAME, or -m topic with a topic in each row", option="topic"
+            "the table has several topics: choose one with -o topic=NAME, or use -m topic and a topic in each row",
+            option="topic",
         )
     if delivery_guarantee(found.kv.connector_options("encode"))[1] == "exactly-once":
-        note("records are written at least once: there are no transactions here")
+        note("records are written at least once, without transactions")
     partitions = partitions_of(found.kv.options, topics, None)
     with _producing(found.kv.options, _batch_size(found.kv.options, topics)) as producer:
         sink = _Topic(producer, found.kv.options, topics, partitions, stop=errors == "stop")
@@ -107,7 +108,7 @@ def produce_command(
 
 
 class _Metadata:
-    """The columns of rows that are metadata of their records: those that the table writes, and those asked for."""
+    """The columns of rows that are metadata of records: those that the table declares, and those of `-m`."""
 
     def __init__(self, table: ShownTable, asked: tuple[str, ...]) -> None:
         declared = (column for column in table.kv.columns if column.kind == "metadata" and not column.virtual)
@@ -120,7 +121,7 @@ class _Metadata:
         return [name for name, known in self._keys.items() if known == key]
 
     def of(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """What a row says of its record, by key, as a producer takes it; raises `ValueRefused`."""
+        """Return the metadata of a row's record, by key, for a producer; raises `ValueRefused`."""
         found = {}
         for name, key in self._keys.items():
             value = python_value(row.get(name), self._types[key], name)
@@ -142,7 +143,7 @@ def _millis(moment: Any) -> int:
 
 
 class _Topic:
-    """Records on their way to the brokers. `delivered` and `failed` count those that are there, and that are not."""
+    """Sends records to the brokers. `delivered` and `failed` count the records with an answer."""
 
     def __init__(
         self,
@@ -164,7 +165,7 @@ class _Topic:
         about = dict(message.about)
         topic = about.pop("topic", self._topic)
         if topic is None:
-            return "the row does not say which topic it is for"
+            return "the row has no topic"
         known = self._known(topic)
         if isinstance(known, str):
             return known
@@ -198,7 +199,7 @@ class _Topic:
         return not (self._stop and self.failed)
 
     def wait(self) -> None:
-        """Wait until each record is there or has failed, which is told."""
+        """Wait until each record is delivered or has failed; failures are reported."""
         while len(self._producer):
             self._producer.flush(_PATIENCE)
 
@@ -212,10 +213,10 @@ class _Topic:
 
 
 def _batch_size(options: Mapping[str, str], topics: Sequence[str]) -> int:
-    """Bytes that the client may send as one batch of records.
+    """Return the largest size, in bytes, of a batch of records.
 
-    A broker refuses a whole batch that is larger than the topic's `max.message.bytes`, and so the neighbours of a
-    record that is too large. Java's client splits such a batch; this one never makes it.
+    A broker rejects a whole batch that is larger than the topic's `max.message.bytes`, with all its records. Java's
+    client then splits the batch; librdkafka does not, so it must not make one.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
@@ -227,14 +228,14 @@ def _batch_size(options: Mapping[str, str], topics: Sequence[str]) -> int:
     for future in client.describe_configs(
         [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
     ).values():
-        with contextlib.suppress(KafkaException, TimeoutError, KeyError):  # not everybody may know
+        with contextlib.suppress(KafkaException, TimeoutError, KeyError):  # the user may have no permission
             sizes.append(int(future.result(brokers.TIMEOUT)["max.message.bytes"].value))
     return max(min(sizes), 1)
 
 
 @contextlib.contextmanager
 def _producing(options: Mapping[str, str], batch_size: int) -> Iterator[Producer]:
-    """A client that writes records. After an interrupt it sends what it has, for a moment."""
+    """Make a client that writes records. After an interrupt it tries for some time to send its queue."""
     from confluent_kafka import Producer
 
     given = {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}
@@ -258,7 +259,7 @@ def _producing(options: Mapping[str, str], batch_size: int) -> Iterator[Producer
 
 
 def _say(said: list[str], text: str) -> None:
-    """Tell once what the client can't do; it goes on trying."""
+    """Print each error of the client once; it continues to try."""
     if text not in said:
         said.append(text)
         note(text)

@@ -54,15 +54,15 @@ def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
         time = dt.datetime.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is none of earliest, latest, milliseconds since 1970, or a time such as 2024-02-29T12:00:00Z"
+            f"{text!r} is not earliest, latest, milliseconds since 1970, or a time such as 2024-02-29T12:00:00Z"
         ) from None
     return int((time if time.tzinfo else time.replace(tzinfo=dt.UTC)).timestamp() * 1000)
 
 
 @click.command()
 @click.argument("ddl", type=FILE, required=False, metavar="[FILE.sql]")
-@click.option("--table", metavar="NAME", help="The table, where the file creates several.")
-@click.option("--topic", metavar="TOPIC", help="A topic, instead of a table: --format and --schema say what it holds.")
+@click.option("--table", metavar="NAME", help="The table, if the file creates several.")
+@click.option("--topic", metavar="TOPIC", help="A topic, instead of a table; --format and --schema describe it.")
 @format_options
 @bootstrap_option
 @option_option("An option of the table, instead of its own; with --topic `properties.*`, or an option of the format.")
@@ -72,17 +72,17 @@ def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
     callback=_start,
     default="latest",
     metavar="earliest|latest|TIME",
-    help="Where to begin: TIME is milliseconds since 1970 or ISO text, UTC without a zone. Default: latest.",
+    help="Where to start: TIME is milliseconds since 1970 or ISO text, UTC without a zone. Default: latest.",
 )
-@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="End after so many records.")
-@click.option("--until-end", is_flag=True, help="End where the topic ends, instead of waiting for more.")
+@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="End after N records.")
+@click.option("--until-end", is_flag=True, help="End at the end of the topic, instead of waiting for more.")
 @click.option("-m", "--metadata", multiple=True, metavar="KEY", help="A metadata key, as a column. Repeatable.")
 @click.option(
     "--where",
     multiple=True,
     metavar="CONDITION",
-    help="Show only rows for which it holds: COLUMN OP VALUE, as in 'amount > 10'; OP is = != < <= > >= or ~, a "
-    "regular expression. Repeatable: all must hold.",
+    help="Show only rows that meet the condition: COLUMN OP VALUE, as in 'amount > 10'; OP is = != < <= > >= or ~, a "
+    "regular expression. Repeatable: rows must meet all.",
 )
 @json_option("Lines of JSON on a terminal too, and the counts at the end.")
 def tail_command(
@@ -102,10 +102,10 @@ def tail_command(
 ) -> None:
     """Show a table's topic as its records arrive: rows as lines of JSON, with bad records on stderr.
 
-    The broker is asked by confluent-kafka, not by Spark. No group is joined and nothing is committed. On a terminal
-    each row has its place before it. Ctrl-C ends it; the exit status is 1 where records were bad.
+    Records are read with confluent-kafka, without Spark. No group is joined and nothing is committed. In a terminal
+    each row follows its topic, partition and offset. Ctrl-C ends the command; the exit status is 1 if records are bad.
 
-    Of a --topic without a --format the records are shown as they are, as `decode --framing records` reads them.
+    With --topic and without --format, records are shown undecoded, in the form that `decode --framing records` reads.
 
     kvformat tail users.sql --from earliest --where "name ~ ^A"
 
@@ -118,7 +118,7 @@ def tail_command(
         found = _of_topic(topic, ddl, table, format_name, schema, given, metadata)
         settings, wanted, pattern = given, (topic,), None
     elif ddl is None or format_name is not None or schema is not None:
-        raise click.UsageError("say what to read: a FILE.sql, or a --topic, perhaps with --format and --schema")
+        raise click.UsageError("give a FILE.sql, or a --topic, perhaps with --format and --schema")
     else:
         of_file = found = of_ddl(ddl, table, given, metadata)
         values = of_file.kv.connector_options("decode")
@@ -156,9 +156,9 @@ def _of_topic(
     given: Mapping[str, str],
     metadata: tuple[str, ...],
 ) -> ShownTable | None:
-    """The values of a topic as a table; None where nothing is known of them."""
+    """Return the values of a topic as a table; None without a format."""
     if ddl is not None or table is not None:
-        raise click.UsageError("--topic or a FILE.sql with a table, not both")
+        raise click.UsageError("give --topic or a FILE.sql with a table, not both")
     if BOOTSTRAP not in given:
         raise click.UsageError(f"--topic {topic} needs its broker: --bootstrap host:9092")
     if format_name is not None:
@@ -170,14 +170,14 @@ def _of_topic(
 
 
 class _Records:
-    """Shows records as they are, a line of JSON each: what `kcat -J` prints."""
+    """Shows undecoded records as lines of JSON, in the form that `kcat -J` prints."""
 
     def __init__(self, printer: _Printer) -> None:
         self._printer = printer
         self.counts = {"messages": 0, "rows": 0, "skipped": 0, "bad": 0}
 
     def batch(self, batch: MessageBatch) -> bool:
-        """Show the records of a batch; returns whether to go on."""
+        """Show the records of a batch; returns whether to continue."""
         keys, abouts = batch.keys or [None] * len(batch.values), batch.about or [{}] * len(batch.values)
         shown = [
             (about, record_of(key, value, about)) for key, value, about in zip(keys, batch.values, abouts, strict=True)
@@ -189,7 +189,7 @@ class _Records:
 
 
 class _Printer:
-    """Rows on stdout, bad records and progress on stderr: JSON, or on a terminal for people."""
+    """Prints rows to stdout, bad records and progress to stderr: as JSON, or as text in a terminal."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._rows_for_people = sys.stdout.isatty() and not as_json
@@ -216,12 +216,12 @@ class _Printer:
         complain(f"{_place(fault)} ", mark, f" {reason}: {first}")
 
     def note(self, text: str) -> None:
-        """What the client of the brokers says."""
+        """Print an error of the client's connection."""
         self.clear()
         note(text)
 
     def progress(self, counts: Mapping[str, int], *, waits: bool) -> None:
-        """The line at the bottom of a terminal."""
+        """Show the line at the bottom of a terminal."""
         if self._faults_for_people:
             text = f"{counts['messages']} records, {counts['rows']} rows, {counts['bad']} bad"
             text += ", at the end, waiting (Ctrl-C ends)" if waits else ""
@@ -230,7 +230,7 @@ class _Printer:
                 self._shown = text
 
     def clear(self) -> None:
-        """Take that line away."""
+        """Remove the line at the bottom of a terminal."""
         if self._shown:
             status("")
             self._shown = ""

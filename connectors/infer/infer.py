@@ -16,17 +16,17 @@ from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 def infer_schema(
     source: Any, *, format: str, keys: Any = None, options: Mapping[str, Any] | None = None, sample: int = SAMPLE
 ) -> InferredSchema:
-    """Columns that read a sample of messages of a format without an error, and without losing a member.
+    """Infer columns that read a sample of messages without an error and without losing a member.
 
-    `source` is a batch DataFrame of Kafka's records (its columns `value` and `key`), of which a job collects `sample`
-    messages; or an Arrow array or an iterable of messages (bytes, None for a null one), of which no more are taken,
-    with `keys` beside. At most 64 MiB are looked at. Which messages are the first ones of a DataFrame is up to Spark.
+    `source` is a batch DataFrame of Kafka's records (columns `value` and `key`), an Arrow array, or an iterable of
+    messages (bytes, None for a null one) with their `keys`. At most `sample` messages and 64 MiB are read. A job
+    collects them from a DataFrame; Spark decides which messages come first.
 
-    `options` are those of the format, without a prefix; what the messages need and is not given is proposed in
-    `InferredSchema.options`. Types are nullable: a sample can't tell what is never missing.
+    `options` are options of the format, without a prefix. Options that the messages need are added in
+    `InferredSchema.options`. All types are nullable, because a sample does not show which values are never missing.
 
-    Raises `SchemaError` where no message says anything about columns, `OptionError` for options that the format
-    doesn't have, `ConfigurationError` for a stream and for what is no source. Never raises for bad messages.
+    Raises `SchemaError` if the messages do not describe columns, `OptionError` for unknown options,
+    `ConfigurationError` for a stream or an unsupported source. Bad messages raise no error.
     """
     given = dict(options or {})
     get_format(format, given).validate("decode")

@@ -1,4 +1,4 @@
-"""What was inferred: columns, the options they need, and the CREATE TABLE of both."""
+"""The result of schema inference: columns, the options that they need, and a CREATE TABLE of both."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InferredSchema:
-    """A schema that was guessed from a sample, or that follows from another one.
+    """A schema that was inferred from a sample, or converted from a schema of a registry.
 
-    format: the format that reads it. fields: the columns, of Flink's types.
-    options: what the format has to be told, without a prefix; their `repr` shows no secret.
-    primary_key: the columns of the key, where the messages say so.
-    notes: what was guessed, what did not fit together, what was left out.
-    unreadable: why no format reads such messages as they are; empty where one does.
+    format: the format that reads the messages.
+    fields: the columns, with Flink's types.
+    options: options that the format needs, without a prefix; their `repr` shows no secret.
+    primary_key: the columns of the key, if the messages name them.
+    notes: sentences about guesses, conflicts and columns that are left out.
+    unreadable: why no format reads the messages; empty if one does.
     """
 
     format: str
@@ -70,11 +71,11 @@ class InferredSchema:
         bootstrap: str,
         options: Mapping[str, Any] | None = None,
     ) -> str:
-        """A CREATE TABLE for Flink, `KafkaTable.from_ddl` and `KeyValueFormat.from_ddl`, of the value of a topic.
+        """Return a CREATE TABLE for a topic's values, for Flink, `KafkaTable.from_ddl` and `KeyValueFormat.from_ddl`.
 
-        It reads from the beginning; `options` are further ones of the table, or others. In place of a secret the text
-        has `******`: give the secret itself by `with_options`, or write it in. Raises `SchemaError` where no format
-        reads such messages.
+        The table is read from its beginning. `options` are more options of the table; they replace those of the same
+        name. Secrets are `******` in the text: set them with `with_options`, or write them into the text.
+        Raises `SchemaError` if no format reads the messages.
         """
         if self.unreadable or not self.fields:
             raise SchemaError(f"no table reads these messages: {self.unreadable or 'they have no columns'}")
@@ -90,12 +91,12 @@ class InferredSchema:
         return table_text(name, self.fields, self.primary_key, given)
 
     def prefixed(self, prefix: str) -> dict[str, str]:
-        """The options with a prefix, and masks for secrets."""
+        """Return the options with a prefix, with secrets masked."""
         return {f"{prefix}{key}": value for key, value in shown_options(self.format, self.options).items()}
 
 
 def shown_options(format: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """The options of a format as they may be shown."""
+    """Return the options of a format as text, with secrets masked."""
     specs = format_class(format).option_specs
     return {key: str(masked(key, value, find_option(specs, key))) for key, value in options.items()}
 
@@ -103,7 +104,7 @@ def shown_options(format: str, options: Mapping[str, Any]) -> dict[str, str]:
 def table_text(
     name: str, columns: Iterable[FlinkField], primary_key: tuple[str, ...], options: Mapping[str, Any]
 ) -> str:
-    """A CREATE TABLE on several lines."""
+    """Return a CREATE TABLE statement with several lines."""
     parts = [columns_text((column,)) for column in columns]
     if primary_key:
         parts.append(f"PRIMARY KEY ({', '.join(map(quoted, primary_key))}) NOT ENFORCED")

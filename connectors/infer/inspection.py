@@ -1,4 +1,4 @@
-"""`inspect_topic`: what a topic holds, from some of its records."""
+"""`inspect_topic`: guess the formats of a topic's keys and values from some of its records, and propose a table."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ _MOST = 100_000  # records
 
 @dataclass(frozen=True, slots=True)
 class FormatGuess:
-    """What some of the keys or values are.
+    """A guess about some of the keys or values.
 
-    part: 'key' or 'value'. format: the format that reads them, or what they are where none does (`readable`).
-    confidence: from 0 to 1, the share of such messages times how sure it is. reason: why, with counts.
-    options: what the format has to be told, without a prefix; secrets are masked.
+    part: 'key' or 'value'.
+    format: the format that reads the messages. If no format does (`readable` is False), a name for the messages.
+    confidence: from 0 to 1, the share of the messages times the certainty of the guess.
+    reason: what the messages are, with counts.
+    options: options that the format needs, without a prefix; secrets are masked.
     """
 
     part: Part
@@ -42,12 +44,13 @@ class FormatGuess:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a topic holds.
+    """The guesses about a topic.
 
-    guesses: the most confident first, those of values before those of keys. ddl: a CREATE TABLE for
-    `KeyValueFormat.from_ddl` that reads the records of the first guess, None where there is none. notes: what to know
-    of it. counts: of `messages`, `nulls` (tombstones), `empty` ones, with keys of `keys` and `null keys`, and where
-    there are any of `nulls as JSON` (tombstones as Kafka Connect's JsonConverter writes some).
+    guesses: first those of values, then those of keys; of each the most frequent first.
+    ddl: a CREATE TABLE for `KeyValueFormat.from_ddl` that reads the records of the first guess; None without a table.
+    notes: sentences about the guesses and the table.
+    counts: numbers of `messages`, `nulls` (tombstones) and `empty` messages; with keys, of `keys` and `null keys`; of
+        `nulls as JSON` if there are any (tombstones in the form that Kafka Connect's JsonConverter writes).
     """
 
     guesses: tuple[FormatGuess, ...]
@@ -94,14 +97,14 @@ def inspect_topic(
     bootstrap: str | None = None,
     registry: str | Mapping[str, Any] | None = None,
 ) -> Inspection:
-    """What the records of a topic are, and a table that reads them.
+    """Guess the formats of the records of a topic, and propose a table that reads them.
 
     `values` and `keys` are iterables or Arrow arrays of messages (bytes, None for a null one), of which at most 64 MiB
-    are looked at; or `values` is a batch DataFrame, of which a job collects 1,000 records. `name` is the table's name,
-    `topic` and `bootstrap` go into its options. `registry` is the URL of a schema registry, or the options of
-    `avro-confluent` with it; it is asked what the ids in messages stand for. Secrets among them come out masked.
+    are read. `values` may be a batch DataFrame; then a job collects 1,000 records. `name` is the table's name, `topic`
+    and `bootstrap` are values for its options. `registry` is the URL of a schema registry, or options of
+    `avro-confluent` with the URL. It is asked for the schemas of the ids in messages. Secrets are masked in the result.
 
-    Never raises for messages, whatever they are; `ConfigurationError` for what gives none, and for bad options.
+    No message raises an error. Raises `ConfigurationError` for an unsupported source and for bad options.
     """
     sample = sample_of(values, keys, SAMPLE if hasattr(values, "isStreaming") else _MOST)
     options = {"url": registry} if isinstance(registry, str) else dict(registry or {})
@@ -126,7 +129,7 @@ def inspect_topic(
         start = start_options(name, topic, bootstrap)
         ddl = propose(sample, chosen["value"], chosen["key"], deletes, notes, name=name, start=start)
         if ddl is not None and (topic is None or bootstrap is None):
-            notes.add("say in the table where the topic is: topic and properties.bootstrap.servers")
+            notes.add("set topic and properties.bootstrap.servers in the table")
     for part, schema in chosen.items():
         if schema is not None:
             at = next(i for i, guess in enumerate(guesses) if guess.part == part and guess.readable)
@@ -162,7 +165,7 @@ def _schema(groups: list[_Group], sample: MessageSample, notes: Notes) -> Inferr
         return None
     group, part = groups[0], sample.part
     if not group.readable:
-        notes.add(f"no table is proposed for the {part}: it is no format of Flink's. {group.remedy}")
+        notes.add(f"no table is proposed for the {part}: it is not a format of Flink's. {group.remedy}")
         return None
     try:
         found = group.schema(sample)
@@ -170,8 +173,8 @@ def _schema(groups: list[_Group], sample: MessageSample, notes: Notes) -> Inferr
             groups[0] = group.read_as(group.recognition.without_key)
             found = groups[0].schema(sample)
             notes.add(
-                "nothing says which row an update or delete is of, as the keys of the records name no columns: the "
-                "table takes each message for a row of its own"
+                "it is unknown which row an update or delete changes, because the keys of the records name no columns: "
+                "the table reads each message as a new row"
             )
     except (ConfigurationError, SchemaRegistryError) as error:
         notes.add(f"no columns of the {part}: {error}")

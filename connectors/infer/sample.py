@@ -1,4 +1,4 @@
-"""The messages that a schema is guessed from: so many of a DataFrame, an Arrow array or anything that gives bytes."""
+"""Samples of messages: the first of a DataFrame, an Arrow array or an iterable of bytes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.samples import MessageSample
 
 SAMPLE = 1000
-"""Messages that are looked at, unless told otherwise."""
+"""Messages in a sample by default."""
 MAX_BYTES = 64 << 20
-"""Of all messages; those behind are not looked at."""
+"""Size of a sample; later messages are not read."""
 
 
 def sample_of(source: Any, keys: Any, most: int) -> MessageSample:
-    """The first `most` messages of a source, and their keys.
+    """Return the first `most` messages of a source, and their keys.
 
-    Of a DataFrame `value`, and `key` where there is one. Raises `ConfigurationError` for what gives no messages.
+    A DataFrame has the column `value`, and perhaps `key`. Raises `ConfigurationError` for an unsupported source.
     """
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise ConfigurationError(f"sample is a number of messages from 1 on, not {most!r}")
+        raise ConfigurationError(f"sample must be a number of messages, at least 1, not {most!r}")
     if hasattr(source, "isStreaming"):
         source, keys = _collected(source, most)
     values, cut = _taken(source, most, "source")
@@ -36,14 +36,16 @@ def sample_of(source: Any, keys: Any, most: int) -> MessageSample:
 
 
 def _collected(df: Any, most: int) -> tuple[Any, Any]:
-    """Values and keys of a DataFrame of Kafka's records."""
+    """Return values and keys of a DataFrame of Kafka's records."""
     if df.isStreaming:
         raise ConfigurationError(
-            "a stream has no end, so that no sample of it can be taken: give a batch DataFrame of the same topic, such "
-            "as spark.read.format('kafka')..., or a DataFrame of the messages in foreachBatch"
+            "a sample can't be taken from a stream: give a batch DataFrame of the same topic, such as "
+            "spark.read.format('kafka')..., or the DataFrame of a batch in foreachBatch"
         )
     if "value" not in df.columns:
-        raise ConfigurationError(f"the DataFrame has no column 'value' but {', '.join(df.columns)}: name it so")
+        raise ConfigurationError(
+            f"the DataFrame has no column 'value', only {', '.join(df.columns)}: rename the column with the messages"
+        )
     names = [name for name in ("value", "key") if name in df.columns]
     table = df.select(*(df[name].cast("binary").alias(name) for name in names)).limit(most + 1).toArrow()
     return table["value"], table["key"] if "key" in names else None
@@ -54,10 +56,10 @@ def _taken(source: Any, most: int, what: str) -> tuple[tuple[bytes | None, ...],
     size = 0
     for message in _messages(source, what):
         if len(found) == most:
-            return tuple(found), f"only the first {most} messages were looked at"
+            return tuple(found), f"only the first {most} messages were read"
         size += len(message or b"")
         if size > MAX_BYTES and found:
-            return tuple(found), f"only the first {len(found)} messages, of {MAX_BYTES >> 20} MiB, were looked at"
+            return tuple(found), f"only the first {len(found)} messages, of {MAX_BYTES >> 20} MiB, were read"
         found.append(message)
     return tuple(found), ""
 

@@ -13,27 +13,27 @@ from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.registry.contract.errors import OptionError, SchemaError
 
 BOOTSTRAP = "localhost:9092"
-"""The broker in a CREATE TABLE for which nobody has named one."""
+"""The broker in a CREATE TABLE, unless another one is given."""
 _FORMAT = "avro-confluent"
 
 
 def schema_from_subject(
     url: str, subject: str, *, version: int | Literal["latest"] = "latest", options: Mapping[str, Any] | None = None
 ) -> InferredSchema:
-    """The columns that stand for a subject's schema, and the options of `avro-confluent` to read them with.
+    """Return the columns for a subject's schema, and the options of `avro-confluent` that read them.
 
-    `options` are those of the format `avro-confluent` (`basic-auth.user-info`, ...), without a prefix.
-    Raises `SchemaError` where the registry does not know the subject or the version, and for a schema that no table
-    stands for; `SchemaRegistryError` where the registry can't be asked; `OptionError` for options.
+    `options` are options of the format `avro-confluent` (`basic-auth.user-info`, ...), without a prefix.
+    Raises `SchemaError` if the registry does not know the subject or the version, or if a table can't have the schema;
+    `SchemaRegistryError` if the registry does not answer; `OptionError` for bad options.
     """
     if version != "latest" and (isinstance(version, bool) or not isinstance(version, int) or version < 1):
-        raise OptionError(f"version is 'latest' or a number from 1 on, not {version!r}", option="version")
+        raise OptionError(f"version must be 'latest' or a number, at least 1, not {version!r}", option="version")
     given = {"url": url, **(options or {})}
     settings = AvroConfluentFormat(given).settings
     found = subject_schema(settings, subject, None if version == "latest" else version)
     if isinstance(found, Refused):
         raise SchemaError(
-            f"subject {subject!r} has no version {version!r} that can be read: {found.reason}", format=_FORMAT
+            f"subject {subject!r} has no readable version {version!r}: {found.reason}", format=_FORMAT
         )
     try:
         return InferredSchema.of(_FORMAT, given, columns_of_schema(parse_any(found[1]), given, Notes()))
@@ -54,10 +54,10 @@ def ddl_from_subject(
     topic: str | None = None,
     bootstrap: str = BOOTSTRAP,
 ) -> str:
-    """The columns that stand for a subject's schema as text, with a `name` a whole CREATE TABLE of the topic.
+    """Return the columns for a subject's schema as text; with a `name`, a whole CREATE TABLE.
 
-    The topic is the subject without `-value`, unless one is given. What was left out stands in comments before it.
-    As `schema_from_subject`, which it raises like.
+    The default for `topic` is the subject without `-value`. Comments before the text name fields that are left out.
+    `version`, `options` and the exceptions are those of `schema_from_subject`.
     """
     found = schema_from_subject(url, subject, version=version, options=options)
     notes = "".join(f"-- {note}\n" for note in found.notes)

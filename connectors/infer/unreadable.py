@@ -33,7 +33,7 @@ _CUT_FRAME = (
 )
 _KINDS = {
     BROKEN_JSON: _Unreadable(
-        "broken JSON", "begin like JSON, but are none", '`errors="capture"` says what is wrong with each'
+        "broken JSON", "begin like JSON, but are not valid", '`errors="capture"` says what is wrong with each'
     ),
     CONFLUENT_JSON: _Unreadable(
         "json-schema",

@@ -117,9 +117,9 @@ def test_no_message_commands_a_terminal() -> None:
 
 def test_a_hint_where_messages_seem_to_end_elsewhere(ddl: Callable[[str], Path]) -> None:
     result = run("decode", "-f", "avro", "-s", "id INT, name STRING", given=b"\x02\x02\xff\n\xff")
-    assert "messages were taken to be lines: is another --framing meant" in result.stderr
+    assert "messages were read as lines: perhaps another --framing" in result.stderr
     result = run("decode", "--ddl", ddl(_KV), given=b'{"id": 1}')
-    assert "messages were taken to be records: is another --framing meant" in result.stderr
+    assert "messages were read as records: perhaps another --framing" in result.stderr
     assert "--framing" not in run("decode", "-f", "json", "-s", "id INT", given=b"{").stderr
 
 

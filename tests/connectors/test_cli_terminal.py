@@ -111,7 +111,7 @@ def test_an_escaped_ddl_says_so(tmp_path: Path) -> None:
     file.write_bytes(_message())
     ran = run("inspect", str(file), "--sql")
     assert "\\u001b]0;owned\\u0007" in ran.stdout
-    assert "shown escaped: --json has them" in ran.stderr
+    assert "shown escaped; --json shows them" in ran.stderr
     file.write_bytes(b'{"id": 1}')
     assert run("inspect", str(file), "--sql").stderr == ""
     # a name that was shown escaped comes out of JSON as it is

@@ -123,5 +123,5 @@ def test_a_column_that_is_not_there_is_named() -> None:
 
 @pytest.mark.parametrize("line", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": 1' + b"0" * 5000 + b"}"])
 def test_what_is_no_json_is_refused(line: bytes) -> None:
-    with pytest.raises(ValueRefused, match="is no JSON"):
+    with pytest.raises(ValueRefused, match="is not valid JSON"):
         read_json(line)

@@ -194,8 +194,7 @@ def policies(subject: Subject, spark: Any, _: Path) -> None:
     messages = pa.array([*case.good, bad, *case.good], pa.binary())
     frame = spark.createDataFrame(pa.table({"n": pa.array(range(len(messages))), "m": messages})).repartition(3)
     captured = case.format.decode_rows("m", case.schema, errors="capture").alias("d")
-    errors = _collected(frame, captured)["d"].field("error").to_pylist()
-    kept = [error and error["message"] for error in errors]
+    kept = [error and error["message"] for error in _collected(frame, captured)["d"].field("error").to_pylist()]
     wanted = [message if message == bad else None for message in messages.to_pylist()]
     subject.check_equal(f"{case.name}, the messages in `error` with errors='capture'", kept, wanted)
     code = _decode_without_spark(case, pa.array([bad], pa.binary()))[0][1]
@@ -205,8 +204,7 @@ def policies(subject: Subject, spark: Any, _: Path) -> None:
     except Exception as error:
         text = str(error)
     for part in (f"[{code}]", f"format '{subject.identifier}' cannot decode a message", "errors='capture'"):
-        where = f"{case.name}, errors='raise'"
-        subject.check(where, part in text, f"expected an error that contains {part}, got: {cut(text)}")
+        subject.check(f"{case.name}, errors='raise'", part in text, f"expected an error with {part}, got: {cut(text)}")
 
 
 @rule("spark")
@@ -245,12 +243,8 @@ def streams(subject: Subject, spark: Any, folder: Path) -> None:
     texts = {"n": "BIGINT", "m": "BINARY", "k": "STRING"}
     schema = ", ".join(f"{column} {texts[column[0]]}" for column in samples.table.column_names)
     read = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
-    stream = (
-        samples.with_rows(read)
-        .select("n", *_requested_columns(subject, samples))
-        .writeStream.format("memory")
-        .queryName(name)
-    )
+    results = samples.with_rows(read).select("n", *_requested_columns(subject, samples))
+    stream = results.writeStream.format("memory").queryName(name)
     query = stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
     table = spark.table(name)

@@ -155,9 +155,7 @@ def layouts(subject: Subject) -> None:
             subject.check_decoded(f"{case.name}, as {name}", messages, found, expected)
         for start, stop in ((1, len(messages)), (0, len(messages) // 2), (3, 3), (5, 6)):
             part = messages[start:stop]
-            subject.check_decoded(
-                f"{case.name}, as {start}:{stop} of them", part, case.decode(part), expected[start:stop]
-            )
+            subject.check_decoded(f"{case.name}, as [{start}:{stop}]", part, case.decode(part), expected[start:stop])
 
 
 @rule("decode")
@@ -486,10 +484,8 @@ def order(subject: Subject) -> None:
         messages = _mixed(subject, case, 150)
         indices = rng.sample(range(len(messages)), len(messages))
         before = case.decode(messages)
-        mixed = [messages[at] for at in indices]
-        subject.check_decoded(
-            f"{case.name}, in another order", mixed, case.decode(mixed), [before[at] for at in indices]
-        )
+        mixed, expected = [messages[at] for at in indices], [before[at] for at in indices]
+        subject.check_decoded(f"{case.name}, in another order", mixed, case.decode(mixed), expected)
 
 
 @rule("decode", page="key-value.md")

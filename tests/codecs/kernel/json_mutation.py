@@ -1,4 +1,4 @@
-"""Random messages of the JSON formats, whole and changed. A second process decodes them for comparison.
+"""Messages of the JSON formats, whole and changed at random; and what is read from them, for another process.
 
     python -m tests.codecs.kernel.json_mutation 20000     decodes so many messages, writes the answers to standard
                                                           output
@@ -22,7 +22,7 @@ from kvformat.registry import Format, get_format
 from tests.support.decoding import answers, decoded
 
 BATCH = 100
-"""Number of messages in a batch."""
+"""Messages of a batch."""
 
 # --- rows -----------------------------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ DEEP = (
     "a ROW<id INT, name STRING, b ROW<id INT, ok BOOLEAN, c ROW<name STRING, x DOUBLE>>>, "
     'lines ARRAY<ROW<id INT, price DECIMAL(5, 1), sub ROW<id INT, name STRING>>>, `\u00e9 "q` INT, x INT'
 )
-MISMATCHED = (
+ODD = (
     "a STRING, b ARRAY<STRING>, c MAP<STRING, STRING>, d MULTISET<STRING>, e INTERVAL YEAR TO MONTH, "
     "f INTERVAL DAY TO SECOND, g MAP<STRING, ROW<x FLOAT, y MAP<STRING, ARRAY<BOOLEAN>>>>, h ARRAY<ARRAY<TINYINT>>, "
     "i ROW<a ROW<>, b ROW<c STRING, d BYTES>>, j TIME(0), k TIMESTAMP(9), l TIMESTAMP_LTZ(6), m DECIMAL(38, 0)"
@@ -49,11 +49,11 @@ CHANGED = (
     "id BIGINT, name STRING, price DECIMAL(10, 2), at TIMESTAMP(3), tags ARRAY<STRING>, "
     "more MAP<STRING, INT>, rec ROW<x INT, name STRING>"
 )
-"""The schema of the rows in change messages."""
+"""The schema of the rows of change messages."""
 
 
 def order(rng: random.Random, *, iso: bool = False) -> dict[str, Any]:
-    """Return a random row of ORDERS and MORE."""
+    """A row of ORDERS and MORE."""
     text = rng.choice(["", "plain", "with blank", "é ß 世界", 'quote " and \\ and \n', "😀", "a\u2028b", "x" * 70])
     between = "T" if iso else " "
     return {
@@ -92,7 +92,7 @@ def order(rng: random.Random, *, iso: bool = False) -> dict[str, Any]:
 
 
 def deep(rng: random.Random) -> dict[str, Any]:
-    """Return a random row of DEEP."""
+    """A row of DEEP."""
     number = rng.randrange(1000)
     return {
         "id": number,
@@ -109,8 +109,8 @@ def deep(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def mismatched(rng: random.Random) -> dict[str, Any]:
-    """Return a random row of MISMATCHED: values that are not texts for texts, and values of other types."""
+def odd(rng: random.Random) -> dict[str, Any]:
+    """A row of ODD: what is no text for texts, other types."""
     number = rng.choice([0, -0.0, 1, -7, 1.5, 1.50, 1e3, 1e-7, 12345678.25, 123456789012345678901234567890])
     tree = rng.choice(
         [{}, [], {"a": [1, None, "é", True, 0.25]}, [[{"b": {"c": number}}]], {'"': "\n\t\\"}, [1.0, -0.0]]
@@ -140,7 +140,7 @@ _BLANK = (" ", "\t", "\r\n", "\n      ", " " * 9, " " * 60)
 
 
 def written(value: Any, rng: random.Random, *, blanks: bool = False, shuffled: bool = False, **how: Any) -> str:
-    """Return a value as JSON, with random blanks between tokens, or with keys in random order at every level."""
+    """A value as JSON, with random blanks between all tokens, or keys in random order at every level."""
     between = (lambda: rng.choice(_BLANK[:5]) if rng.random() < 0.3 else "") if blanks else lambda: ""
     if isinstance(value, dict):
         items = list(value.items())
@@ -159,20 +159,20 @@ def written(value: Any, rng: random.Random, *, blanks: bool = False, shuffled: b
 
 
 def _extra(rng: random.Random, value: dict[str, Any]) -> str:
-    """Insert members without a column at any position. They contain names and members of columns."""
+    """Members of no column at any place, with names and members of columns inside of them."""
     others = {"k1": 1, "k\u00e92": "text", "k3": {"id": 7, "name": ["x", {"ok": 1}], "a": {"b": {"id": 1}}}, "k4": [[]]}
     items = [*value.items(), *((key, other) for key, other in others.items() if rng.random() < 0.6)]
     return written(dict(sorted(items, key=lambda _: rng.random())), rng, ensure_ascii=False)
 
 
 def _repeated(rng: random.Random, value: dict[str, Any]) -> str:
-    """Repeat a key. The last value counts."""
+    """A key twice, the second time with the value that counts."""
     key = rng.choice(list(value))
     return written({key: value[rng.choice(list(value))]}, rng)[:-1] + "," + written(value, rng)[1:]
 
 
 def _escaped(rng: random.Random, value: dict[str, Any]) -> str:
-    """Write some letters and digits of names and texts as escapes."""
+    """Names and texts with some of their letters and digits as escapes."""
     text = json.dumps(value, separators=(",", ":"))
     strings = re.compile(r'"(?:[^"\\]|\\.)*"')
 
@@ -201,14 +201,14 @@ LAYOUTS: dict[str, Callable[[random.Random, dict[str, Any]], str]] = {
     "escaped": _escaped,
     "wrapped": lambda rng, value: rng.choice(["[%s]", "[ %s ]", "[null, %s]"]) % json.dumps(value, ensure_ascii=False),
 }
-"""Ways to write the same row (in the order of the keys only "repeated" is a way for `json` alone)."""
+"""Ways to write a row that all say the same (in the order of the keys only "repeated" is a way for `json` alone)."""
 
 
 # --- change messages ------------------------------------------------------------------------------------
 
 
 def row(rng: random.Random) -> dict[str, Any]:
-    """Return a random row of CHANGED."""
+    """A row of CHANGED."""
     found = {
         "id": rng.choice([rng.randrange(10**9), str(rng.randrange(99)), None]),
         "name": rng.choice(["plain", "é 世界", 'quote " \\', "😀", "", None]),
@@ -298,7 +298,7 @@ def _canal(rng: random.Random) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Producer:
-    """Writes change messages for a format with options."""
+    """Who writes change messages, for a format with options."""
 
     format: str
     message: Callable[[random.Random], dict[str, Any]]
@@ -308,7 +308,7 @@ class Producer:
         return "-".join([self.format, *(value for _, value in self.options)])
 
     def texts(self, rng: random.Random, count: int) -> list[bytes]:
-        """Return messages: most in the producer's form, some with blanks or in another order."""
+        """Messages, most of them as the producer writes them, some with blanks or in another order."""
         found = []
         for _ in range(count):
             message = self.message(rng)
@@ -428,7 +428,7 @@ _TAILS = (b" ", b"\n", b"{}", b",", b"]", b"}", b" x", b"\x00", b"null", b"//", 
 
 
 def mutated(rng: random.Random, message: bytes, times: int | None = None) -> bytes:
-    """Change a message in one to three places, mostly one."""
+    """The message, changed in one to three places, mostly one."""
     for _ in range(times or rng.choice([1, 1, 1, 2, 3])):
         message = rng.choice(_MUTATIONS)(rng, message)
     return message
@@ -482,7 +482,7 @@ def _swapped(rng: random.Random, message: bytes) -> bytes:
 
 
 def _member_again(rng: random.Random, message: bytes) -> bytes:
-    """Copy a member before another member, or in its place."""
+    """A member, from its name to the next one, put before another one, or in its place."""
     starts = [match.start() for match in _MEMBER.finditer(message)]
     if len(starts) < 3:
         return message
@@ -500,7 +500,7 @@ def _name_again(rng: random.Random, message: bytes) -> bytes:
 
 
 def _nested(rng: random.Random, message: bytes) -> bytes:
-    """Nest a value in many arrays or objects, some of them without a closing bracket."""
+    """A value in many arrays or objects, some of them not closed."""
     found = list(_VALUE.finditer(message))
     if not found:
         return message
@@ -522,7 +522,7 @@ def _escaped_letter(rng: random.Random, message: bytes) -> bytes:
 
 
 def _many(rng: random.Random, message: bytes) -> bytes:
-    """Replace a value by many members, with equal or different names, or by many elements."""
+    """Many members of the same name or of different names, or many elements, at a value's place."""
     found = list(_VALUE.finditer(message))
     if not found:
         return message
@@ -556,7 +556,7 @@ _MUTATIONS: tuple[Callable[[random.Random, bytes], bytes], ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """A format with options, a schema and metadata. It makes messages, most of them good."""
+    """A format with options, a schema and metadata; and messages for it, most of them good."""
 
     format: str
     schema: str
@@ -569,7 +569,7 @@ class Case:
         return f"{'-'.join(told)}-{self.schema.partition(' ')[0]}"
 
     def made(self) -> Format:
-        """Return the format."""
+        """The format."""
         return get_format(self.format, dict(self.options))
 
 
@@ -591,7 +591,7 @@ def _cases() -> Iterator[Case]:
     for options in ((), (tree,), _LENIENT, (tree, *_LENIENT)):
         yield Case("json", f"{ORDERS}, {MORE}", lambda rng: _laid_out(rng, order(rng)), options)
         yield Case("json", DEEP, lambda rng: _laid_out(rng, deep(rng)), options)
-        yield Case("json", MISMATCHED, lambda rng: _laid_out(rng, mismatched(rng)), options)
+        yield Case("json", ODD, lambda rng: _laid_out(rng, odd(rng)), options)
     iso = ("timestamp-format.standard", "ISO-8601")
     for more in ((), (tree,), _LENIENT):
         yield Case("json", ORDERS, lambda rng: _laid_out(rng, order(rng, iso=True)), (iso, *more))
@@ -611,7 +611,7 @@ CASES = list(_cases())
 
 
 def batches(count: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield batches of messages with the numbers of their cases. Three of four messages are changed."""
+    """So many messages in batches, each with the number of its case; three of four are changed."""
     for number in range(-(count // -BATCH)):
         rng = random.Random(number)
         case = number % len(CASES)

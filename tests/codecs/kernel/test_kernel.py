@@ -1,4 +1,4 @@
-"""The kernel for JSON, compiled and uncompiled, on randomly changed messages and on hostile messages."""
+"""The kernel that reads JSON: compiled and as it stands, on messages changed at random, and on ones made to hurt."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.extent import case_count
 
 _ROOT = Path(__file__).parents[3]
 MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, all=20_000)
-"""The number of messages that both kernels read. Set it higher for a long run."""
+"""How many messages both kernels read; more for a night."""
 
 _unsanitized = pytest.mark.skipif(
     "libasan" in os.environ.get("LD_PRELOAD", ""), reason="sanitizers take memory and time beyond what is allowed here"
@@ -71,7 +71,7 @@ def _needs_a_compiled_kernel() -> None:
 
 @contextlib.contextmanager
 def _reading(kernel: str) -> Iterator[Any]:
-    """Run a process with the given kernel. Return the stream of its answers."""
+    """The answers of a process with that kernel, as it gives them."""
     command = [sys.executable, "-m", "tests.codecs.kernel.json_mutation", str(MUTATIONS)]
     with subprocess.Popen(command, cwd=_ROOT, env=_environment(kernel), stdout=subprocess.PIPE) as process:
         yield process.stdout
@@ -108,7 +108,7 @@ def test_both_kernels_give_the_same_rows_kinds_and_errors() -> None:
 
 @pytest.mark.parametrize("number", range(len(json_mutation.CASES)), ids=lambda n: str(json_mutation.CASES[n]))
 def test_a_message_does_not_change_its_neighbours(number: int) -> None:
-    """Decodes each changed message between good ones in a batch, and alone."""
+    """Each changed message between good ones, in one batch and alone."""
     case, format = json_mutation.CASES[number], json_mutation.CASES[number].made()
     rng = random.Random(number)
     good = [message for message in _good(case) if alone(format, [message], case.schema)[0].rows not in (None, "[]")]
@@ -129,7 +129,7 @@ def test_a_message_does_not_change_its_neighbours(number: int) -> None:
 
 
 def _good(case: json_mutation.Case) -> list[bytes]:
-    """Return mostly good messages. Rows have all columns if the case requires them."""
+    """Messages that are mostly good: rows with all columns where they must have them."""
     rng = random.Random(case.schema)
     if ("fail-on-missing-field", "true") not in case.options:
         return [case.whole(rng) for _ in range(150)]
@@ -138,8 +138,8 @@ def _good(case: json_mutation.Case) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_character_split_between_two_messages_is_an_error_of_both(seed: int) -> None:
-    """Concatenated messages can be valid UTF-8 even if each message is not. Null messages may have bytes too."""
+def test_a_character_that_two_messages_share_is_an_error_of_both(seed: int) -> None:
+    """Messages that are UTF-8 together are not for that UTF-8 each; nulls among them have bytes, too."""
     rng, format = random.Random(seed), get_format("json", {"ignore-parse-errors": "false"})
     good, cut = '{"a":"é価😀"}'.encode(), '{"a":"é"}'.encode()
     messages: list[bytes] = []
@@ -170,8 +170,8 @@ _ENVELOPES = {
 
 
 @pytest.mark.parametrize("format", _ENVELOPES)
-def test_members_equal_to_the_previous_message_are_read_correctly(format: str) -> None:
-    """Decodes members beside the rows in a batch and alone. Most differ in numbers, some are changed or cut off."""
+def test_what_is_like_the_message_before_is_read_as_if_it_were_not(format: str) -> None:
+    """Members beside the rows, mostly with other numbers, some changed or cut off: in a batch and alone."""
     rng, made = random.Random(format), get_format(format)
     messages: list[bytes] = []
     for number in range(1200):
@@ -195,7 +195,7 @@ def test_members_equal_to_the_previous_message_are_read_correctly(format: str) -
 
 
 @pytest.mark.parametrize("format", _ENVELOPES)
-def test_one_byte_that_differs_from_the_previous_message_is_noticed(format: str) -> None:
+def test_one_other_byte_than_in_the_message_before_is_seen(format: str) -> None:
     """Each byte of an object beside the rows is left out, replaced, or has another one before it: what is no JSON then
     is an error, behind the message that it is like, and where that was in the batch before.
     """
@@ -247,7 +247,7 @@ def test_slices_of_batches_with_nulls_and_empty_messages(number: int) -> None:
 
 @pytest.mark.parametrize("format", ["json", "debezium-json", "canal-json", "maxwell-json", "ogg-json"])
 @pytest.mark.parametrize("messages", [[], [None], [b""], [None] * 9, [b""] * 9, [b" \n"]], ids=str)
-def test_empty_batches_and_batches_of_empty_messages(format: str, messages: list[bytes | None]) -> None:
+def test_batches_without_anything_in_them(format: str, messages: list[bytes | None]) -> None:
     made = get_format(format)
     array = pa.array(messages, pa.binary())
     schema = "a INT, b STRING, c ARRAY<ROW<d MAP<STRING, DECIMAL(9, 2)>>>"
@@ -296,12 +296,12 @@ def _braced(members: str) -> str:
 
 
 def _same_width() -> str:
-    """Return names with the same length and the same first and last letters, which a lookup may compare first."""
+    """Names of one width with the same first and last letters: what a lookup may look at first."""
     return "{" + ",".join(f'"n{number:05}n":{number}' for number in range(_MANY)) + "}"
 
 
 class Anything:
-    """An object that equals any row: the test only checks whether there is a row."""
+    """Equal to any row: what is asked is only whether it is there."""
 
     def __eq__(self, other: object) -> bool:
         return other is not None
@@ -310,7 +310,7 @@ class Anything:
 
 
 def _bombs() -> Iterator[tuple[str, str, bytes, Any]]:
-    """Name, type of the column `a`, message, and result: the column's value, or a pattern of the error."""
+    """Name, type of the column `a`, message, and what comes of it: the column's value or an error, `re.Pattern`."""
     levels, digits = re.compile(_LEVELS), re.compile(_DIGITS)
     for kind in ("INT", "STRING", "ARRAY<STRING>", "MAP<STRING, STRING>", _NESTED):
         short = kind[:12]
@@ -404,7 +404,7 @@ def _bombs() -> Iterator[tuple[str, str, bytes, Any]]:
 _BOMBS = {name: (kind, message, wanted) for name, kind, message, wanted in _bombs()}
 _SPENT: list[float] = []
 _PATIENCE = 50_000
-"""Largest message in bytes that the uncompiled kernel reads too."""
+"""Bytes of a message that the source reads, too."""
 _GOOD = b'{"a":null,"z":9}'
 
 
@@ -440,7 +440,7 @@ def test_hostile_messages_get_the_right_answer(name: str) -> None:
 
 @_unsanitized
 def test_hostile_messages_cost_little_time() -> None:
-    """Sums the times of the previous test. A quadratic algorithm would take minutes."""
+    """The sum of the tests before this one; nothing may be quadratic, which would take minutes."""
     if len(_SPENT) < len(_BOMBS):
         pytest.skip("not all of the hostile messages were decoded")
     assert sum(_SPENT) < 10, [name for name, spent in zip(_BOMBS, _SPENT, strict=True) if spent > 0.5]
@@ -470,7 +470,7 @@ def test_hostile_rows_of_change_messages_cost_little_time(format: str) -> None:
 
 
 @pytest.mark.parametrize("message", ["[世]", "[\ufeff{}]", "[x]", "[1e]", "[tru]", '["a]', "[", '[{"a":1},x]', "[NaN]"])
-def test_an_array_with_an_invalid_value_is_not_json(message: str) -> None:
+def test_an_array_of_what_is_no_value_is_not_json(message: str) -> None:
     for options in ({}, {"decode.json-parser.enabled": "false"}):
         answer = alone(get_format("json", options), [message.encode()], "a INT")[0]
         assert answer.error is not None
@@ -478,7 +478,7 @@ def test_an_array_with_an_invalid_value_is_not_json(message: str) -> None:
 
 
 @pytest.mark.parametrize("before", range(12))
-def test_a_syntax_error_beside_a_multi_byte_character_is_an_error_of_the_message(before: int) -> None:
+def test_a_fault_beside_a_character_of_several_bytes_is_an_error_of_the_message(before: int) -> None:
     messages = [f'{{"a":{constant}{"x" * before}é"}}'.encode() for constant in ("N", "I", "NaN", "Infinity")]
     number = '{"a":1e99999999999,"b":"' + "x" * (2000 - 20 - before)
     messages += [f'{number}é"}}'.encode(), f'{number}世"}}'.encode()]
@@ -488,7 +488,7 @@ def test_a_syntax_error_beside_a_multi_byte_character_is_an_error_of_the_message
 
 
 @pytest.mark.parametrize("levels", [997, 998, 999])
-def test_a_deeply_nested_operation_is_an_error_of_the_message(levels: int) -> None:
+def test_an_operation_of_many_levels_is_an_error_of_the_message(levels: int) -> None:
     message = b'{"after":{"id":1},"op":' + b"[" * levels + b"]" * levels + b"}"
     answer = alone(get_format("debezium-json"), [message], "id INT")[0]
     assert answer.error is not None
@@ -548,15 +548,15 @@ def test_long_metadata_of_many_rows_is_an_error_of_the_message() -> None:
 
 
 @_unsanitized
-def test_metadata_above_the_limit_of_a_message_is_an_error_below_the_limit_of_the_batch() -> None:
-    """The message has 300 MB of metadata. A batch may have 2 GB."""
+def test_metadata_of_a_message_beyond_the_limit_is_an_error_where_the_batch_has_room() -> None:
+    """300 MB, of which a batch may have 2 GB."""
     found = _once(30_000, 0, 10_000, "table")
     assert found["errors"][0] is found["errors"][2] is None
     assert "each of its 10000 rows" in found["errors"][1]
 
 
 @_unsanitized
-def test_each_of_many_rows_gets_short_metadata() -> None:
+def test_short_metadata_of_many_rows_is_in_each_of_them() -> None:
     found = _once(3, 0, 40_000, "table")
     assert (found["errors"], found["rows"], found["different"], found["longest"]) == (None, 40_000, 1, 3)
     assert max(found["peak"], found["resident"]) < 400 * 2**20, found
@@ -571,7 +571,7 @@ def test_metadata_of_many_elements_of_many_rows_is_an_error_of_the_message() -> 
 
 
 def test_the_metadata_of_a_batch_is_limited_message_by_message() -> None:
-    """Each message is below its limit. Together they exceed the range of Arrow's offsets."""
+    """Each has less than a message may have; together they would have more than Arrow's offsets reach."""
     rows, name = 2_500, 100_000
     message = b'{"data":[' + b",".join([b"{}"] * rows) + b'],"type":"INSERT","table":"' + b"t" * name + b'"}'
     for count in (1, 2):
@@ -609,7 +609,7 @@ _MEMBERS = (
     ],
     ids=str,
 )
-def test_columns_have_equal_lengths_after_repeated_missing_and_bad_members(options: dict[str, str]) -> None:
+def test_columns_are_equally_long_whatever_is_repeated_missing_or_bad(options: dict[str, str]) -> None:
     rng = random.Random(str(options))
     inner = "x INT, y STRING, l ARRAY<ROW<x INT, y STRING>>"
     schema = f"x INT, y STRING, n ROW<{inner}>, l ARRAY<ROW<x INT, n ROW<x INT>>>, m MAP<STRING, ROW<x INT, y STRING>>"
@@ -668,8 +668,8 @@ def _bad_value(kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", _TEXTS)
-def test_columns_grow_and_discard_failed_messages(kind: str) -> None:
-    """One reader reads several batches of rows and nulls. A message that fails at its end leaves no values."""
+def test_columns_grow_and_forget_what_failed(kind: str) -> None:
+    """Batch after batch with one reader, rows and nulls; of a message that fails at its end nothing stays."""
     rng = random.Random(kind)
     format, values = get_format("json"), [*_TEXTS[kind], ("null", None)]
     for count in (3, 700, 40, 700):
@@ -687,7 +687,7 @@ def test_columns_grow_and_discard_failed_messages(kind: str) -> None:
         assert batch.rows.values.field(0).null_count == sum(row["c"] is None for rows in wanted for row in rows or ())
 
 
-def test_arrays_do_not_change_when_their_reader_continues() -> None:
+def test_arrays_stay_as_they_were_when_their_reader_goes_on() -> None:
     for kind, texts in _TEXTS.items():
         format = get_format("json")
         messages = [f'{{"c":{text}}}'.encode() for text, _ in texts] * 20
@@ -698,7 +698,7 @@ def test_arrays_do_not_change_when_their_reader_continues() -> None:
         assert first.to_pylist() == before
 
 
-_by_itself = pytest.mark.skipif(KERNEL == "compiled", reason="Python can't call the methods of the compiled kernel")
+_by_itself = pytest.mark.skipif(KERNEL == "compiled", reason="compiled, the kernel's methods are not for Python")
 
 
 def _column(text: str) -> tuple[Reader, Column]:
@@ -708,8 +708,8 @@ def _column(text: str) -> tuple[Reader, Column]:
 
 @_by_itself
 @pytest.mark.parametrize("kind", _TEXTS)
-def test_a_single_column_behaves_like_a_list(kind: str) -> None:
-    """Appends values, nulls and unreadable values, and truncates the column to any length."""
+def test_a_column_by_itself_is_a_list(kind: str) -> None:
+    """Values, nulls, what can't be read and is taken back, and going back to any length."""
     rng = random.Random(kind)
     reader, column = _column(kind)
     for most in (3, 600, 600):
@@ -741,7 +741,7 @@ def test_a_single_column_behaves_like_a_list(kind: str) -> None:
 
 
 @_by_itself
-def test_the_limit_of_a_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_metadata, "MOST_OF_A_BATCH", 1000)
     two = b'{"data":[{},{}],"type":"INSERT","table":"%s"}'
     messages = [two % (b"t" * size) for size in (200, 200, 200, 50, 60, 40)]
@@ -751,7 +751,7 @@ def test_the_limit_of_a_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @_by_itself
-def test_byte_buffers_and_hashes_grow() -> None:
+def test_bytes_and_hashes_by_themselves_grow() -> None:
     out, data = Bytes(1), random.Random(1).randbytes(5000)
     for start in range(0, 5000, 7):
         memory.append_bytes(out, data[start : start + 7])
@@ -782,8 +782,8 @@ def test_byte_buffers_and_hashes_grow() -> None:
 
 
 @pytest.mark.skipif(KERNEL == "python", reason="all of this run reads with the source")
-def test_the_uncompiled_kernel_answers_like_flink() -> None:
-    """Runs the vectors of the JSON formats, and the tests that need Python methods, with the uncompiled kernel."""
+def test_the_source_answers_as_flink() -> None:
+    """The vectors of the JSON formats, and the tests that compiled modules can't run, in a process with the source."""
     code = (
         "import sys, pytest; from kvformat.codecs import KERNEL; assert KERNEL == 'python';"
         "from kvformat.codecs._kernel import reader; assert reader.__file__.endswith('.py');"
@@ -867,7 +867,7 @@ _TYPES = st.recursive(
 
 
 def _values(t: FlinkType) -> st.SearchStrategy[Any]:
-    """Generate canonical values (`vectors.to_arrow`) of a type, and None."""
+    """Canonical values (`vectors.to_arrow`) of a type, and None."""
     if t.root == "ROW":
         found: st.SearchStrategy[Any] = st.tuples(*(_values(field.type) for field in t.fields))
     elif t.root == "ARRAY":
@@ -881,7 +881,7 @@ def _values(t: FlinkType) -> st.SearchStrategy[Any]:
 
 @st.composite
 def _tables(draw: st.DrawFn) -> tuple[FlinkType, list[Any]]:
-    """Generate the type of a table, and rows of the table."""
+    """The type of a table, and rows of it."""
     row = _named(draw(st.lists(_TYPES, min_size=1, max_size=4)), draw(_NAMED))
     return row, draw(st.lists(st.tuples(*(_values(field.type) for field in row.fields)), max_size=5))
 

@@ -1,4 +1,4 @@
-"""Randomly changed messages of the vectors, and their results.
+"""Messages of the vectors, changed at random, and what comes of them.
 
 python -m tests.codecs.protobuf.protobuf_mutation COUNT    writes the kernel, then the answers for each batch
 """
@@ -25,7 +25,7 @@ _PARTS = (  # tags and sizes that hurt: zero, too long, negative, huge, groups, 
 
 
 def cases() -> list[vectors.Case]:
-    """Return cases of the vectors that decode, several of each section."""
+    """The cases of the vectors that decode, several of each section."""
     found: dict[str, list[vectors.Case]] = {}
     for case in vectors.cases("protobuf"):
         if case["direction"] == "decode" and "factory_error" not in case and case["messages"]:
@@ -36,7 +36,7 @@ def cases() -> list[vectors.Case]:
 
 
 def changed(rng: random.Random, message: bytes, others: list[bytes]) -> bytes:
-    """Return a broken or unusual message."""
+    """A message as it should not be, or as nobody would write it."""
     at = rng.randint(0, len(message))
     ways = (
         lambda: message[:at],
@@ -52,7 +52,7 @@ def changed(rng: random.Random, message: bytes, others: list[bytes]) -> bytes:
 
 
 def batches(count: int) -> Iterator[tuple[str, list[bytes | None], list[Answer]]]:
-    """Yield cases with their messages and results, with at least the given number of messages."""
+    """At least so many messages: the case, its messages and what comes of them."""
     rng, read = random.Random(20_240_229), 0
     chosen = [(case, vectors.format_of(case)) for case in cases()]
     while read < count:

@@ -1,4 +1,4 @@
-"""Random descriptor sets, their messages written by Google's package, and the expected rows."""
+"""Random descriptor sets, messages of them as google's package makes them, and what these read as."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _value(rng: random.Random, field: Any) -> Any:
 
 
 def fill(rng: random.Random, message: Any, depth: int) -> None:
-    """Set random fields. A required field is rarely missing."""
+    """Set fields at random. Rarely a required one is missing."""
     message.SetInParent()
     for field in rng.sample(list(message.DESCRIPTOR.fields), len(message.DESCRIPTOR.fields)):
         left_out = rng.random() < 0.4 or (field.message_type is not None and depth <= 0)
@@ -211,12 +211,12 @@ def fill(rng: random.Random, message: Any, depth: int) -> None:
 
 
 def is_map(field: Any) -> bool:
-    """Return whether a field of Google's package is a map."""
+    """Whether google's field is a map."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def table_of(rng: random.Random, message: Any, depth: int) -> dict[str, tuple[Any, Any]]:
-    """Return random columns by name, with the field and the type of one value; a dict of columns for a ROW."""
+    """Columns for fields: by name, the field and the type of one value, which is a table for a ROW."""
     columns = {}
     for field in message.fields:
         of = field.message_type.fields_by_name["value"] if is_map(field) else field
@@ -229,7 +229,7 @@ def table_of(rng: random.Random, message: Any, depth: int) -> dict[str, tuple[An
 
 
 def ddl(table: dict[str, tuple[Any, Any]]) -> str:
-    """Return the columns as a table's schema."""
+    """The columns as a table's schema."""
     parts = []
     for name, (field, kind) in table.items():
         t = kind if isinstance(kind, str) else f"ROW<{ddl(kind)}>"
@@ -242,7 +242,7 @@ def ddl(table: dict[str, tuple[Any, Any]]) -> str:
 
 
 class Expected:
-    """Return the row for a message of Google's package by the rules of the documentation."""
+    """What google's message reads as, by the rules of the documentation."""
 
     def __init__(self, *, proto3: bool, defaults: bool) -> None:
         self.proto3, self.defaults = proto3, defaults
@@ -276,7 +276,7 @@ class Expected:
 
 
 def plain(value: Any) -> str:
-    """Return a value as text, so that NaN equals NaN, -0.0 differs from 0.0, and pairs have no order."""
+    """A value as text. NaN equals NaN, -0.0 is not 0.0, and pairs have no order."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{name}: {plain(of)}' for name, of in value.items())}}}"
     if isinstance(value, list):

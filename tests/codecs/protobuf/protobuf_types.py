@@ -29,20 +29,20 @@ def fields(text: str) -> str:
 
 
 def descriptor_set(*files: str) -> bytes:
-    """Return a descriptor set of files, each given as the text of a FileDescriptorProto."""
+    """The files, each as the text of a FileDescriptorProto."""
     text = " ".join(f"file {{ {file} }}" for file in files)
     made: bytes = text_format.Parse(text, descriptor_pb2.FileDescriptorSet()).SerializeToString()
     return made
 
 
 def a_file(folder: Path | str, *files: str) -> str:
-    """Write a descriptor set of the files. Return its path."""
+    """The path of a descriptor set of these files."""
     path = Path(folder, "types.desc")
     path.write_bytes(descriptor_set(*files))
     return str(path)
 
 
 def a_format(folder: Path | str, message: str, *files: str, **options: Any) -> Format:
-    """Return the format for a message of the files."""
+    """The format for a message of these files."""
     given = {name.replace("_", "-"): value for name, value in options.items()}
     return get_format("protobuf", {"message-class-name": message, "descriptor-file": a_file(folder, *files), **given})

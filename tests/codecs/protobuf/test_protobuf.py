@@ -1,4 +1,4 @@
-"""`protobuf` beyond the vectors: both kernels, hostile messages, Google's package, and rejected options."""
+"""`protobuf` beyond the vectors: both kernels, hostile messages, google's own package, and what is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.extent import case_count
 
 _ROOT = Path(__file__).parents[3]
 MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, all=20_000) // 5
-"""The number of messages that both kernels read."""
+"""How many messages both kernels read."""
 
 _EVERY_FIELD = fields(
     "bool b = 1; int32 i = 2; sint32 s = 3; sfixed32 f = 4; int64 l = 5; sint64 t = 6; sfixed64 g = 7; "
@@ -86,7 +86,7 @@ def test_both_kernels_give_the_same_rows_and_errors() -> None:
 
 @pytest.mark.parametrize("number", range(0, len(protobuf_mutation.cases()), 5))
 def test_a_message_does_not_change_its_neighbours(number: int) -> None:
-    """Decodes each changed message between good ones in a batch, and alone."""
+    """Each changed message between good ones, in one batch and alone."""
     case = protobuf_mutation.cases()[number]
     format, schema, rng = vectors.format_of(case), vectors.columns(case), random.Random(number)
     known = [vectors.message_bytes(message["in"]) or b"" for message in case["messages"]]
@@ -137,14 +137,14 @@ def test_hostile_messages_are_answered(name: str, small: Format) -> None:
 
 
 def test_hostile_messages_cost_little_time() -> None:
-    """Sums the times of the previous test. A quadratic algorithm would take minutes."""
+    """The sum of the tests before this one; nothing may be quadratic, which would take minutes."""
     if len(_SPENT) < len(_HOSTILE):
         pytest.skip("not all of the hostile messages were decoded")
     assert sum(_SPENT) < 10
 
 
-def test_names_of_an_enum_are_limited_to_one_array(tmp_path: Path) -> None:
-    """One byte on the wire becomes a name of a thousand bytes, so two million bytes would become 2 GB of text."""
+def test_names_of_an_enum_fill_no_more_than_an_array(tmp_path: Path) -> None:
+    """A byte on the wire is a name of a thousand: two million of them would be 2 GB of text."""
     if KERNEL == "python":
         pytest.skip("the source takes its time")
     long = "LONG_" * 200
@@ -160,7 +160,7 @@ def test_names_of_an_enum_are_limited_to_one_array(tmp_path: Path) -> None:
 
 
 def test_an_entry_that_lacks_a_field_may_be_replaced(tmp_path: Path) -> None:
-    """The last entry with a key counts, also for required fields and for other encodings of the key."""
+    """Of two entries of a key the last one counts, also for required fields, however the key is written."""
     entry = """nested_type { name: "PEntry" options { map_entry: true } """
     file = f"""name: "m.proto" message_type {{ name: "M" {fields("repeated .M.PEntry p = 1; repeated .M.TEntry t = 2;")}
         {entry} {fields("int32 key = 1; .R value = 2;")} }}
@@ -271,7 +271,7 @@ def _every() -> tuple[Format, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a row as it was given: without empty fields, and with maps as dicts."""
+    """A row as it was given: fields without a value are left out, a map is a dict."""
     if isinstance(value, dict):
         return {name: dict(of) if name == "p" else _without_nulls(of) for name, of in value.items() if of is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
@@ -300,7 +300,7 @@ def _without_nulls(value: Any) -> Any:
         ({"message-class-name": "acme.Order", "descriptor-file": "wrong.desc"}, "has errors in 'wrong.proto'"),
     ],
 )
-def test_options_without_a_matching_message_are_rejected(
+def test_options_that_fit_no_message_are_refused(
     given: dict[str, str], error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -326,7 +326,7 @@ def test_options_without_a_matching_message_are_rejected(
         ("item ROW<x ARRAY<INT>>", r"not compatible of ARRAY.*\(column 'item.x'\)"),
     ],
 )
-def test_columns_without_a_matching_field_are_rejected(schema: str, error: str, small: Format) -> None:
+def test_columns_that_fit_no_field_are_refused_both_ways(schema: str, error: str, small: Format) -> None:
     for call in (
         lambda: small.decode_batch(pa.array([], pa.binary()), schema),
         lambda: small.encode_batch(vectors.to_arrow([], parse_type(f"ROW<{schema}>")), schema),
@@ -359,7 +359,7 @@ def test_workers_need_neither_the_file_nor_the_package(tmp_path: Path) -> None:
     assert run.stdout.decode() == "[{'id': 7}] [b'\\x08\\x07']\n"
 
 
-def test_formats_with_different_contents_of_the_same_file_are_not_equal(tmp_path: Path) -> None:
+def test_another_content_of_the_same_file_is_another_format(tmp_path: Path) -> None:
     before = a_format(tmp_path, "acme.Order", _SMALL)
     after = a_format(tmp_path, "acme.Order", _SMALL.replace('"name"', '"title"'))
     assert before != after
@@ -407,7 +407,7 @@ def test_a_row_without_a_required_field_is_its_own_error(small: Format) -> None:
 
 
 def test_the_descriptor_set_of_a_python_module_is_taken(tmp_path: Path) -> None:
-    """Follows the documentation for users without protoc."""
+    """As the documentation says to do where there is no protoc."""
     from google.protobuf import timestamp_pb2
 
     made = descriptor_pb2.FileDescriptorSet()

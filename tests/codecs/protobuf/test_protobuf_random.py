@@ -1,4 +1,4 @@
-"""`protobuf` with random types and messages, compared with Google's package.
+"""`protobuf` with random types and messages; google's package is the second opinion.
 
 KVFORMAT_PROTOBUF_SEED=7 draws other types. A failure names the seed of its descriptor set.
 """
@@ -24,14 +24,14 @@ from tests.support.decoding import answers, decoded
 from tests.support.extent import case_count
 
 SETS = case_count("KVFORMAT_PROTOBUF_SETS", quick=40, all=400)
-"""The number of descriptor sets. Each has `MESSAGES` messages and as many changed messages."""
+"""How many descriptor sets; of each, `MESSAGES` messages and as many changed ones."""
 MESSAGES = 20
 _LONG_NUMBER = re.compile(rb"[\x80-\xff]{4}[\x10-\xff]")
 SEED = int(os.environ.get("KVFORMAT_PROTOBUF_SEED", "0")) * 1_000_000
 
 
 class _Drawn(NamedTuple):
-    """A format and a table, Google's class of the message, messages, and the expected rows."""
+    """A format and a table, google's class of the message, messages, and what their rows must be."""
 
     seed: int
     rng: random.Random
@@ -44,7 +44,7 @@ class _Drawn(NamedTuple):
 
 
 def _packed_otherwise(files: bytes) -> bytes:
-    """Return the descriptor set with packed fields unpacked, and unpacked fields packed."""
+    """The descriptor set with each packed field unpacked, and the other way round."""
     made = descriptor_pb2.FileDescriptorSet.FromString(files)
     for file in made.file:
         waiting = list(file.message_type)
@@ -89,7 +89,7 @@ def _sets(folder: Path) -> Iterator[_Drawn]:
 
 
 def _wanted(drawn: _Drawn, message: bytes) -> str | None:
-    """Return the row that Google's package reads, None for an error."""
+    """The row that google reads, None for an error."""
     try:
         read = drawn.google.FromString(message)
         return plain(drawn.expected.row(read, drawn.table)) if read.IsInitialized() else None
@@ -98,7 +98,7 @@ def _wanted(drawn: _Drawn, message: bytes) -> str | None:
 
 
 def _found(drawn: _Drawn, messages: list[bytes]) -> list[tuple[str | None, str | None]]:
-    """Return our row and error for each message."""
+    """Our row and error of each message."""
     batch = decoded(drawn.format, messages, drawn.schema)
     rows = [None if rows is None else plain(rows[0]) for rows in batch.rows.to_pylist()]
     errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(rows)
@@ -106,7 +106,7 @@ def _found(drawn: _Drawn, messages: list[bytes]) -> list[tuple[str | None, str |
 
 
 def test_rows_are_what_google_reads(tmp_path: Path) -> None:
-    """Also compares two concatenated messages, which are merged."""
+    """Also of two messages that are one, which merges them."""
     good = bad = columns = 0
     for drawn in _sets(tmp_path):
         messages = [*drawn.messages, *(drawn.rng.choice(drawn.messages) + one for one in drawn.messages)]
@@ -136,7 +136,7 @@ def _without_maps(drawn: _Drawn) -> _Drawn:
 
 
 def _compared(drawn: _Drawn, message: bytes, row: str | None, error: str | None) -> str:
-    """Return how our answer compares with Google's: the same, or one of the known differences."""
+    """How our answer compares with google's: the same, or one of the known differences."""
     try:
         wanted = _wanted(drawn, message)
     except UnicodeError:

@@ -3,11 +3,12 @@
     00  00 00 00 01  02  00  02 02 0e  02 02 63      `00`, the schema's id, and the datum, a record in a union with
                                                      null: before (null), after ({"id": 7}), op ("c")
 
-    c, r  +I(after)     u  -U(before), +U(after)     d  -D(before)     a null or empty message  nothing
+    c, r  +I(after)     u  -U(before), +U(after)     d  -D(before)     a null or empty message  no rows
 
-The datum is read and written as `avro-confluent` does a row of `before`, `after` and `op`: all of it is read, whatever
-`op` says. What else a connector writes (`source`, `ts_ms`) is passed over. Written are only the three, an update as a
-deletion and a creation. With `flattened` the datum is the row alone, and what was done is beside its columns.
+The datum is read and written as format `avro-confluent` reads and writes a row of `before`, `after` and `op`. All three
+are read for every operation. Other fields of a connector (`source`, `ts_ms`) are skipped. The format writes only these
+three, and an update as a deletion and a creation. With `flattened`, the datum is the row alone, and fields beside its
+columns say what was done to it.
 Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` and `DebeziumAvroSerializationSchema`.
 """
 
@@ -64,9 +65,9 @@ _ROWS = {
     "u": (("before", UPDATE_BEFORE), ("after", UPDATE_AFTER)),
     "d": (("before", DELETE),),
 }
-"""The rows of each operation: the image that a row is in, and its kind."""
+"""The rows of each operation: the field that has the row, and the row's kind."""
 _UPSERT_ROWS = {**_ROWS, "u": (("after", UPDATE_AFTER),)}
-"""The same with 'changelog.mode' = 'upsert'."""
+"""The rows of each operation with 'changelog.mode' = 'upsert'."""
 _IMAGES = ("before", "after")
 _NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
 
@@ -101,7 +102,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
             self.changelog_mode = ChangelogMode.UPSERT
             self.nulls_delete = True
         if self.options["types"] == DEBEZIUM:
-            self.time_digits = 6  # a CREATE TABLE declares three at most, as in Flink, and databases have six
+            self.time_digits = 6  # a CREATE TABLE declares at most three, as in Flink, but databases have six
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
@@ -112,8 +113,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         if self.options["schema"] is not None and (self.options["types"] == DEBEZIUM or self.options[FLATTENED.name]):
             option = "types' = 'debezium" if self.options["types"] == DEBEZIUM else "flattened' = 'true"
             raise OptionError(
-                f"with '{option}' values are read by the schema that they were written by: leave the option "
-                "'schema' out",
+                f"with '{option}' values are read by their writer's schema: leave the option 'schema' out",
                 format=self.identifier,
                 option="schema",
             )
@@ -128,7 +128,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         row = row_type(schema)
-        there = np.asarray(messages.is_valid())
+        present = np.asarray(messages.is_valid())
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
         if self.options[OTHER_MESSAGES.name] != ERROR:
             filled = filled & ~self._skipped(messages, row, filled)
@@ -136,20 +136,20 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
         flat = self.options[FLATTENED.name]
 
-        def look(writer: Schema) -> None:
+        def on_writer(writer: Schema) -> None:
             if self.options["types"] != DEBEZIUM:
                 _warn_of_types(row, writer, flat)
 
         if flat or self.options["types"] == DEBEZIUM:
-            batch = self._decode_by_schemas(messages, row, there, filled, look)
+            batch = self._decode_by_schemas(messages, row, present, filled, on_writer)
         else:
-            batch = self._decoded(messages, self.table(schema), there, filled, look)
+            batch = self._decoded(messages, self.table(schema), present, filled, on_writer)
         if batch.errors is not None and not flat:
-            batch = self._told_of_mongodb(batch, messages, filled)
+            batch = self._with_mongodb_hints(batch, messages, filled)
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
 
     def _skipped(self, messages: pa.BinaryArray, row: FlinkType, filled: _Mask) -> _Mask:
-        """The messages that are passed over by their schemas, which have no operation."""
+        """The messages that are skipped because of their schema, which does not have an operation."""
         ids, writers = self.writers(messages, filled)
         setting, skipped = self.options[OTHER_MESSAGES.name], []
         for schema_id, writer in writers.items():
@@ -165,32 +165,32 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         self,
         messages: pa.BinaryArray,
         table: ConfluentTable,
-        there: _Mask,
+        present: _Mask,
         filled: _Mask,
-        look: Callable[[Schema], None] | None = None,
+        on_writer: Callable[[Schema], None] | None = None,
     ) -> DecodedBatch:
-        values, errors = self.decode_datums(messages, table.schema, filled, look)
+        values, errors = self.decode_datums(messages, table.schema, filled, on_writer)
         envelopes, errors = read_values(values, errors, table.row, micros_as_millis=False)
         bare = self.upsert and self.row_key is not None and self.row_key.in_record
         others = self.options[OTHER_MESSAGES.name]
         return _Changes(
-            envelopes, errors, there, filled, others=others, upsert=self.upsert, bare_deletes=bare
+            envelopes, errors, present, filled, others=others, upsert=self.upsert, bare_deletes=bare
         ).decoded()
 
     def _decode_by_schemas(
         self,
         messages: pa.BinaryArray,
         row: FlinkType,
-        there: _Mask,
+        present: _Mask,
         filled: _Mask,
-        look: Callable[[Schema], None],
+        on_writer: Callable[[Schema], None],
     ) -> DecodedBatch:
-        """Together the messages whose schemas say the same of the columns."""
+        """Decode messages by their writers' schemas; messages whose columns are read alike are decoded together."""
         typed, flat = self.options["types"] == DEBEZIUM, self.options[FLATTENED.name]
         modes = modes_of(self.options) if typed else None
         ids, writers = self.writers(messages, filled)
         found: dict[str, _Reading] = {}
-        which = np.zeros(len(ids), np.int64)  # those without a schema go with any others
+        which = np.zeros(len(ids), np.int64)  # messages without a schema go with any reading
         for schema_id, writer in writers.items():
             reading = _reading(row, writer, modes, flat)
             found.setdefault(reading.name, reading)
@@ -200,9 +200,9 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
             at = np.flatnonzero(which == number)
             some = messages if len(at) == len(ids) else messages.take(pa.array(at))
             if flat:
-                batch = self._flat(some, reading, len(row.fields), there[at], filled[at], look)
+                batch = self._flat(some, reading, len(row.fields), present[at], filled[at], on_writer)
             else:
-                batch = self._decoded(some, reading.table, there[at], filled[at], look)
+                batch = self._decoded(some, reading.table, present[at], filled[at], on_writer)
             parts.append((at, batch if reading.plan is None else reading.plan.apply(batch)))
         return parts[0][1] if len(parts) == 1 else join_parts(parts)
 
@@ -211,22 +211,22 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         messages: pa.BinaryArray,
         reading: _Reading,
         columns: int,
-        there: _Mask,
+        present: _Mask,
         filled: _Mask,
-        look: Callable[[Schema], None],
+        on_writer: Callable[[Schema], None],
     ) -> DecodedBatch:
-        """Rows alone."""
-        values, errors = self.decode_datums(messages, reading.table.schema, filled, look)
+        """Decode messages that are rows alone."""
+        values, errors = self.decode_datums(messages, reading.table.schema, filled, on_writer)
         rows, errors = read_values(values, errors, reading.table.row, micros_as_millis=False)
         if reading.refusal:
             refused = pa.scalar(ErrorCode.MISSING_FIELD.marked(reading.refusal))
             nothing = pa.nulls(len(messages), pa.string()) if errors is None else errors
             errors = pc.if_else(pa.array(filled), pc.coalesce(nothing, refused), nothing)
         setting = self.options[OTHER_MESSAGES.name]
-        return flattened_avro.decode_flattened(rows, errors, columns, there, filled, OTHER_BY_OPERATION, setting)
+        return flattened_avro.decode_flattened(rows, errors, columns, present, filled, OTHER_BY_OPERATION, setting)
 
-    def _told_of_mongodb(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
-        """The batch whose errors say what to do about documents of MongoDB."""
+    def _with_mongodb_hints(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
+        """The batch with hints at the errors of MongoDB's messages."""
         assert batch.errors is not None
         ids, writers = self.writers(messages, filled)
         mongodb = [schema_id for schema_id, writer in writers.items() if is_mongodb_schema(writer)]
@@ -254,13 +254,17 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
 
 
 class _Changes:
-    """One batch of envelopes on its way to rows."""
+    """Converts a batch of envelopes to rows with kinds.
+
+    `present` says which messages are not null, `filled` which of them are not empty. `bare_deletes` says that a
+    deletion may lack its row.
+    """
 
     def __init__(
         self,
         envelopes: pa.StructArray,
         errors: pa.Array | None,
-        there: _Mask,
+        present: _Mask,
         filled: _Mask,
         *,
         others: str,
@@ -269,7 +273,7 @@ class _Changes:
     ) -> None:
         self._rows, self._remedy = (_UPSERT_ROWS, NO_KEY_HINT) if upsert else (_ROWS, NO_BEFORE_HINT)
         self._bare_deletes = bare_deletes
-        self._there, self._filled, self._errors = there, filled, errors
+        self._present, self._filled, self._errors = present, filled, errors
         before, after, op = envelopes.flatten()
         self._images = dict(zip(_IMAGES, (before, after), strict=True))
         self._has = {name: np.asarray(image.is_valid()) for name, image in self._images.items()}
@@ -278,10 +282,12 @@ class _Changes:
         self._which = np.asarray(pc.fill_null(pc.index_in(op, pa.array(list(_ROWS))), -1))
 
     def decoded(self) -> DecodedBatch:
+        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
         errors = self._all_errors()
         good = self._filled if errors is None else self._filled & np.asarray(errors.is_null())
         counts = np.zeros(len(good), np.int64)
-        first = np.zeros(len(good), np.int64)  # of the row that a message begins with, among the images of all
+        # the index of each message's first row among the images: `before` of all messages, then `after` of all
+        first = np.zeros(len(good), np.int64)
         kinds = np.zeros(len(good), np.int64)
         for which, rows in enumerate(self._rows.values()):
             of = good & (self._which == which)
@@ -297,13 +303,13 @@ class _Changes:
         images = pa.concat_arrays(list(self._images.values())).take(pa.array(at))
         rows_of_all = pa.Array.from_buffers(images.type, len(images), [None], children=images.flatten())
         values = pa.field("item", rows_of_all.type)
-        buffers = [validity(self._there if errors is None else self._there & np.asarray(errors.is_null()))]
+        buffers = [validity(self._present if errors is None else self._present & np.asarray(errors.is_null()))]
         buffers.append(pa.py_buffer(offsets))
         lists = pa.Array.from_buffers(pa.list_(values), len(good), buffers, children=[rows_of_all])
         return DecodedBatch(lists, pa.array(KINDS).take(pa.array(kind)), errors)
 
     def _all_errors(self) -> pa.StringArray | None:
-        """The errors of reading, and those of envelopes that say no change."""
+        """The errors of reading, and the errors of envelopes that are not a change."""
         read = self._filled if self._errors is None else self._filled & np.asarray(self._errors.is_null())
         complete = np.zeros(len(read), np.bool_)
         for which, (op, rows) in enumerate(self._rows.items()):
@@ -321,13 +327,13 @@ class _Changes:
         return pa.array(texts, pa.string())
 
     def _fault(self, row: int) -> str:
-        """What is wrong with an envelope that was read."""
+        """The error of an envelope that is Avro, but not a change."""
         known = ", ".join(f'"{known}"' for known in _ROWS)
         if not self._envelope[row]:
             return ErrorCode.MISSING_FIELD.marked("the message is null in place of a record of before, after and op")
         op = self._op[row].as_py()
         if op is None:
-            hint = ". Heartbeats and transactions have none: set 'other-messages' to 'skip' to skip them"
+            hint = ". Heartbeats and transactions do not have it: set 'other-messages' to 'skip' to skip them"
             return ErrorCode.MISSING_FIELD.marked(
                 f"'op': is missing or null; it must be one of {known}{hint if self._others == ERROR else ''}. "
                 "If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true, or "
@@ -344,7 +350,7 @@ class _Changes:
 
 
 def _envelope(row: FlinkType) -> FlinkType:
-    """The row of the rows before and after a change, and of what was done."""
+    """The type of an envelope: the rows before and after a change, and the operation."""
     image, op = replace(row, nullable=True), FlinkType("VARCHAR", length=MAX_LENGTH)
     return FlinkType("ROW", fields=(*(FlinkField(name, image) for name in _IMAGES), FlinkField("op", op)))
 
@@ -360,9 +366,10 @@ def _table(schema: pa.Schema, provided: str | None) -> ConfluentTable:
 
 
 class _Reading(NamedTuple):
-    """How the messages of a writer's schema are read: as a table of the wire's values, and then by a plan, if any.
+    """How the messages of a writer's schema are read: as a table of wire values, which the `plan`, if any, converts.
 
-    With a `refusal` they are none, of rows alone. `name` is equal for writers whose columns are read alike.
+    If there is a `refusal`, the messages are not rows alone, and have this error. `name` is equal for writers whose
+    columns are read alike.
     """
 
     plan: RowPlan | None
@@ -389,23 +396,23 @@ def _reading(row: FlinkType, writer: Schema | None, modes: ConnectorModes | None
 
 @cached_by_identity
 def _warn_of_types(row: FlinkType, writer: Schema, flat: bool) -> None:
-    """Tell once for each schema of the columns whose values Flink mistakes."""
+    """Warn once for each schema about columns for which Flink takes the values for other values."""
     image = image_schema_from_avro(writer, flat=flat)
     for column in row.fields:
-        said = None if image is None else image.fields.get(column.name)
-        if said is not None and flink_misreads(column.type, said):
+        written = None if image is None else image.fields.get(column.name)
+        if written is not None and flink_misreads(column.type, written):
             warnings.warn(
                 f"format '{DebeziumAvroConfluentFormat.identifier}': column '{column.name}' is "
-                f"{column.type.summary()}, and {said} by the schema of its messages: as in Flink, its values are taken "
-                "for what they are not. Set 'types' = 'debezium', or declare the column as the number, text or bytes "
-                "that it is",
+                f"{column.type.summary()}, but {written} in the schema of its messages. As in Flink, its values are "
+                "read as other values. Set 'types' = 'debezium', or declare the column as the number, text or bytes "
+                "that the messages have",
                 DebeziumTypesWarning,
                 stacklevel=3,  # beyond the cache
             )
 
 
 def _check(provided: Schema, row: FlinkType) -> None:
-    """Raise `SchemaError` for a schema that was given, but is not exactly that of the envelope."""
+    """Raise `SchemaError` if the given schema is not exactly that of the envelope."""
     found = row_of_schema(provided)
     if found != row:
         raise SchemaError(

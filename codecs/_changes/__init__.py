@@ -1,1 +1,1 @@
-"""Change data: what the envelopes of Debezium, Canal, Maxwell and Ogg have in common. The values in them are json's."""
+"""Change data: the parts that Debezium, Canal, Maxwell and Ogg share. Values are read by the rules of format json."""

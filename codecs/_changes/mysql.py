@@ -1,4 +1,4 @@
-"""What Canal and Maxwell share, which read MySQL's binlog: filters by database and table, and MySQL's BOOLEAN.
+"""Formats of MySQL's binlog, Canal and Maxwell: filters by database and table, and MySQL's BOOLEAN.
 
 A message names its database and its table in members of these names. `database.include` and `table.include` are
 patterns that these names must match.

@@ -13,15 +13,16 @@ from kvformat.codecs._changes.metadata import TEXT, TEXTS, ColumnPresence, Metad
 from kvformat.codecs._changes.other_messages import ERROR, find_by_members
 from kvformat.codecs._changes.upsert import without_before_rows
 from kvformat.codecs._java.parse import replace_lone_surrogates
-from kvformat.codecs._java.regex import JavaPattern, SlowMatchError
+from kvformat.codecs._java.regex import SlowMatchError
 from kvformat.codecs._json.error_messages import JsonErrorMessages
 from kvformat.codecs._json.scalars import BadValue, preview, scalar_converter
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._kernel import count_messages
-from kvformat.codecs._kernel.changes import ChangeBatch, OperationRows
+from kvformat.codecs._kernel.changes import ChangeBatch
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
-from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.flattened import FlatBatch
+from kvformat.codecs._kernel.message_metadata import MemberColumn
+from kvformat.codecs._kernel.operation_rows import OperationRows
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.fork_safe import Guarded
@@ -29,6 +30,8 @@ from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, 
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
 _KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
+_PAYLOAD = "payload"
+"""The member of a wrapped message that has the envelope."""
 _NOTHING = OperationRows([], [])
 """For messages that give no rows, whatever is in them."""
 
@@ -99,24 +102,28 @@ class EnvelopePlan:
     """An envelope as the kernel reads it: numbered members, and the rows that each operation gives.
 
     `members` begins with the members before the change, after the change, and of the operation. `outer_members`, those
-    of a wrapped message, begins with the payload. The kernel calls the methods for what is rare, and for errors.
+    of a wrapped message, begins with the payload. The kernel calls the methods for what is rare, and for errors. The
+    methods and attributes that it uses are those of `_kernel.changes.ChangePlan`.
     """
 
     error = BadValue
+    reads_ahead = True
+    """Whether the kernel reads rows before the operation is known. The answers are the same without; only slower."""
     batch_class: type[ChangeBatch] = ChangeBatch
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         envelope = without_before_rows(envelope) if settings.upsert else envelope
         self._envelope, self._metadata = envelope, metadata
         self._settings = settings
-        self.array, self.many, self.wrapped = envelope.array_of_one, envelope.rows_in_arrays, settings.wrapped
+        self.array_of_one, self.rows_in_arrays = envelope.array_of_one, envelope.rows_in_arrays
+        self.wrapped, self.bare_deletes = settings.wrapped, settings.upsert and settings.bare_deletes
         inside = [column.member for column in metadata if not column.beside_payload]
         filtered = [member for member, _ in settings.filters]
         first = [envelope.before, envelope.after, envelope.operation]
         self.members = list(dict.fromkeys([*first, *inside, *filtered]))
-        self.outer_members = list(dict.fromkeys(["payload", *(c.member for c in metadata if c.beside_payload)]))
-        self.upsert, self.bare_deletes = settings.upsert, settings.upsert and settings.bare_deletes
-        self.filters = [(self.members.index(member), pattern, member) for member, pattern in settings.filters]
+        self.outer_members = list(dict.fromkeys([_PAYLOAD, *(c.member for c in metadata if c.beside_payload)]))
+        self._patterns = {self.members.index(member): pattern for member, pattern in settings.filters}
+        self.filters = list(self._patterns)
         self._rows = {**envelope.rows, **({} if settings.other_messages == ERROR else envelope.extra_rows)}
         self.operations = {text: self._operation(rows) for text, rows in self._rows.items()}
         self.operations |= {
@@ -124,6 +131,8 @@ class EnvelopePlan:
             for text, other in envelope.other_by_operation.items()
             if other.is_skipped(settings.other_messages)
         }
+        # otherwise the row before an update is read as often as the row after it
+        self.keeps_open = settings.upsert or any(row.over for rows in self._rows.values() for row in rows)
         whole = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
         # one schema for both: a DECIMAL in the row changes how numbers of the metadata are read
         self._schema = JsonSchema(whole, settings.values)
@@ -139,21 +148,16 @@ class EnvelopePlan:
 
     def _operation(self, rows: tuple[RowImage, ...]) -> OperationRows:
         numbers = {self._envelope.before: BEFORE, self._envelope.after: AFTER}
-        found = [
-            (KINDS.index(row.kind), numbers[row.member], -1 if row.over is None else numbers[row.over]) for row in rows
-        ]
-        used = {number for _, *members in found for number in members}
+        found = [(KINDS.index(row.kind), numbers[row.member], row.over is not None) for row in rows]
+        used = {numbers[name] for row in rows for name in (row.member, row.over) if name is not None}
         looked_at = (AFTER,) if self._settings.upsert else (BEFORE, AFTER)
         return OperationRows(found, [number for number in looked_at if number not in used])
 
     # --- metadata --------------------------------------------------------------------------------------
 
-    def _metadata_readers(self) -> list[tuple[Column, int, bool, bool]]:
-        """The kernel's columns, each with its member's number, whether it is beside the payload, whether it is a map.
-
-        The entries of one member are columns of one row.
-        """
-        readers: list[tuple[Column, int, bool, bool]] = []
+    def _metadata_readers(self) -> list[MemberColumn]:
+        """The kernel's columns of metadata. The entries of one member are columns of one row."""
+        readers: list[MemberColumn] = []
         entries: dict[str, list[Metadata]] = {}
         for column in self._metadata:
             if column.key is not None:
@@ -170,13 +174,16 @@ class EnvelopePlan:
                     continue
                 types = {str(entry.key): entry.type for entry in of_member}
                 reader = self._schema.row_of_columns(row_of(types), [entry.column(self._schema) for entry in of_member])
-            readers.append((reader, *self._member(column), column.key is not None or column.type.root == "MAP"))
+            is_outer, path = column.beside_payload, [column.member]
+            if self.wrapped and not is_outer:
+                path.append(_PAYLOAD)
+            if is_outer:
+                number = self.outer_members.index(column.member) if self.wrapped else -1
+            else:
+                number = self.members.index(column.member)
+            is_map = column.key is not None or column.type.root == "MAP"
+            readers.append(MemberColumn(reader, number, path, is_outer=is_outer, is_map=is_map))
         return readers
-
-    def _member(self, column: Metadata) -> tuple[int, bool]:
-        if not column.beside_payload:
-            return self.members.index(column.member), False
-        return (self.outer_members.index(column.member) if self.wrapped else -1), True
 
     def metadata_columns(self, columns: list[pa.Array]) -> list[pa.Array]:
         """The metadata columns in the order of the keys that were asked for."""
@@ -184,18 +191,19 @@ class EnvelopePlan:
 
     # --- what is rare, and errors ----------------------------------------------------------------------
 
-    def matches(self, pattern: JavaPattern, member: str, node: Any) -> bool:
-        """Whether the whole text of a member matches a filter. Raises `BadValue` if that takes too long."""
+    def matches(self, member: int, node: Any) -> bool:
+        """Whether the whole text of a filtered member matches its pattern. Raises `BadValue` if that takes too long."""
+        name = self.members[member]
         text = "null" if node is None else "" if isinstance(node, dict | list) else self._text(node)
         try:
-            return pattern.matches(text)
+            return self._patterns[member].matches(text)
         except SlowMatchError as slow:
             reason = (
-                f"matching '{member}.include' with {preview(text)} ({len(text)} characters) took longer than "
+                f"matching '{name}.include' with {preview(text)} ({len(text)} characters) took longer than "
                 f"{slow.seconds:g} s; write the pattern without nested repeats such as (a+)+, or with possessive "
                 "ones such as (a+)++"
             )
-            raise _at(BadValue(reason, ErrorCode.TOO_LARGE), member) from None
+            raise _at(BadValue(reason, ErrorCode.TOO_LARGE), name) from None
 
     def find_operation(self, node: Any, message: Any) -> OperationRows:
         """The rows of an operation that the kernel's lookup missed, or of a message without an operation.
@@ -213,12 +221,12 @@ class EnvelopePlan:
                 self._envelope.operation,
                 ErrorCode.UNKNOWN_OPERATION,
             )
-        members = message["payload"] if self.wrapped else message
+        members = message[_PAYLOAD] if self.wrapped else message
         other = find_by_members(self._envelope.other_by_members, members)
         if other is not None and other.is_skipped(self._settings.other_messages):
             return _NOTHING
         hint = "" if other is None else other.hint()
-        if not self.wrapped and self._envelope.wrappable and "payload" in message:
+        if not self.wrapped and self._envelope.wrappable and _PAYLOAD in message:
             hint = ". The message has a payload: if its connector adds schemas, set 'schema-include' to true"
         elif other is None and members and not {self._envelope.before, self._envelope.after} & members.keys():
             hint = self._envelope.no_operation_hint
@@ -244,11 +252,12 @@ class EnvelopePlan:
         old, new = self._envelope.before, self._envelope.after
         return self._bad(f"has {before} rows, but '{new}' has {after}: an UPDATE needs an old row for each", old)
 
-    def is_wanted_without(self, member: str) -> bool:
+    def is_wanted_without(self, member: int) -> bool:
         """Return True if a message is read that lacks a filtered member; otherwise raise its error."""
         if self._envelope.filters_pass_missing:
             return True
-        raise _at(BadValue(f"is missing, but '{member}.include' needs it", ErrorCode.MISSING_FIELD), member)
+        name = self.members[member]
+        raise _at(BadValue(f"is missing, but '{name}.include' needs it", ErrorCode.MISSING_FIELD), name)
 
     @staticmethod
     def no_payload() -> BadValue:
@@ -257,7 +266,7 @@ class EnvelopePlan:
             'is missing or null; with \'schema-include\' a message is {"schema": ..., "payload": {...}}. '
             "For messages without schema and payload set 'schema-include' to false"
         )
-        return _at(BadValue(reason, ErrorCode.MISSING_FIELD), "payload")
+        return _at(BadValue(reason, ErrorCode.MISSING_FIELD), _PAYLOAD)
 
     @staticmethod
     def not_an_object(node: Any) -> BadValue:
@@ -273,7 +282,7 @@ class EnvelopePlan:
         raise self._bad(reason, member, code)
 
     def _bad(self, reason: str, member: str, code: ErrorCode = ErrorCode.MISSING_FIELD) -> BadValue:
-        return _at(BadValue(reason, code), f"payload.{member}" if self.wrapped else member)
+        return _at(BadValue(reason, code), f"{_PAYLOAD}.{member}" if self.wrapped else member)
 
 
 class PresencePlan(EnvelopePlan):
@@ -299,10 +308,11 @@ class FlattenedPlan(EnvelopePlan):
     """
 
     batch_class = FlatBatch
+    reads_ahead = False
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         super().__init__(row, envelope, settings, metadata)
-        names = ["op", "payload", *(other.required[0] for other in envelope.other_by_members)]
+        names = ["op", _PAYLOAD, *(other.required[0] for other in envelope.other_by_members)]
         self.members = list(dict.fromkeys([*self.members, *names]))
         self.watched = [self.members.index(name) for name in names]
         self._columns = {field.name for field in row.fields}
@@ -310,7 +320,7 @@ class FlattenedPlan(EnvelopePlan):
         self.upserted, self.deleted = kinds["+U"], kinds["-D"]
 
     def _operation(self, rows: tuple[RowImage, ...]) -> OperationRows:
-        return OperationRows([(KINDS.index(row.kind), AFTER, -1) for row in rows], [])
+        return OperationRows([(KINDS.index(row.kind), AFTER, False) for row in rows], [])
 
     @staticmethod
     def not_an_object(node: Any) -> BadValue:
@@ -328,12 +338,12 @@ class FlattenedPlan(EnvelopePlan):
     def find_operation(self, node: Any, message: Any) -> OperationRows:
         if node is not None:
             return super().find_operation(node, message)
-        members = message["payload"] if self.wrapped else message
+        members = message[_PAYLOAD] if self.wrapped else message
         others = members.keys() - self._columns
         if "op" in others and {"before", "after"} & others:
             hint = "for messages with 'before' and 'after' set 'flattened' to false"
             self._fail(f"is missing, but there is 'op': {hint}", self.members[2])
-        if not self.wrapped and {"schema", "payload"} <= others:
+        if not self.wrapped and {"schema", _PAYLOAD} <= others:
             self._fail("is missing, but there is a payload: set 'schema-include' to true", self.members[2])
         other = find_by_members(self._envelope.other_by_members, members)
         if other is None or (self._columns & members.keys()).difference(other.required):

@@ -1,7 +1,7 @@
 """Debezium's own types: values are read by their Kafka Connect schema, not by the rules of Flink's formats.
 
 connect_schema.py      a Connect schema, from the block `schema` of a JSON message or from a writer's Avro schema
-value_readings.py      which wire type and which conversion read a Connect type for a column of a Flink type
+value_readings.py      the wire type and the conversion for each pair of a Connect type and a Flink type
 json_values.py         JSON values without a schema: the form of a value tells its type
 conversions.py         wire values to column values, in Arrow; decimals.py, parse_texts.py, structured_times.py
 embedded_schema.py     reads JSON messages that carry their schema, each by its own

@@ -141,14 +141,8 @@ class SplitSet(Conversion):
         return pa.array(lists, arrow_type(nullable(self.type))), None
 
 
-# --- decimals ----------------------------------------------------------------------------------------------
-
-
-# --- texts -------------------------------------------------------------------------------------------------
-
-
 def _are_common_instants(texts: pa.StringArray) -> bool:
-    """Whether all texts look like `2025-03-03T09:30:00.123456Z`, as far as Arrow's parser would not notice."""
+    """Whether all texts have the `T` and `Z` of `2025-03-03T09:30:00.123456Z`. Arrow's parser does not check these."""
     if not len(texts):
         return True
     offsets, data = offsets_of(texts), np.frombuffer(texts.buffers()[2] or b"", np.uint8)

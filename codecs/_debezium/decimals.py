@@ -17,9 +17,9 @@ from kvformat.codecs._columnar import Ints, Mask, validity
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _MOST_BYTES, _MOST_SCALE = 64, 150
-"""The bytes and the scale of a decimal that is read at all; no DECIMAL has as many."""
+"""The most bytes and the largest scale of a decimal that is read. No DECIMAL has as many."""
 WIDE = Context(prec=400)
-"""Exact for every decimal within these bounds."""
+"""A context that computes exactly with every decimal within these bounds."""
 _POWERS = 10 ** np.arange(19)
 _INT64_MAX = 2**63 - 1
 

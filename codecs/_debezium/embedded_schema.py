@@ -124,7 +124,7 @@ class EmbeddedSchemaReader:
         plans[found.has_rows] = of_schemas[found.numbers[found.has_rows] + 1]
         others = np.flatnonzero(filled & ~found.has_rows)
         plans[others] = self._plans_by_own_schema(messages, others)
-        plans[~filled] = plans[filled][0] if filled.any() else NO_SCHEMA  # null and empty messages go with any plan
+        plans[~filled] = plans[filled][0] if filled.any() else NO_SCHEMA  # null and empty messages fit any plan
         return self._read_by_wire_types(messages, found.batch, plans)
 
     def _plans_by_own_schema(self, messages: pa.BinaryArray, places: Ints) -> Ints:

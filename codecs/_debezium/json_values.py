@@ -24,11 +24,11 @@ from kvformat.codecs._kernel.tree import Fraction, Integer
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _UNSIGNED_BYTES = 9
-"""The bytes of the largest BIGINT UNSIGNED in two's complement."""
+"""The number of bytes of the largest BIGINT UNSIGNED in two's complement."""
 _WHOLE_DIGITS = 20
-"""The digits before the point of a number that may fit a BIGINT."""
+"""The most digits before the point of a number that may fit a BIGINT."""
 _MOST_DIGITS = 76
-"""The digits of an unscaled number; no DECIMAL has more."""
+"""The most digits of an unscaled number. No DECIMAL has more."""
 
 
 def jackson_base64(text: str) -> bytes | None:
@@ -209,7 +209,7 @@ class DecimalText(ValueConverter):
 
 @dataclass(frozen=True)
 class TextOnly(ValueConverter):
-    """A text, of which `read` makes the value that the column stores. Numbers don't come here."""
+    """Texts, which `read` converts to the value that the column stores. The kernel reads numbers itself."""
 
     read: Callable[[str], Any]
 
@@ -221,7 +221,7 @@ class TextOnly(ValueConverter):
 
 @dataclass(frozen=True)
 class NumbersOnly(ValueConverter):
-    """Refuses every value. Integers, which the kernel reads itself, don't come here."""
+    """Refuses every value that is not an integer. The kernel reads integers itself."""
 
     def __call__(self, node: Any) -> Any:
         raise ValueError(node)

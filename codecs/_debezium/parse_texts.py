@@ -135,7 +135,7 @@ def epoch_day(year: int, month: int, day: int) -> int:
 
 
 def check_micros(micros: int) -> int:
-    """The same number of microseconds, if it fits 64 bits."""
+    """Return a number of microseconds unchanged if it fits 64 bits; otherwise raise `ValueError`."""
     if abs(micros) > _INT64_MAX:
         raise ValueError(micros)
     return micros
@@ -166,7 +166,10 @@ def parse_base64_url_safe(text: str) -> bytes:
 
 @dataclass(frozen=True)
 class OrPlaceholder:
-    """Calls `read`, except for the placeholder, which Postgres's connector writes as it is in every mode."""
+    """A parser that returns the placeholder as bytes, and calls `read` for other texts.
+
+    Postgres's connector writes the placeholder unchanged in every mode.
+    """
 
     read: Callable[[str], bytes]
     placeholder: bytes

@@ -21,7 +21,7 @@ _Parts = Mapping[str, Any]
 
 
 class Structured(NamedTuple):
-    """A structured type: its row type on the wire, and for each Flink type the function that makes a value of a row."""
+    """A structured type: its row type on the wire, and by Flink type the function that converts a row of parts."""
 
     wire: FlinkType
     reads: Mapping[str, Callable[[_Parts], int]]
@@ -93,7 +93,7 @@ def _duration_micros(parts: _Parts) -> int:
 
 
 def _duration_as_time(parts: _Parts) -> int:
-    """Nanoseconds since midnight, of a duration: the connector writes MySQL's TIME so."""
+    """Nanoseconds since midnight of a duration, as which the connector writes MySQL's TIME."""
     nanos = _duration(parts)
     if not 0 <= nanos < _DAY_SECONDS * 10**9:
         raise ValueError(parts)

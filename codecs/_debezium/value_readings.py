@@ -123,7 +123,7 @@ _INFINITE: dict[str, tuple[tuple[int, int], ...]] = {
     f"{_CONNECT}Date": _INFINITE_DAYS,
     "io.debezium.time.NanoTimestamp": tuple(zip((2**63 - 1, -(2**63)), INFINITE_MICROS.values(), strict=True)),
 }
-"""The counts that Postgres's connector writes for infinity, with what they stand for, in types that are cut off."""
+"""The counts that Postgres's connector writes for infinity, by type, with the values in Arrow's unit for them."""
 _LARGEST_SCALE = 38
 """The largest scale of a decimal that is also read from a JSON number: that of the widest DECIMAL. Each such scale is a
 wire type with a reader of its own, and a batch may have any number of scales."""
@@ -188,7 +188,7 @@ def plan_row(row: FlinkType, image: ConnectSchema | None, modes: ConnectorModes,
 
 
 def flink_misreads(t: FlinkType, schema: ConnectSchema) -> bool:
-    """Whether Flink's Avro formats read values of a Connect type for a column, but take them for other values."""
+    """Whether Flink's Avro formats read values of a Connect type for a column, but as other values."""
     if schema.name in _COUNTED and t.root in _TIMES:
         roots, per_second = _COUNTED[schema.name]
         return t.root not in roots or per_second != (1 if t.root == "DATE" else 10**3)
@@ -198,7 +198,7 @@ def flink_misreads(t: FlinkType, schema: ConnectSchema) -> bool:
 
 
 def has_debezium_type(schema: ConnectSchema) -> bool:
-    """Whether values of a Connect type, or values inside them, are not what Flink's formats take them for."""
+    """Whether Flink's formats read values of a Connect type, or values inside them, as other values."""
     if schema.name in _OWN or (schema.name in _WRITTEN and schema.name not in (_ZONED, _INTERVAL)):
         return True
     return any(map(has_debezium_type, (*schema.fields.values(), *(() if schema.items is None else (schema.items,)))))
@@ -359,7 +359,7 @@ def _refused(t: FlinkType, schema: ConnectSchema, source: str, hint: str = "") -
     return ValueReading(_PLAIN.get(schema.type, _TEXT), RefusedValues(t, source, f"; {hint}" if hint else ""))
 
 
-# --- without one -------------------------------------------------------------------------------------------
+# --- without a schema ---------------------------------------------------------------------------------------
 
 
 def _without_schema(t: FlinkType, modes: ConnectorModes, path: str, *, inside: bool = False) -> ValueReading:
@@ -453,7 +453,7 @@ def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> ValueRead
         return ValueReading(_forms_of(_INT, t, NumbersOnly()), ScaledCount(t, source, special=_INFINITE_DAYS))
     precision = t.precision or 0
     if t.root == "TIME" and mode == "adaptive" and precision <= 3:
-        # Flink plans TIME(6) of a CREATE TABLE as TIME(3), so that the database may have had more digits
+        # Flink plans TIME(6) of a CREATE TABLE as TIME(3), so the database may have more digits
         hint = "declare it as BIGINT, or have the connector put the schema into the messages ('schema-include')"
         source += f", where a number has no unit: {hint}"
         return ValueReading(_TEXT, EachValue(t, source, parse_clock))  # a text: TIMETZ

@@ -50,3 +50,5 @@ FALSE_TEXT = int.from_bytes(b"false", "little")
 
 # numbers of the first members of a change's envelope
 BEFORE, AFTER, OPERATION = 0, 1, 2
+# the first member of a wrapped message
+PAYLOAD = 0

@@ -1,16 +1,20 @@
-"""Change messages that are the row alone: what was done to it stands in members of its own beside the columns.
+"""Flattened change messages: the message is the row, and members beside its columns say what was done to it.
 
-{"id": 1, "name": "pen", "__op": "u", "__deleted": "false"}
+    {"id": 1, "name": "pen", "__op": "u", "__deleted": "false"}
+
+AFTER is the message itself. BEFORE is the member that says whether the row was deleted.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
-from kvformat.codecs._kernel.changes import ChangeBatch, OperationRows
-from kvformat.codecs._kernel.codes import AFTER, BAD, BEFORE, OPERATION
+from kvformat.codecs._kernel.changes import ChangeBatch, ChangePlan
+from kvformat.codecs._kernel.codes import BAD, BEFORE, OPERATION, PAYLOAD
 from kvformat.codecs._kernel.containers import Rows
+from kvformat.codecs._kernel.message_metadata import MemberColumn
 from kvformat.codecs._kernel.messages import ErrorWords
+from kvformat.codecs._kernel.operation_rows import OperationRows
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
@@ -19,50 +23,53 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, matches
+    from kvformat.codecs._kernel.memory import LOWER_N, LOWER_T, QUOTE, byte, matches
+
+
+class FlatChangePlan(ChangePlan, Protocol):
+    """What a batch of flattened messages knows of a format: `_changes.read.FlattenedPlan`.
+
+    `upserted` is the row of a message that is the current row, `deleted` that of a deletion. If a message without an
+    operation has one of the `watched` members, the plan looks whether it is a row.
+    """
+
+    upserted: OperationRows
+    deleted: OperationRows
+    watched: list[int]
 
 
 class FlatBatch(ChangeBatch):
-    """Reads batches of such messages. The row after the change is the message; that before it says if it was deleted.
+    """Reads batches of flattened change messages."""
 
-    `plan` is a `_changes.read.FlatPlan`. Its `watched` members may say that a message without an operation is no row.
-    """
-
-    def __init__(self, plan: Any, image: Rows, metadata: list[Any], reader: Reader, words: ErrorWords) -> None:
+    def __init__(
+        self, plan: FlatChangePlan, image: Rows, metadata: list[MemberColumn], reader: Reader, words: ErrorWords
+    ) -> None:
         super().__init__(plan, image, metadata, reader, words)
-        self.upserted: OperationRows = plan.upserted
-        self.deleted: OperationRows = plan.deleted
-        self.watched: list[int] = plan.watched
+        self.members.is_row = True
+        self.upserted, self.deleted, self.watched = plan.upserted, plan.deleted, plan.watched
         self.true = memoryview(b'"true"' + bytes(8))
 
-    def find_inside(self, at: int) -> int:
-        """Find the members beside the columns; returns the end of the row."""
-        self.found, self.reading_ahead = True, False
-        end = self.members.find_members(self.reader, at)
-        self.members.places[AFTER] = at
-        return end
-
     def find_operation(self, at: int) -> OperationRows:
-        """What the members beside the columns say was done to the row: it is there now if they say nothing."""
+        """The rows that the members beside the columns ask for. Without such members, the row is the current one."""
         r = self.reader
         if not self.wrapped:
             r.depth = 0  # the row is no deeper than the message
-        place = self.members.places[BEFORE]
-        c = byte(r.data, place, r.end) if place >= 0 else 110
-        if c == 116 or (c == 34 and matches(r.data, place, r.end, self.true, 0, 6)):
+        deletion = self.members.places[BEFORE]
+        c = byte(r.data, deletion, r.end) if deletion >= 0 else LOWER_N
+        if c == LOWER_T or (c == QUOTE and matches(r.data, deletion, r.end, self.true, 0, 6)):
             return self.deleted
-        place_of_operation = self.members.places[OPERATION]
-        if place_of_operation >= 0 and byte(r.data, place_of_operation, r.end) != 110:
+        offset = self.members.places[OPERATION]
+        if offset >= 0 and byte(r.data, offset, r.end) != LOWER_N:
             return ChangeBatch.find_operation(self, at)
-        if place < 0:
+        if deletion < 0:
             for number in self.watched:
                 if self.members.places[number] >= 0:
-                    unusual: OperationRows = self.plan.find_operation(None, self.whole(at))
-                    return unusual
+                    uncommon: OperationRows = self.plan.find_operation(None, self.message_node(at))
+                    return uncommon
         return self.upserted
 
-    def add_error_path(self, code: int, member: int, over: int, index: int) -> int:
-        """The way from the message to a row: there is none but the payload."""
+    def add_error_path(self, code: int, member: int, overlaid: bool, index: int) -> int:
+        """Add the payload to the path of a bad value, if there is one: the row itself is the message or the payload."""
         if code == BAD and self.wrapped:
-            self.reader.steps.append("payload")
+            self.reader.steps.append(self.plan.outer_members[PAYLOAD])
         return code

@@ -1,4 +1,4 @@
-"""What change messages say beside their rows: read once for each message, and repeated for each of its rows."""
+"""Metadata of change messages: values beside the rows, read once per message and repeated for each of its rows."""
 
 from __future__ import annotations
 
@@ -18,71 +18,83 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte
+    from kvformat.codecs._kernel.memory import LEFT_BRACE, LOWER_N, byte
+
+
+class MemberColumn:
+    """A column of metadata, and the member that it is read from.
+
+    `member` is the member's number, -1 if messages do not have it. `is_outer` says that it stands beside the payload.
+    `is_map` says that a value other than an object has no entries. `path` is the way from the value to the message in
+    error texts: the member's name, then the payload's if it stands in that.
+    """
+
+    def __init__(self, column: Column, member: int, path: list[str], *, is_outer: bool, is_map: bool) -> None:
+        self.column, self.member, self.path = column, member, path
+        self.is_outer, self.is_map = is_outer, is_map
+
+    def read_value(self, r: Reader, members: Members) -> int:
+        """Read the value of the member into the column, null if it is missing. Returns 0, FAULT or BAD."""
+        column = self.column
+        offset = members.places[self.member] if self.member >= 0 else -1
+        c = byte(r.data, offset, r.end) if offset >= 0 else LOWER_N
+        if c == LOWER_N:
+            return column.null()
+        if self.is_map and c != LEFT_BRACE:
+            return self.put_empty_map(column) if isinstance(column, Maps) else column.null()
+        length = column.length
+        r.final = r.final_of = None
+        found = column.read_value(r, offset)
+        if r.lenient and r.final is not None:
+            raise r.final
+        if found == BAD:
+            if r.lenient:
+                column.truncate(length)
+                return column.null()
+            r.steps.extend(self.path)
+        return found if found < 0 else 0
+
+    def put_empty_map(self, column: Maps) -> int:
+        """Append a map without entries."""
+        return column.end()
 
 
 class MessageMetadata:
-    """The columns of metadata, with a value for every message that has rows: `count` of them so far.
+    """The columns of metadata. They have one value for each message with rows, `count` so far."""
 
-    `columns` are tuples: a column, the number of its member, whether that is outside of the payload, and whether what
-    is no object has no entries. `plan` is a `_changes.read.EnvelopePlan`, which names the members.
-    """
-
-    def __init__(self, columns: list[Any], plan: Any) -> None:
-        self.columns, self.plan = columns, plan
+    def __init__(self, columns: list[MemberColumn]) -> None:
+        self.columns = columns
         self.count = self.repeated = self.weighed = 0
 
     def start(self, messages: int) -> int:
-        """Begin with another batch of so many messages."""
-        for column, _, _, _ in self.columns:
-            column.start(messages)
+        """Begin a batch of so many messages."""
+        for column in self.columns:
+            column.column.start(messages)
         self.count = self.repeated = self.weighed = 0
         return 0
 
     def read_values(self, r: Reader, members: Members, outer: Members, needed: bool) -> int:
-        """Take a message's values. If they are not needed, one that is wrong for itself is not looked at, as in Flink.
+        """Read the values of a message, from the offsets of its members. Returns 0, FAULT or BAD.
 
-        `members` are those of the object that has the rows, `outer` those of the message around it.
+        `members` are those of the object with the rows, `outer` those of the message around it. If the values are not
+        `needed`, one that its column can't take is ignored, as in Flink.
         """
-        for column, number, outside, is_map in self.columns:
-            found = self.read_member(r, outer if outside else members, column, number, is_map)
-            if found == BAD:
-                r.steps.append(self.plan.outer_members[number] if outside else self.plan.members[number])
-                if self.plan.wrapped and not outside:
-                    r.steps.append("payload")
+        for column in self.columns:
+            found = column.read_value(r, outer if column.is_outer else members)
             if found < 0 and (needed or r.final is None):
                 return found
         return 0
 
-    def read_member(self, r: Reader, members: Members, column: Column, number: int, is_map: bool) -> int:
-        """Take the value of a member into a column, null where there is none."""
-        place = members.places[number] if number >= 0 else -1
-        c = byte(r.data, place, r.end) if place >= 0 else 110
-        if c == 110:
-            return column.null()
-        if is_map and c != 123:
-            return self.no_entries(column) if isinstance(column, Maps) else column.null()
-        length = column.length
-        r.final = r.final_of = None
-        found = column.read_value(r, place)
-        if r.lenient and r.final is not None:
-            raise r.final
-        if found == BAD and r.lenient:
-            column.truncate(length)
-            return column.null()
-        return found if found < 0 else 0
+    def end_message(self, rows: int) -> int:
+        """End a message of so many rows.
 
-    def no_entries(self, column: Maps) -> int:
-        """Take a map without entries."""
-        return column.end()
-
-    def end(self, rows: int) -> int:
-        """End a message of so many rows: 0, or the bytes that each of them would repeat where that is too much."""
+        Returns 0, or the bytes that each row would repeat if those are more than a message or a batch may have.
+        """
         if rows == 0:
             return self.undo()
         weighed = 0
-        for column, _, _, _ in self.columns:
-            weighed += column.weight()
+        for column in self.columns:
+            weighed += column.column.weight()
         weight = weighed - self.weighed
         if rows > 1 and (weight * rows > MOST_OF_A_MESSAGE or self.repeated + weight * rows > MOST_OF_A_BATCH):
             return weight
@@ -92,14 +104,14 @@ class MessageMetadata:
         return 0
 
     def undo(self) -> int:
-        """Take back the values of a message that has not ended."""
-        for column, _, _, _ in self.columns:
-            column.truncate(self.count)
+        """Remove the values of a message that has not ended."""
+        for column in self.columns:
+            column.column.truncate(self.count)
         return 0
 
     def finish(self, rows: Any) -> list[pa.Array]:
-        """The values for each row, given how many rows each message of the batch has."""
-        arrays = [column.finish() for column, _, _, _ in self.columns]
+        """The values for each row as arrays; `rows` has the number of rows of each message of the batch."""
+        arrays = [column.column.finish() for column in self.columns]
         rows = rows[rows > 0]
         if (rows == 1).all():
             return arrays

@@ -1,4 +1,4 @@
-"""Goes past objects and arrays that are mostly like the one before."""
+"""Skips objects and arrays faster by comparing them with the value of the previous message."""
 
 from __future__ import annotations
 
@@ -13,24 +13,35 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, equal, token
+    from kvformat.codecs._kernel.memory import (
+        COLON,
+        COMMA,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        RIGHT_BRACE,
+        RIGHT_BRACKET,
+        byte,
+        equal,
+        token,
+    )
 
 WORTH_COMPARING = 32
-"""So many bytes has an object or array that is compared with the one before; a shorter one is skipped as fast."""
+"""The least bytes of a value that is compared; a shorter one is skipped as fast without."""
 MOST_SCALARS = 64
-"""So many values that are no containers it may have."""
+"""The most scalars (texts, numbers, true, false, null) in a value that is compared."""
 NEVER_ALIKE = 32
-"""From here on objects are no longer compared: too often they were not alike."""
+"""The doubt from which on values are no longer compared, because too many of them differed."""
 
 
 class PreviousValueCache:
-    """What an object or array was like, such as Debezium's `source`, to go past the next one.
+    """The previous value of a member, such as Debezium's `source`.
 
-    Bytes that are equal need not be read again: what was JSON is JSON. Where the first other byte is in a scalar, or
-    right behind it, that is read, and behind it the comparison goes on; where it is elsewhere, all is read.
+    Equal bytes are not parsed again: they were JSON before. At the first byte that differs, the scalar around it, or
+    just before it, is parsed. The comparison goes on after that scalar. If the byte is elsewhere, the whole value is
+    skipped as usual.
 
         "source":{"db":"shop","pos":17,"gtid":null}      17 is a scalar from `starts[1]` to `ends[1]`
-        "source":{"db":"shop","pos":4711,"gtid":null}    differs behind `"pos":`, and no more behind the number
+        "source":{"db":"shop","pos":4711,"gtid":null}    differs after `"pos":`, and is equal after the number
     """
 
     def __init__(self) -> None:
@@ -40,14 +51,14 @@ class PreviousValueCache:
         self.ends: memoryview[int] = grown(None, 0, MOST_SCALARS, "q")
 
     def skip(self, r: Reader, at: int) -> int:
-        """As `Reader.skip`."""
-        if self.opening != r.openings:  # what was learned is no longer there
+        """Skip the object or array at an offset, like `Reader.skip`. Returns the offset after it, or FAULT."""
+        if self.opening != r.openings:  # the reader has other data, without the previous value
             self.opening = r.openings
             self.size = self.doubt = 0
         if self.doubt >= NEVER_ALIKE:
             return r.skip(at)
         if self.size:
-            end = self.alike(r, at)
+            end = self.skip_alike(r, at)
             if end > 0:
                 if self.doubt:
                     self.doubt -= 1
@@ -55,34 +66,34 @@ class PreviousValueCache:
             self.doubt += 2
         end = r.skip(at)
         if end - at >= WORTH_COMPARING:
-            self.learn(r, at, end)
+            self.note_value(r, at, end)
         return end
 
-    def alike(self, r: Reader, at: int) -> int:
-        """The end of an object or array like the last one, -1 if it is not."""
-        there = self.at
-        stop = there + self.size
+    def skip_alike(self, r: Reader, at: int) -> int:
+        """Skip a value that differs from the previous one only in scalars. Returns its end, -1 if it differs more."""
+        previous = self.at
+        stop = previous + self.size
         if self.depth != r.depth:
             return -1
         i = 0
         while True:
-            size = equal(r.data, at, there, min(r.end - at, stop - there))
+            size = equal(r.data, at, previous, min(r.end - at, stop - previous))
             at += size
-            there += size
-            if there == stop:
+            previous += size
+            if previous == stop:
                 return at
-            while i < self.count and self.ends[i] < there:
+            while i < self.count and self.ends[i] < previous:
                 i += 1
-            if i == self.count or self.starts[i] > there:
+            if i == self.count or self.starts[i] > previous:
                 return -1
-            at = r.scalar(at - (there - self.starts[i]))
+            at = r.scalar(at - (previous - self.starts[i]))
             if at < 0:
                 return -1
-            there = self.ends[i]
+            previous = self.ends[i]
             i += 1
 
-    def learn(self, r: Reader, at: int, end: int) -> int:
-        """Note where the scalars are in what was skipped."""
+    def note_value(self, r: Reader, at: int, end: int) -> int:
+        """Note the value between two offsets, and the offsets of its scalars."""
         self.size = 0
         self.at = at
         self.depth = r.depth
@@ -90,12 +101,12 @@ class PreviousValueCache:
         while at < end:
             at = token(r.data, at, end)
             c = byte(r.data, at, end)
-            if c == 123 or c == 125 or c == 91 or c == 93 or c == 44:
+            if c in (LEFT_BRACE, RIGHT_BRACE, LEFT_BRACKET, RIGHT_BRACKET, COMMA):
                 at += 1
                 continue
             start = at
             at = r.scalar(at)
-            if byte(r.data, token(r.data, at, end), end) == 58:  # a name
+            if byte(r.data, token(r.data, at, end), end) == COLON:  # the text is a name
                 at = token(r.data, at, end) + 1
                 continue
             if self.count == MOST_SCALARS:

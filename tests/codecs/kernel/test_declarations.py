@@ -15,7 +15,6 @@ _SLOW = {
     "errors": "once per batch",
     "fill": "once per schema",
     "finish": "once per batch",
-    "lengths": "only for the text of an error",
     "lists": "once per batch",
     "open_message": "takes a single message from Python",
     "read_batch": "called from Python",

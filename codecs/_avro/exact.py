@@ -30,7 +30,6 @@ from kvformat.codecs._avro.resolve import (
     Number,
     Record,
     Skip,
-    Step,
     ToBranch,
     Union,
 )
@@ -214,7 +213,10 @@ def _read_enum(action: Enum, cursor: _Cursor) -> str:
 def _read_record(action: Record, cursor: _Cursor) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for step in action.steps:
-        value = _read_field(step, cursor)
+        try:
+            value = _read_action(step.action, cursor)
+        except BadDatum as bad:
+            raise bad.in_field(step.target or step.name) from None
         if step.target is not None:
             values[step.target] = value
     for name, default in action.defaults.items():
@@ -223,13 +225,6 @@ def _read_record(action: Record, cursor: _Cursor) -> dict[str, Any]:
         except BadDatum as bad:
             raise bad.in_field(name) from None
     return values
-
-
-def _read_field(step: Step, cursor: _Cursor) -> Any:
-    try:
-        return _read_action(step.action, cursor)
-    except BadDatum as bad:
-        raise bad.in_field(step.target or step.name) from None
 
 
 def _read_array(action: Array, cursor: _Cursor) -> list[Any]:

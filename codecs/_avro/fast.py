@@ -55,7 +55,7 @@ from kvformat.codecs._avro.resolve import (
     Union,
 )
 from kvformat.codecs._avro.schema import MAX_DECIMAL128, Schema
-from kvformat.codecs._columnar import ByteArray, Ints, MessageNumbers, Positions, ranges
+from kvformat.codecs._columnar import Ints, MessageNumbers, Positions, ranges
 from kvformat.registry.contract.cache import cached_by_identity
 
 _FEW: Final = 24
@@ -170,15 +170,12 @@ class _Union(PartReader):
                 some = cursors.select(where)
                 parts.append((where, node.read_part(some)))
                 cursors.rejoin(where, some)
-        self._refuse_others(cursors, index)
-        if self._type is None:
-            return Nulls(len(cursors))
-        return scatter(parts, len(cursors), self._type, cursors.batch)
-
-    def _refuse_others(self, cursors: Cursors, index: ByteArray) -> None:
         others = ((index & 1) == 1) | (index >= 2 * len(self._branches))
         if others.any():
             cursors.refuse(others)
+        if self._type is None:
+            return Nulls(len(cursors))
+        return scatter(parts, len(cursors), self._type, cursors.batch)
 
 
 class _Blocks(PartReader):

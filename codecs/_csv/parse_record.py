@@ -39,7 +39,7 @@ class RecordParser:
         self._settings, self._count = settings, count
         self._delimiter, self._quote, self._escape = settings.delimiter, settings.quote, settings.escape
         blanks = "".join(c for c in BLANKS if c not in "\r\n" + settings.delimiter)
-        self._blanks = _any_of(blanks)
+        self._blanks = re.compile(f"[{re.escape(blanks)}]*")
         self._plain = _none_of("\r\n", settings.delimiter, settings.escape)
         self._inner = _none_of(settings.quote, settings.escape)
 
@@ -155,10 +155,6 @@ _BETWEEN_RECORDS = re.compile(r"(?:[ \r\n]++|#[^\r\n]*+)*+")
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     """Return the end offset of a match. The pattern may match the empty string."""
     return pattern.match(text, at).end()  # type: ignore[union-attr]  # it always matches
-
-
-def _any_of(characters: str) -> re.Pattern[str]:
-    return re.compile(f"[{re.escape(characters)}]*")
 
 
 def _none_of(*characters: str | None) -> re.Pattern[str]:

@@ -124,7 +124,7 @@ class Types:
         found = []
         for name, member in seen.members.items():
             if is_name(name):
-                found.append(FlinkField(name, self.type(member, _joined(path, name))))
+                found.append(FlinkField(name, self.type(member, f"{path}.{shown(name)}" if path else shown(name))))
             else:
                 self._notes.add(f"the member {name[:_LONGEST_SHOWN]!a} can't be a column name and is left out")
         if seen.others is not None:
@@ -271,5 +271,3 @@ def is_name(name: str) -> bool:
     return bool(name.strip()) and not any("\ud800" <= c <= "\udfff" for c in name)
 
 
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{shown(name)}" if path else shown(name)

@@ -10,6 +10,9 @@ from __future__ import annotations
 import codecs
 import functools
 import itertools
+import json
+import lzma
+import pkgutil
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -18,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._java import charset_tables
 from kvformat.registry.contract.errors import did_you_mean
 
 _Numbers: TypeAlias = np.ndarray[Any, Any]
@@ -212,7 +214,14 @@ def find_charset(name: str) -> Charset:
 
 @functools.cache
 def _tables() -> dict[str, Any]:
-    return charset_tables.load()
+    """What OpenJDK 17's charsets answered: `{canonical name: {"aliases": [...], and the charset's tables}}`.
+
+    `scripts/charset_tables/generate` wrote the file.
+    """
+    packed = pkgutil.get_data(__package__, "charset_tables.json.xz")
+    assert packed is not None
+    tables: dict[str, Any] = json.loads(lzma.decompress(packed))
+    return tables
 
 
 @functools.cache

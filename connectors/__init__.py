@@ -1,4 +1,4 @@
-"""Flink's tables on Kafka, read and written by Spark's own Kafka source and sink; `registry` and `codecs` know none."""
+"""Flink tables on Kafka, with Spark's Kafka source and sink. `registry` and `codecs` do not import this package."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    # The command line is in this package, and its help needs neither Arrow nor a table.
+    # Lazy imports: the command line is in this package, and its help needs neither Arrow nor a table.
     if name in __all__:
         home = _HOMES.get(name, "infer")
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)

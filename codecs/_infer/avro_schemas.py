@@ -1,10 +1,10 @@
-"""Columns from Avro schemas: of a registry's subject, of messages with the id of a schema, of a container file.
+"""Columns from Avro schemas: of a registry's subject, of messages with a schema id, or of a container file.
 
 The inverse of Flink's `AvroSchemaConverter` as `avro-confluent` implements it (timestamps of the legacy mapping):
 
 | Avro | Flink |
 | --- | --- |
-| what is in a union with null, otherwise | nullable, NOT NULL |
+| a union with null, any other type | nullable, NOT NULL |
 | boolean, int, long, float, double, string, bytes | BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, STRING, BYTES |
 | enum, fixed(n) | STRING, VARBINARY(n) |
 | decimal(p, s) up to 38 digits, date, time-millis | DECIMAL(p, s), DATE, TIME(3) |
@@ -12,10 +12,10 @@ The inverse of Flink's `AvroSchemaConverter` as `avro-confluent` implements it (
 | timestamp-micros, time-micros, local-timestamp-*, *-nanos | BIGINT, with a note |
 | array, map, record | ARRAY, MAP<STRING, t>, ROW |
 | other unions, null | left out, with a note |
-| a type that holds itself | refused, by name |
+| a type that contains itself | an error with its name |
 
-What the schema that follows from such columns could not read (enum, fixed) is read by the option `schema`: the schema
-itself, without what was left out. A table of `avro-confluent` has no TIMESTAMP(6), whatever the schema.
+Flink derives a reader schema from the columns, and this schema cannot read enum and fixed. For them, the option
+`schema` contains the Avro schema without the fields that were left out. `avro-confluent` does not support TIMESTAMP(6).
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from kvformat.registry.contract.samples import MessageSample, Recognition, Schem
 if TYPE_CHECKING:
     from kvformat.codecs._confluent.format import RegistryFormat
 
-_ROWS_ALONE = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
+_FLATTENED_KINDS = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
 _OF_LOGICAL = ("logicalType", "precision", "scale")
-_LONGEST_HEADER = 1 << 20  # bytes of an Avro file that its schema is looked for in
+_LONGEST_HEADER = 1 << 20  # bytes of an Avro file that are searched for its schema
 
 
 def recognize_confluent(sample: MessageSample) -> list[Recognition]:
-    """Recognize records in Confluent's frame: those whose schema a registry knows, or all if it was not asked."""
+    """Recognize records in Confluent's frame: all of them, or only Avro if a registry was asked for their schemas."""
     frames = sample.computed(confluent_frames)
     found = []
     for kind, indices in frames.indices.items():
@@ -67,46 +67,46 @@ def recognize_confluent(sample: MessageSample) -> list[Recognition]:
             found.append(Recognition(indices, 0.9, frames.description, notes=frames.notes))
         elif kind == AVRO:
             found.append(Recognition(indices, 1.0, f"{frames.description}; they are Avro", sample.registry))
-        elif kind in _ROWS_ALONE and sample.part == "key":
-            found.append(_rows_alone(sample, kind))
+        elif kind in _FLATTENED_KINDS and sample.part == "key":
+            found.append(_flattened_rows(sample, kind))
     return found
 
 
 def recognize_debezium_avro(sample: MessageSample) -> list[Recognition]:
-    """Recognize records in Confluent's frame whose schema is Debezium's: changes, or values that are rows alone."""
+    """Recognize records in Confluent's frame with a schema of Debezium: change events, or flattened rows in values."""
     frames = sample.computed(confluent_frames)
     found = []
     for kind, indices in frames.indices.items():
         if kind == CHANGES:
             are = f"{frames.description}; they are Debezium's changes in Avro"
             found.append(Recognition(indices, 1.0, are, sample.registry))
-        elif kind in _ROWS_ALONE and sample.part == "value":
-            rows = _rows_alone(sample, kind)
+        elif kind in _FLATTENED_KINDS and sample.part == "value":
+            rows = _flattened_rows(sample, kind)
             options = {**sample.registry, FLATTENED.name: "true"}
             found.append(replace(rows, options=options, format="", without_key=rows))
     return found
 
 
-def _rows_alone(sample: MessageSample, kind: str) -> Recognition:
+def _flattened_rows(sample: MessageSample, kind: str) -> Recognition:
     frames = sample.computed(confluent_frames)
-    are = f"{frames.description}; they are Avro {_ROWS_ALONE[kind]}"
+    are = f"{frames.description}; they are Avro {_FLATTENED_KINDS[kind]}"
     marked = kind == MARKED_ROWS
     return Recognition(frames.indices[kind], 1.0, are, sample.registry, format="avro-confluent", marks_deletes=marked)
 
 
 def propose_confluent(sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings) -> SchemaProposal:
-    """By the schemas of the ids in the messages: the newest one, and what only others have."""
+    """Propose the columns of the newest schema in the messages, and the fields that only older schemas have."""
     notes = Notes()
     schemas = _schemas(sample, settings, notes)
     if not schemas:
         return SchemaProposal((), options, (), notes.texts())
-    return columns_of_schema(_together(schemas, notes), options, notes)
+    return columns_of_schema(_merge_records(schemas, notes), options, notes)
 
 
 def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt: RegistryFormat) -> SchemaProposal:
-    """By what the schemas of the ids say of the rows before and after a change.
+    """Propose the columns of the rows before and after a change, from the schemas in the messages.
 
-    Where those have Debezium's own types, and `types` is not given, they are read by these.
+    If the schemas have Debezium's own types and `types` is not given, the proposal sets 'types' = 'debezium'.
     """
     notes = Notes()
     flat: bool = fmt.options[FLATTENED.name]
@@ -115,7 +115,7 @@ def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt
         images = [image for schema in schemas if (image := _row(schema) if flat else _image(schema)) is not None]
         if not images:
             return SchemaProposal((), options, (), notes.texts())
-        found = columns_of_schema(_together(images, notes), {**options, "schema": ""}, notes)
+        found = columns_of_schema(_merge_records(images, notes), {**options, "schema": ""}, notes)
         found = replace(found, options=options)
     else:
         typed = DebeziumColumns(fmt.identifier, options, sample.array())
@@ -130,7 +130,7 @@ def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt
 
 
 def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[KeyNames]:
-    """The fields of the keys of records, which are records of the same registry, or JSON objects."""
+    """Count the field names of the keys, which are Avro records of the same registry or JSON objects."""
     keys = sample.keys or ()
     ids = Counter(schema_id for key in keys if key and (schema_id := schema_id_of(key)) is not None)
     if not ids:
@@ -147,20 +147,20 @@ def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[Key
 
 
 def _row(schema: Schema) -> Schema | None:
-    """The record of a row alone, without what marks it."""
+    """Return the record schema of a flattened row without the fields in `MARKS`; None if it is not a record."""
     row = schema if schema.optional is None else schema.optional
     return replace(row, fields=tuple(f for f in row.fields if f.name not in MARKS)) if row.type == "record" else None
 
 
 def _image(schema: Schema) -> Schema | None:
-    """The record of the rows after a change."""
+    """Return the record schema of `after`, or else of `before`; None if the envelope has neither."""
     envelope = schema if schema.optional is None else schema.optional
     images = [field.schema for field in envelope.fields if field.name in ("after", "before")]
     return next((image.optional or image for image in images if (image.optional or image).type == "record"), None)
 
 
 def _schemas(sample: MessageSample, settings: RegistrySettings, notes: Notes) -> list[Schema]:
-    """The schemas of the ids in the messages, the newest one first."""
+    """Return the schemas of the ids in the messages, the newest first. Ids that cannot be resolved become notes."""
     ids = Counter(schema_id_of(message) for message in sample.present())
     other = ids.pop(None, 0)
     if other:
@@ -179,7 +179,7 @@ def _schemas(sample: MessageSample, settings: RegistrySettings, notes: Notes) ->
 
 
 def propose_avro_files(sample: MessageSample) -> SchemaProposal:
-    """By the schema in the header of a message that is a whole container file, which no format reads."""
+    """Propose the columns of a message that is an Avro container file. No format reads container files."""
     for message in sample.present():
         text = _header_schema(message)
         if text is not None:
@@ -194,7 +194,7 @@ def propose_avro_files(sample: MessageSample) -> SchemaProposal:
 
 
 def parse_any(text: str) -> Schema:
-    """Parse an Avro schema without a check of its defaults."""
+    """Parse an Avro schema without checking its defaults."""
     return parse_schema(text, check_defaults=False)
 
 
@@ -202,6 +202,7 @@ def parse_any(text: str) -> Schema:
 
 
 def columns_of_schema(schema: Schema, options: Mapping[str, Any], notes: Notes) -> SchemaProposal:
+    """Propose the columns of a record schema; raises `SchemaError` for any other schema."""
     schema = schema if schema.optional is None else schema.optional
     if schema.type != "record":
         raise SchemaError(f"the Avro schema is {schema}, but only a record stands for the columns of a table")
@@ -210,7 +211,7 @@ def columns_of_schema(schema: Schema, options: Mapping[str, Any], notes: Notes) 
         return SchemaProposal((), options, (), notes.texts())
     row = row_of_schema(read)
     given = dict(options)
-    schema_text(row, legacy=True)  # refuses names that a table's schema would give twice
+    schema_text(row, legacy=True)  # raises an error for names that would occur twice in the schema of the table
     if "schema" not in given and any(part.type in ("enum", "fixed") for part in _parts(read)):
         given["schema"] = read.text
     return SchemaProposal(row.fields, given, (), notes.texts())
@@ -223,7 +224,7 @@ def _parts(schema: Schema) -> Iterator[Schema]:
 
 
 def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] = ()) -> Schema | None:
-    """The schema without what no column stands for; None where nothing is left."""
+    """Return the schema without the parts that a column cannot represent; None if nothing is left."""
     if schema.type == "union":
         return _readable_union(schema, path, notes, around)
     if schema.type == "null":
@@ -232,7 +233,7 @@ def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] =
     if schema.type == "record":
         if schema.full_name in around:
             raise SchemaError(
-                f"field '{path}': the Avro type {schema.full_name} holds itself, which no table type does", field=path
+                f"field '{path}': the Avro type {schema.full_name} contains itself; no table type can", field=path
             )
         inside = (*around, schema.full_name)
         fields = [_readable_field(field, path, notes, inside) for field in schema.fields]
@@ -274,8 +275,8 @@ def _readable_field(field: Field, path: str, notes: Notes, around: tuple[str, ..
     return None if schema is None else replace(field, schema=schema)
 
 
-def _together(schemas: list[Schema], notes: Notes) -> Schema:
-    """The first of some records, the newest, with fields that only others have, and those nullable that others lack."""
+def _merge_records(schemas: list[Schema], notes: Notes) -> Schema:
+    """Merge record schemas, the newest first. Fields that some schema lacks become nullable."""
     first, *others = [schema if schema.optional is None else schema.optional for schema in schemas]
     records = [schema for schema in others if schema.type == "record"]
     if first.type != "record" or not records:
@@ -291,7 +292,7 @@ def _together(schemas: list[Schema], notes: Notes) -> Schema:
 
 
 def _optional(field: Field) -> Field:
-    """The field as one that a record may lack."""
+    """Return the field as a nullable field with the default null."""
     branches = (branch for branch in field.schema.branches or (field.schema,) if branch.type != "null")
     return replace(field, schema=Schema("union", branches=(Schema("null"), *branches)), default=None)
 
@@ -300,22 +301,22 @@ def _optional(field: Field) -> Field:
 
 
 def _header_schema(message: bytes) -> str | None:
-    """The schema in the header of a container file: a map of bytes with the entry `avro.schema`."""
+    """Return the text of `avro.schema` in the header of a container file, which is a map of bytes; None if missing."""
     if not message.startswith(AVRO_FILE_MAGIC):
         return None
     header = io.BytesIO(message[len(AVRO_FILE_MAGIC) : _LONGEST_HEADER])
-    while count := _long(header):
+    while count := _read_long(header):
         if count < 0:
-            _long(header)
+            _read_long(header)
         for _ in range(min(abs(count), MAX_IDS)):
-            name, value = header.read(max(_long(header), 0)), header.read(max(_long(header), 0))
+            name, value = header.read(max(_read_long(header), 0)), header.read(max(_read_long(header), 0))
             if name == b"avro.schema":
                 return value.decode("utf-8", "replace")
     return None
 
 
-def _long(source: io.BytesIO) -> int:
-    """A number of Avro's; 0 at the end."""
+def _read_long(source: io.BytesIO) -> int:
+    """Read a variable-length Avro long; returns 0 at the end of the input."""
     number = shift = 0
     while byte := source.read(1):
         number |= (byte[0] & 0x7F) << shift

@@ -1,4 +1,4 @@
-"""Change data: the columns of the rows in the envelopes, by the types the messages name, else by their values."""
+"""Propose the columns of change data: by the types that messages declare, or else by the values of the rows."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from kvformat.codecs._changes.format import JsonChangeFormat
 
 _Object = dict[str, Node]
-_MOST_DECLARED = 5  # different declarations of a column that are kept
-_MOST_TABLES = 10  # of one topic that are named
+_MOST_DECLARED = 5  # different declarations of a column that are stored
+_MOST_TABLES = 10  # tables of a topic that a note names
 _CHOOSE = "'table.include', and 'database.include', choose one"
 _BY_SOURCE = "the metadata source.schema and source.table say which"
 
 
 @dataclass(slots=True)
 class _Rows:
-    """The rows of a sample: what was seen of them, and the values of each column."""
+    """The rows of a sample: a summary, the values of each column, and the types and keys that messages declare."""
 
     seen: ValueSummary = field(default_factory=ValueSummary)
     values: dict[str, list[Node]] = field(default_factory=dict)
@@ -46,25 +46,25 @@ class _Rows:
     tables: set[str] = field(default_factory=set)
     notes: Notes = field(default_factory=Notes)
 
-    def look(self, row: Node) -> None:
-        """Take a row into account; what is none is passed over."""
+    def add(self, row: Node) -> None:
+        """Add a row; skip a value that is not an object."""
         if isinstance(row, dict):
             self.seen.add(row)
             for name, value in row.members if isinstance(row, Repeated) else row.items():
                 self.values.setdefault(name, []).append(value)
 
-    def look_at_all(self, rows: Node) -> None:
-        """Take all rows of an array into account."""
+    def add_all(self, rows: Node) -> None:
+        """Add all rows of an array, or a single row."""
         for row in rows if isinstance(rows, list) else [rows]:
-            self.look(row)
+            self.add(row)
 
-    def of_table(self, *names: Node) -> None:
-        """Note the table that a message is of, by what is known of database, schema and name."""
+    def add_table(self, *names: Node) -> None:
+        """Store the table of a message. `names` are its database or schema, if known, and its name."""
         if isinstance(names[-1], str) and len(self.tables) <= _MOST_TABLES:
             self.tables.add(".".join(shown(name) for name in names if isinstance(name, str)))
 
     def note_tables(self, remedy: str) -> None:
-        """Say so where messages are of several tables."""
+        """Add a note if the messages belong to several tables."""
         if len(self.tables) > 1:
             names = ", ".join(sorted(self.tables)[:_MOST_TABLES])
             more = ", ..." if len(self.tables) > _MOST_TABLES else ""
@@ -73,24 +73,24 @@ class _Rows:
             )
 
     def declare(self, name: str, t: FlinkType) -> None:
-        """Note what a message says of a column."""
+        """Store the type that a message declares for a column."""
         known = self.declared.setdefault(name, [])
         if t not in known and len(known) < _MOST_DECLARED:
             known.append(t)
 
-    def forget(self, name: str) -> bool:
-        """Leave a column out; returns whether it was there."""
+    def remove(self, name: str) -> bool:
+        """Remove a column; returns whether it existed."""
         self.seen.counts.pop(name, None)
         self.values.pop(name, None)
         return self.seen.members.pop(name, None) is not None
 
-    def key(self, names: Node) -> None:
-        """Note what a message says of the key."""
+    def add_key(self, names: Node) -> None:
+        """Store the names of the key columns, if a message contains them."""
         if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
             self.keys[tuple(map(str, names))] += 1
 
     def schema(self, options: Mapping[str, Any]) -> SchemaProposal:
-        """Columns of the types that are declared where those take all values, else of what the values are."""
+        """Propose columns. A column has its declared type if that reads all values, or else a type by its values."""
         given, iso = self._standard(options)
         declared = {name: self._declared(name, iso) for name in self.declared if is_name(name)}
         for name in declared:
@@ -103,18 +103,21 @@ class _Rows:
         return SchemaProposal(columns, given, self._primary_key(columns), self.notes.texts())
 
     def typed(self, typed: DebeziumColumns) -> SchemaProposal:
-        """Columns of Debezium's own types, and the option that reads them."""
+        """Propose columns of Debezium's own types, with the option that reads them."""
         columns = typed.columns(self.notes)
         return SchemaProposal(columns, {**typed.options, **TYPES}, self._primary_key(columns), self.notes.texts())
 
     def _standard(self, options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """As for json; a declared timestamp with a zone, of which there may be no value, counts too."""
+        """Return the options with the timestamp standard, and whether it is ISO-8601.
+
+        A declared TIMESTAMP_LTZ counts like a text with Z, because the column may have no values.
+        """
         zoned = any(t.root == "TIMESTAMP_LTZ" for known in self.declared.values() for t in known)
         declared = ValueSummary(texts=1, forms={ISO_ZONED: 1}) if zoned else ValueSummary()
         return with_standard(options, self.seen, declared)
 
     def _declared(self, name: str, iso: bool) -> FlinkType | None:
-        """The declared type of a column, or the next larger one; None where it does not take all values."""
+        """Return the declared type of a column, or a larger integer type; None if it does not read all values."""
         known = self.declared[name]
         if len(known) > 1:
             self.notes.add(f"declared as {' and '.join(map(str, known))}: the values decide", shown(name))
@@ -132,14 +135,14 @@ class _Rows:
 
 
 def _envelopes(sample: MessageSample, notes: Notes, operation: str, format: str) -> Iterator[_Object]:
-    """The objects of a sample that have the member that says what was done, or a payload."""
+    """Yield the objects of a sample that contain the operation member, or a payload."""
     return _objects(sample, notes, format, lambda tree: operation in tree or isinstance(tree.get("payload"), dict))
 
 
 def _objects(
     sample: MessageSample, notes: Notes, format: str, wanted: Callable[[_Object], bool] = lambda _: True
 ) -> Iterator[_Object]:
-    """The objects of a sample, those in an array of one too; what is none is counted in a note, tombstones apart."""
+    """Yield the objects of a sample, also from arrays of one. A note counts other messages, except tombstones."""
     documents, other = JsonDocuments(), 0
     for message in sample.present():
         try:
@@ -160,12 +163,13 @@ def _objects(
 
 
 def propose_debezium(sample: MessageSample, options: Mapping[str, Any]) -> SchemaProposal:
-    """By the schema in the messages (`schema-include`), else by the rows; with `flattened` messages are rows alone.
+    """Propose columns by the schemas in the messages (`schema-include`), or else by the values of the rows.
 
-    Where the schema has Debezium's own types, and `types` is not given otherwise, they are read by these.
+    With `flattened`, a message is a row without an envelope. If the schemas have Debezium's own types and `types` does
+    not exclude them, the proposal sets 'types' = 'debezium'.
     """
     rows, flat = _Rows(), is_flattened(options)
-    schemas, plain = (_look_at_rows_alone if flat else _look_at_images)(sample, rows)
+    schemas, plain = (_add_flattened_rows if flat else _add_images)(sample, rows)
     rows.keys = names_of_json(sample.keys or ())
     given = dict(options)
     if "schema-include" not in given and len(schemas) > plain:
@@ -177,21 +181,21 @@ def propose_debezium(sample: MessageSample, options: Mapping[str, Any]) -> Schem
     typed = DebeziumColumns("debezium-json", given, sample.array())
     for schema in schemas:
         typed.declare(image_schema_from_json(schema, flat=flat), without=MARKS if flat else ())
-    own = given.get("types", "debezium") == "debezium" and typed.said.keys() >= rows.seen.members.keys()
+    own = given.get("types", "debezium") == "debezium" and typed.declared.keys() >= rows.seen.members.keys()
     if own and not plain and typed.have_own_types:
         return rows.typed(typed)
     for schema in schemas:
         _declare_connect(rows, schema, flat=flat)
-    return _with_infinity(rows.schema(given), rows, sample)
+    return _with_far_timestamps(rows.schema(given), rows, sample)
 
 
 def is_flattened(options: Mapping[str, Any]) -> bool:
-    """Whether options of a format of Debezium's say that messages are rows alone."""
+    """Return whether the options of a Debezium format state that messages are rows without an envelope."""
     return str(options.get(FLATTENED.name, "false")).lower() == "true"
 
 
-def _look_at_images(sample: MessageSample, rows: _Rows) -> tuple[list[Node], int]:
-    """Look at the rows before and after changes; returns the schemas, and how many messages have none."""
+def _add_images(sample: MessageSample, rows: _Rows) -> tuple[list[Node], int]:
+    """Add the rows before and after changes; returns the schemas, and the number of messages without a schema."""
     plain = 0
     schemas: list[Node] = []
     for message in _envelopes(sample, rows.notes, "op", "debezium-json"):
@@ -199,7 +203,7 @@ def _look_at_images(sample: MessageSample, rows: _Rows) -> tuple[list[Node], int
         envelope = payload if isinstance(payload, dict) and "op" not in message else message
         plain += envelope is message
         for name in ("before", "after"):
-            rows.look(envelope.get(name))
+            rows.add(envelope.get(name))
             if isinstance(envelope.get(name), str):
                 rows.notes.add(
                     f"'{name}' is a text, as MongoDB's connector writes documents: debezium-json reads objects only. "
@@ -209,29 +213,29 @@ def _look_at_images(sample: MessageSample, rows: _Rows) -> tuple[list[Node], int
             schemas.append(message.get("schema"))
         source = envelope.get("source")
         if isinstance(source, dict):
-            rows.of_table(source.get("schema"), source.get("table"))
+            rows.add_table(source.get("schema"), source.get("table"))
     rows.note_tables(_BY_SOURCE)
     return schemas, plain
 
 
-def _look_at_rows_alone(sample: MessageSample, rows: _Rows) -> tuple[list[Node], int]:
-    """Look at messages that are the row after a change; returns the schemas, and how many messages have none."""
+def _add_flattened_rows(sample: MessageSample, rows: _Rows) -> tuple[list[Node], int]:
+    """Add rows without an envelope; returns the schemas, and the number of messages without a schema."""
     plain = 0
     schemas: list[Node] = []
     for message in _objects(sample, rows.notes, "debezium-json"):
         if is_wrapped(message):
             schemas.append(message["schema"])
-            rows.look(message["payload"])
+            rows.add(message["payload"])
         else:
             plain += 1
-            rows.look(message)
-    if sum(rows.forget(mark) for mark in MARKS):
+            rows.add(message)
+    if sum(rows.remove(mark) for mark in MARKS):
         rows.notes.add(f"{' and '.join(MARKS)} say what was done to a row: they are its kind, and not columns")
     return schemas, plain
 
 
 def _declare_connect(rows: _Rows, schema: Any, *, flat: bool) -> None:
-    """The columns of the row alone, or of `after`, else of `before`, which are the same."""
+    """Declare the columns of a flattened row, or of `after`, or else of `before`, which has the same columns."""
     fields = schema.get("fields") if isinstance(schema, dict) else None
     if not flat:
         structs = {str(f.get("field")): f for f in fields if isinstance(f, dict)} if isinstance(fields, list) else {}
@@ -241,10 +245,10 @@ def _declare_connect(rows: _Rows, schema: Any, *, flat: bool) -> None:
             rows.declare(name, t)
 
 
-def _with_infinity(found: SchemaProposal, rows: _Rows, sample: MessageSample) -> SchemaProposal:
-    """TIMESTAMP_LTZ for moments some of which are infinite or in far years, which `types` = `debezium` reads.
+def _with_far_timestamps(found: SchemaProposal, rows: _Rows, sample: MessageSample) -> SchemaProposal:
+    """Use TIMESTAMP_LTZ with `types` = `debezium` for timestamps that include infinity or years beyond 9999.
 
-    Columns without a type of Debezium's stay what is on the wire: where that is impossible, nothing changes.
+    The other columns keep their types. If this is not allowed or gives more errors, the proposal is unchanged.
     """
     names = {name for name, values in rows.values.items() if _are_moments(values)}
     if not names or "types" in found.options:
@@ -266,7 +270,7 @@ def _with_infinity(found: SchemaProposal, rows: _Rows, sample: MessageSample) ->
 
 
 def _are_moments(values: list[Node]) -> bool:
-    """Whether values are moments, some of which are read by Debezium's types alone: infinite, in far years."""
+    """Return whether all values are timestamps and only Debezium's types read some of them (infinity, far years)."""
     there = [value for value in values if value is not None]
     usual = sum(isinstance(value, str) and form_of(value)[0] == ISO_ZONED for value in there)
     return 0 < usual < len(there) and all(isinstance(value, str) and is_instant(value) for value in there)
@@ -294,9 +298,9 @@ _OWN_MESSAGES, _OWN_TYPES = "io.debezium.", ("io.debezium.data.", "io.debezium.t
 
 
 def recognize_debezium(sample: MessageSample) -> list[Recognition]:
-    """Recognize Debezium's changes, and values that are rows alone; rows in keys are plain JSON.
+    """Recognize Debezium's change events, and values that are flattened rows; rows in keys are plain JSON.
 
-    Objects without a trace of Debezium are rows alone, too, where other values are null as JSON.
+    Objects without members or types of Debezium are flattened rows, too, if other values are the JSON text null.
     """
     kinds: dict[tuple[str, bool], list[int]] = {}
     for index, tree in json_messages(sample):
@@ -312,7 +316,7 @@ def recognize_debezium(sample: MessageSample) -> list[Recognition]:
 
 
 def _debezium_kind(tree: _Object) -> tuple[str, bool] | None:
-    """What an object is, and whether a member marks deleted rows; None for Kafka Connect's rows."""
+    """Return a description of an object, and whether a member marks deleted rows; None for rows of Kafka Connect."""
     if is_wrapped(tree):
         schema, payload = tree["schema"], tree["payload"]
         assert isinstance(payload, dict)
@@ -361,7 +365,10 @@ def _is_debezium_change(tree: _Object) -> bool:
 
 
 def is_named_by_debezium(schema: ConnectSchema | None) -> bool:
-    """Return whether a schema of rows is Debezium's: named NAME.Value, or with its types; not its other messages."""
+    """Return whether a row schema is Debezium's: it is named NAME.Value or has Debezium's types.
+
+    Schemas of Debezium's other messages, which are named `io.debezium.*`, do not count.
+    """
     if schema is None or schema.name.startswith(_OWN_MESSAGES):
         return False
     return schema.name.endswith(".Value") or any(part.name.startswith(_OWN_TYPES) for part in schema.fields.values())
@@ -372,15 +379,15 @@ def is_named_by_debezium(schema: ConnectSchema | None) -> bool:
 
 def propose_envelopes(sample: MessageSample, format: JsonChangeFormat, given: Mapping[str, Any]) -> SchemaProposal:
     """Propose columns by the values of the rows after and before changes."""
-    return _look_at_envelopes(sample, format).schema(given)
+    return _add_envelopes(sample, format).schema(given)
 
 
 def propose_canal(
     sample: MessageSample, format: JsonChangeFormat, given: Mapping[str, Any], bytes_option: tuple[str, str]
 ) -> SchemaProposal:
-    """Propose columns by `mysqlType`, else `sqlType`, else by the values, which are all texts.
+    """Propose columns by `mysqlType`, or else `sqlType`, or else by the values, which are all texts.
 
-    `bytes_option` is the option, and its value, with which BYTES are read as Canal writes them.
+    `bytes_option` is the name and value of the option that reads BYTES as Canal writes them.
     """
     binary = set[str]()
 
@@ -391,7 +398,7 @@ def propose_canal(
             rows.declare(name, to_type(text))
             binary.update({name} if is_binary(text) else ())
 
-    rows = _look_at_envelopes(sample, format, declare)
+    rows = _add_envelopes(sample, format, declare)
     found = rows.schema(given)
     names = {name for name in binary if all(map(_is_latin, rows.values.get(name, ())))}
     option, latin = bytes_option
@@ -401,18 +408,18 @@ def propose_canal(
     return replace(found, fields=fields, options={**found.options, option: latin})
 
 
-def _look_at_envelopes(
+def _add_envelopes(
     sample: MessageSample, format: JsonChangeFormat, declare: Callable[[_Rows, _Object], None] = lambda *_: None
 ) -> _Rows:
-    """Look at the rows after and before changes, and at what else the envelopes tell of the columns."""
+    """Add the rows after and before changes. `declare` adds the types that an envelope contains."""
     rows, envelope = _Rows(), format.envelope
     key = next(known.member for known in envelope.metadata.values() if known.type == TEXTS)
     for message in _envelopes(sample, rows.notes, envelope.operation, format.identifier):
         for image in (envelope.after, envelope.before):
-            (rows.look_at_all if envelope.rows_in_arrays else rows.look)(message.get(image))
-        rows.key(message.get(key))
+            (rows.add_all if envelope.rows_in_arrays else rows.add)(message.get(image))
+        rows.add_key(message.get(key))
         if "database" in envelope.metadata:
-            rows.of_table(message.get("database"), message.get("table"))
+            rows.add_table(message.get("database"), message.get("table"))
         declare(rows, message)
     rows.note_tables(_CHOOSE)
     return rows

@@ -1,4 +1,4 @@
-"""Columns by Debezium's own types: 'types' = 'debezium' reads what the schemas in messages, or in a registry, say.
+"""Columns of Debezium's own types, read with 'types' = 'debezium'; schemas in messages or a registry declare them.
 
 | Connect, Debezium | column |
 | --- | --- |
@@ -8,8 +8,8 @@
 | `ZonedTimestamp` | TIMESTAMP_LTZ(6) |
 | `EnumSet`, `Bits` | ARRAY<STRING>, BIGINT (BYTES beyond 63 bits) |
 
-A column that does not read all values of the sample, or would cut digits below a microsecond off, is what is on the
-wire instead: BIGINT, STRING or BYTES. What is in rows, arrays and maps is so from the start where that may happen.
+A column gets the type of the wire (BIGINT, STRING or BYTES) if its own type cannot read all values of the sample or
+would cut off digits below a microsecond. In rows, arrays and maps, types that might cut off digits are never used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TYPES = {"types": "debezium"}
 BIGINT = FlinkType("BIGINT")
 MOMENT = FlinkType("TIMESTAMP_LTZ", precision=6)
 MARKS = ("__op", "__deleted")
-"""Members of rows alone that say what was done; they are not columns."""
+"""Members that state the operation in flattened rows; they are not columns."""
 _TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 _SET = f"{_DATA}EnumSet"
 _PRIMITIVES = {
@@ -51,7 +51,7 @@ _PRIMITIVES = {
     "float64": FlinkType("DOUBLE"),
     "bytes": BYTES,
 }
-_MEANT = {
+_LOGICAL = {
     f"{_TIME}Date": FlinkType("DATE"),
     f"{_CONNECT}Date": FlinkType("DATE"),
     f"{_TIME}IsoDate": FlinkType("DATE"),
@@ -65,7 +65,7 @@ _MEANT = {
     f"{_DATA}VariableScaleDecimal": STRING,
     _SET: array_of(STRING),
 }
-_FINER = {
+_HIGH_PRECISION = {
     f"{_TIME}NanoTime": FlinkType("TIME", precision=6),
     f"{_TIME}NanoTimestamp": FlinkType("TIMESTAMP", precision=6),
     f"{_TIME}NanoDuration": FlinkType("INTERVAL DAY TO SECOND"),
@@ -74,88 +74,88 @@ _FINER = {
     f"{_TIME}IsoTime": FlinkType("TIME", precision=6),
     f"{_TIME}IsoTimestamp": FlinkType("TIMESTAMP", precision=6),
 }
-"""What may have digits below a microsecond, or an offset that a column does not keep."""
+"""Types whose values may have digits below a microsecond, or a UTC offset that a column does not keep."""
 _INSTANT = r"^[^.]*(\.[0-9]{1,6})?(Z|[+-][0-9:]+)$|^-?infinity$"
 _OF_UTC = r"^[^.]*(\.[0-9]{1,6})?Z$"
 _WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-_MOST_BITS = 63  # of a number, the sign apart
+_MOST_BITS = 63  # of a BIGINT, without the sign
 
 
 @dataclass(frozen=True)
 class DebeziumColumns:
-    """The columns of a sample of messages of one format, with its options but for `types`.
+    """Proposes columns for messages of one format, given its options without `types`.
 
-    `said` is what the schemas say of each column, each once.
+    `declared` contains the distinct schemas of each column.
     """
 
     format: str
     options: Mapping[str, Any]
     messages: pa.BinaryArray
-    said: dict[str, list[ConnectSchema]] = field(default_factory=dict)
+    declared: dict[str, list[ConnectSchema]] = field(default_factory=dict)
 
     def declare(self, image: ConnectSchema | None, *, without: Collection[str] = ()) -> None:
-        """Note what a schema says of the rows, but for members that are not columns."""
-        for name, said in ({} if image is None else image.fields).items():
+        """Add the columns of a row's schema, except the members in `without`, which are not columns."""
+        for name, schema in ({} if image is None else image.fields).items():
             if name in without:
                 continue
-            known = self.said.setdefault(name, [])
-            if said not in known:
-                known.append(said)
+            known = self.declared.setdefault(name, [])
+            if schema not in known:
+                known.append(schema)
 
     @property
     def have_own_types(self) -> bool:
-        """Whether a column is anything that Flink reads as something else, or is proposed as it does not read it."""
-        return any(has_debezium_type(said) or _has_set(said) for known in self.said.values() for said in known)
+        """Whether a column has a type that Flink reads differently, or that is proposed differently from Flink."""
+        return any(has_debezium_type(s) or _has_set(s) for schemas in self.declared.values() for s in schemas)
 
     @property
     def have_moments(self) -> bool:
-        """Whether a column is a moment in text, which Avro reads by its own type alone."""
-        return any(said.name == f"{_TIME}ZonedTimestamp" for known in self.said.values() for said in known)
+        """Whether a column is a timestamp as text, which Avro reads only with Debezium's types."""
+        return any(schema.name == f"{_TIME}ZonedTimestamp" for schemas in self.declared.values() for schema in schemas)
 
     def columns(self, notes: Notes) -> tuple[FlinkField, ...]:
-        """A type for each column that reads all values of the sample as they are."""
-        return tuple(FlinkField(name, self._type(name, notes)) for name in self.said if is_name(name))
+        """Return the columns, each with a type that reads all values of the sample unchanged."""
+        return tuple(FlinkField(name, self._type(name, notes)) for name in self.declared if is_name(name))
 
     def _type(self, name: str, notes: Notes) -> FlinkType:
-        said = self.said[name]
-        found = [_type_of(one) for one in said]
-        usual = _together(found)
-        wire = [t for kind, t in (("int64", BIGINT), ("bytes", BYTES)) if any(_is_plain(one, kind) for one in said)]
+        schemas = self.declared[name]
+        found = [_type_of(schema) for schema in schemas]
+        usual = _common_type(found)
+        wire = [t for kind, t in (("int64", BIGINT), ("bytes", BYTES)) if any(_is_plain(s, kind) for s in schemas)]
         for t in (usual, *wire):
-            if t is not None and not self._errors(name, t) and self._is_whole(name, said, t):
+            if t is not None and not self._errors(name, t) and self._is_whole(name, schemas, t):
                 if t != usual:
-                    told = " and ".join(sorted({str(one) for one in said}))
-                    notes.add(f"{told}, but {usual or 'one type'} does not take all values as they are", shown(name))
+                    types = " and ".join(sorted({*map(str, schemas)}))
+                    notes.add(f"{types}, but {usual or 'one type'} does not take all values as they are", shown(name))
                 return t
         if usual != STRING:
-            notes.add(f"{' and '.join(sorted({str(one) for one in said}))}: no type but text takes all", shown(name))
+            notes.add(f"{' and '.join(sorted({*map(str, schemas)}))}: no type but text takes all", shown(name))
         return STRING
 
-    def _is_whole(self, name: str, said: list[ConnectSchema], t: FlinkType) -> bool:
-        """Whether nothing of the values is cut off."""
-        finer = {one.type for one in said if one.name in _FINER}
+    def _is_whole(self, name: str, schemas: list[ConnectSchema], t: FlinkType) -> bool:
+        """Return whether the type keeps all digits and offsets of the values."""
+        finer = {schema.type for schema in schemas if schema.name in _HIGH_PRECISION}
         if not finer or t in (BIGINT, STRING):
             return True
         if finer == {"int64"}:
-            counts = self._read(name, BIGINT)
+            counts = self._decode_column(name, BIGINT)
             return bool(pc.all(pc.equal(pc.multiply(pc.divide(counts, 1000), 1000), counts), min_count=0).as_py())
         pattern = _INSTANT if t.root == "TIMESTAMP_LTZ" else _OF_UTC
-        return bool(pc.all(pc.match_substring_regex(self._read(name, STRING), pattern), min_count=0).as_py())
+        return bool(pc.all(pc.match_substring_regex(self._decode_column(name, STRING), pattern), min_count=0).as_py())
 
     def _errors(self, name: str, t: FlinkType) -> bool:
-        """Whether messages are errors by the column, and not by what else they are."""
-        return self._count(name, t) > self._others
+        """Return whether the column causes errors, besides the messages that fail with any column."""
+        return self._count(name, t) > self._unrelated_errors
 
     @functools.cached_property
-    def _others(self) -> int:
-        """How many messages are errors whatever the columns."""
-        return self._count(f"no_{''.join(self.said)}", STRING)
+    def _unrelated_errors(self) -> int:
+        """Number of messages that fail with any column."""
+        return self._count(f"no_{''.join(self.declared)}", STRING)
 
     def _count(self, name: str, t: FlinkType) -> int:
         errors = self._decode(name, t).errors
         return 0 if errors is None else len(errors) - int(errors.null_count)
 
-    def _read(self, name: str, t: FlinkType) -> pa.Array:
+    def _decode_column(self, name: str, t: FlinkType) -> pa.Array:
         return self._decode(name, t).rows.values.field(0)
 
     def _decode(self, name: str, t: FlinkType) -> DecodedBatch:
@@ -164,7 +164,7 @@ class DebeziumColumns:
 
 
 def is_instant(text: str) -> bool:
-    """Whether TIMESTAMP_LTZ(6) keeps a text of `ZonedTimestamp` as it is."""
+    """Return whether TIMESTAMP_LTZ(6) keeps a text of `ZonedTimestamp` unchanged."""
     try:
         parse_instant(text)
     except ValueError:
@@ -172,39 +172,39 @@ def is_instant(text: str) -> bool:
     return re.match(_INSTANT, text) is not None
 
 
-def _has_set(said: ConnectSchema) -> bool:
-    """Whether there is a text of words with commas between, which becomes an array."""
-    inner = (*said.fields.values(), *(() if said.items is None else (said.items,)))
-    return said.name == _SET or any(map(_has_set, inner))
+def _has_set(schema: ConnectSchema) -> bool:
+    """Return whether a schema contains an `EnumSet`: a comma-separated text that becomes an array."""
+    inner = (*schema.fields.values(), *(() if schema.items is None else (schema.items,)))
+    return schema.name == _SET or any(map(_has_set, inner))
 
 
-def _is_plain(said: ConnectSchema, kind: str) -> bool:
-    return said.type == kind and said.name != DECIMAL
+def _is_plain(schema: ConnectSchema, kind: str) -> bool:
+    return schema.type == kind and schema.name != DECIMAL
 
 
-def _type_of(said: ConnectSchema, inside: bool = False) -> FlinkType:
-    """The column for what a schema says; of what is `inside` others, one that takes all values as they are."""
-    if said.name == DECIMAL:
-        return _decimal(said)
-    if said.name in _FINER:
-        return _FINER[said.name] if not inside else BIGINT if said.type == "int64" else STRING
-    if said.name in _MEANT:
-        return _MEANT[said.name]
-    if said.name == f"{_DATA}Bits":
-        length = said.parameters.get("length", "0")
+def _type_of(schema: ConnectSchema, inside: bool = False) -> FlinkType:
+    """Return the type for a schema. With `inside` (a row, array or map), the type keeps all values unchanged."""
+    if schema.name == DECIMAL:
+        return _decimal(schema)
+    if schema.name in _HIGH_PRECISION:
+        return _HIGH_PRECISION[schema.name] if not inside else BIGINT if schema.type == "int64" else STRING
+    if schema.name in _LOGICAL:
+        return _LOGICAL[schema.name]
+    if schema.name == f"{_DATA}Bits":
+        length = schema.parameters.get("length", "0")
         return BIGINT if length.isdecimal() and int(length) <= _MOST_BITS else BYTES
-    if said.type == "struct":
-        fields = tuple(FlinkField(n, _type_of(part, True)) for n, part in said.fields.items() if is_name(n))
+    if schema.type == "struct":
+        fields = tuple(FlinkField(n, _type_of(part, True)) for n, part in schema.fields.items() if is_name(n))
         return FlinkType("ROW", fields=fields) if fields else STRING
-    if said.items is not None:
-        items = _type_of(said.items, True)
-        return array_of(items) if said.type == "array" else map_of(items)
-    return _PRIMITIVES.get(said.type, STRING)
+    if schema.items is not None:
+        items = _type_of(schema.items, True)
+        return array_of(items) if schema.type == "array" else map_of(items)
+    return _PRIMITIVES.get(schema.type, STRING)
 
 
-def _decimal(said: ConnectSchema) -> FlinkType:
-    """With the digits that the schema says, else as many as there can be."""
-    texts = [said.parameters.get(name, "") for name in ("scale", "connect.decimal.precision")]
+def _decimal(schema: ConnectSchema) -> FlinkType:
+    """Return DECIMAL with the precision of the schema, else the maximum; STRING if a DECIMAL is too small."""
+    texts = [schema.parameters.get(name, "") for name in ("scale", "connect.decimal.precision")]
     scale, precision = (int(t) if t.lstrip("-").isdecimal() and len(t) < 5 else None for t in texts)
     if scale is None:
         return STRING
@@ -213,8 +213,8 @@ def _decimal(said: ConnectSchema) -> FlinkType:
     return FlinkType("DECIMAL", precision=digits, scale=scale) if scale <= digits <= MOST_DIGITS else STRING
 
 
-def _together(types: list[FlinkType]) -> FlinkType | None:
-    """One type for all of these; None where there is none but text."""
+def _common_type(types: list[FlinkType]) -> FlinkType | None:
+    """Return a common type for several types; None if only text can hold all of them."""
     roots = {t.root for t in types}
     if len(set(types)) == 1:
         return types[0]

@@ -1,11 +1,11 @@
-"""Types that messages of change data name themselves, as the formats read them today.
+"""Flink types for the column types that messages of change data declare.
 
     connect_type   Kafka Connect's schema, as Debezium adds it: `{"type": "int32", "name": "io.debezium.time.Date"}`
     mysql_type     Canal's `mysqlType`: "decimal(10,2)", "bigint(20) unsigned"
     jdbc_type      Canal's `sqlType`: a number of `java.sql.Types`
 
-What a database calls a column is not what is in the message: Debezium writes dates as numbers, and Canal everything as
-text. So `fits` looks whether a type reads what is there, without changing it.
+A database's column type does not say how the message contains the value: Debezium writes dates as numbers, and Canal
+writes every value as text. So `fits` checks whether a Flink type reads a value without changing it.
 Rules: Debezium's "Data type mappings", Connect's `JsonConverter`, MySQL's "Data Types", docs/changes.md.
 """
 
@@ -26,7 +26,7 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
 def fits(t: FlinkType, node: Node, *, iso: bool) -> bool:
-    """Whether a column of the type takes a value as it is: no error, nothing rounded, no member left out."""
+    """Return whether a column of the type reads a value without an error, without rounding and with all its members."""
     if node is None:
         return True
     if t.root == "ROW":
@@ -74,7 +74,7 @@ _CONNECT = {
     "bytes": BYTES,
 }
 _ZONED = "io.debezium.time.ZonedTimestamp"
-_MEANS = {  # logical types that come as something else: what that is
+_MEANS = {  # how the value of a logical type is written
     "io.debezium.time.Date": "days since 1970: date_from_unix_date(d) in Spark",
     "io.debezium.time.Time": "milliseconds of a day",
     "io.debezium.time.MicroTime": "microseconds of a day",
@@ -93,7 +93,7 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def connect_type(schema: Any, path: str, notes: Notes, depth: int = 0) -> FlinkType | None:
-    """The type that reads what Connect writes by a schema; None for what is no schema."""
+    """Return the type that reads values of a Connect schema; None if `schema` is not a schema of a supported type."""
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return None
     kind, name = str(schema.get("type")), str(schema.get("name"))
@@ -127,7 +127,7 @@ def _connect_row(fields: Any, path: str, notes: Notes, depth: int) -> FlinkType 
 
 
 def connect_fields(fields: Any, path: str, notes: Notes, depth: int = 0) -> dict[str, FlinkType]:
-    """The members of a struct by their names; those without a type are left out."""
+    """Return the type of each field of a Connect struct by its name, without the fields that have no type."""
     found = {}
     for field in fields if isinstance(fields, list) else []:
         name = field.get("field") if isinstance(field, dict) else None
@@ -170,7 +170,7 @@ _WIDER = {"TINYINT": "SMALLINT", "SMALLINT": "INT", "INT": "BIGINT"}
 
 
 def mysql_type(text: Any) -> FlinkType:
-    """The type of a column as MySQL declares it; STRING for what is text, or unknown."""
+    """Return the type for a column type of MySQL; STRING for texts and unknown types."""
     found = _MYSQL.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return STRING
@@ -193,13 +193,13 @@ def mysql_type(text: Any) -> FlinkType:
 
 
 def is_binary(text: Any) -> bool:
-    """Whether a column's type by `mysqlType` or `sqlType` is bytes, which Canal writes as text of ISO-8859-1."""
+    """Return whether `mysqlType` or `sqlType` declares a binary column. Canal writes its bytes as ISO-8859-1 text."""
     found = _MYSQL.fullmatch(text) if isinstance(text, str) else None
     return text in _JDBC_BINARY or (found is not None and found[1].lower().endswith(("blob", "binary")))
 
 
 def jdbc_type(number: Any) -> FlinkType:
-    """The type of one of `java.sql.Types`; STRING for what is text, or unknown, or says no digits (DECIMAL)."""
+    """Return the type for a number of `java.sql.Types`; STRING for texts, unknown types and DECIMAL (no precision)."""
     return _JDBC.get(int(number), STRING) if isinstance(number, str) and _SMALL.fullmatch(number) else STRING
 
 
@@ -207,7 +207,7 @@ _SMALL = re.compile(r"-?[0-9]{1,5}")
 
 
 def wider(t: FlinkType) -> FlinkType | None:
-    """The next larger integer type: `sqlType` doesn't say whether a column is unsigned."""
+    """Return the next larger integer type, because `sqlType` does not say whether a column is unsigned."""
     if t.root == "BIGINT":
         return _UNSIGNED_LONG
     return FlinkType(_WIDER[t.root]) if t.root in _WIDER else None

@@ -1,9 +1,9 @@
-"""What a sample has in one place: kinds of values, ranges of numbers, forms of texts, members and elements.
+"""Summarize the values of a column or field: kinds, ranges of numbers, forms of texts, members, elements.
 
-    look(node)      take a value of a JSON tree (`codecs._kernel.tree`) into account
-    merge_summaries(...)     what was seen in several places, as if it had been one: values of a MAP
+    ValueSummary.add(node)    add a value of a JSON tree (`codecs._kernel.tree`) to the summary
+    merge_summaries(...)      merge the summaries of several fields, such as the values of a MAP
 
-Nothing of the values themselves is kept, so that it takes as much memory as the names, however many messages there are.
+A summary keeps no values. Its memory depends on the number of field names, not on the number of messages.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from decimal import Decimal
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
 
 MAX_DEPTH = 32
-"""Levels that become types of their own; what is deeper is kept as text. Flink SQL and Spark bear about 100."""
+"""Nested levels that get their own types; deeper values are kept as text. Flink SQL and Spark support about 100."""
 MAX_MEMBERS = 1000
-"""Names of one object that are told apart; what has more is a map, or text."""
+"""Maximum number of distinct names of an object; an object with more names is read as a map or as text."""
 MOST_DIGITS = 38  # of a DECIMAL
 
 _DATE = r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -47,9 +47,10 @@ _DECIMAL_TEXT = re.compile(r"-?[0-9]+\.[0-9]+")
 
 @functools.lru_cache(maxsize=8192)
 def form_of(text: str) -> tuple[str, int]:
-    """As what a text can be read without a loss: its form and its digits of a second; "" for text and nothing else.
+    """Return the form in which a text can be parsed without loss, and its number of fractional second digits.
 
-    Narrower than the formats read: only years of four digits, days that there are, no 24:00.
+    The form is "" for plain text. The patterns are stricter than the formats: years have four digits, days must exist,
+    and 24:00 is not accepted.
     """
     for form, pattern in _FORMS:
         found = pattern.fullmatch(text)
@@ -67,7 +68,7 @@ def form_of(text: str) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class ValueSummary:
-    """What was seen in one place."""
+    """Summary of all values of a column or field."""
 
     nulls: int = 0
     booleans: int = 0
@@ -78,31 +79,31 @@ class ValueSummary:
     arrays: int = 0
     least: int = 0
     most: int = 0
-    whole_digits: int = 0  # of numbers, before the point
-    scale: int = 0  # of numbers, behind the point
-    inexact: bool = False  # whether there is a number that a DOUBLE does not give back
-    too_long: bool = False  # whether there is a number that no DECIMAL holds
-    forms: dict[str, int] = field(default_factory=dict)  # of texts, how many of each
+    whole_digits: int = 0  # most digits of a number before the decimal point
+    scale: int = 0  # most digits of a number after the decimal point
+    inexact: bool = False  # whether a DOUBLE cannot represent some number exactly
+    too_long: bool = False  # whether some number does not fit into a DECIMAL
+    forms: dict[str, int] = field(default_factory=dict)  # number of texts of each form
     second_digits: int = 0
     members: dict[str, ValueSummary] = field(default_factory=dict)
-    others: ValueSummary | None = None  # of members behind MAX_MEMBERS
-    counts: dict[str, int] = field(default_factory=dict)  # in how many objects each member is
+    others: ValueSummary | None = None  # merged summary of the members after MAX_MEMBERS
+    counts: dict[str, int] = field(default_factory=dict)  # number of objects that contain each member
     elements: ValueSummary | None = None
     too_deep: bool = False
-    repeated: bool = False  # whether a name came twice in an object
+    repeated: bool = False  # whether an object contains a name twice
 
     @property
     def numbers(self) -> int:
-        """How many numbers there were."""
+        """Number of numbers."""
         return self.integers + self.fractions
 
     @property
     def values(self) -> int:
-        """How many values there were that are not null."""
+        """Number of values that are not null."""
         return self.booleans + self.numbers + self.texts + self.objects + self.arrays
 
     def add(self, node: Node, depth: int = 0) -> None:
-        """Take one value into account."""
+        """Add a value to the summary."""
         if node is None:
             self.nulls += 1
         elif isinstance(node, bool):
@@ -143,7 +144,7 @@ class ValueSummary:
         number = Decimal(token)
         exponent = int(number.as_tuple().exponent)
         if number.is_zero():
-            whole, scale = 1, min(max(-exponent, 0), MOST_DIGITS)  # zeros behind the point say nothing
+            whole, scale = 1, min(max(-exponent, 0), MOST_DIGITS)  # the zeros of 0.000 need no digits before the point
         else:
             whole, scale = max(number.adjusted() + 1, 1), max(-exponent, 0)
         self.inexact |= Decimal(repr(float(token))) != number
@@ -162,18 +163,18 @@ class ValueSummary:
             self.member(name).add(value, depth + 1)
 
     def member(self, name: str) -> ValueSummary:
-        """What was seen of a member, of which nothing may have been seen yet."""
+        """Return the summary of a member; create it if it does not exist yet."""
         if name not in self.members and len(self.members) >= MAX_MEMBERS:
             self.others = self.others or ValueSummary()
             return self.others
         return self.members.setdefault(name, ValueSummary())
 
 
-def merge_summaries(places: Iterable[ValueSummary]) -> ValueSummary:
-    """What was seen in several places, as if it had been one."""
+def merge_summaries(summaries: Iterable[ValueSummary]) -> ValueSummary:
+    """Return one summary of the values of several fields."""
     found = ValueSummary()
-    for place in places:
-        _add_summary(found, place)
+    for summary in summaries:
+        _add_summary(found, summary)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Batches of messages to lines of JSON: rows to stdout, what is bad to stderr, nothing lost without being counted."""
+"""Decode batches of messages to lines of JSON: rows to stdout, errors to stderr. Every message is counted."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _FAR = 2**63
 
 
 class Decoder:
-    """Decodes batches of a table's messages and prints them; counts messages, rows, bad and skipped ones.
+    """Decodes and prints batches of a table's messages; counts messages, rows, skipped and bad messages.
 
-    shown: how a row is printed, given with what is known of its record; by default as JSON. told: the same for what is
-    said of a bad message. wanted: whether a row is printed and counted, given with its kind; by default each is.
+    print_rows: prints pairs of record metadata and row; the default writes JSON to stdout.
+    print_error: prints the report of a bad message; the default writes JSON to stderr.
+    wants: decides by a row and its kind whether the row is printed and counted; the default accepts every row.
     """
 
     def __init__(
@@ -32,17 +33,18 @@ class Decoder:
         table: ShownTable,
         *,
         stop: bool = False,
-        shown: Callable[[list[tuple[Mapping[str, Any], Any]]], None] | None = None,
-        told: Callable[[dict[str, Any]], None] = tell,
-        wanted: Callable[[Mapping[str, Any], str], bool] = lambda _row, _kind: True,
+        print_rows: Callable[[list[tuple[Mapping[str, Any], Any]]], None] | None = None,
+        print_error: Callable[[dict[str, Any]], None] = tell,
+        wants: Callable[[Mapping[str, Any], str], bool] = lambda _row, _kind: True,
     ) -> None:
-        self._table, self._stop, self._shown, self._told, self._wanted = table, stop, shown, told, wanted
+        self._table, self._stop = table, stop
+        self._print_rows, self._print_error, self._wants = print_rows, print_error, wants
         self.counts = {"messages": 0, "rows": 0, "skipped": 0, "bad": 0}
-        self.is_framed_otherwise = False  # perhaps: a bad message is no text, or no record
+        self.may_have_other_framing = False  # a bad message that is not text or not a record suggests it
         self._of_value = [column for column in table.columns if column.key.startswith(VALUE_PREFIX)]
 
     def batch(self, batch: MessageBatch) -> bool:
-        """Decode a batch; returns whether to go on, which is not so after a bad message with `stop`."""
+        """Decode and print a batch; returns whether to continue: False after a bad message with `stop`."""
         values = [None if place in batch.faults else value for place, value in enumerate(batch.values)]
         keys = None if batch.keys is None else pa.array(batch.keys, pa.binary())
         decoded = self._table.kv.decode_batch(
@@ -54,47 +56,46 @@ class Decoder:
         parts = _texts(decoded.parts)
         ends = decoded.rows.offsets.to_pylist()
         found: list[tuple[Mapping[str, Any], Any]] = []
-        goes_on = True
+        proceed = True
         for place, value in enumerate(batch.values):
             self.counts["messages"] += 1
             about = batch.about[place] if batch.about else {}
             fault: dict[str, Any] | None = None
             if place in batch.faults:
                 fault = {"part": "record", "code": ErrorCode.MALFORMED.value, "reason": batch.faults[place]}
-                self.is_framed_otherwise = True
+                self.may_have_other_framing = True
             elif place in reasons:
                 fault = {"part": parts[place], "code": codes[place], "reason": reasons[place]}
             if fault is not None:
-                key = batch.keys[place] if batch.keys else None
-                self._bad(batch.first + place, fault, about, key, value)
+                self._bad(batch.first + place, fault, about, batch.keys[place] if batch.keys else None, value)
                 if self._stop:
-                    goes_on = False
+                    proceed = False
                     break
                 continue
             if ends[place] == ends[place + 1]:
                 self.counts["skipped"] += 1
             for at in range(ends[place], ends[place + 1]):
                 row, kind = rows[at], kinds[at] if kinds else "+I"
-                if self._wanted(row, kind):
+                if self._wants(row, kind):
                     found.append((about, {"row_kind": kind, "row": row} if self._table.has_kinds else row))
         self.counts["rows"] += len(found)
-        if self._shown is not None:
-            self._shown(found)
+        if self._print_rows is not None:
+            self._print_rows(found)
         else:
             write_json(row for _, row in found)
-        return goes_on
+        return proceed
 
     def _bad(
         self, number: int, fault: dict[str, Any], about: Mapping[str, Any], key: bytes | None, value: bytes | None
     ) -> None:
         self.counts["bad"] += 1
         message = key if fault["part"] == "key" else value
-        self.is_framed_otherwise = self.is_framed_otherwise or not _is_text(message)
+        self.may_have_other_framing |= not _is_text(message)
         place = {name: about[name] for name in ("topic", "partition", "offset") if name in about}
-        self._told({"message": number, **place, **fault, "head": head(message)})
+        self._print_error({"message": number, **place, **fault, "head": head(message)})
 
     def _rows(self, values: pa.StructArray, batch: MessageBatch, lists: pa.ListArray) -> list[dict[str, Any]]:
-        """All rows of a batch, with the columns of the table."""
+        """Return all rows of a batch as dicts, with the columns of the table."""
         names = [column.name for column in self._table.columns]
         fields = self._table.physical
         columns: dict[int, list[Any]] = {}
@@ -116,20 +117,20 @@ class Decoder:
 
 
 def _of_records(column: ShownColumn, batch: MessageBatch, lists: pa.ListArray) -> list[Any]:
-    """A column of Kafka's metadata, for each row that of its record; null where it is not known."""
+    """Return a column of Kafka's metadata: for each row the value of its record, or null if unknown."""
     per_record = [_metadata(column.key, about) for about in batch.about or [{}] * len(batch.values)]
     ends = lists.offsets.to_pylist()
     return [per_record[place] for place in range(len(per_record)) for _ in range(ends[place], ends[place + 1])]
 
 
 def _metadata(key: str, about: Mapping[str, Any]) -> Any:
-    """A metadata key of the connector in JSON, by the type of the key."""
+    """Convert the value of a Kafka metadata key to JSON; None if the record does not have it."""
     value = about.get("headers" if key == "header-list" else key)
     if value is None:
         return None
     if key == "timestamp":
         micros = 1000 * value
-        # Kafka takes any number
+        # Kafka accepts any number, but a timestamp in Arrow has 64 bits
         return json_values(pa.array([micros], _MICROS), _INSTANT)[0] if -_FAR <= micros < _FAR else micros
     if key in ("headers", "header-list"):
         pairs = [(name, json_values(pa.array([data], pa.binary()), _BYTES)[0]) for name, data in value]
@@ -141,7 +142,7 @@ _BYTES = FlinkType("VARBINARY")
 
 
 def _texts(array: pa.StringArray | None) -> dict[int, str]:
-    """The texts of an array by their places."""
+    """Return the texts of an array by their indexes."""
     return {} if array is None else {i: text for i, text in enumerate(array.to_pylist()) if text is not None}
 
 

@@ -1,12 +1,12 @@
-"""Messages in streams of bytes: where one ends and the next one begins, and the records that they are of.
+"""Framings: how messages and records are separated in a stream of bytes.
 
     lines      a message per line, without its line feed
-    length     four bytes, big-endian, and so many bytes of message; ff ff ff ff is a null message
+    length     four bytes with the length, big-endian, and then the message; ff ff ff ff is a null message
     whole      each file is one message
     records    a JSON object per line: {"key": ..., "value": ..., "topic": ..., "offset": ..., "ts": ...}
 
-A record is what `kcat -J` prints: its value is also called `payload`. Bytes that are no text are in `key_base64` and
-`value_base64`, or, as kcat has them, between the quotes as they are.
+A record has the form that `kcat -J` prints, where the value is named `payload`. Bytes that are not UTF-8 are in
+`key_base64` and `value_base64`, or, as kcat prints them, unescaped in the JSON string.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from kvformat.connectors.cli._output import json_line
 
 FRAMINGS: Final = ("lines", "length", "whole", "records")
 _CHUNK: Final = 1 << 18
-"""Bytes that are read at once, if they are there: the messages in them make a batch."""
+"""Maximum number of bytes of one read call. The messages in these bytes form a batch."""
 _NULL: Final = 0xFFFFFFFF
 _LONGEST: Final = 1 << 30
-"""Bytes of a message: Kafka's own limit is of this order, and four letters taken for a length are mostly more."""
+"""Maximum length of a message. Kafka's limit is similar, and text that is read as a length is mostly greater."""
 
 
 @dataclass
 class MessageBatch:
-    """Messages that came together, with the keys of their records, and what else is known of each.
+    """Messages of one read call, with their keys and metadata.
 
-    first: the number of the first one, from 1. about: by the names of Kafka's metadata ('partition', 'offset',
-    'timestamp' in milliseconds, 'headers' as pairs). faults: by its place, why something is no message at all, whose
-    bytes are then in `values`.
+    first: the number of the first message, from 1.
+    about: the metadata of each record by Kafka's names: 'partition', 'offset', 'timestamp' in milliseconds, 'headers'
+        as pairs.
+    faults: the reason for each index in `values` that does not contain a message. The value then has the bytes read.
     """
 
     first: int
@@ -47,8 +48,8 @@ class MessageBatch:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def read(files: Iterable[IO[bytes]], framing: str) -> Iterator[MessageBatch]:
-    """The messages of all files, as they come; never more than a piece of a file, or one message, is held."""
+def read_messages(files: Iterable[IO[bytes]], framing: str) -> Iterator[MessageBatch]:
+    """Yield the messages of all files in order. Memory holds at most one chunk of a file, or one message."""
     count = 0
     for file in files:
         for values, fault in _READERS[framing](file):
@@ -56,20 +57,20 @@ def read(files: Iterable[IO[bytes]], framing: str) -> Iterator[MessageBatch]:
             if fault:
                 batch.faults[len(values) - 1] = fault
             if framing == "records":
-                _take_apart(batch)
+                _parse_records(batch)
             count += len(values)
             yield batch
 
 
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
-    # what is there is taken at once, so that a slow pipe is read message by message
+    # `read1` returns the available bytes, so messages of a slow pipe are not delayed
     take: Callable[[int], bytes] = getattr(file, "read1", None) or file.read
     while chunk := take(_CHUNK):
         yield chunk
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[list[bytes | None], str]]:
-    pieces: list[bytes] = []  # of a line whose end has not been read
+    pieces: list[bytes] = []  # the start of a line without its end
     for chunk in _chunks(file):
         head, feed, rest = chunk.rpartition(b"\n")
         if feed:
@@ -83,7 +84,7 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[list[bytes | None], str]]:
 
 
 def _framed(file: IO[bytes]) -> Iterator[tuple[list[bytes | None], str]]:
-    pieces, size, wanted = [], 0, 4  # bytes that are held, how many, and of how many a message can be read
+    pieces, size, wanted = [], 0, 4  # buffered bytes, their number, and the number that the next message needs
     start = 0
     data = b""
     for chunk in _chunks(file):
@@ -91,25 +92,25 @@ def _framed(file: IO[bytes]) -> Iterator[tuple[list[bytes | None], str]]:
         size += len(chunk)
         if size < wanted:
             continue
-        data, place = b"".join(pieces), 0
+        data, offset = b"".join(pieces), 0
         found: list[bytes | None] = []
-        while len(data) - place >= 4:
-            length = int.from_bytes(data[place : place + 4], "big")
+        while len(data) - offset >= 4:
+            length = int.from_bytes(data[offset : offset + 4], "big")
             if length == _NULL:
                 length, message = 0, None
             elif length > _LONGEST:
-                yield [*found, data[place : place + 200]], f"at byte {start + place} there is no length: {length}"
+                yield [*found, data[offset : offset + 200]], f"no valid length at byte {start + offset}: {length}"
                 return
-            elif len(data) - place - 4 < length:
+            elif len(data) - offset - 4 < length:
                 break
             else:
-                message = data[place + 4 : place + 4 + length]
+                message = data[offset + 4 : offset + 4 + length]
             found.append(message)
-            place += 4 + length
+            offset += 4 + length
         if found:
             yield found, ""
-        start += place
-        pieces, size = [data[place:]], len(data) - place
+        start += offset
+        pieces, size = [data[offset:]], len(data) - offset
         wanted = 4 if size < 4 else 4 + int.from_bytes(pieces[0][:4], "big")
     if size:
         yield [b"".join(pieces)], f"the input ends within a message, of which it has {size} of {wanted} bytes"
@@ -127,22 +128,22 @@ _READERS: Final[dict[str, Callable[[IO[bytes]], Iterator[tuple[list[bytes | None
 }
 
 
-def _take_apart(batch: MessageBatch) -> None:
-    """Lines of JSON as records; a line that is none stays as it is, with its fault."""
+def _parse_records(batch: MessageBatch) -> None:
+    """Parse lines of JSON as records; a line that is not a record stays unchanged and gets a fault."""
     batch.keys, batch.about = [], []
-    for place, line in enumerate(batch.values):
+    for index, line in enumerate(batch.values):
         key, value, about = None, line, dict[str, Any]()
         try:
             key, value, about = _record(line or b"")
         except (ValueError, RecursionError) as cause:
-            batch.faults[place] = f"the line is not a record: {cause}"
+            batch.faults[index] = f"the line is not a record: {cause}"
         batch.keys.append(key)
-        batch.values[place] = value
+        batch.values[index] = value
         batch.about.append(about)
 
 
 def _record(line: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
-    # bytes that are no UTF-8 travel as halves of surrogates, and come out as they were
+    # bytes that are not UTF-8 become surrogates here, and `_bytes_of` restores them
     found = json.loads(line.decode("utf-8", "surrogateescape"))
     if not isinstance(found, dict):
         raise ValueError("it is not a JSON object")
@@ -157,7 +158,7 @@ def _record(line: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
 
 
 def _about(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record says of itself besides key and value; what is not there is not known."""
+    """Return the metadata of a record that it contains; raises `ValueError` for a wrong type."""
     about: dict[str, Any] = {}
     for name, kind, what in _MEMBERS:
         value = record.get(name)
@@ -195,7 +196,7 @@ def _bytes_of(name: str, value: Any) -> bytes | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise ValueError(f"'{name}' is a text or null")
+        raise ValueError(f"'{name}' must be a text or null")
     if not name.endswith("_base64"):
         return value.encode("utf-8", "surrogateescape")
     try:
@@ -208,26 +209,26 @@ def _bytes_of(name: str, value: Any) -> bytes | None:
 
 
 def frame(key: bytes | None, value: bytes | None, framing: str, *, with_key: bool) -> bytes | str:
-    """A message with what marks its end; or, as a text, why it can't be written so."""
+    """Return a message in its framing as bytes; or a text with the reason why the framing cannot represent it."""
     if framing == "records":
         record = _member("key", key) if with_key else {}
         return f"{json_line(record | _member('value', value))}\n".encode()
     if framing == "length":
         return _NULL.to_bytes(4, "big") if value is None else len(value).to_bytes(4, "big") + value
     if value is None:
-        return f"a null message can't be written as '{framing}': take --framing length or records"
+        return f"a null message can't be written as '{framing}': use --framing length or records"
     if framing == "lines" and b"\n" in value:
-        return "the message has a line feed in it: take --framing length or records"
+        return "the message contains a line feed: use --framing length or records"
     return value + b"\n" if framing == "lines" else value
 
 
 def record_of(key: bytes | None, value: bytes | None, about: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as an object for JSON, with what is known of it, as `records` has them."""
+    """Return a record with its known metadata as a JSON object of the framing `records`."""
     known = {name: about[name] for name in ("topic", "partition", "offset") if name in about}
     if "timestamp" in about:
         known |= {"tstype": _SHORT_TYPES.get(about["timestamp-type"], "unknown"), "ts": about["timestamp"]}
     if about.get("headers"):
-        # bytes that are no UTF-8 are halves of surrogates in JSON, and are read as what they were
+        # bytes that are not UTF-8 become surrogates in JSON, and reading them restores the bytes
         texts = (None if data is None else data.decode("utf-8", "surrogateescape") for _, data in about["headers"])
         known["headers"] = [
             part for (name, _), text in zip(about["headers"], texts, strict=True) for part in (name, text)

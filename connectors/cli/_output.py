@@ -1,7 +1,7 @@
-"""What commands print: rows and listings to stdout, what is wrong to stderr, colours on terminals only.
+"""Output of the commands: rows and listings to stdout, errors to stderr, colours only on terminals.
 
-All text goes through `printable`, so that no name, value or message can command a terminal. Nothing else in the command
-line writes, but click where it shows help.
+All text goes through `printable`, so that a name, value or message cannot send control sequences to a terminal. The
+commands write only through this module; click itself writes the help.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ JSON_ERRORS: Final = f"{__name__}.json"
 """Key in a context's `meta`: whether errors are written as JSON."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Categories of characters that are not shown as themselves: control, format, surrogate; line and paragraph ends."""
+"""Unicode categories that are escaped: control, format, surrogate, line separator, paragraph separator."""
 _START_OF_LINE = "\r\x1b[K"
 _HEAD = 100
-"""Bytes of a bad message that are shown."""
+"""Maximum number of bytes of a bad message in the output."""
 
 
 def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
@@ -33,12 +33,12 @@ def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
 
 
 def json_option(what: str) -> Callable[[_F], _F]:
-    """The option `--json`, which every command has."""
+    """Return the option `--json`, which every command has."""
     return click.option("--json", "as_json", is_flag=True, callback=_note_json, is_eager=True, help=what)
 
 
 def errors_option(bad: str) -> Callable[[_F], _F]:
-    """The option `--errors`: whether to go on after what is bad."""
+    """Return the option `--errors`: whether to continue after errors. `bad` names the erroneous input in the help."""
     return click.option(
         "--errors",
         type=click.Choice(("report", "stop")),
@@ -48,7 +48,7 @@ def errors_option(bad: str) -> Callable[[_F], _F]:
 
 
 class ClosedPipe(Exception):
-    """Nobody reads stdout any more: `head` has what it wants."""
+    """The reader of stdout has closed the pipe, as `head` does after its last line."""
 
 
 class Styled(NamedTuple):
@@ -59,22 +59,22 @@ class Styled(NamedTuple):
 
 
 Words = str | Styled
-"""A piece of what is shown."""
+"""A piece of output: a plain or a styled text."""
 
 
 def styled(text: str, **style: Any) -> Styled:
-    """A text with a style of `click.style`."""
+    """Return a text with a style of `click.style`."""
     return Styled(text, style)
 
 
-# --- the one way out -----------------------------------------------------------------------------------------
+# --- writing -------------------------------------------------------------------------------------------------
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""A text in which nothing can command a terminal or change the order of letters.
+    r"""Escape all characters that can control a terminal or change the order of letters.
 
-    Control and format characters, line separators and halves of surrogates are written as JSON does: `\u001b`. With
-    `lines` a line feed stays what it is.
+    Control and format characters, line separators and lone surrogates are escaped as in JSON: `\u001b`. With `lines`,
+    line feeds are not escaped.
     """
     if text.isprintable():
         return text
@@ -90,10 +90,10 @@ def _escaped(character: str) -> str:
 
 
 def _echo(words: Iterable[Words], *, err: bool = False, before: str = "", end: str = "\n") -> None:
-    """Write pieces of text, which is the only way of text to a terminal. `before` moves the cursor."""
+    """Write pieces of text. All text to a terminal goes through this function. `before` moves the cursor."""
     shown = "".join(
-        printable(one, lines=True) if isinstance(one, str) else click.style(printable(one.text), **one.style)
-        for one in words
+        printable(word, lines=True) if isinstance(word, str) else click.style(printable(word.text), **word.style)
+        for word in words
     )
     if err:
         click.echo(f"{before}{shown}{end}", nl=False, err=True)
@@ -107,7 +107,7 @@ def _stdout() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # What is left in the buffer would fail again when the process ends.
+        # Otherwise the rest of the buffer would fail again when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise ClosedPipe from None
 
@@ -123,7 +123,7 @@ def write(data: bytes) -> None:
 
 
 def json_line(value: Any) -> str:
-    """A value as a line of JSON, in which nothing can command a terminal."""
+    """Return a value as a line of JSON, with control characters escaped."""
     return printable(json.dumps(value, ensure_ascii=False))
 
 
@@ -135,7 +135,7 @@ def write_json(values: Iterable[Any]) -> None:
 
 
 def show(*words: Words) -> None:
-    """Write words and a line feed to stdout, in colours where it is a terminal; raises `ClosedPipe`."""
+    """Write words and a line feed to stdout, in colours on a terminal; raises `ClosedPipe`."""
     _echo(words)
 
 
@@ -155,19 +155,19 @@ def complain(*words: Words) -> None:
 
 
 def status(text: str) -> None:
-    """Write the line at the bottom of a terminal, in place of the one before; none for an empty text."""
+    """Replace the status line at the bottom of a terminal; an empty text removes it."""
     _echo([text], err=True, before=_START_OF_LINE, end="")
 
 
 def head(message: bytes | None) -> str | None:
-    """The first bytes of a message as a text: what is no text is written in hex, with backslashes."""
+    r"""Return the first bytes of a message as text; bytes that are not UTF-8 are written as `\xff`."""
     if message is None:
         return None
     return message[:_HEAD].decode("utf-8", "backslashreplace") + ("..." if len(message) > _HEAD else "")
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Words]:
-    """Columns with blanks between, the names of the columns above them."""
+    """Format rows as aligned columns below a line of column names."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [names, *cells]) for i in range(len(names) - 1)]
 

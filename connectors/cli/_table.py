@@ -1,6 +1,6 @@
-"""What a command reads or writes by: a table of a DDL, or a format and a schema as a table of its own.
+"""The table of a command: from a DDL, or from a format and a schema.
 
-One object for both, so that a format alone has the same way through the commands as key and value together.
+Both give a `ShownTable`, so that the commands handle a single format like a table with key and value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """A column of the rows that are shown: a physical one by its place, or metadata by its key."""
+    """A column of the printed rows: a physical column with its index `place`, or metadata with its `key`."""
 
     name: str
     place: int = -1
@@ -38,9 +38,9 @@ class ShownColumn:
 
 @dataclass(frozen=True)
 class ShownTable:
-    """A table: what it means, its physical columns, those that are shown, and those that only Spark can compute.
+    """A table with its physical columns and the columns that commands print.
 
-    `framing` is how its messages are parted if nothing else is said.
+    `framing` is the default framing of its messages. `left_out` names the columns that only Spark can compute.
     """
 
     kv: KeyValueFormat
@@ -51,20 +51,20 @@ class ShownTable:
 
     @property
     def has_kinds(self) -> bool:
-        """Whether its rows are more than inserts."""
+        """Whether rows have a kind, because the table is not insert-only."""
         return self.kv.changelog_mode is not ChangelogMode.INSERT_ONLY
 
     @property
     def has_key(self) -> bool:
-        """Whether its records have a key that is read and written."""
+        """Whether the table reads and writes the keys of records."""
         return "key.format" in self.kv.options
 
 
 def of_format(name: str, schema: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
-    """The table whose values are messages of a format, `metadata` by the format's own keys."""
+    """Return the table of a single format. `metadata` contains keys of the format or of Kafka."""
     if schema is None:
         raise click.UsageError("a format needs a schema: --schema 'id BIGINT, name STRING'")
-    get_format(name, options)  # so that its errors name the options as they were given
+    get_format(name, options)  # checks the options first, so that errors use the names that the user gave
     fields = row_type(resolve_schema(schema)).fields
     kv = KeyValueFormat(schema, {"format": name} | {f"{name}.{key}": text for key, text in options.items()})
     known = {key: f"{VALUE_PREFIX}{key}" for key in format_class(name).metadata_types}
@@ -74,9 +74,9 @@ def of_format(name: str, schema: str | None, options: Mapping[str, str], metadat
 
 
 def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
-    """A table of a file of Flink SQL, with options instead of its own; `metadata` is asked for beside what it declares.
+    """Return a table of a Flink SQL file. `options` replace its own, and `metadata` adds to its metadata columns.
 
-    Columns of metadata are in the types of their keys, whatever they are declared as: casts are Spark's.
+    Metadata columns have the types of their keys, not their declared types, because Spark does the casts.
     """
     text = read_text(file)
     definition = find_table(text, table, choose="--table '{}'".format)
@@ -89,7 +89,7 @@ def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: 
 
 
 def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[ShownColumn]:
-    """Columns for metadata that is asked for; `known` has each key's full name."""
+    """Return columns for requested metadata keys; `known` maps each key to its full name."""
     for key in keys:
         if key not in known:
             raise MetadataError(
@@ -101,7 +101,7 @@ def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[ShownColumn]:
 
 
 def _declared(definition: TableDefinition) -> list[ShownColumn]:
-    """The columns in their order, without those that are computed."""
+    """Return the declared columns in order, without computed columns."""
     places = {field.name: place for place, field in enumerate(definition.physical().fields)}
     return [
         ShownColumn(column.name, places.get(column.name, -1), column.key)
@@ -111,7 +111,7 @@ def _declared(definition: TableDefinition) -> list[ShownColumn]:
 
 
 def read_text(file: Path) -> str:
-    """The text of a file of Flink SQL, `-` is stdin."""
+    """Read a UTF-8 file of Flink SQL; `-` is stdin."""
     try:
         with click.open_file(str(file), "rb") as opened:
             text: str = opened.read().decode("utf-8-sig")
@@ -128,13 +128,13 @@ def _pairs(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> d
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise click.BadParameter("an option is given as NAME=VALUE")  # what was found may be a secret
+            raise click.BadParameter("an option is given as NAME=VALUE")  # the text is not quoted: it may be a secret
         found[name.strip()] = value
     return found
 
 
 def option_option(what: str) -> Callable[[_F], _F]:
-    """The option `-o NAME=VALUE`."""
+    """Return the command-line option `-o NAME=VALUE`."""
     words = f"{what} Repeatable."
     return click.option("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", callback=_pairs, help=words)
 
@@ -156,18 +156,18 @@ _OPTIONS: Final = (
 framing_option: Final = click.option(
     "--framing",
     type=click.Choice(FRAMINGS),
-    help="How messages are parted: a line each; after four bytes of length; each file one; or records, JSON with key "
-    "and value, as `kcat -J` prints them. Default: lines with --format, records with --ddl.",
+    help="How messages are separated: a line each; after four bytes of length; each file one; or records, JSON with "
+    "key and value, as `kcat -J` prints them. Default: lines with --format, records with --ddl.",
 )
 
 
 def table_options(command: _F) -> _F:
-    """The options by which `chosen` finds its table."""
+    """Add the options that `chosen` uses to find its table."""
     return _with(_OPTIONS, command)
 
 
 def format_options(command: _F) -> _F:
-    """The options for a format and its columns."""
+    """Add the options for a format and its columns."""
     return _with(_OF_FORMAT, command)
 
 
@@ -185,7 +185,7 @@ def chosen(
     table: str | None,
     metadata: Sequence[str] = (),
 ) -> ShownTable:
-    """The table that is meant; raises `click.UsageError` where that is not clear."""
+    """Return the table that the options select; raises `click.UsageError` if they are incomplete or contradict."""
     if ddl is None:
         if format_name is None:
             raise click.UsageError("say what the messages are: --format and --schema, or --ddl")
@@ -198,11 +198,11 @@ def chosen(
 
 
 def with_bootstrap(options: Mapping[str, str], bootstrap: str | None) -> dict[str, str]:
-    """The options with the brokers that were named."""
+    """Return the options with the brokers of `--bootstrap`, if given."""
     return dict(options) | ({} if bootstrap is None else {BOOTSTRAP: bootstrap})
 
 
 def registry_options(options: Mapping[str, str], url: str) -> dict[str, str]:
-    """The options of a schema registry: its URL, and what else `avro-confluent.*` says, such as credentials."""
+    """Return the options of a schema registry: its URL, and other `avro-confluent.*` options such as credentials."""
     prefix = f"{OF_REGISTRIES}."
     return {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)} | {"url": url}

@@ -1,4 +1,4 @@
-"""Values of Flink's types as JSON, both ways, without loss.
+"""Convert values of Flink's types to JSON and back without loss.
 
 | type | in JSON |
 | --- | --- |
@@ -8,9 +8,9 @@
 | DECIMAL | a string with all digits of its scale, `"12.50"` |
 | CHAR, VARCHAR, STRING | a string |
 | BINARY, VARBINARY, BYTES | a string in Base64 |
-| DATE | `"2024-02-29"`; outside of the years 1 to 9999 the number of days since 1970 |
+| DATE | `"2024-02-29"`; outside the years 1 to 9999 the number of days since 1970 |
 | TIME | `"23:59:59.123"`, without zeros at the end |
-| TIMESTAMP | `"2024-02-29T23:59:59.123"`; outside of these years the number of microseconds |
+| TIMESTAMP | `"2024-02-29T23:59:59.123"`; outside these years the number of microseconds since 1970 |
 | TIMESTAMP_LTZ | a TIMESTAMP in UTC, with `Z` |
 | INTERVAL | whole months, or whole microseconds |
 | ARRAY | an array |
@@ -19,8 +19,8 @@
 | ROW | an object |
 | NULL of any type | `null` |
 
-What is read may also be a number for a DECIMAL, an array of `[key, value]` for any MAP, and may lack fields of a ROW,
-which are NULL then.
+The input may also have a number for a DECIMAL and an array of `[key, value]` for any MAP. Missing fields of a ROW are
+NULL.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _UTC = dt.timezone.utc  # noqa: UP017 - of Python 3.11 too
 _USUAL_YEAR = re.compile(r"(?!0000)\d{4}-|\d\d:")
 _COUNTED_BITS = {"DATE": 32, "TIMESTAMP": 64, "TIMESTAMP_LTZ": 64}
 _MOST_DIGITS = 4096
-"""Digits of a number that are read: far more than any type holds, and Python refuses to print more than 4300."""
+"""Maximum digits of a number: more than any type needs, and less than 4300, where Python refuses to print."""
 
 
 # --- from Arrow ------------------------------------------------------------------------------------------------
 
 
 def json_values(array: pa.Array, t: FlinkType) -> list[Any]:
-    """The values of an array of this type, as `json.dumps` takes them."""
+    """Convert an array of this type to values for `json.dumps`."""
     if t.root == "ROW":
         children = [json_values(child, f.type) for child, f in zip(array.flatten(), t.fields, strict=True)]
         names = [field.name for field in t.fields]
@@ -80,13 +80,13 @@ def json_values(array: pa.Array, t: FlinkType) -> list[Any]:
     if t.root in _BYTES:
         return [None if data is None else base64.b64encode(data).decode("ascii") for data in array.to_pylist()]
     if t.root in ("FLOAT", "DOUBLE"):
-        # Arrow prints the shortest digits of either width
+        # Arrow prints the shortest digits for FLOAT and for DOUBLE
         return [_number(text) for text in array.cast(pa.string()).to_pylist()]
     if t.root == "DECIMAL":
         return [None if value is None else format(value, "f") for value in array.to_pylist()]
     if t.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
         return _times(array, t)
-    if t.root in _TEXTS:  # `raw` keeps bytes that are not UTF-8 where it is told to
+    if t.root in _TEXTS:  # `raw` can be set to keep bytes that are not UTF-8
         return [None if data is None else data.decode(errors="replace") for data in array.cast(pa.binary()).to_pylist()]
     if t.root == "INTERVAL DAY TO SECOND":
         array = array.view(pa.int64())
@@ -101,7 +101,7 @@ def _where_valid(array: pa.Array, values: list[Any]) -> list[Any]:
 
 
 def _lists(array: pa.Array, values: Sequence[Any]) -> list[Any]:
-    """The lists of an array, whose elements are pieces of `values`."""
+    """Split the element values of a list array into its lists."""
     ends = array.offsets.to_pylist()
     return _where_valid(array, [list(values[a:b]) for a, b in itertools.pairwise(ends)])
 
@@ -129,21 +129,21 @@ def _number(text: str | None) -> float | str | None:
 
 
 def _times(array: pa.Array, t: FlinkType) -> list[Any]:
-    """Days and times as ISO text; those outside of the years 1 to 9999 as numbers."""
+    """Convert dates and times to ISO text; those outside the years 1 to 9999 to numbers."""
     numbers = array.view(pa.int32() if t.root == "DATE" else pa.int64())
     if t.root == "TIMESTAMP_LTZ":
-        array = numbers.view(pa.timestamp("us"))  # which prints it in UTC
+        array = numbers.view(pa.timestamp("us"))  # Arrow prints this type in UTC
     zone = "Z" if t.root == "TIMESTAMP_LTZ" else ""
     texts: list[Any] = array.cast(pa.string()).to_pylist()
     found = [None if text is None else f"{_time(text)}{zone}" for text in texts]
-    for place, text in enumerate(texts):
+    for i, text in enumerate(texts):
         if text is not None and not _USUAL_YEAR.match(text):
-            found[place] = numbers[place].as_py()
+            found[i] = numbers[i].as_py()
     return found
 
 
 def _time(text: str) -> str:
-    """`2024-02-29 12:00:00.500000` as `2024-02-29T12:00:00.5`."""
+    """Convert `2024-02-29 12:00:00.500000` to `2024-02-29T12:00:00.5`."""
     head, dot, fraction = text.partition(".")
     fraction = fraction.rstrip("0")
     return head.replace(" ", "T") + (f"{dot}{fraction}" if fraction else "")
@@ -153,7 +153,7 @@ def _time(text: str) -> str:
 
 
 class ValueRefused(ValueError):
-    """A value in JSON is none of its type; `code` says what kind of fault it is, the text names the field."""
+    """A JSON value does not fit its type. `code` is the kind of error, and the text names the field."""
 
     def __init__(self, code: ErrorCode, text: str) -> None:
         super().__init__(text)
@@ -161,7 +161,7 @@ class ValueRefused(ValueError):
 
 
 def read_json(line: bytes) -> Any:
-    """A value of JSON, numbers with all their digits; raises `ValueRefused`."""
+    """Parse a line of JSON and keep all digits of numbers; raises `ValueRefused`."""
     try:
         return json.loads(line, parse_float=_decimal, parse_int=_integer, parse_constant=str)
     except (ValueError, RecursionError) as cause:
@@ -183,7 +183,7 @@ def _bounded(text: str) -> str:
 
 
 def python_value(value: Any, t: FlinkType, path: str = "") -> Any:
-    """What `pyarrow.array` takes for a value of JSON; raises `ValueRefused`."""
+    """Convert a JSON value to a value for `pyarrow.array`; raises `ValueRefused`."""
     if value is None:
         return None
     if t.root == "ROW":
@@ -311,8 +311,8 @@ def _read_bytes(value: Any, _: FlinkType) -> bytes:
         raise _NotOfTheType from None
 
 
-def _of_iso(read: Callable[[str], Any], pattern: str, zoned: bool = False) -> Callable[[Any, FlinkType], Any]:
-    """A reader of texts such as `2024-02-29T23:59:59.123`; what lies below a microsecond is refused."""
+def _iso_parser(read: Callable[[str], Any], pattern: str, zoned: bool = False) -> Callable[[Any, FlinkType], Any]:
+    """Return a parser of texts such as `2024-02-29T23:59:59.123`; it refuses digits below a microsecond."""
     shape = re.compile(pattern)
 
     def value_of(value: Any, t: FlinkType) -> Any:
@@ -342,15 +342,15 @@ _SCALARS: dict[str, tuple[str, Callable[[Any, FlinkType], Any]]] = {
     **dict.fromkeys(_TEXTS, ("a text", _read_text)),
     **dict.fromkeys(_BYTES, ("a text in Base64", _read_bytes)),
     **dict.fromkeys(("FLOAT", "DOUBLE"), ('a number, "NaN", "Infinity" or "-Infinity"', _read_float)),
-    "DECIMAL": ("a text or number that has room in it", _read_decimal),
-    "DATE": ('a text such as "2024-02-29"', _of_iso(dt.date.fromisoformat, _DAY)),
-    "TIME": ('a text such as "23:59:59.123"', _of_iso(dt.time.fromisoformat, _CLOCK)),
+    "DECIMAL": ("a text or number that fits its precision and scale", _read_decimal),
+    "DATE": ('a text such as "2024-02-29"', _iso_parser(dt.date.fromisoformat, _DAY)),
+    "TIME": ('a text such as "23:59:59.123"', _iso_parser(dt.time.fromisoformat, _CLOCK)),
     "TIMESTAMP": (
         'a text such as "2024-02-29T23:59:59.123"',
-        _of_iso(dt.datetime.fromisoformat, f"{_DAY}[T ]{_CLOCK}"),
+        _iso_parser(dt.datetime.fromisoformat, f"{_DAY}[T ]{_CLOCK}"),
     ),
     "TIMESTAMP_LTZ": (
         'a text such as "2024-02-29T23:59:59.123Z"',
-        _of_iso(dt.datetime.fromisoformat, rf"{_DAY}[T ]{_CLOCK}(?:Z|[+-]\d\d:\d\d)", zoned=True),
+        _iso_parser(dt.datetime.fromisoformat, rf"{_DAY}[T ]{_CLOCK}(?:Z|[+-]\d\d:\d\d)", zoned=True),
     ),
 }

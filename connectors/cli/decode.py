@@ -10,7 +10,7 @@ from typing import IO
 import click
 
 from kvformat.connectors.cli._decoding import Decoder
-from kvformat.connectors.cli._framing import FRAMINGS, read
+from kvformat.connectors.cli._framing import FRAMINGS, read_messages
 from kvformat.connectors.cli._output import ClosedPipe, errors_option, json_option, note, tell
 from kvformat.connectors.cli._table import chosen, framing_option, table_options
 
@@ -53,7 +53,7 @@ def decode_command(
         note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
     how = framing or found.framing
     with contextlib.suppress(ClosedPipe):
-        all(map(decoder.batch, read(opened(files), how)))
+        all(map(decoder.batch, read_messages(opened(files), how)))
     counts = decoder.counts
     if as_json:
         tell(counts)
@@ -62,7 +62,7 @@ def decode_command(
             f"{counts['messages']} messages, {counts['rows']} rows, {counts['bad']} bad, "
             f"{counts['skipped']} without a row (null, or skipped by the format)"
         )
-    if framing is None and decoder.is_framed_otherwise:
+    if framing is None and decoder.may_have_other_framing:
         note(f"messages were read as {how}: perhaps another --framing is right, one of {', '.join(FRAMINGS)}")
     raise SystemExit(1 if counts["bad"] else 0)
 

@@ -1,4 +1,4 @@
-"""`kvformat doctor`: what is here, what is missing, and what to do about it."""
+"""`kvformat doctor`: check the installation and its services, and advise what to do."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from kvformat.registry.contract.options import mask_userinfo, mask_userinfo_in_t
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.statements import statements
 
-_PATIENCE: Final = 60
-"""Seconds that another program may take to say its version."""
-_REGISTRY_PATIENCE: Final = "10 s"
+_TIMEOUT: Final = 60
+"""Seconds that another program may take to print its version."""
+_REGISTRY_TIMEOUT: Final = "10 s"
 _UNKNOWN_ID: Final = b"\x00\x7f\xff\xff\xff\x00"
-"""A message of a schema that no registry has come to."""
+"""A message with a schema id so large that no registry has assigned it."""
 _JAVAS: Final = (17, 21)
-"""What Spark 4 runs on."""
+"""Java versions that Spark 4 supports."""
 _PACKAGES: Final = {
     "Spark's Kafka source and sink": ("spark-sql-kafka-0-10_2.13", "tables on Kafka can't be read or written"),
     "Spark's Avro functions": ("spark-avro_2.13", "avro is written by the Arrow engine, which takes longer"),
@@ -55,13 +55,13 @@ _EXTRAS: Final = {
     "protobuf": ("google.protobuf", "the format protobuf can't be set up"),
     "state": ("google.protobuf", "normalize_changes can't be used on streams"),
 }
-"""Of each extra a module, and what is not possible without it."""
-_ASKS_WORKER: Final = (
+"""A module of each extra, and what is not possible without it."""
+_PRINT_VERSIONS: Final = (
     "import sys; from kvformat.codecs import KERNEL; import pyarrow; "
     "print('%d.%d.%d' % sys.version_info[:3], KERNEL, pyarrow.__version__)"
 )
 _PANDAS: Final = ((2, 2, 2), (3,))
-"""From which version and below which: 2.2.2 is the first for NumPy 2, and PySpark 4 is not made for 3."""
+"""Lowest supported version, and first unsupported one: 2.2.2 supports NumPy 2, and PySpark 4 does not support 3."""
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 Status = Literal["ok", "warning", "failed"]
@@ -69,7 +69,7 @@ Status = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; `advice` is what to do, empty where all is well."""
+    """One line of the report. `advice` says what to do; it is empty if nothing is wrong."""
 
     status: Status
     what: str
@@ -82,7 +82,7 @@ class Finding:
 @click.option("--table", metavar="NAME", help="Only this table of the file; default: all that it creates.")
 @bootstrap_option
 @option_option("How brokers and --registry are asked, `properties.*` and `avro-confluent.*`; else a table's option.")
-@click.option("--registry", metavar="URL", help="A schema registry to look for.")
+@click.option("--registry", metavar="URL", help="A schema registry to check.")
 @json_option("A line of JSON for each finding.")
 def doctor_command(
     ddl: Path | None,
@@ -94,8 +94,8 @@ def doctor_command(
 ) -> None:
     """Check what jobs need: Python, Java, Spark and its packages, the compiled kernel, brokers, topics, registries.
 
-    With a DDL the brokers, topics and registries of its tables are asked, with its settings. Spark is not started, and
-    what only a cluster knows is not seen. The exit status is 1 if something failed. Secrets are not shown.
+    With a DDL, the brokers, topics and registries of its tables are asked, with its settings. Spark is not started, and
+    the settings of a cluster are not checked. The exit status is 1 if a check failed. Secrets are not shown.
     """
     if table is not None and ddl is None:
         raise click.UsageError("--table names a table of a FILE.sql, which is missing")
@@ -132,7 +132,7 @@ def _findings(
 
 def _kernel() -> Finding:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what an import warns of is in the finding
+        warnings.simplefilter("ignore")  # the finding contains the reason of the warning
         from kvformat.codecs import _kernel
     if _kernel.COMPILED:
         return Finding("ok", "kernel", "compiled")
@@ -143,17 +143,17 @@ def _kernel() -> Finding:
 def _extras() -> Iterator[Finding]:
     missing = missing_extras(importlib.metadata.distribution("kvformat"))
     for extra, (module, use) in _EXTRAS.items():
-        if extra in missing or not _is_there(module):
+        if extra in missing or not _is_installed(module):
             advice = f"pip install 'kvformat[{extra}]'"
             yield Finding("warning", f"extra {extra}", f"is not installed; {use}", advice)
         else:
             yield Finding("ok", f"extra {extra}", "installed")
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # not even what it is a part of
+    except ModuleNotFoundError:  # the parent package is missing, too
         return False
 
 
@@ -183,14 +183,14 @@ def _spark() -> Iterator[Finding]:
 
 
 def _spark_version(module: Path) -> str:
-    """PySpark's version, read and not imported: that takes a second."""
+    """Return PySpark's version from its file, because the import takes a second."""
     text = (module.parent / "version.py").read_text(encoding="utf-8")
     match = re.search(r"__version__[^=]*=\s*['\"]([^'\"]+)", text)
     return match[1] if match else "of unknown version"
 
 
 def _pandas() -> Finding:
-    """Checks pandas, without which PySpark refuses `mapInArrow`, and so every read of a table."""
+    """Check pandas: without it, PySpark refuses `mapInArrow`, which every read of a table uses."""
     lowest, limit = (".".join(map(str, numbers)) for numbers in _PANDAS)
     advice = f"pip install 'pandas>={lowest},<{limit}'"
     try:
@@ -210,11 +210,11 @@ def _java() -> Finding:
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     advice = "install Java 17 or 21, and set JAVA_HOME to its folder"
     if java is None:
-        return Finding("failed", "Java", "there is none on the PATH, and JAVA_HOME is not set", advice)
-    told = _output_of([java, "-version"])
-    match = re.search(r'version "([^"]+)"', told)
+        return Finding("failed", "Java", "java is not on the PATH, and JAVA_HOME is not set", advice)
+    output = _output_of([java, "-version"])
+    match = re.search(r'version "([^"]+)"', output)
     if match is None:
-        return Finding("failed", "Java", f"{java} does not run: {told.strip()[:200]}", advice)
+        return Finding("failed", "Java", f"{java} does not run: {output.strip()[:200]}", advice)
     if int(re.split(r"\D", match[1])[0]) not in _JAVAS:
         return Finding("warning", "Java", f"{match[1]}, {java}: Spark 4 is made for 17 and 21", advice)
     return Finding("ok", "Java", f"{match[1]}, {java}")
@@ -223,11 +223,11 @@ def _java() -> Finding:
 def _worker() -> Finding:
     python = os.environ.get("PYSPARK_PYTHON") or sys.executable
     what = "Python of local workers"
-    told = _output_of([python, "-c", _ASKS_WORKER])
-    match = re.search(r"^([\d.]+) (compiled|python) (\S+)$", told, re.MULTILINE)
+    output = _output_of([python, "-c", _PRINT_VERSIONS])
+    match = re.search(r"^([\d.]+) (compiled|python) (\S+)$", output, re.MULTILINE)
     advice = f"set PYSPARK_PYTHON to {sys.executable}, or install kvformat in the other one"
     if match is None:
-        lines = told.strip().splitlines() or ["no answer"]
+        lines = output.strip().splitlines() or ["no answer"]
         return Finding("failed", what, f"{python} can't import kvformat: {lines[-1][:300]}", advice)
     version, kernel, arrow = match.groups()
     text = f"{version}, {python}, kernel {kernel}, PyArrow {arrow}"
@@ -237,10 +237,10 @@ def _worker() -> Finding:
 
 
 def _output_of(command: list[str]) -> str:
-    """What a program prints, on either stream; why not, where it can't be run."""
+    """Return the output of a program on both streams; the reason if it cannot be run."""
     try:
         run = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=_PATIENCE
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=_TIMEOUT
         )
     except (OSError, subprocess.TimeoutExpired) as cause:
         return str(cause)
@@ -248,7 +248,7 @@ def _output_of(command: list[str]) -> str:
 
 
 def _configured_jars(home: Path) -> str:
-    """What spark-defaults.conf says of jars and packages; nothing else of it is looked at."""
+    """Return the lines of spark-defaults.conf that set jars and packages, and no other lines."""
     folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
     try:
         lines = (folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -283,14 +283,14 @@ def _tables(text: str, table: str | None, options: Mapping[str, str]) -> Iterato
         except KvFormatError as error:
             yield Finding("failed", f"table {name}", str(error))
             continue
-        yield Finding("ok", f"table {name}", "its DDL is understood")
+        yield Finding("ok", f"table {name}", "its DDL is valid")
         yield _brokers(kv.options, name, values["topic"], values["topic-pattern"])
         for part, given in _registries(kv.options):
             yield _registry(given, f"{name} ({part})")
 
 
 def _registries(options: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """The registry's options of each part of a table that has one."""
+    """Yield the format option and the registry options of each part of a table that uses a registry."""
     for option in ("key.format", "value.format", "format"):
         if options.get(option) == OF_REGISTRIES:
             prefix = f"{option.removesuffix('format')}{OF_REGISTRIES}."
@@ -310,14 +310,14 @@ def _brokers(
 
 
 def _registry(given: Mapping[str, str], of: str = "") -> Finding:
-    """Whether a registry answers, with the settings that jobs use: that it does not know an id is an answer."""
+    """Check whether a registry answers with the settings of jobs. 'Unknown id' is the expected answer."""
     what = f"registry of {of}" if of else "registry"
     try:
-        reader = get_format(OF_REGISTRIES, {**given, "registry-timeout": _REGISTRY_PATIENCE, "registry-retries": "0"})
+        reader = get_format(OF_REGISTRIES, {**given, "registry-timeout": _REGISTRY_TIMEOUT, "registry-retries": "0"})
         reader.decode_batch(pa.array([_UNKNOWN_ID], pa.binary()), "a INT")
     except KvFormatError as error:
         return Finding(
-            "failed", what, mask_userinfo_in_text(str(error)), "see that it runs, its URL, and its credentials"
+            "failed", what, mask_userinfo_in_text(str(error)), "check that it runs, its URL, and its credentials"
         )
     url = given.get("url") or given.get("schema-registry.url", "")
     return Finding("ok", what, f"{mask_userinfo(url)} answers")

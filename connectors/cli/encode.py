@@ -11,7 +11,7 @@ from typing import IO, Any, Protocol
 import click
 import pyarrow as pa
 
-from kvformat.connectors.cli._framing import frame, read
+from kvformat.connectors.cli._framing import frame, read_messages
 from kvformat.connectors.cli._output import ClosedPipe, errors_option, head, json_option, note, tell, write
 from kvformat.connectors.cli._table import ShownTable, chosen, framing_option, table_options
 from kvformat.connectors.cli._values import ValueRefused, python_value, read_json
@@ -130,7 +130,7 @@ class Encoder:
 
     def run(self, files: Iterator[IO[bytes]]) -> None:
         """Encode all lines of all files; with `stop`, end at the first bad line."""
-        for batch in read(files, "lines"):
+        for batch in read_messages(files, "lines"):
             lines = [(batch.first + i, line) for i, line in enumerate(batch.values) if line is not None]
             if not self._batch([*self._held, *lines], last=False):
                 return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvformat.connectors.cli._framing import FRAMINGS, MessageBatch, read
+from kvformat.connectors.cli._framing import FRAMINGS, MessageBatch, read_messages
 from kvformat.connectors.cli._output import Words, json_option, note, printable, show, styled, write_json
 from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, registry_options, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of, reading
@@ -69,7 +69,7 @@ def inspect_command(
         with reading(given, partitions_of(given, [topic], None), "earliest") as topics:
             values, keys = _sample(topics.batches(most=most, until_end=True), most)
     else:
-        values, keys = _sample(read(opened(files), framing), most)
+        values, keys = _sample(read_messages(opened(files), framing), most)
     from kvformat.connectors.infer import inspect_topic
 
     stem = Path(files[0]).stem if files and files[0] != "-" else "topic"

@@ -1,6 +1,6 @@
-"""`kvformat new-format`: a package with a format, to begin with.
+"""`kvformat new-format`: write a package with a new format as a starting point.
 
-The files are those of the folder `template`, with names in the places of `$name` and its like.
+The files come from the folder `template`. Placeholders such as `$name` are replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kvformat.connectors.cli._output import json_option, show, write_json
 from kvformat.registry.contract.discovery import available_formats
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_FILES = {  # as .txt no tool takes them for files of this project
+_FILES = {  # .txt, so that tools do not treat them as files of this project
     "pyproject.toml.txt": "pyproject.toml",
     "README.md": "README.md",
     "gitignore": ".gitignore",
@@ -26,19 +26,19 @@ _FILES = {  # as .txt no tool takes them for files of this project
     "conftest.py.txt": "tests/conftest.py",
     "tests.py.txt": "tests/test_$short.py",
 }
-"""The files of the template and where they go."""
+"""Path of each template file in the new package."""
 
 
 @click.command()
 @click.argument("name")
 @click.option(
-    "--folder", type=click.Path(path_type=Path), help="Where to; by default kvformat-NAME in the working directory."
+    "--folder", type=click.Path(path_type=Path), help="The new folder. Default: kvformat-NAME in the working directory."
 )
 @json_option("A line of JSON for each file.")
 def new_format_command(name: str, folder: Path | None, as_json: bool) -> None:
     """Write a package for the format NAME: a module, a pyproject.toml, a README, and tests by the kit, which pass.
 
-    NAME is what tables say, such as `'value.format' = 'NAME'`: letters a to z, digits and hyphens.
+    NAME is the name of the format in tables: `'value.format' = 'NAME'`. It has letters a to z, digits and hyphens.
     """
     if not _NAME.fullmatch(name):
         raise click.UsageError(f"{name!r} is not a format name: use letters a to z, digits and hyphens, as in my-url")
@@ -59,7 +59,7 @@ def new_format_command(name: str, folder: Path | None, as_json: bool) -> None:
 
 
 def _files(name: str, folder: Path) -> Iterator[tuple[Path, str]]:
-    """The files of a package and what is in them."""
+    """Yield the path and text of each file of the package."""
     short = name.replace("-", "_")
     module = f"kvformat_{short}"
     words = {
@@ -69,7 +69,7 @@ def _files(name: str, folder: Path) -> Iterator[tuple[Path, str]]:
         "class": "".join(word.capitalize() for word in name.split("-")) + "Format",
         "version": ".".join(importlib.metadata.version("kvformat").split(".")[:2]),
     }
-    for template, place in _FILES.items():
+    for template, path in _FILES.items():
         text = resources.files(__package__).joinpath("template", template).read_text(encoding="utf-8")
-        yield folder / Template(place).substitute(words), Template(text).substitute(words)
+        yield folder / Template(path).substitute(words), Template(text).substitute(words)
     yield folder / "src" / module / "py.typed", ""

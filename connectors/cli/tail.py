@@ -126,7 +126,7 @@ def tail_command(
     if found is not None:
         if found.left_out:
             note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
-        decoder = Decoder(found, shown=printer.rows, told=printer.bad, wanted=Conditions(where, found).hold)
+        decoder = Decoder(found, print_rows=printer.rows, print_error=printer.bad, wants=Conditions(where, found).hold)
     elif where:
         raise click.UsageError("--where needs the columns of rows: --format and --schema")
     else:

@@ -1,4 +1,4 @@
-"""A CREATE TABLE for the records of a topic, tried on the sample before it is proposed."""
+"""Propose a CREATE TABLE for the records of a topic. Each candidate is tried on the sample first."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _LONGEST_ERROR = 200  # characters
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """How the sample says that a row is gone: by null messages, or by a member that marks it."""
+    """How the sample contains deletes: as null messages (`tombstones`), or with a field that marks them (`marked`)."""
 
     tombstones: bool
     marked: bool = False
 
 
 def start_options(name: str, topic: str | None, bootstrap: str | None) -> dict[str, str]:
-    """Where the topic is; the table's name and a broker of this machine in place of what is not known."""
+    """Return the options for topic and brokers. Defaults are the table's name and a broker of this machine."""
     return {
         "topic": name if topic is None else topic,
         "properties.bootstrap.servers": BOOTSTRAP if bootstrap is None else bootstrap,
@@ -50,17 +50,22 @@ def propose(
     name: str,
     start: Mapping[str, str],
 ) -> str | None:
-    """The first of these tables that can be made, and that reads as many records as the others.
+    """Return the statement of the candidate with the fewest errors in the sample, or None if every table is refused.
 
-    With the key where rows are inserts: as `upsert-kafka` where there are tombstones and every record has a key, else
-    as `kafka`; and without the key. Rows alone of Debezium are an upsert table: as `upsert-kafka`, unless they are
-    marked where they are deleted. Where messages that are no changes are in the way, 'other-messages' = 'skip' passes
-    over them. Notes say how many records the table does not read.
+    The first of equal candidates wins. An insert-only format gives these candidates, in this order:
+
+    1. `upsert-kafka` with the key, if the sample has tombstones and every record has a key
+    2. `kafka` with the key
+    3. `kafka` without the key
+
+    Debezium's flattened rows give `upsert-kafka` if every record has a key, and then `kafka` without the key. All other
+    changes, and rows with a field that marks deletes, only give `kafka` without the key. If messages that are not
+    changes cause errors, 'other-messages' = 'skip' skips them. Notes count the records that the table does not read.
     """
     best: _Trial | None = None
     refused = []
     for candidate in _candidates(sample, value, key, deletes):
-        trial = _tried(candidate, sample, name, start, notes)
+        trial = _try_candidate(candidate, sample, name, start, notes)
         if isinstance(trial, str):
             refused.append(f"a table of {candidate.connector} can't be made: {trial}")
         elif best is None or trial.bad < best.bad:
@@ -69,7 +74,7 @@ def propose(
         notes.add(refused[0])
         return None
     if best.bad and OTHER_MESSAGES.name in _option_names(value.format) - value.options.keys():
-        trial = _tried(best.candidate.with_option(OTHER_MESSAGES.name, "skip"), sample, name, start, notes)
+        trial = _try_candidate(best.candidate.with_option(OTHER_MESSAGES.name, "skip"), sample, name, start, notes)
         if not isinstance(trial, str) and trial.bad < best.bad:
             notes.add(
                 f"{best.bad - trial.bad} messages are not changes of rows (heartbeats, statements, marks of "
@@ -84,7 +89,7 @@ def propose(
 
 
 class _Candidate:
-    """A table of a value and perhaps a key. `shared`: the columns of the key are the value's, too."""
+    """A table for a value and an optional key. With `shared`, the value contains the key columns, too."""
 
     def __init__(
         self, connector: str, value: InferredSchema, key: InferredSchema | None, *, shared: bool = False
@@ -92,12 +97,12 @@ class _Candidate:
         self.connector, self._value, self._key, self._shared = connector, value, key, shared
 
     def with_option(self, name: str, text: str) -> _Candidate:
-        """The same table with an option of the value's format."""
+        """Return a copy with one more option of the value's format."""
         value = replace(self._value, options={**self._value.options, name: text})
         return _Candidate(self.connector, value, self._key, shared=self._shared)
 
     def text(self, name: str, start: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-        """The statement, in which secrets are masked, and the options that are."""
+        """Return the statement with masked secrets, and the real values of the masked options."""
         value, key = self._value, self._key
         upsert = self.connector == UPSERT_KAFKA
         given: dict[str, Any] = {"connector": self.connector, **start}
@@ -110,7 +115,7 @@ class _Candidate:
         keys = tuple(FlinkField(f"{prefix}{column.name}", column.type) for column in key.fields)
         given |= {"key.format": key.format, **key.prefixed(f"key.{key.format}.")}
         if not upsert:
-            given["key.fields"] = ";".join(_entry(column.name) for column in keys)
+            given["key.fields"] = ";".join(_list_entry(column.name) for column in keys)
         if prefix:
             given["key.fields-prefix"] = prefix
         given |= {"value.format": value.format, **value.prefixed(f"value.{value.format}.")}
@@ -127,37 +132,37 @@ def _candidates(
 ) -> list[_Candidate]:
     found = [_Candidate(KAFKA, value, None)]
     mode = get_format(value.format, value.options).changelog_mode
-    alone = is_flattened(value.options)
-    if key is None or sample.keys is None or (mode is not ChangelogMode.INSERT_ONLY and not alone) or deletes.marked:
+    is_flat = is_flattened(value.options)
+    if key is None or sample.keys is None or (mode is not ChangelogMode.INSERT_ONLY and not is_flat) or deletes.marked:
         return found
     upsert = None not in sample.keys
-    if alone:
+    if is_flat:
         return [*(_upserts(value, key) if upsert else ()), *found]
     found.insert(0, _Candidate(KAFKA, value, key))
     if upsert and deletes.tombstones:
-        found = [*_upserts(_keyed(value, key), key), *found]
+        found = [*_upserts(_with_primary_key(value, key), key), *found]
     return found
 
 
-def _keyed(value: InferredSchema, key: InferredSchema) -> InferredSchema:
-    """The value with the columns of the key as its own, where it has all of them."""
+def _with_primary_key(value: InferredSchema, key: InferredSchema) -> InferredSchema:
+    """Return the value with the key columns as its primary key, if it contains all of them."""
     names = tuple(column.name for column in key.fields)
     is_inside = {column.name for column in value.fields}.issuperset(names)
     return replace(value, primary_key=names if is_inside else ())
 
 
 def _upserts(value: InferredSchema, key: InferredSchema) -> list[_Candidate]:
-    """Tables of `upsert-kafka`: columns of the key are the value's, by its types or those of the key; or its own."""
+    """Return candidates for `upsert-kafka`: shared key columns with the types of value or key, then separate ones."""
     if not value.primary_key:
         return [_Candidate(UPSERT_KAFKA, value, key)]
     types = {column.name: column.type for column in key.fields}
     of_key = replace(value, fields=tuple(FlinkField(f.name, types.get(f.name, f.type)) for f in value.fields))
     shared = [value, of_key] if types.keys() == set(value.primary_key) else [value]
-    return [*(_Candidate(UPSERT_KAFKA, one, key, shared=True) for one in shared), _Candidate(UPSERT_KAFKA, value, key)]
+    return [*(_Candidate(UPSERT_KAFKA, v, key, shared=True) for v in shared), _Candidate(UPSERT_KAFKA, value, key)]
 
 
 def _prefix(value: InferredSchema, key: InferredSchema) -> str:
-    """What is put before the names of the key, so that they are none of the value's."""
+    """Return a prefix for the key columns that avoids name clashes with the value's columns."""
     names = {column.name for column in value.fields}
     prefix = ""
     while any(f"{prefix}{column.name}" in names for column in key.fields):
@@ -165,20 +170,20 @@ def _prefix(value: InferredSchema, key: InferredSchema) -> str:
     return prefix
 
 
-def _entry(name: str) -> str:
-    """A name in a list of names."""
+def _list_entry(name: str) -> str:
+    """Return a name as an entry of the option `key.fields`, quoted if needed."""
     return "'" + name.replace("'", "''") + "'" if set(name) & set(";'\"") or name != name.strip() else name
 
 
 def _secrets(schema: InferredSchema, given: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The real values of what is masked."""
+    """Return the real values of the masked options."""
     real = {f"{prefix}{schema.format}.{key}": value for key, value in schema.options.items()}
     return {key: value for key, value in real.items() if given.get(key) != str(value)}
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A table that can be made: its statement, how many records of the sample are errors, and the first error."""
+    """A valid table: its statement, the number of records of the sample that fail, and the first error."""
 
     candidate: _Candidate
     text: str
@@ -186,10 +191,10 @@ class _Trial:
     first: str = ""
 
 
-def _tried(
+def _try_candidate(
     candidate: _Candidate, sample: MessageSample, name: str, start: Mapping[str, str], notes: Notes
 ) -> _Trial | str:
-    """Try a table on the sample; why it can't be made, where that is so."""
+    """Try a table on the sample; returns the reason as text if the table is not valid."""
     text, secrets = candidate.text(name, start)
     keys = None if sample.keys is None else pa.array(sample.keys, pa.binary())
     try:

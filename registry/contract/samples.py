@@ -1,4 +1,4 @@
-"""Samples of messages, and what a format says about one: which messages are its own, and which columns they have."""
+"""Samples of messages, and the answers of a format: the messages that it recognizes and the columns it proposes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MessageSample:
 
     values: the messages, None for a null one.
     keys: the keys of the records, one for each message; None if they are unknown.
-    cut: what was left out of the sample, in words.
+    cut: a description of the messages that the sample omits; empty if it is complete.
     part: whether `values` are values or keys of records.
     registry: options of `avro-confluent` that name a schema registry; empty without a registry.
     """
@@ -32,19 +32,19 @@ class MessageSample:
     _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def array(self) -> pa.BinaryArray:
-        """The messages as formats take them."""
+        """Return the messages as a binary array, the input of `decode_batch`."""
         return pa.array(self.values, pa.binary())
 
     def indexed(self) -> Iterator[tuple[int, bytes]]:
-        """Index and bytes of each message that is neither null nor blank."""
+        """Yield index and bytes of each message that is neither null nor blank."""
         return ((i, value) for i, value in enumerate(self.values) if value is not None and value.strip())
 
     def present(self) -> Iterator[bytes]:
-        """The messages that are neither null nor blank."""
+        """Yield the messages that are neither null nor blank."""
         return (value for _, value in self.indexed())
 
     def computed(self, function: Callable[[MessageSample], _Result]) -> _Result:
-        """Call a function with the sample once, and keep the result for all formats that ask for it."""
+        """Return the cached result of a function of the sample. All formats share the cache."""
         if function not in self._results:
             self._results[function] = function(self)
         result: _Result = self._results[function]
@@ -55,7 +55,7 @@ class MessageSample:
 class SchemaProposal:
     """Columns that read the messages of a sample.
 
-    fields: the columns, of Flink's types.
+    fields: the columns, with Flink types.
     options: options of the format that the messages need, without a prefix.
     primary_key: the columns of the key, if the messages name them.
     notes: sentences about guesses, conflicts and columns that are left out.
@@ -70,23 +70,23 @@ class SchemaProposal:
 
     @property
     def ddl(self) -> str:
-        """The columns as Flink's text, as every `schema` of the library takes it."""
+        """The columns as a list of Flink SQL, for the `schema` arguments of the library."""
         return columns_text(self.fields)
 
 
 @dataclass(frozen=True)
 class Recognition:
-    """Messages of a sample that a format takes for its own, and how likely they are.
+    """Messages of a sample that a format recognizes, with the confidence.
 
     messages: the indices of the messages in `MessageSample.values`.
     confidence: from 0 to 1. Each message goes to the format with the highest confidence.
     description: what the messages are; it continues the text "3 of 5 messages".
     options: options of the format that reading them needs, without a prefix.
-    specificity: decides between equal confidences. 0 is for a syntax that other formats use, too: any JSON, any text.
-    notes: sentences for the user, whichever format reads the messages in the end.
-    format: the format that reads the messages, if it is another one than the format that recognizes them.
+    specificity: decides between equal confidences. 0 is for a syntax that other formats use, too, such as JSON or text.
+    notes: sentences for the user. They are shown for every format that reads the messages.
+    format: the format that reads the messages, if it differs from the format that recognizes them.
     marks_deletes: whether a field of the messages marks deleted rows, so that no null message is needed.
-    without_key: how the messages are read if no key of the records tells which row a change is of; None if they need
+    without_key: used instead if the keys of the records do not identify the changed rows; None if the messages need
         no key.
     adapt: changes the columns that the format proposes for the messages.
     """
@@ -104,5 +104,5 @@ class Recognition:
 
 
 def columns_text(columns: tuple[FlinkField, ...]) -> str:
-    """The columns as a list of Flink's SQL, without parentheses."""
+    """Return the columns as a list of Flink SQL, without parentheses."""
     return ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)

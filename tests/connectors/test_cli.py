@@ -141,7 +141,7 @@ def test_messages_of_files_and_of_framed_bytes(tmp_path: Path) -> None:
     [
         (b"\x00\x00\x00\x05abc", "the input ends within a message, of which it has 7 of 9 bytes"),
         (b"\x00\x00", "the input ends within a message, of which it has 2 of 4 bytes"),
-        (b'{"id": 1}\n', "at byte 7 there is no length"),
+        (b'{"id": 1}\n', "no valid length at byte 7"),
     ],
 )
 def test_a_torn_end_is_no_end(tail: bytes, reason: str) -> None:
@@ -169,7 +169,7 @@ class _Pieces:
 def test_no_more_is_read_than_is_needed(framing: str) -> None:
     message = b'{"value":"x"}\n' if framing == "records" else b"x\n" if framing == "lines" else b"\x00\x00\x00\x01x"
     file: Any = _Pieces(message * 10, 1000)
-    batches = _framing.read([file], framing)
+    batches = _framing.read_messages([file], framing)
     for number in range(1, 4):
         assert next(batches).values == [b"x"] * 10
         assert file.given == number
@@ -183,10 +183,10 @@ def test_messages_do_not_depend_on_how_they_arrive(size: int, monkeypatch: pytes
     file = tmp_path / "messages"
     file.write_bytes(b"\n".join(messages))
     with file.open("rb") as opened:
-        assert [value for batch in _framing.read([opened], "lines") for value in batch.values] == messages
+        assert [value for batch in _framing.read_messages([opened], "lines") for value in batch.values] == messages
     file.write_bytes(b"".join(len(m).to_bytes(4, "big") + m for m in messages))
     with file.open("rb") as opened:
-        assert [value for batch in _framing.read([opened], "length") for value in batch.values] == messages
+        assert [value for batch in _framing.read_messages([opened], "length") for value in batch.values] == messages
 
 
 # --- key and value ---------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""What stands on topics of change data beside rows: each message is a row, nothing, or an error that names the way.
+"""Unusual messages on topics of change data: each gives a row, no rows, or an error that says what to do.
 
-The messages are made after the shapes that the documentation of Debezium, Canal, Maxwell and TiCDC shows.
+The messages have the shapes in the documentation of Debezium, Canal, Maxwell and TiCDC.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def decoded(format: str, message: Any, columns: str = _COLUMNS, **options: str) 
 
 
 def rows_of(batch: DecodedBatch) -> list[tuple[str, Any]]:
-    """The rows of the only message with their kinds."""
+    """Return the rows of the only message, with their kinds."""
     assert batch.errors is None, batch.errors
     kinds = ["+I"] * len(batch.rows.values) if batch.row_kinds is None else batch.row_kinds.to_pylist()
     return list(zip(kinds, batch.rows.to_pylist()[0], strict=True))
@@ -43,7 +43,7 @@ def error_of(batch: DecodedBatch) -> str:
     return text
 
 
-# --- messages that are no change of a row ------------------------------------------------------------------
+# --- messages that do not change a row ---------------------------------------------------------------------
 
 _SOURCE = {"version": "2.7.4.Final", "connector": "postgresql", "name": "shop", "db": "shop", "table": "goods"}
 _CANAL: dict[str, Any] = {"id": 3, "database": "shop", "table": "goods", "es": 1, "ts": 2, "data": None, "old": None}
@@ -169,15 +169,15 @@ _IDS = [f"{format} {message.get('type', message.get('op', next(iter(message))))}
 
 
 @pytest.mark.parametrize(("format", "message", "words", "empties"), OTHERS, ids=_IDS)
-def test_what_is_no_change_of_a_row_is_an_error_or_nothing(
+def test_a_message_that_does_not_change_a_row_is_an_error_or_is_skipped(
     format: str, message: dict[str, Any], words: str, empties: bool
 ) -> None:
-    way = "'skip-all' to keep the rows it had" if empties else "'skip' to skip such messages"
-    told = error_of(decoded(format, message))
-    assert f". The message is {words}" in told
-    assert told.endswith(f"set 'other-messages' to {way}")
+    remedy = "'skip-all' to keep the rows it had" if empties else "'skip' to skip such messages"
+    error = error_of(decoded(format, message))
+    assert f". The message is {words}" in error
+    assert error.endswith(f"set 'other-messages' to {remedy}")
     if empties:
-        assert error_of(decoded(format, message, **{"other-messages": "skip"})).endswith(told[-100:])
+        assert error_of(decoded(format, message, **{"other-messages": "skip"})).endswith(error[-100:])
     else:
         assert rows_of(decoded(format, message, **{"other-messages": "skip"})) == []
     assert rows_of(decoded(format, message, **{"other-messages": "skip-all"})) == []
@@ -188,7 +188,7 @@ def test_what_is_no_change_of_a_row_is_an_error_or_nothing(
     "message", [message for format, message, _, empties in OTHERS if format == "debezium-json" and not empties]
 )
 @pytest.mark.parametrize("types", [{}, {"types": "debezium"}])
-def test_with_a_schema_around_it(message: dict[str, Any], types: dict[str, str]) -> None:
+def test_a_wrapped_message_without_a_row_is_an_error_or_skipped(message: dict[str, Any], types: dict[str, str]) -> None:
     wrapped = {"schema": {"type": "struct", "fields": [], "optional": False}, "payload": message}
     options = {"schema-include": "true"} | types
     assert "set 'other-messages' to 'skip'" in error_of(decoded("debezium-json", wrapped, **options))
@@ -208,30 +208,30 @@ def test_with_a_schema_around_it(message: dict[str, Any], types: dict[str, str])
         ("ogg-json", {"after": {"id": 1}, "op_type": "t"}),
     ],
 )
-def test_what_nobody_knows_stays_an_error(format: str, message: Any, setting: str) -> None:
-    assert "must be one of" in (told := error_of(decoded(format, message, **{"other-messages": setting}))) or (
-        "unknown value" in told
+def test_an_unknown_message_stays_an_error_with_every_setting(format: str, message: Any, setting: str) -> None:
+    assert "must be one of" in (error := error_of(decoded(format, message, **{"other-messages": setting}))) or (
+        "unknown value" in error
     )
 
 
-def test_a_row_of_maxwells_bootstrap_is_a_row_where_other_messages_are_read() -> None:
+def test_maxwells_bootstrap_insert_is_a_row_unless_other_messages_are_errors() -> None:
     message = {"database": "shop", "table": "goods", "type": "bootstrap-insert", "ts": 5, "data": {"id": 7}}
     assert "Flink does not read: set 'other-messages' to 'skip'" in error_of(decoded("maxwell-json", message))
     assert rows_of(decoded("maxwell-json", message, **{"ignore-parse-errors": "true"})) == []
     for setting in ("skip", "skip-all"):
         found = rows_of(decoded("maxwell-json", message, **{"other-messages": setting}))
         assert found == [("+I", {"id": 7, "name": None})]
-    torn = error_of(decoded("maxwell-json", {**message, "data": None}, **{"other-messages": "skip"}))
-    assert torn == "field 'data': is missing or null, but an insert needs it"
+    incomplete = error_of(decoded("maxwell-json", {**message, "data": None}, **{"other-messages": "skip"}))
+    assert incomplete == "field 'data': is missing or null, but an insert needs it"
 
 
-def test_filters_of_canal_come_first() -> None:
+def test_canals_filters_skip_a_message_before_its_type_is_checked() -> None:
     message = {**_CANAL, "type": "TRUNCATE"}
     assert rows_of(decoded("canal-json", message, **{"other-messages": "skip", "table.include": "orders"})) == []
 
 
 @pytest.mark.parametrize("format", ["debezium-json", "canal-json", "maxwell-json", "ogg-json"])
-def test_neighbours_keep_their_rows(format: str) -> None:
+def test_skipped_messages_do_not_change_the_rows_of_other_messages(format: str) -> None:
     fmt = get_format(format, {"other-messages": "skip-all"})
     rows = pa.array([{"id": n, "name": "n"} for n in range(50)], pa.struct({"id": pa.int32(), "name": pa.string()}))
     good = fmt.encode_batch(rows, _COLUMNS).messages.to_pylist()
@@ -244,7 +244,7 @@ def test_neighbours_keep_their_rows(format: str) -> None:
 
 
 @pytest.mark.parametrize(("format", "message", "words", "empties"), OTHERS, ids=_IDS)
-def test_what_is_passed_over_is_still_seen(format: str, message: Any, words: str, empties: bool) -> None:
+def test_a_skipped_message_has_the_code_skipped(format: str, message: Any, words: str, empties: bool) -> None:
     kv = KeyValueFormat(_COLUMNS, {"format": format, f"{format}.other-messages": "skip-all"})
     values = pa.array([json.dumps(message).encode()])
     found = decode_records(kv._plan("decode").layout, None, values, capture=True)
@@ -292,7 +292,7 @@ def _datum(registry: Registry, number: int, value: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("types", ["flink", "debezium"])
-def test_the_same_in_avro(registry: Registry, types: str) -> None:
+def test_an_avro_message_that_does_not_change_a_row_is_an_error_or_is_skipped(registry: Registry, types: str) -> None:
     good = _datum(registry, 1, {"after": {"id": 7, "name": "n"}, "op": "c"})
     others = [_datum(registry, 2 + n, value) for n, (_, value, _) in enumerate(AVRO)]
     messages = pa.array([good, *others, good, None, b""])
@@ -303,18 +303,18 @@ def test_the_same_in_avro(registry: Registry, types: str) -> None:
         batch = get_format("debezium-avro-confluent", options).decode_batch(messages, _COLUMNS)
         batch.rows.validate(full=True)
         assert batch.rows.values.to_pylist() == [{"id": 7, "name": "n"}] * 2
-        told = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
-        assert all(text is None or "set 'other-messages' to 'skip" in text for text in told)
-        lengths = [None if text else 0 for text in told[1:-3]]
+        texts = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
+        assert all(text is None or "set 'other-messages' to 'skip" in text for text in texts)
+        lengths = [None if text else 0 for text in texts[1:-3]]
         assert batch.rows.value_lengths().to_pylist() == [1, *lengths, 1, None, 0]
-        return [text is not None for text in told[1:-3]]
+        return [text is not None for text in texts[1:-3]]
 
     assert errors("error") == [True] * len(others)
     assert errors("skip") == empties
     assert errors("skip-all") == [False] * len(others)
 
 
-# --- rows alone: ExtractNewRecordState ---------------------------------------------------------------------
+# --- flattened messages: ExtractNewRecordState -------------------------------------------------------------
 
 _PEN = {"id": 7, "name": "pen"}
 FLAT: list[tuple[dict[str, Any], str]] = [
@@ -337,7 +337,7 @@ _FLAT = {"flattened": "true"}
 
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize(("row", "kind"), FLAT)
-def test_a_row_alone_is_a_change(row: dict[str, Any], kind: str, wrapped: bool) -> None:
+def test_a_flattened_message_is_a_row_of_the_right_kind(row: dict[str, Any], kind: str, wrapped: bool) -> None:
     message = {"schema": None, "payload": row} if wrapped else row
     options = _FLAT | ({"schema-include": "true"} if wrapped else {})
     assert rows_of(decoded("debezium-json", message, **options)) == [(kind, _PEN)]
@@ -357,18 +357,18 @@ NO_ROW: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("message", "words"), NO_ROW)
-def test_what_is_no_row_alone_says_so(message: Any, words: str) -> None:
+def test_a_message_that_is_not_a_flattened_row_is_an_error(message: Any, words: str) -> None:
     assert words in error_of(decoded("debezium-json", message, **_FLAT))
 
 
-def test_a_row_alone_names_the_option() -> None:
+def test_the_error_of_a_flattened_message_names_the_option() -> None:
     for row, _ in FLAT[:8]:
-        told = error_of(decoded("debezium-json", row))
-        assert "set 'flattened' to true, or read them as plain rows by format json" in told
+        error = error_of(decoded("debezium-json", row))
+        assert "set 'flattened' to true, or read them as plain rows by format json" in error
     assert "flattened" not in error_of(decoded("debezium-json", {"after": {"id": 1}}))
 
 
-def test_metadata_of_rows_alone() -> None:
+def test_metadata_of_flattened_messages() -> None:
     row = {**_PEN, "__op": "u", "__ts_ms": 6, "__source_ts_ms": 5, "__db": "shop", "__schema": "public", "__table": "t"}
     keys = ["ingestion-timestamp", "source.timestamp", "source.database", "source.schema", "source.table"]
     batch = get_format("debezium-json", _FLAT).decode_batch(
@@ -388,7 +388,7 @@ def test_metadata_of_rows_alone() -> None:
     ]
 
 
-def test_rows_alone_by_debeziums_types() -> None:
+def test_flattened_messages_are_read_by_debeziums_types() -> None:
     block = {
         "type": "struct",
         "name": "shop.public.goods.Value",
@@ -404,15 +404,15 @@ def test_rows_alone_by_debeziums_types() -> None:
     at = datetime.datetime(2025, 3, 3, 10, 49, 1, 1)
     found = rows_of(decoded("debezium-json", message, columns, **options, types="debezium"))
     assert found == [("-D", {"id": 7, "at": at})]
-    told = error_of(decoded("debezium-json", message, columns, **options))
-    assert "field 'payload.at': " in told
-    assert told.endswith("schema it is io.debezium.time.MicroTimestamp: set 'types' = 'debezium' to read it")
+    error = error_of(decoded("debezium-json", message, columns, **options))
+    assert "field 'payload.at': " in error
+    assert error.endswith("schema it is io.debezium.time.MicroTimestamp: set 'types' = 'debezium' to read it")
     bare = {"id": 7, "at": 1_740_998_941_000_001}
     modes = _FLAT | {"types": "debezium", "time.precision.mode": "microseconds"}
     assert rows_of(decoded("debezium-json", bare, columns, **modes)) == [("+U", {"id": 7, "at": at})]
 
 
-def test_rows_alone_are_changes_of_an_upsert_table() -> None:
+def test_flattened_messages_are_in_upsert_mode() -> None:
     fmt = get_format("debezium-json", _FLAT)
     assert pickle.loads(pickle.dumps(fmt)).changelog_mode is fmt.changelog_mode is ChangelogMode.UPSERT
     assert get_format("debezium-json").changelog_mode is ChangelogMode.ALL
@@ -423,20 +423,20 @@ def test_rows_alone_are_changes_of_an_upsert_table() -> None:
 
 
 @pytest.mark.parametrize("types", ["flink", "debezium"])
-def test_columns_may_have_the_names_of_an_envelope(registry: Registry, types: str) -> None:
+def test_columns_of_flattened_messages_may_have_the_names_of_an_envelope(registry: Registry, types: str) -> None:
     row = {"op": "x", "before": 1, "after": 2, "payload": "p", "schema": "s", "id": 7}
     columns = "op STRING, `before` BIGINT, `after` BIGINT, payload STRING, `schema` STRING, id INT"
     batch = decoded("debezium-json", row, columns, **_FLAT, types=types)
     assert rows_of(batch) == [("+U", row)]
-    told = error_of(decoded("debezium-json", row, "id INT", **_FLAT, types=types))
-    assert "for messages with 'before' and 'after' set 'flattened' to false" in told
+    error = error_of(decoded("debezium-json", row, "id INT", **_FLAT, types=types))
+    assert "for messages with 'before' and 'after' set 'flattened' to false" in error
     datum = _flat_datum(registry, 480, row)
     fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": types} | _FLAT)
     assert rows_of(fmt.decode_batch(pa.array([datum]), columns)) == [("+U", row)]
     assert "for messages with" in error_of(fmt.decode_batch(pa.array([datum]), "id INT"))
 
 
-def test_tombstones_of_rows_alone_delete_by_the_key() -> None:
+def test_a_tombstone_of_a_flattened_table_deletes_by_the_key() -> None:
     options = {
         "connector": "upsert-kafka",
         "key.format": "json",
@@ -480,15 +480,15 @@ MONGODB: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("message", MONGODB)
 @pytest.mark.parametrize("options", [{}, {"types": "debezium"}, {"schema-include": "true"}])
-def test_a_document_of_mongodb_names_the_way(message: dict[str, Any], options: dict[str, str]) -> None:
+def test_the_error_of_a_mongodb_document_says_what_to_do(message: dict[str, Any], options: dict[str, str]) -> None:
     wrapped = {"schema": None, "payload": message} if "schema-include" in options else message
-    told = error_of(decoded("debezium-json", wrapped, **options))
-    assert "The message comes from MongoDB, whose documents are texts" in told
-    assert "ExtractNewDocumentState) and set 'flattened' to true" in told
-    assert "Postgres" not in told
+    error = error_of(decoded("debezium-json", wrapped, **options))
+    assert "The message comes from MongoDB, whose documents are texts" in error
+    assert "ExtractNewDocumentState) and set 'flattened' to true" in error
+    assert "Postgres" not in error
 
 
-def test_both_ways_lead_to_a_document_of_mongodb() -> None:
+def test_both_remedies_for_mongodb_documents_work() -> None:
     flat = {"_id": "66f0", "name": "pen", "__deleted": False}
     assert rows_of(decoded("debezium-json", flat, "_id STRING, name STRING", **_FLAT)) == [
         ("+U", {"_id": "66f0", "name": "pen"})
@@ -498,14 +498,14 @@ def test_both_ways_lead_to_a_document_of_mongodb() -> None:
 
 
 def _source_of(connector: str) -> dict[str, Any]:
-    """The record `source`; MongoDB's is named otherwise than its connector (`MongoDbSourceInfoStructMaker`)."""
+    """Return the schema of `source`. MongoDB's has another name than its connector (`MongoDbSourceInfoStructMaker`)."""
     name = f"io.debezium.connector.{connector}"
     return {"type": "record", "name": "Source", "namespace": name, "fields": [{"name": "db", "type": "string"}]}
 
 
 @pytest.mark.parametrize("options", [{}, {"types": "debezium"}, {"changelog.mode": "upsert"}])
 @pytest.mark.parametrize("connector", ["mongo", "postgresql"])
-def test_a_document_of_mongodb_in_avro_names_the_way(
+def test_the_error_of_a_mongodb_document_in_avro_says_what_to_do(
     registry: Registry, connector: str, options: dict[str, str]
 ) -> None:
     image = _TEXT if connector == "mongo" else ["null", _IMAGE]
@@ -519,28 +519,28 @@ def test_a_document_of_mongodb_in_avro_names_the_way(
     messages = pa.array([_datum(registry, number, value) for value in bad] + [b"\0\0\0\0" + bytes([number])])
     fmt = get_format("debezium-avro-confluent", {"url": registry.url} | options)
     texts = fmt.decode_batch(messages, _COLUMNS).errors.to_pylist()  # type: ignore[union-attr]
-    ways = ["ExtractNewDocumentState) and set 'flattened' to true" in text for text in texts]
-    assert ways == [connector == "mongo"] * len(texts)
-    assert not any("Postgres" in text for text, way in zip(texts, ways, strict=True) if way)
+    for_mongodb = ["ExtractNewDocumentState) and set 'flattened' to true" in text for text in texts]
+    assert for_mongodb == [connector == "mongo"] * len(texts)
+    assert not any("Postgres" in text for text, found in zip(texts, for_mongodb, strict=True) if found)
     good = _datum(registry, 1, {"after": {"id": 7, "name": "n"}, "op": "c"})
     mixed = fmt.decode_batch(pa.array([good, messages[0].as_py(), good]), _COLUMNS)
     assert mixed.rows.value_lengths().to_pylist() == [1, None, 1]
 
 
-# --- rows alone in Avro ------------------------------------------------------------------------------------
+# --- flattened messages in Avro ----------------------------------------------------------------------------
 
 _OF_TYPE = {bool: "boolean", str: "string", int: "long", type(None): "string"}
 
 
 def _flat_datum(registry: Registry, number: int, row: dict[str, Any]) -> bytes:
-    """A row by a schema of its own, which it is registered with."""
+    """Register a schema for a row, and return the row in Avro."""
     types = {name: ["null", "int" if name == "id" else _OF_TYPE[type(value)]] for name, value in row.items()}
     registry.ids[number] = json.dumps(_record("Value", types))
     return _datum(registry, number, row)
 
 
 @pytest.mark.parametrize("types", ["flink", "debezium"])
-def test_a_row_alone_in_avro_is_a_change(registry: Registry, types: str) -> None:
+def test_a_flattened_message_in_avro_is_a_row_of_the_right_kind(registry: Registry, types: str) -> None:
     messages: list[bytes | None] = [_flat_datum(registry, 200 + n, row) for n, (row, _) in enumerate(FLAT)]
     options = {"url": registry.url, "types": types} | _FLAT
     fmt = get_format("debezium-avro-confluent", options)
@@ -562,7 +562,7 @@ NO_ROW_IN_AVRO: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("types", ["flink", "debezium"])
-def test_what_is_no_row_alone_in_avro_says_so(registry: Registry, types: str) -> None:
+def test_an_avro_message_that_is_not_a_flattened_row_is_an_error(registry: Registry, types: str) -> None:
     good = _flat_datum(registry, 299, _PEN)
     bad = [_flat_datum(registry, 300 + n, row) for n, (row, _) in enumerate(NO_ROW_IN_AVRO)]
     whole = _datum(registry, 1, {"after": _PEN, "op": "c"})
@@ -582,7 +582,7 @@ def test_what_is_no_row_alone_in_avro_says_so(registry: Registry, types: str) ->
         assert fmt.decode_batch(messages, _COLUMNS).rows.value_lengths().to_pylist() == expected
 
 
-def test_rows_alone_in_avro_by_debeziums_types(registry: Registry) -> None:
+def test_flattened_messages_in_avro_are_read_by_debeziums_types(registry: Registry) -> None:
     micros = {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp", "connect.version": 1}
     registry.ids[400] = json.dumps(
         _record("Value", {"id": ["null", "int"], "at": ["null", micros], "__deleted": _TEXT})
@@ -597,7 +597,7 @@ def test_rows_alone_in_avro_by_debeziums_types(registry: Registry) -> None:
         get_format("debezium-avro-confluent", options).decode_batch(pa.array([message]), "id INT, at TIMESTAMP(3)")
 
 
-def test_rows_alone_in_avro_are_changes_of_an_upsert_table(registry: Registry) -> None:
+def test_flattened_messages_in_avro_are_in_upsert_mode(registry: Registry) -> None:
     fmt = get_format("debezium-avro-confluent", {"url": registry.url, "subject": "s"} | _FLAT)
     assert pickle.loads(pickle.dumps(fmt)).changelog_mode is fmt.changelog_mode is ChangelogMode.UPSERT
     with pytest.raises(OptionError, match=r"for reading only\. Rows alone are written by format avro-confluent"):
@@ -622,12 +622,12 @@ def test_rows_alone_in_avro_are_changes_of_an_upsert_table(registry: Registry) -
     assert found.columns[1].to_pylist() == ["pen", None, "pen"]
 
 
-def test_a_row_alone_in_avro_names_the_option(registry: Registry) -> None:
+def test_the_error_of_a_flattened_message_in_avro_names_the_option(registry: Registry) -> None:
     message = pa.array([_flat_datum(registry, 600, {**_PEN, "__deleted": "true"})])
     for types in ("flink", "debezium"):
         fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": types})
-        told = error_of(fmt.decode_batch(message, _COLUMNS))
-        assert "ExtractNewRecordState), set 'flattened' to true, or read them as plain rows by format avro-c" in told
+        error = error_of(fmt.decode_batch(message, _COLUMNS))
+        assert "ExtractNewRecordState), set 'flattened' to true, or read them as plain rows by format avro-c" in error
     columns = f"{_COLUMNS}, __deleted STRING"
     plain = get_format("avro-confluent", {"url": registry.url}).decode_batch(message, columns)
     assert plain.rows.to_pylist() == [[{**_PEN, "__deleted": "true"}]]

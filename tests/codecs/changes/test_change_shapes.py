@@ -1,6 +1,6 @@
-"""Whole messages of each connector, with all that stands around a row: they are read as documented.
+"""Whole messages of each connector, with all members around the row: they are read as documented.
 
-Made anew after the shapes that the documentation of each producer shows: members, their order and their types, no data.
+The messages have the members, order and types in the documentation of each producer. Their data is our own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 class Shape(NamedTuple):
-    """A message, how it is read, and its rows; `options` are those of the format."""
+    """A message, the format, options and columns to read it with, and its rows."""
 
     format: str
     options: dict[str, str]
@@ -30,34 +30,34 @@ class Shape(NamedTuple):
 
 
 def source(connector: str, **more: Any) -> dict[str, Any]:
-    """The source of an event of Debezium 3."""
+    """Return the `source` of an event of Debezium 3."""
     common = {"version": "3.1.1.Final", "connector": connector, "name": "shop", "ts_ms": 1_740_989_700_041}
     common |= {"snapshot": "false", "db": "shop", "sequence": None}
     return common | {"ts_us": 1_740_989_700_041_233, "ts_ns": 1_740_989_700_041_233_000} | more
 
 
 def event(op: str, before: Any, after: Any, of: dict[str, Any], transaction: Any = None) -> dict[str, Any]:
-    """An event of Debezium 3."""
+    """Return an event of Debezium 3."""
     times = {"ts_ms": 1_740_989_700_352, "ts_us": 1_740_989_700_352_975, "ts_ns": 1_740_989_700_352_975_037}
     return {"before": before, "after": after, "source": of, "transaction": transaction, "op": op} | times
 
 
-def said(type: str, field: str, name: str = "", **more: Any) -> dict[str, Any]:
-    """A field of Connect's schema."""
+def column(type: str, field: str, name: str = "", **more: Any) -> dict[str, Any]:
+    """Return a field of Connect's schema."""
     named = {"name": name, "version": 1} if name else {}
     return {"type": type, "optional": True, **named, **more, "field": field}
 
 
 def wrapped(payload: dict[str, Any], *fields: dict[str, Any]) -> dict[str, Any]:
-    """An event with its schema, as Connect's JsonConverter writes it."""
+    """Wrap an event with its schema, as Connect's JsonConverter writes it."""
     image = {"type": "struct", "fields": list(fields), "optional": True, "name": "shop.goods.Value"}
-    around = [said("string", "version"), said("string", "connector"), said("int64", "ts_ms")]
+    around = [column("string", "version"), column("string", "connector"), column("int64", "ts_ms")]
     members = [
         {**image, "field": "before"},
         {**image, "field": "after"},
         {"type": "struct", "fields": around, "name": "io.debezium.connector.Source", "field": "source"},
-        said("string", "op"),
-        said("int64", "ts_ms"),
+        column("string", "op"),
+        column("int64", "ts_ms"),
     ]
     schema = {"type": "struct", "fields": members, "optional": False, "name": "shop.goods.Envelope", "version": 2}
     return {"schema": schema, "payload": payload}
@@ -85,27 +85,27 @@ _MYSQL_ROW = {
     "place": {"x": 1.5, "y": 2.0, "wkb": "AQE=", "srid": None},
 }
 _MYSQL_FIELDS = [
-    said("int32", "id"),
-    said("bytes", "big", _DECIMAL, parameters={"scale": "0", "connect.decimal.precision": "20"}),
-    said("bytes", "price", _DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "10"}),
-    said("double", "rate"),
-    said("int16", "flag"),
-    said("bytes", "bits", "io.debezium.data.Bits", parameters={"length": "16"}),
-    said("int32", "made", "io.debezium.time.Date"),
-    said("int64", "at", "io.debezium.time.Timestamp"),
-    said("int64", "seen", "io.debezium.time.MicroTimestamp"),
-    said("string", "stamp", "io.debezium.time.ZonedTimestamp"),
-    said("int64", "opens", "io.debezium.time.MicroTime"),
-    said("int32", "born", "io.debezium.time.Year"),
-    said("string", "color", "io.debezium.data.Enum", parameters={"allowed": "red,blue"}),
-    said("string", "sizes", "io.debezium.data.EnumSet", parameters={"allowed": "s,m,l"}),
-    said("string", "doc", "io.debezium.data.Json"),
-    said("bytes", "body"),
-    said(
+    column("int32", "id"),
+    column("bytes", "big", _DECIMAL, parameters={"scale": "0", "connect.decimal.precision": "20"}),
+    column("bytes", "price", _DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "10"}),
+    column("double", "rate"),
+    column("int16", "flag"),
+    column("bytes", "bits", "io.debezium.data.Bits", parameters={"length": "16"}),
+    column("int32", "made", "io.debezium.time.Date"),
+    column("int64", "at", "io.debezium.time.Timestamp"),
+    column("int64", "seen", "io.debezium.time.MicroTimestamp"),
+    column("string", "stamp", "io.debezium.time.ZonedTimestamp"),
+    column("int64", "opens", "io.debezium.time.MicroTime"),
+    column("int32", "born", "io.debezium.time.Year"),
+    column("string", "color", "io.debezium.data.Enum", parameters={"allowed": "red,blue"}),
+    column("string", "sizes", "io.debezium.data.EnumSet", parameters={"allowed": "s,m,l"}),
+    column("string", "doc", "io.debezium.data.Json"),
+    column("bytes", "body"),
+    column(
         "struct",
         "place",
         "io.debezium.data.geometry.Point",
-        fields=[said("double", "x"), said("double", "y"), said("bytes", "wkb"), said("int32", "srid")],
+        fields=[column("double", "x"), column("double", "y"), column("bytes", "wkb"), column("int32", "srid")],
     ),
 ]
 _AT, _SEEN = datetime(2025, 3, 3, 10, 49, 1), datetime(2025, 3, 3, 10, 49, 1, 1)
@@ -184,28 +184,28 @@ SHAPES = {
                 _POSTGRES,
                 {"id": "771:34466432", "total_order": 1, "data_collection_order": 1},
             ),
-            said("int32", "id"),
-            said(
+            column("int32", "id"),
+            column(
                 "struct",
                 "total",
                 "io.debezium.data.VariableScaleDecimal",
-                fields=[said("int32", "scale"), said("bytes", "value")],
+                fields=[column("int32", "scale"), column("bytes", "value")],
             ),
-            said("array", "tags", items={"type": "string", "optional": True}),
-            said("map", "attrs", keys={"type": "string"}, values={"type": "string", "optional": True}),
-            said("int64", "took", "io.debezium.time.MicroDuration"),
-            said("string", "host"),
-            said("string", "span"),
-            said("string", "words", "io.debezium.data.Tsvector"),
-            said("array", "vec", "io.debezium.data.DoubleVector", items={"type": "double"}),
-            said("array", "half", "io.debezium.data.FloatVector", items={"type": "float"}),
-            said(
+            column("array", "tags", items={"type": "string", "optional": True}),
+            column("map", "attrs", keys={"type": "string"}, values={"type": "string", "optional": True}),
+            column("int64", "took", "io.debezium.time.MicroDuration"),
+            column("string", "host"),
+            column("string", "span"),
+            column("string", "words", "io.debezium.data.Tsvector"),
+            column("array", "vec", "io.debezium.data.DoubleVector", items={"type": "double"}),
+            column("array", "half", "io.debezium.data.FloatVector", items={"type": "float"}),
+            column(
                 "struct",
                 "sparse",
                 "io.debezium.data.SparseDoubleVector",
                 fields=[
-                    said("int16", "dimensions"),
-                    said("map", "vector", keys={"type": "int16"}, values={"type": "double"}),
+                    column("int16", "dimensions"),
+                    column("map", "vector", keys={"type": "int16"}, values={"type": "double"}),
                 ],
             ),
         ),
@@ -285,13 +285,13 @@ SHAPES = {
                 },
                 _ORACLE,
             ),
-            said("struct", "ID", "io.debezium.data.VariableScaleDecimal"),
-            said("bytes", "PRICE", _DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "10"}),
-            said("string", "NOTE"),
-            said("int64", "MADE", "io.debezium.time.Timestamp"),
-            said("int64", "SEEN", "io.debezium.time.MicroTimestamp"),
-            said("string", "ZONED", "io.debezium.time.ZonedTimestamp"),
-            said("string", "SPAN", "io.debezium.time.Interval"),
+            column("struct", "ID", "io.debezium.data.VariableScaleDecimal"),
+            column("bytes", "PRICE", _DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "10"}),
+            column("string", "NOTE"),
+            column("int64", "MADE", "io.debezium.time.Timestamp"),
+            column("int64", "SEEN", "io.debezium.time.MicroTimestamp"),
+            column("string", "ZONED", "io.debezium.time.ZonedTimestamp"),
+            column("string", "SPAN", "io.debezium.time.Interval"),
         ),
         [
             (
@@ -364,7 +364,9 @@ SHAPES = {
         "debezium-json",
         _WITH_SCHEMA,
         _NAMED,
-        dict(reversed(wrapped(event("u", _PEN, _RED, _TICDC), said("int32", "id"), said("string", "name")).items())),
+        dict(
+            reversed(wrapped(event("u", _PEN, _RED, _TICDC), column("int32", "id"), column("string", "name")).items())
+        ),
         [("-U", _PEN), ("+U", _RED)],
     ),
     "a row of the table of signals": Shape(
@@ -474,7 +476,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_message_of_a_connector_is_read_as_documented(name: str) -> None:
+def test_a_connectors_message_is_read_as_documented(name: str) -> None:
     shape = SHAPES[name]
     fmt = get_format(shape.format, shape.options)
     messages = pa.array([json.dumps(shape.message).encode()])
@@ -491,7 +493,7 @@ def test_a_message_of_a_connector_is_read_as_documented(name: str) -> None:
         assert given == shape.metadata
 
 
-EXCESSIVE: list[tuple[Shape, str]] = [
+WRONG_OPTIONS: list[tuple[Shape, str]] = [
     (
         SHAPES["MySQL, a snapshot's row of every type, with its schema"]._replace(options={"schema-include": "true"}),
         "message's schema it is",
@@ -505,7 +507,7 @@ EXCESSIVE: list[tuple[Shape, str]] = [
     (
         SHAPES["MySQL, a snapshot's row of every type, with its schema"]._replace(
             message=wrapped(
-                event("c", None, {"opens": -1}, _MYSQL), said("int64", "opens", "io.debezium.time.MicroTime")
+                event("c", None, {"opens": -1}, _MYSQL), column("int64", "opens", "io.debezium.time.MicroTime")
             )
         ),
         "field 'opens': cannot read -1",
@@ -513,8 +515,8 @@ EXCESSIVE: list[tuple[Shape, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "words"), EXCESSIVE)
-def test_without_the_fitting_option_the_error_names_it(shape: Shape, words: str) -> None:
+@pytest.mark.parametrize(("shape", "words"), WRONG_OPTIONS)
+def test_the_error_of_a_message_names_the_missing_option(shape: Shape, words: str) -> None:
     batch = get_format(shape.format, shape.options).decode_batch(
         pa.array([json.dumps(shape.message).encode()]), shape.columns
     )

@@ -1,4 +1,4 @@
-"""Change data: rows and kinds, metadata, filters, what is wrong with a message, writing."""
+"""Change data: rows and kinds, metadata, filters, errors, writing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = ("id", "name", "price", "at", "tags", "more", "rec")
 
 
 def _read(format: Any, schema: str, messages: list[bytes | None], metadata: tuple[str, ...] = ()) -> list[Answer]:
-    """What comes of each message, in one batch as alone."""
+    """Decode messages in one batch, check that each gets the same answer by itself, and return the answers."""
     found = answers(decoded(format, messages, schema, metadata=metadata))
     assert found == alone(format, messages, schema, metadata=metadata)
     return found
@@ -45,7 +45,7 @@ def _metadata_sets(format: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("producer", PRODUCERS, ids=str)
-def test_a_batch_is_read_as_its_messages_are_alone(producer: Producer) -> None:
+def test_a_message_gets_the_same_answer_in_a_batch_and_by_itself(producer: Producer) -> None:
     rng = random.Random(11)
     whole = producer.texts(rng, 300)
     messages: list[bytes | None] = [*whole, *(mutated(rng, message) for message in whole[:200])]
@@ -61,8 +61,8 @@ def test_a_batch_is_read_as_its_messages_are_alone(producer: Producer) -> None:
 
 
 @pytest.mark.parametrize("producer", PRODUCERS, ids=str)
-def test_metadata_changes_no_row_and_is_the_same_in_any_company(producer: Producer) -> None:
-    """Whichever keys are asked for: a message is right with them if it is with each of them."""
+def test_metadata_is_the_same_with_any_other_keys_and_does_not_change_rows(producer: Producer) -> None:
+    """Requests no keys, each key by itself, all keys, and all keys in reverse."""
     messages = producer.texts(random.Random(5), 300)
     format = get_format(producer.format, dict(producer.options))
     known: dict[str, list[Any]] = {}
@@ -73,7 +73,7 @@ def test_metadata_changes_no_row_and_is_the_same_in_any_company(producer: Produc
         start = len(_COLUMNS)
         for index, (found, wanted) in enumerate(zip(batch.rows.to_pylist(), plain.rows.to_pylist(), strict=True)):
             if errors[index] is not None or wanted is None or (found == [] and format.options["ignore-parse-errors"]):
-                continue  # what is wrong with op_ts drops the message
+                continue  # with `ignore-parse-errors`, a bad op_ts drops the message
             rows = [list(change.values()) for change in found]
             assert [change[:start] for change in rows] == [list(change.values()) for change in wanted]
             for place, key in enumerate(metadata):
@@ -82,7 +82,7 @@ def test_metadata_changes_no_row_and_is_the_same_in_any_company(producer: Produc
                     known.setdefault(key, [None] * len(messages))[index] = values
                 else:
                     assert values == known[key][index]
-                assert all(value == values[0] for value in values)  # those of the message
+                assert all(value == values[0] for value in values)  # all rows of a message have the same metadata
 
 
 _ORDINARY: dict[str, list[tuple[dict[str, Any], list[tuple[str, int, str | None]]]]] = {
@@ -128,8 +128,7 @@ _ORDINARY: dict[str, list[tuple[dict[str, Any], list[tuple[str, int, str | None]
 
 
 @pytest.mark.parametrize("format", _FORMATS)
-def test_ordinary_messages(format: str) -> None:
-    """In any order of their members, with and without blanks, in a batch of many."""
+def test_members_in_any_order_with_or_without_blanks_give_the_same_rows(format: str) -> None:
     rng = random.Random(format)
     messages, wanted = [], []
     for _ in range(600):
@@ -148,8 +147,8 @@ def test_ordinary_messages(format: str) -> None:
         assert found == wanted
 
 
-def _alike(rng: random.Random, format: str, count: int) -> list[bytes]:
-    """Messages that are the same but for their rows, operations, and numbers."""
+def _similar_messages(rng: random.Random, format: str, count: int) -> list[bytes]:
+    """Return messages that differ only in their rows, operations and numbers."""
     texts = []
     for _ in range(count):
         name, number = rng.choice(["a", "longer name", "é", None]), rng.randrange(10**9)
@@ -197,13 +196,13 @@ def _wrap(texts: list[bytes]) -> list[bytes]:
     ],
     ids=str,
 )
-def test_messages_that_are_alike_in_batch_after_batch(format: str, options: dict[str, str]) -> None:
-    """What a reader has learned of names changes no answer: broken messages, and others, between those alike."""
+def test_other_messages_between_similar_messages_do_not_change_answers(format: str, options: dict[str, str]) -> None:
+    """A reader caches the names of members. Broken messages and messages in another order must not spoil the cache."""
     rng = random.Random(17)
     fmt = get_format(format, options)
 
     def messages(count: int) -> list[bytes]:
-        found = _alike(rng, format, count)
+        found = _similar_messages(rng, format, count)
         return _wrap(found) if "schema-include" in options else found
 
     every = tuple(fmt.metadata_types)
@@ -219,7 +218,7 @@ def test_messages_that_are_alike_in_batch_after_batch(format: str, options: dict
 def _decoded(
     format: str, message: Any, schema: str = "id INT, name STRING", *, metadata: Any = (), **options: str
 ) -> Any:
-    """The rows of a message as `('+I', (1, 'a'))`, or its error."""
+    """Return the rows of a message, such as `('+I', (1, 'a'))`, or its error."""
     data = message if isinstance(message, bytes) else json.dumps(message).encode()
     given = {name.replace("_", "-"): value for name, value in options.items()}
     batch = decoded(get_format(format, given), [data], schema, metadata=metadata)
@@ -247,17 +246,17 @@ def test_rows_and_kinds() -> None:
     assert _decoded("debezium-json", wrapped, schema_include="true") == update
 
 
-def test_what_an_old_row_does_not_say_is_as_in_the_new_one() -> None:
+def test_a_column_that_the_old_row_does_not_have_is_taken_from_the_new_row() -> None:
     data = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
-    old = [{"name": None}, {"id": 9}]  # Flink asks all old rows together whether they have a column
+    old = [{"name": None}, {"id": 9}]  # Flink checks in all old rows together whether a column is there
     rows = _decoded("canal-json", {"data": data, "old": old, "type": "UPDATE"})
     assert rows == [("-U", (1, None)), ("+U", (1, "a")), ("-U", (9, "b")), ("+U", (2, "b"))]
     nested = {"data": {"id": 1, "doc": {"name": "y"}, "name": "n"}, "old": {"doc": {"name": "x"}}, "type": "update"}
-    schema = "id INT, doc STRING, name STRING"  # Flink finds `name` inside of `doc`
+    schema = "id INT, doc STRING, name STRING"  # Flink finds the `name` in `doc`
     assert _decoded("maxwell-json", nested, schema)[0] == ("-U", (1, '{"name":"x"}', "n"))
 
 
-def test_pairs_before_a_gap_stay_with_ignore_parse_errors() -> None:
+def test_rows_before_a_missing_row_stay_with_ignore_parse_errors() -> None:
     message = {"data": [{"id": 1}, {"id": 2}], "old": [{"id": 0}], "type": "UPDATE"}
     assert "'old'" in _decoded("canal-json", message)
     lenient = _decoded("canal-json", message, ignore_parse_errors="true")
@@ -322,7 +321,7 @@ def test_current_ts_of_ogg_is_never_an_error(text: Any, micros: int | None) -> N
         ("2020-5-3 1:2:3", 1588467723_000_000),
         ("2020-02-30", 1582934400_000_000),
         ("2020-05-13 24:00:00", 1589414400_000_000),
-        ("2020-055-1313", 1589328000_000_000),  # both widths of a part, one after the other, if they are equal
+        ("2020-055-1313", 1589328000_000_000),  # a part may have both widths in a row if they are equal
         ("2020-05-133", None),
         ("2020-5-", 1588291200_000_000),
         ("2020--", 1577836800_000_000),
@@ -340,7 +339,7 @@ def test_current_ts_of_ogg_is_never_an_error(text: Any, micros: int | None) -> N
         ("2020-13-01", None),
     ],
 )
-def test_op_ts_of_ogg_is_an_error_of_the_message(text: str, micros: int | None) -> None:
+def test_a_bad_op_ts_of_ogg_is_an_error_of_the_message(text: str, micros: int | None) -> None:
     message = json.dumps({"after": {"id": 1}, "op_type": "I", "op_ts": text}).encode()
     batch = get_format("ogg-json").decode_batch(pa.array([message]), "id INT", metadata=["event-timestamp"])
     if micros is None:
@@ -350,13 +349,13 @@ def test_op_ts_of_ogg_is_an_error_of_the_message(text: str, micros: int | None) 
         assert batch.rows.values.field(1).cast(pa.int64()).to_pylist() == [micros]
 
 
-def test_times_beyond_what_a_timestamp_holds() -> None:
+def test_a_metadata_time_out_of_the_range_of_timestamps_is_an_error() -> None:
     message = {"after": {"id": 1}, "op": "c", "ts_ms": 9223372036854775807, "source": {"ts_ms": -(2**63)}}
     for key in ("ingestion-timestamp", "source.timestamp"):
         assert "out of the range" in _decoded("debezium-json", message, metadata=[key])
 
 
-# --- what is wrong with a message -----------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------
 
 _WRONG: list[tuple[str, Any, str]] = [
     ("debezium-json", {"after": None, "op": "c"}, "field 'after': is missing or null, but an insert needs it"),
@@ -384,7 +383,7 @@ _WRONG: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("format", "message", "reason"), _WRONG)
-def test_errors_name_the_field_and_what_to_do(format: str, message: Any, reason: str) -> None:
+def test_an_error_names_the_field_and_what_to_do(format: str, message: Any, reason: str) -> None:
     error = _decoded(format, message)
     assert isinstance(error, str), error
     assert re.search(reason, error), error
@@ -393,7 +392,7 @@ def test_errors_name_the_field_and_what_to_do(format: str, message: Any, reason:
         assert [row for _, row in dropped] in ([], [(1, None)])
 
 
-def test_an_unwrapped_message_says_what_to_set() -> None:
+def test_the_error_of_an_unwrapped_message_names_the_option() -> None:
     error = _decoded("debezium-json", {"after": {"id": 1}, "op": "c"}, schema_include="true")
     assert "field 'payload': is missing or null; with 'schema-include'" in error
     inner = _decoded("debezium-json", {"payload": {"after": {"id": "x"}, "op": "c"}}, schema_include="true")
@@ -401,23 +400,23 @@ def test_an_unwrapped_message_says_what_to_set() -> None:
 
 
 _HOSTILE: dict[str, bytes] = {
-    "50 MB in a member that nobody asked for": b'{"x":"' + b"x" * 50_000_000 + b'","after":{"id":7},"op":"c"}',
-    "100,000 objects in each other": b'{"after":' * 100_000,
-    "a million times the same member": b"{" + b'"after":{"id":1},' * 1_000_000 + b'"op":"c"}',
-    "a million operations": b'{"op":"' + b"c" * 1_000_000 + b'"}',
+    "50 MB in an unrequested member": b'{"x":"' + b"x" * 50_000_000 + b'","after":{"id":7},"op":"c"}',
+    "100,000 nested objects": b'{"after":' * 100_000,
+    "the same member a million times": b"{" + b'"after":{"id":1},' * 1_000_000 + b'"op":"c"}',
+    "an operation of a million characters": b'{"op":"' + b"c" * 1_000_000 + b'"}',
     "bytes that are not UTF-8": b'{"after":{"name":"\xff"},"op":"c"}',
-    "nothing but zeros": b"\x00" * 1000,
+    "only zero bytes": b"\x00" * 1000,
 }
 
 
 @pytest.mark.parametrize("name", _HOSTILE)
-def test_hostile_messages_cost_bounded_time_and_no_neighbour(name: str) -> None:
+def test_a_hostile_message_takes_bounded_time_and_does_not_change_other_messages(name: str) -> None:
     good = b'{"after":{"id":7},"op":"c"}'
     messages = [good] * 100 + [_HOSTILE[name]] + [good] * 100
     start = time.process_time()
     array = pa.array(messages, pa.binary())
     batch = get_format("debezium-json").decode_batch(array, "id INT, name STRING")
-    assert time.process_time() - start < 60  # seconds; nothing here may be quadratic
+    assert time.process_time() - start < 60  # seconds; quadratic time would be more
     checked(batch, array)
     errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(messages)
     assert [index for index, error in enumerate(errors) if error is not None] in ([], [100])
@@ -428,7 +427,7 @@ def test_hostile_messages_cost_bounded_time_and_no_neighbour(name: str) -> None:
 # --- filters --------------------------------------------------------------------------------------------
 
 
-def test_filters_match_whole_names_before_anything_else_is_looked_at() -> None:
+def test_filters_match_whole_names_before_other_members_are_checked() -> None:
     message = {"data": [{"id": 1}], "type": "INSERT", "database": "shop", "table": "orders"}
     bad = {"data": 5, "type": "ALTER", "database": "shop", "table": "orders"}
     for pattern, taken in (("shop", True), ("sho", False), ("sh.*", True), ("(?i)SHOP", True), ("", False)):
@@ -441,7 +440,7 @@ def test_filters_match_whole_names_before_anything_else_is_looked_at() -> None:
     assert _decoded("canal-json", {**nameless, "table": None}, **{"table.include": "null"}) == [("+I", (1, None))]
 
 
-def test_maxwells_tables_are_chosen_by_the_same_filters() -> None:
+def test_maxwell_has_the_same_filters_for_reading() -> None:
     message = {"data": {"id": 1}, "type": "insert", "database": "shop", "table": "orders"}
     for options, taken in (
         ({"database.include": "shop"}, True),
@@ -450,7 +449,7 @@ def test_maxwells_tables_are_chosen_by_the_same_filters() -> None:
         ({"table.include": "items", "database.include": "shop"}, False),
     ):
         assert _decoded("maxwell-json", message, **options) == ([("+I", (1, None))] if taken else []), options
-    # of other tables nothing else is looked at; what is of no table is no change of a row, whatever the filter
+    # in messages of other tables, nothing else is checked; a message without a table passes the filters
     other = {**message, "table": "items", "data": {"id": "x"}}
     assert _decoded("maxwell-json", other, **{"table.include": "orders"}) == []
     statement = {"type": "database-create", "database": "shop", "sql": "CREATE DATABASE shop"}
@@ -464,7 +463,7 @@ def test_maxwells_tables_are_chosen_by_the_same_filters() -> None:
         get_format("maxwell-json", {"table.include": "x"}).encode_batch(pa.array([{"id": 1}]), "id INT")
 
 
-def test_canals_bytes_are_texts_of_a_character_each_where_that_is_said() -> None:
+def test_canals_bytes_are_latin_1_texts_if_the_option_says_so() -> None:
     every = bytes(range(256))
     schema = "id INT, b BYTES, f BINARY(2), a ARRAY<BYTES>"
 
@@ -480,14 +479,14 @@ def test_canals_bytes_are_texts_of_a_character_each_where_that_is_said() -> None
     assert batch.errors is not None
     assert batch.codes is not None
     assert batch.codes[1].as_py() == "WRONG_TYPE"
-    told = batch.errors[1].as_py()
-    assert "field 'b': cannot read" in told
-    assert "(text in ISO-8859-1) as BYTES" in told
+    error = batch.errors[1].as_py()
+    assert "field 'b': cannot read" in error
+    assert "(text in ISO-8859-1) as BYTES" in error
     lenient = get_format("canal-json", {"bytes.encoding": "ISO-8859-1", "ignore-parse-errors": "true"})
     assert lenient.decode_batch(pa.array([bad]), schema).rows.to_pylist()[0][0]["b"] is None
     base64 = get_format("canal-json").decode_batch(pa.array([message(b="AB==")]), schema)
     assert base64.rows.to_pylist()[0][0]["b"] == b"\x00"
-    # an update's old bytes, too
+    # the old bytes of an update are converted too
     update = {"data": [{"id": "1", "b": "\xff"}], "old": [{"b": "\x80"}], "type": "UPDATE"}
     rows = fmt.decode_batch(pa.array([json.dumps(update).encode()]), "id INT, b BYTES").rows.to_pylist()
     assert rows == [[{"id": 1, "b": b"\x80"}, {"id": 1, "b": b"\xff"}]]
@@ -496,8 +495,8 @@ def test_canals_bytes_are_texts_of_a_character_each_where_that_is_said() -> None
 
 
 @pytest.mark.parametrize("lenient", ["false", "true"])
-def test_a_name_that_a_filter_takes_too_long_for_is_the_error_of_its_message_alone(lenient: str) -> None:
-    compile_java.cache_clear()  # a pattern keeps how much time is left
+def test_a_filter_that_takes_too_long_is_an_error_of_that_message_only(lenient: str) -> None:
+    compile_java.cache_clear()  # a cached pattern has less time left
     long, short = "a" * 10_000, "aab"
     options = {"table.include": "(a|aa)+b", "ignore-parse-errors": lenient}
     messages = [
@@ -509,14 +508,14 @@ def test_a_name_that_a_filter_takes_too_long_for_is_the_error_of_its_message_alo
     assert batch.codes is not None
     assert batch.codes.to_pylist() == [None, "TOO_LARGE", None, "TOO_LARGE", None]
     assert batch.rows.to_pylist() == [[{"id": 1}], None, [], None, [{"id": 1}]]
-    told = batch.errors[1].as_py()
-    assert "field 'table': matching 'table.include' with \"aaa" in told
-    assert "(10000 characters) took longer than 1 s; write the pattern" in told
+    error = batch.errors[1].as_py()
+    assert "field 'table': matching 'table.include' with \"aaa" in error
+    assert "(10000 characters) took longer than 1 s; write the pattern" in error
     assert "took longer than 0.5 s" in batch.errors[3].as_py()
 
 
 @pytest.mark.parametrize("option", ["database.include", "table.include"])
-def test_a_filter_that_is_no_pattern_is_an_error_before_any_message(option: str) -> None:
+def test_an_invalid_pattern_is_an_error_before_the_first_message(option: str) -> None:
     with pytest.raises(
         OptionError, match=r"option '.*\.include' of format 'canal-json'.*unclosed group at character 6"
     ) as caught:
@@ -548,7 +547,7 @@ def test_rows_are_written_as_inserts_and_deletes(format: str) -> None:
 
 
 @pytest.mark.parametrize("format", _FORMATS)
-def test_null_columns_and_null_sides_are_left_out(format: str) -> None:
+def test_ignore_null_fields_leaves_out_null_columns_and_null_rows(format: str) -> None:
     rows = pa.array([{"id": 1, "name": None}], pa.struct({"id": pa.int32(), "name": pa.string()}))
     fmt = get_format(format, {"encode.ignore-null-fields": "true"})
     for kind, text in zip(("+U", "-U"), _WRITTEN[format], strict=True):
@@ -558,20 +557,20 @@ def test_null_columns_and_null_sides_are_left_out(format: str) -> None:
 
 
 @pytest.mark.parametrize("format", _FORMATS)
-def test_what_is_written_reads_back(format: str) -> None:
+def test_written_messages_are_read_as_the_same_rows_and_kinds(format: str) -> None:
     rng = random.Random(5)
     fmt = get_format(format)
     messages = [json.dumps({"data": row(rng), "type": "insert"}).encode() for _ in range(300)]
     rows = get_format("maxwell-json", {"ignore-parse-errors": "true"}).decode_batch(pa.array(messages), CHANGED)
     kinds = pa.array([rng.choice(["+I", "-D"]) for _ in range(len(rows.rows.values))])
     written = fmt.encode_batch(rows.rows.values, CHANGED, row_kinds=kinds)
-    again = fmt.decode_batch(written.messages, CHANGED)
-    assert again.errors is None
-    assert again.rows.values.equals(rows.rows.values)
-    assert again.row_kinds == kinds
+    reread = fmt.decode_batch(written.messages, CHANGED)
+    assert reread.errors is None
+    assert reread.rows.values.equals(rows.rows.values)
+    assert reread.row_kinds == kinds
 
 
-def test_a_row_that_cannot_be_written_has_an_error() -> None:
+def test_a_row_that_cannot_be_written_is_an_error() -> None:
     pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))
     rows = pa.array([{"m": [{"key": None, "value": 1}]}, {"m": []}], pa.struct({"m": pairs}))
     writer = ChangeWriter(parse_schema("m MAP<STRING, INT>"), WriteSettings(), get_format("canal-json").envelope.frames)  # type: ignore[attr-defined]
@@ -584,7 +583,7 @@ def test_a_row_that_cannot_be_written_has_an_error() -> None:
 # --- options and objects --------------------------------------------------------------------------------
 
 
-def test_options_that_one_direction_refuses() -> None:
+def test_options_and_types_that_only_one_direction_allows() -> None:
     fmt = get_format("debezium-json", {"schema-include": "true"})
     with pytest.raises(OptionError, match="schema-include"):
         fmt.encode_batch(pa.array([], pa.struct({"id": pa.int32()})), "id INT")
@@ -593,7 +592,7 @@ def test_options_that_one_direction_refuses() -> None:
 
 
 @pytest.mark.parametrize("format", _FORMATS)
-def test_a_table_without_columns(format: str) -> None:
+def test_a_table_without_columns_has_all_rows(format: str) -> None:
     message = {"before": {}, "after": {}, "op": "u", "op_type": "U", "data": {}, "old": {}, "type": "update"}
     if format == "canal-json":
         message |= {"data": [{}], "old": [{}], "type": "UPDATE"}

@@ -24,7 +24,7 @@ def decoded(name: str, value: Any, type: str = "BOOLEAN", **options: str) -> Dec
 @pytest.mark.parametrize(
     ("value", "flag"), [(1, True), ("1", True), (0, False), ("0", False), (True, True), ("false", False), (None, None)]
 )
-def test_numbers_are_flags_where_that_is_asked_for(name: str, value: Any, flag: bool | None) -> None:
+def test_option_types_reads_0_and_1_as_boolean(name: str, value: Any, flag: bool | None) -> None:
     assert decoded(name, value, types="mysql").rows.to_pylist() == [[{"v": flag}]]
     assert decoded(name, [value], "ARRAY<BOOLEAN>", types="mysql").rows.to_pylist() == [[{"v": [flag]}]]
     as_in_flink = None if value is None else value is True
@@ -33,20 +33,20 @@ def test_numbers_are_flags_where_that_is_asked_for(name: str, value: Any, flag: 
 
 @pytest.mark.parametrize("name", _FORMATS)
 @pytest.mark.parametrize("value", [2, -1, "2", "", "yes", 1.0, {}, []])
-def test_what_is_no_flag_is_an_error(name: str, value: Any) -> None:
+def test_any_other_value_is_an_error(name: str, value: Any) -> None:
     (error,) = decoded(name, value, types="mysql").errors.to_pylist()  # type: ignore[union-attr]
     assert error.startswith("field 'data")
     assert error.endswith("as BOOLEAN (true, false, 1 or 0)")
 
 
 @pytest.mark.parametrize("name", _FORMATS)
-def test_the_option_is_for_reading(name: str) -> None:
+def test_the_option_is_for_reading_only(name: str) -> None:
     with pytest.raises(OptionError, match="for reading only"):
         get_format(name, {"types": "mysql"}).encode_batch(pa.array([{"v": True}]), "v BOOLEAN")
 
 
-def test_an_error_of_reading_does_not_speak_of_writing() -> None:
+def test_the_error_of_a_type_that_is_read_does_not_mention_writing() -> None:
     options = {"format": "maxwell-json", "maxwell-json.types": "mysql"}
-    with pytest.raises(SchemaError) as told:
+    with pytest.raises(SchemaError) as caught:
         KeyValueFormat("m MAP<INT, INT>", options)
-    assert "writing" not in str(told.value)
+    assert "writing" not in str(caught.value)

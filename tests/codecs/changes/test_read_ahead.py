@@ -1,4 +1,4 @@
-"""Reading rows ahead (`codecs/_kernel/read_ahead.py`) makes change data faster, and must not change an answer."""
+"""Reading rows ahead (`codecs/_kernel/read_ahead.py`) makes change data faster, and must not change answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Read = Callable[..., list[Answer]]
 
 @pytest.fixture
 def read_both_ways(monkeypatch: pytest.MonkeyPatch) -> Read:
-    """A function that decodes messages with and without reading ahead, compares the answers and returns them."""
+    """Return a function that decodes messages with and without reading ahead, compares the answers and returns them."""
     asked: list[bool] = []
 
     def read(format: str, options: dict[str, Any], messages: Sequence[Any], schema: Any, **how: Any) -> list[Answer]:
@@ -45,7 +45,7 @@ def read_both_ways(monkeypatch: pytest.MonkeyPatch) -> Read:
 
 @pytest.mark.parametrize("upsert", [{}, _UPSERT], ids=["all", "upsert"])
 @pytest.mark.parametrize("producer", PRODUCERS, ids=str)
-def test_changed_messages_get_the_same_answers_without_reading_ahead(
+def test_mutated_messages_get_the_same_answers_without_reading_ahead(
     producer: Producer, upsert: dict[str, str], read_both_ways: Read
 ) -> None:
     rng = random.Random(str(producer))
@@ -64,7 +64,7 @@ def test_changed_messages_get_the_same_answers_without_reading_ahead(
 
 
 @pytest.mark.parametrize("format", _FORMATS)
-def test_the_vectors_of_flink_get_the_same_answers_without_reading_ahead(format: str, read_both_ways: Read) -> None:
+def test_flinks_vectors_get_the_same_answers_without_reading_ahead(format: str, read_both_ways: Read) -> None:
     compared = 0
     for case in vectors.cases(format):
         if case["direction"] != "decode" or "factory_error" in case or "deviation" in case:
@@ -74,7 +74,7 @@ def test_the_vectors_of_flink_get_the_same_answers_without_reading_ahead(format:
     assert compared > 400
 
 
-_ONE = {  # an update of one row, to be filled with the row after the change and the row before it
+_ONE = {  # an update; the placeholders are the row after it and the row before it
     "debezium-json": '{"after":%s,"before":%s,"op":"u"}',
     "ogg-json": '{"after":%s,"before":%s,"op_type":"U"}',
     "maxwell-json": '{"data":%s,"old":%s,"type":"update"}',
@@ -82,9 +82,9 @@ _ONE = {  # an update of one row, to be filled with the row after the change and
 }
 
 
-@pytest.mark.parametrize("format", ["debezium-json", "canal-json"])  # rows that are closed, and rows that stay open
+@pytest.mark.parametrize("format", ["debezium-json", "canal-json"])  # without and with rows that stay open
 def test_the_limit_of_cells_is_the_same_without_reading_ahead(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages around the limit of cells of a message, in a table whose rows have 2000 columns in an array."""
+    """Messages near the limit of cells of a message. The table has an array of rows with 2000 columns."""
     columns = ", ".join(f"c{number} INT" for number in range(2000))
     schema, made = f"l ARRAY<ROW<{columns}>>", get_format(format)
     limit = MOST_CELLS // 2000

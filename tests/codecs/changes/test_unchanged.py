@@ -1,4 +1,4 @@
-"""Columns that an update left as they were: 'unchanged.columns', of placeholders and of rows in part."""
+"""Unchanged columns that an update does not have: 'unchanged.columns', for placeholders and partial rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SCHEMA = "id INT, t STRING, n INT"
 
 
 def _toasted(text: str) -> dict[str, tuple[str, Any, Any]]:
-    """Of each kind of column the type, what is written in its place in JSON, and a value that is none."""
+    """Return columns by name: the type, the placeholder in JSON, and a value that is not a placeholder."""
     octets = text.encode()
     named = str(uuid.UUID(bytes=hashlib.md5(octets).digest(), version=3))
     return {
@@ -46,7 +46,7 @@ def _toasted(text: str) -> dict[str, tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize("types", ["flink", "debezium"])
 @pytest.mark.parametrize("setting", [None, "__ü!", "hex:5f5f5f"])
-def test_every_placeholder_of_debezium(types: str, setting: str | None) -> None:
+def test_placeholders_of_every_type_are_unchanged_columns(types: str, setting: str | None) -> None:
     text = _TEXT if setting is None else "___" if setting.startswith("hex:") else setting
     columns = _toasted(text)
     if not text.isascii():  # Java's bytes are signed
@@ -71,8 +71,8 @@ def test_every_placeholder_of_debezium(types: str, setting: str | None) -> None:
 
 @pytest.mark.parametrize("schema", [False, True])
 @pytest.mark.parametrize("mode", ["hex", "base64", "base64-url-safe"])
-def test_a_placeholder_of_bytes_that_are_text(mode: str, schema: bool) -> None:
-    """Postgres's connector writes it as it is, `convertBinaryToHex` and the like; Oracle's as all bytes are written."""
+def test_placeholders_of_bytes_are_found_in_every_binary_handling_mode(mode: str, schema: bool) -> None:
+    """Postgres's connector writes the placeholder itself (`convertBinaryToHex`, for example), Oracle's encodes it."""
     written = {"hex": bytes.hex, "base64": lambda b: base64.b64encode(b).decode()}.get(
         mode, lambda b: base64.urlsafe_b64encode(b).decode()
     )
@@ -99,7 +99,7 @@ def test_by_default_a_placeholder_is_data() -> None:
 
 
 @pytest.mark.parametrize("lenient", ["false", "true"])
-def test_an_error_names_the_columns_and_a_null_is_one(lenient: str) -> None:
+def test_policy_error_names_the_columns_and_policy_null_gives_nulls(lenient: str) -> None:
     good, bad = {"id": 1, "t": "a", "n": 2}, {"id": 1, "t": _TEXT}
     texts: list[bytes | None] = [json.dumps({"after": row, "op": "u"}).encode() for row in (good, bad, good)]
     given = {**_UPSERT, "ignore-parse-errors": lenient}
@@ -132,8 +132,8 @@ _OTHERS = {
 
 @pytest.mark.parametrize("name", sorted(_UPDATES))
 @pytest.mark.parametrize("mode", ["all", "upsert"])
-def test_a_column_that_an_update_does_not_have_is_unchanged(name: str, mode: str) -> None:
-    """Not one that is null, and none of an insert or a deletion."""
+def test_a_column_that_an_update_does_not_have_is_unchanged_but_a_null_is_not(name: str, mode: str) -> None:
+    """Insertions and deletions do not have unchanged columns."""
     format = get_format(name, {"changelog.mode": mode, "unchanged.columns": "keep"})
     messages: list[bytes | None] = [json.dumps(m).encode() for m in (_UPDATES[name], *_OTHERS[name])]
     metadata = tuple(format.metadata_types)
@@ -147,10 +147,10 @@ def test_a_column_that_an_update_does_not_have_is_unchanged(name: str, mode: str
         assert list(rows[0]) == ["id", "t", "n", *keys, "unchanged_columns"]
 
 
-def test_several_rows_of_a_message_have_their_own_columns() -> None:
-    """As Canal sends them: a TEXT or BLOB that did not change is in no row with binlog_row_image=NOBLOB.
+def test_each_row_of_a_canal_message_has_its_own_unchanged_columns() -> None:
+    """With binlog_row_image=NOBLOB, Canal leaves an unchanged TEXT or BLOB out of the row.
 
-    Among messages of other kinds, broken ones, and rows whose key changed, strict and lenient.
+    The batches also have messages of other kinds, broken messages, and rows with a new key, strict and lenient.
     """
     random, compared = Random(7), 0
     for lenient in ("false", "true"):
@@ -178,14 +178,14 @@ def test_several_rows_of_a_message_have_their_own_columns() -> None:
             batch = decoded(format, [None, b"{", *messages], _SCHEMA)
             assert batch.row_kinds is not None
             found = zip(batch.row_kinds.to_pylist(), batch.rows.values.to_pylist(), strict=True)
-            told = [(kind, row["unchanged_columns"]) for kind, row in found]
-            assert [names for kind, names in told if kind == "+U"] == kept
-            assert not any(names for kind, names in told if kind != "+U")
+            unchanged = [(kind, row["unchanged_columns"]) for kind, row in found]
+            assert [names for kind, names in unchanged if kind == "+U"] == kept
+            assert not any(names for kind, names in unchanged if kind != "+U")
             compared += len(kept)
     assert compared > 500, compared
 
 
-def test_wrapped_messages_have_their_columns_too() -> None:
+def test_wrapped_messages_have_unchanged_columns() -> None:
     fields = [{"field": "id", "type": "int32"}, {"field": "t", "type": "string"}, {"field": "n", "type": "int32"}]
     schema = {"type": "struct", "fields": [{"field": name, "fields": fields} for name in ("before", "after")]}
     payloads = [{"op": "u", "after": {"id": 1, "t": _TEXT}}, {"op": "c", "after": {"id": 1}}]
@@ -198,7 +198,7 @@ def test_wrapped_messages_have_their_columns_too() -> None:
         assert json.loads(rows[0]["schema"]) == schema
 
 
-def test_placeholders_in_avro(tmp_path: Path) -> None:
+def test_placeholders_in_avro_are_unchanged_columns(tmp_path: Path) -> None:
     fields = [{"name": "id", "type": "int"}, {"name": "t", "type": ["null", "string"]}]
     fields.append({"name": "o", "type": ["null", "bytes"]})
     value = {"type": "record", "name": "Value", "fields": fields}
@@ -219,7 +219,7 @@ def test_placeholders_in_avro(tmp_path: Path) -> None:
         ]
 
 
-def test_a_table_has_the_column_behind_its_own() -> None:
+def test_a_table_has_unchanged_columns_after_its_own_columns_and_metadata() -> None:
     options = {"key.format": "json", "key.fields": "id", "value.format": "debezium-json"}
     options |= {f"value.debezium-json.{name}": value for name, value in _UPSERT.items()}
     kv = KeyValueFormat(_SCHEMA, {**options, "value.debezium-json.unchanged.columns": "keep"}, primary_key=["id"])
@@ -232,13 +232,13 @@ def test_a_table_has_the_column_behind_its_own() -> None:
     assert (row["t"], row["n"], row["unchanged_columns"]) == (None, 1, ["t"])
 
 
-def test_it_is_for_reading() -> None:
+def test_the_option_is_for_reading_only() -> None:
     for name in _UPDATES:
         with pytest.raises(OptionError, match=r"'unchanged.columns' = 'keep' is for reading only"):
             get_format(name, {"unchanged.columns": "keep"}).prepare("encode", _SCHEMA)
 
 
-def test_rows_in_the_state_are_put_together_as_they_stand_there() -> None:
+def test_old_values_are_copied_from_the_state_character_by_character() -> None:
     names = ["a", "b", 'c"', "d", "e"]
     old = r'{"a":1,"b":"x\"},\\","c\"":[{"a":[1,2]},"}"],"d":12345678901234567890}'
     assert _with_old('{"a":2,"e":true}', old, ["b", 'c"', "d", "e"], names) == (

@@ -52,7 +52,7 @@ def _made(name: str, folder: Path, **options: str) -> Format:
 
 
 def _message(format: str, kind: str, before: Any, after: Any) -> bytes:
-    """A change as the format writes it; `kind` is 'i', 'u' or 'd'."""
+    """Return a change as the format writes it; `kind` is 'i', 'u' or 'd'."""
     if format == "debezium-avro-confluent":
         datum = io.BytesIO()
         change = {"before": before, "after": after, "op": {"i": "c"}.get(kind, kind)}
@@ -72,7 +72,7 @@ def _message(format: str, kind: str, before: Any, after: Any) -> bytes:
 
 
 def _rows(format: Format, messages: list[bytes | None], schema: str = _SCHEMA) -> list[Any]:
-    """Of each message the rows with kinds, or its error; the same in one batch as alone."""
+    """Return the rows of each message with kinds, or its error. Check that each gets the same answer by itself."""
     batch = decoded(format, messages, schema)
     assert answers(batch) == alone(format, messages, schema)
     assert batch.row_kinds is not None
@@ -85,7 +85,7 @@ def _rows(format: Format, messages: list[bytes | None], schema: str = _SCHEMA) -
 
 
 @pytest.mark.parametrize("name", [*_JSON, "debezium-avro-confluent"])
-def test_an_update_gives_its_new_row_alone(name: str, tmp_path: Path) -> None:
+def test_an_update_gives_only_its_new_row(name: str, tmp_path: Path) -> None:
     format = _made(name, tmp_path)
     messages = [_message(name, "i", None, _A), _message(name, "u", _A, _B), _message(name, "d", _B, None)]
     wanted = [[("+I", 1, "a")], [("+U", 1, "b")], [("-D", 1, "b")]]
@@ -99,8 +99,8 @@ def test_an_update_gives_its_new_row_alone(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["debezium-json", "ogg-json", "debezium-avro-confluent"])
 @pytest.mark.parametrize("lenient", [False, True])
-def test_no_more_than_the_key_of_the_row_before_is_needed(name: str, lenient: bool, tmp_path: Path) -> None:
-    """What the default replica identity of PostgreSQL sends: no `before` of an update, the key of a deleted row."""
+def test_only_the_key_of_the_row_before_a_change_is_needed(name: str, lenient: bool, tmp_path: Path) -> None:
+    """PostgreSQL's default replica identity sends no `before` of an update, and only the key of a deleted row."""
     options = {"ignore_parse_errors": "true"} if lenient and "json" in name else {}
     format = _made(name, tmp_path, **options)
     messages = [_message(name, "u", None, _B), _message(name, "u", _KEY, _B), _message(name, "d", _KEY, None)]
@@ -115,7 +115,7 @@ def test_the_row_before_an_update_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["debezium-json", "ogg-json", "debezium-avro-confluent"])
-def test_without_the_mode_the_error_names_it(name: str, tmp_path: Path) -> None:
+def test_the_error_of_a_missing_before_row_names_the_mode(name: str, tmp_path: Path) -> None:
     format = _made(name, tmp_path, **{"changelog.mode": "all"})
     (error,) = _rows(format, [_message(name, "u", None, _B)])
     assert "REPLICA IDENTITY FULL" in error
@@ -123,7 +123,7 @@ def test_without_the_mode_the_error_names_it(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["debezium-json", "ogg-json", "debezium-avro-confluent"])
-def test_a_deletion_of_no_row_is_an_error(name: str, tmp_path: Path) -> None:
+def test_a_deletion_without_a_row_or_a_key_is_an_error(name: str, tmp_path: Path) -> None:
     first, bad, last = _rows(
         _made(name, tmp_path),
         [_message(name, "i", None, _A), _message(name, "d", None, None), _message(name, "i", None, _B)],
@@ -189,26 +189,26 @@ def test_a_row_without_its_primary_key_is_an_error(name: str, tmp_path: Path) ->
             _message(name, "i", None, without),
         ]
         for error in _records(kv, keys, values):
-            avro = "Found null, expecting int"  # the column is NOT NULL, and Avro's rule comes first
+            avro = "Found null, expecting int"  # the column is NOT NULL; Avro checks it first
             assert error.endswith(avro) if "avro" in name else error == "column 'id' of the PRIMARY KEY is NULL"
 
 
-def test_a_table_of_upserts_needs_a_key() -> None:
+def test_a_table_in_upsert_mode_needs_a_key() -> None:
     with pytest.raises(ConfigurationError, match=r"UPDATE_AFTER but no UPDATE_BEFORE.*primary key"):
         _table("debezium-json", Path(), key=())
     assert _table("debezium-json", Path(), key=(), **{"key.format": "json", "key.fields": "id"}).key_columns == ("id",)
 
 
 @pytest.mark.parametrize("name", [*_JSON, "debezium-avro-confluent"])
-def test_upserts_are_for_reading(name: str, tmp_path: Path) -> None:
+def test_upsert_mode_is_for_reading_only(name: str, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"'changelog.mode' = 'upsert' is for reading only"):
         _made(name, tmp_path, **({"subject": "s"} if "avro" in name else {})).prepare("encode", _SCHEMA)
     with pytest.raises(OptionError, match=r"supported values are \[all, upsert\]"):
         get_format(name, {"changelog.mode": "latest", **({"url": f"file:{tmp_path}"} if "avro" in name else {})})
 
 
-def _moved(name: str, key: str | None) -> bytes:
-    """Three rows of a Canal message, or one of Maxwell: the last one gets another key."""
+def _new_key(name: str, key: str | None) -> bytes:
+    """Return an update of three rows by Canal, or of one row by Maxwell. The last row gets another key."""
     rows = [{"id": 1, "name": "b"}, {"id": 2, "name": None}, {"id": 4, "name": "d"}]
     old = [{"name": "a"}, {"name": "x"}, {"id": 3}]
     if name == "maxwell-json":
@@ -219,16 +219,16 @@ def _moved(name: str, key: str | None) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["canal-json", "maxwell-json"])
-def test_an_update_of_the_key_deletes_the_old_one(name: str, tmp_path: Path) -> None:
+def test_an_update_of_the_key_deletes_the_row_with_the_old_key(name: str, tmp_path: Path) -> None:
     several: list[Any] = [] if name == "maxwell-json" else [("+U", 1, "b"), ("+U", 2, None)]
     wanted = [*several, ("-D", 3, "d"), ("+U", 4, "d")]
-    assert _records(_table(name, tmp_path), None, [_moved(name, None)]) == [wanted]
+    assert _records(_table(name, tmp_path), None, [_new_key(name, None)]) == [wanted]
     format = _made(name, tmp_path)
-    by_message, other, unknown = _rows(format, [_moved(name, "id"), _moved(name, "uid"), _moved(name, None)])
+    by_message, other, unknown = _rows(format, [_new_key(name, "id"), _new_key(name, "uid"), _new_key(name, None)])
     assert by_message == wanted
     assert other == unknown == [row for row in wanted if row[0] == "+U"]
     metadata = tuple(get_format(name).metadata_types)
-    batch = decoded(format, [b"?", _moved(name, "id"), None, _moved(name, "id")], _SCHEMA, metadata=metadata)
+    batch = decoded(format, [b"?", _new_key(name, "id"), None, _new_key(name, "id")], _SCHEMA, metadata=metadata)
     assert batch.errors is not None
     assert batch.errors.is_valid().to_pylist() == [True, False, False, False]
     assert batch.rows.values.type.num_fields == 2 + len(metadata)
@@ -247,7 +247,7 @@ _KEYS: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "old", "new"), _KEYS, ids=[kind for kind, *_ in _KEYS])
-def test_a_key_of_any_type_moves_or_stays(kind: str, old: Any, new: Any) -> None:
+def test_keys_of_any_type_are_compared(kind: str, old: Any, new: Any) -> None:
     format = get_format("canal-json", {"changelog.mode": "upsert"})
     for before, after, moves in ((old, new, True), (new, old, True), (old, old, False), (new, new, False)):
         message = {

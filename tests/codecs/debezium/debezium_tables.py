@@ -1,7 +1,7 @@
-"""The tables "Data type mappings" of Debezium's documentation, a row for each of theirs.
+"""The tables "Data type mappings" of Debezium's documentation, row by row.
 
-Page (connectors/*, of 3.x), section or mode, types of the database, what Connect has for them: primitive and name; and
-the column to declare.
+A row has the page (connectors/* of 3.x), the section or mode, the types of the database, Connect's primitive and name,
+and the column to declare.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ DOCUMENTED: list[tuple[str, str, str, str, str, str]] = [
             ("XML types", "XMLTYPE", "string", f"{_DATA}Xml", "STRING"),
         ]
     ),
-    *(  # `TemporalPrecisionMode`; Debezium's page on MySQL has INT64 for Connect's Time, Connect itself INT32
+    *(  # `TemporalPrecisionMode`; Connect's Time is INT32, although Debezium's page on MySQL says INT64
         (connector, mode, database, primitive, name, column)
         for connector in (_SHARED, "postgresql", "sqlserver", "oracle")
         for mode, database, primitive, name, column in [

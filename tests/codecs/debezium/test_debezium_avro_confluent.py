@@ -1,4 +1,4 @@
-"""`debezium-avro-confluent`: what the vectors don't show: words of errors, slices, nulls, tables, registration."""
+"""`debezium-avro-confluent`, beyond the vectors: error messages, slices, nulls, tables, registration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ENVELOPE: dict[str, Any] = {
 
 @pytest.fixture
 def registry(server: RegistryServer) -> Iterator[Registry]:
-    """A registry that knows a connector's schema as 7."""
+    """A registry with a connector's schema, which has the id 7."""
     with server.serving(Registry(ids={7: json.dumps(_ENVELOPE), 8: '["null", "string"]'})) as serving:
         yield serving
 
@@ -71,7 +71,7 @@ def _rows(fmt: Format, messages: pa.Array) -> list[list[tuple[str, Any]] | None]
     ]
 
 
-def test_a_connectors_events(registry: Registry) -> None:
+def test_a_connectors_events_give_rows_with_kinds(registry: Registry) -> None:
     messages = [
         _event("r", None, _PEN),
         _event("u", _PEN, _INK),
@@ -111,7 +111,7 @@ FAULTS = {
 }
 
 
-def test_a_fault_is_told_and_costs_no_neighbour(registry: Registry) -> None:
+def test_a_bad_message_is_an_error_and_does_not_change_other_messages(registry: Registry) -> None:
     faults = [(code, *fault) for code, given in FAULTS.items() for fault in given]
     good = _event("u", _PEN, _INK)
     messages = [part for _, message, _ in faults for part in (message, good)]
@@ -126,7 +126,7 @@ def test_a_fault_is_told_and_costs_no_neighbour(registry: Registry) -> None:
     assert batch.row_kinds.to_pylist() == ["-U", "+U"] * len(faults)
 
 
-def test_what_is_written_is_read(registry: Registry) -> None:
+def test_written_messages_are_read_as_the_same_rows(registry: Registry) -> None:
     fmt = _format(registry, subject="goods-value")
     rows = pa.array([_PEN, None, _INK, _PEN, _INK], pa.struct([("id", pa.int32()), ("name", pa.string())]))
     kinds = pa.array(["+I", "+I", "-U", "+U", "-D"])
@@ -142,14 +142,14 @@ def test_what_is_written_is_read(registry: Registry) -> None:
     assert [branch if isinstance(branch, str) else branch["name"] for branch in schema] == ["null", "record"]
 
 
-def test_a_null_in_a_column_that_is_not_null(registry: Registry) -> None:
+def test_writing_a_null_in_a_not_null_column_is_an_error(registry: Registry) -> None:
     rows = pa.array([{"id": None, "name": "x"}, _PEN], pa.struct([("id", pa.int32()), ("name", pa.string())]))
     written = _format(registry, subject="s").encode_batch(rows, _COLUMNS, row_kinds=pa.array(["-D", "-D"]))
     assert written.codes is not None
     assert written.codes.to_pylist() == ["NULL_VALUE", None]
 
 
-def test_a_schema_of_debezium_is_none_to_write_with(registry: Registry) -> None:
+def test_a_connectors_schema_cannot_be_used_for_writing(registry: Registry) -> None:
     fmt = _format(registry, subject="s", schema=json.dumps(_ENVELOPE))
     with pytest.raises(SchemaError, match="must be a nullable record type with fields 'before', 'after', 'op'"):
         fmt.decode_batch(pa.array([], pa.binary()), _COLUMNS)
@@ -166,7 +166,7 @@ def test_the_latest_version_of_a_subject_must_fit(server: RegistryServer) -> Non
             fmt.encode_batch(rows, _COLUMNS)
 
 
-def test_it_is_no_format_of_keys_and_of_upsert_tables() -> None:
+def test_the_format_is_refused_for_keys_and_upsert_tables() -> None:
     key = {"key.format": "debezium-avro-confluent", "key.debezium-avro-confluent.url": "mock://x", "key.fields": "id"}
     with pytest.raises(OptionError, match="A key format should only deal with INSERT-only records"):
         KeyValueFormat("id INT, name STRING", key | {"value.format": "json"})
@@ -185,13 +185,13 @@ def test_the_subject_follows_the_topic() -> None:
     options = {"connector": "kafka", "topic": "goods", "format": "debezium-avro-confluent"}
     table = KeyValueFormat("id BIGINT", options | {"debezium-avro-confluent.url": "mock://follows"})
     written = table.encode_batch(pa.array([{"id": 1}]), row_kinds=pa.array(["-D"]))
-    again = table.decode_batch(None, written.values)
-    assert again.rows.to_pylist() == [[{"id": 1}]]
+    reread = table.decode_batch(None, written.values)
+    assert reread.rows.to_pylist() == [[{"id": 1}]]
     with pytest.raises(OptionError, match=r"debezium-avro-confluent\.subject is required for serialization"):
         get_format("debezium-avro-confluent", {"url": "mock://x"}).encode_batch(pa.array([{"id": 1}]), "id INT")
 
 
-def test_it_is_a_value() -> None:
+def test_the_format_pickles_and_hides_the_password() -> None:
     fmt = get_format("debezium-avro-confluent", {"url": "http://me:hunter2@registry:8081"})
     assert isinstance(fmt, DebeziumAvroConfluentFormat)
     assert pickle.loads(pickle.dumps(fmt)) == fmt

@@ -1,7 +1,7 @@
-"""Debezium's values without a schema in the message: the form of each value says what it is, or it is an error.
+"""Debezium's values in messages without a schema: a value is read by its JSON form, or it is an error.
 
-The values are what Connect's `JsonConverter` writes for the types of `io.debezium.data` and `io.debezium.time`, as
-Debezium's connectors make them (`JdbcValueConverters`, `PostgresValueConverter`, `BinlogValueConverters`).
+Connect's `JsonConverter` writes these values for the types of `io.debezium.data` and `io.debezium.time`. Debezium's
+connectors make them (`JdbcValueConverters`, `PostgresValueConverter`, `BinlogValueConverters`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIRST_DAY, _LAST_DAY = -106_751_992, 106_751_991
 _FIRST, _LAST = -9_223_372_036_832_400_000, 9_223_372_036_825_200_000
 _AT_FIVE = 5 * 3600 + 30 * 60
 GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
-    # flags
+    # booleans
     ({}, "BOOLEAN", True, True),
     ({}, "BOOLEAN", 1, True),
     ({}, "BOOLEAN", 0, False),
@@ -77,7 +77,7 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     (DOUBLE, "DECIMAL(10, 2)", 1200.5, Decimal("1200.50")),
     (DOUBLE, "DECIMAL(10, 2)", 0.30000000000000004, Decimal("0.30")),
     (STRING, "DECIMAL(10, 2)", 5, Decimal("5.00")),
-    # numbers that are not exact
+    # floating-point numbers
     ({}, "DOUBLE", -0.0, -0.0),
     (STRING, "ROW<a DOUBLE, f FLOAT, d DECIMAL(3, 2)>", {"a": -0.0, "f": -0.0, "d": "1"},
      (-0.0, -0.0, Decimal("1.00"))),
@@ -86,7 +86,7 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     ({}, "FLOAT", "-Infinity", -math.inf),
     ({}, "DOUBLE", "1200.5", 1200.5),
     (STRING, "DOUBLE", "1200", 1200.0),
-    # texts, documents
+    # texts, JSON documents
     ({}, "STRING", "12", "12"),
     ({}, "STRING", {"scale": "2", "value": "Aw=="}, '{"scale":"2","value":"Aw=="}'),  # an HSTORE
     ({}, "STRING", '{"scale":2,"value":"Aw=="}', '{"scale":2,"value":"Aw=="}'),  # a document
@@ -108,7 +108,7 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     (URL_SAFE, "BYTES", "+/8=", b"\xfb\xff"),
     (URL_SAFE, "BYTES", "AP8+", b"\0\xff>"),
     (BASE64, "BYTES", "AP8+", b"\0\xff>"),
-    # days
+    # dates
     *((mode, "DATE", count, days) for mode in _TIMES for count, days in [
         (20_150, 20_150),
         (-2_147_472_692, _LAST_DAY),
@@ -139,7 +139,7 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     (STRUCTURED, "TIME(6)", {"hour": 7, "minute": 30, "second": 0, "nanos": 0, "offsetSeconds": 7200},
      _AT_FIVE * 10**9),
     (STRUCTURED, "TIME(6)", {"hours": 5, "minutes": 30, "seconds": 0, "nanos": 0, "days": 0}, _AT_FIVE * 10**9),
-    # moments
+    # timestamps
     (ISO, "TIMESTAMP(6)", "+294247-01-10T04:00:25.2Z", _LAST),
     (ISO, "TIMESTAMP(6)", "+292278994-08-16T23:00:00Z", _LAST),
     (ISO, "TIMESTAMP(6)", "-292275055-05-16T23:00:00Z", _FIRST),
@@ -199,7 +199,7 @@ def decoded(options: dict[str, str], type: str, *values: Any) -> DecodedBatch:
 
 
 def plain(array: pa.Array) -> list[Any]:
-    """Days, nanoseconds and microseconds as numbers: Python has no such years."""
+    """Return values, with times as numbers of days, microseconds or nanoseconds: Python does not have all years."""
     if pa.types.is_struct(array.type):
         return list(zip(*(plain(child) for child in array.flatten()), strict=True))
     if pa.types.is_list(array.type):
@@ -214,7 +214,7 @@ def plain(array: pa.Array) -> list[Any]:
 
 
 @pytest.mark.parametrize(("options", "type", "given", "value"), GOOD)
-def test_the_form_of_a_value_says_what_it_is(options: dict[str, str], type: str, given: Any, value: Any) -> None:
+def test_a_value_is_read_by_its_form(options: dict[str, str], type: str, given: Any, value: Any) -> None:
     batch = decoded(options, type, given, None, given)
     assert batch.errors is None, batch.errors
     column = batch.rows.values.field(0)
@@ -224,18 +224,18 @@ def test_the_form_of_a_value_says_what_it_is(options: dict[str, str], type: str,
 
 
 @pytest.mark.parametrize(("options", "type", "given"), BAD)
-def test_what_a_column_cannot_mean_is_an_error(options: dict[str, str], type: str, given: Any) -> None:
+def test_a_value_of_another_form_is_an_error(options: dict[str, str], type: str, given: Any) -> None:
     good = decoded(options, type, None, given, None)
     assert [error is None for error in good.errors.to_pylist()] == [True, False, True]  # type: ignore[union-attr]
     assert re.match("field '(after[.])?v", good.errors[1].as_py())  # type: ignore[index]
     lenient = decoded({**options, "ignore-parse-errors": "true"}, type, given)
     assert lenient.errors is None
     (row,) = lenient.rows.to_pylist()
-    assert row in ([{"v": None}], [{"v": {"wkb": None}}], [{"v": []}]), "a value that is not there is never another one"
+    assert row in ([{"v": None}], [{"v": {"wkb": None}}], [{"v": []}]), "a bad value becomes null or is left out"
 
 
 def test_a_time_of_day_without_its_precision_is_an_error() -> None:
-    """`TIME(6)` of a CREATE TABLE is planned as `TIME(3)`, so that `adaptive` does not tell its unit."""
+    """Flink plans `TIME(6)` of a CREATE TABLE as `TIME(3)`, so `adaptive` does not determine the unit."""
     ddl = """CREATE TABLE t (a {}, tz TIME(6), r ROW<a BIGINT>) WITH (
         'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:1',
         'scan.startup.mode' = 'earliest-offset', 'value.format' = 'debezium-json',
@@ -287,8 +287,8 @@ _COLUMNS = [
 
 
 @pytest.mark.parametrize("column", _COLUMNS)
-def test_any_value_is_read_or_an_error_alone_and_among_others(column: str) -> None:
-    """Whatever the modes: nothing is raised, and a value comes out as alone."""
+def test_any_value_gets_the_same_answer_in_a_batch_and_by_itself(column: str) -> None:
+    """In all modes, no exception is raised: each value is read or is an error."""
     compared = 0
     for decimal, time, binary in itertools.product(
         (PRECISE, STRING, DOUBLE), (ADAPTIVE, ISO, STRUCTURED), (HEX, URL_SAFE, {})

@@ -1,4 +1,4 @@
-"""Debezium's messages with their schemas beside them: each is read by its own, whoever its neighbours are."""
+"""Debezium's messages with embedded schemas: each is read by its own schema, whichever messages come before it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def time_of(name: str) -> dict[str, Any]:
 
 
 def schema_of(columns: dict[str, dict[str, Any]], *, flat: bool = False) -> str:
-    fields = [said | {"field": name, "optional": True} for name, said in columns.items()]
+    fields = [schema | {"field": name, "optional": True} for name, schema in columns.items()]
     images = [{"type": "struct", "fields": fields, "field": image} for image in ("before", "after")]
     return json.dumps({"type": "struct", "fields": fields if flat else images})
 
 
 def message(row: str, *schemas: str, flat: bool = False, before: bool = True) -> bytes:
-    """A message with one `schema`, or with several of that name or none, `before` or after the payload."""
+    """Return a message with any number of members `schema`, `before` or after the payload."""
     payload = row if flat else f'{{"before":null,"after":{row},"op":"c"}}'
     parts = [f'"schema":{schema}' for schema in schemas]
     parts.insert(len(parts) if before else 0, f'"payload":{payload}')
@@ -49,7 +49,7 @@ def message(row: str, *schemas: str, flat: bool = False, before: bool = True) ->
 
 
 def check(format: Format, schema: str, messages: Sequence[bytes | None]) -> list[Any]:
-    """The answers to the messages alone, which they must have behind each other one, too, and in any batch."""
+    """Return the answers to each message by itself. Check that other messages do not change them."""
 
     def read(some: Sequence[bytes | None]) -> list[Any]:
         return answers(format.decode_batch(pa.array(some, pa.binary()), schema))
@@ -57,7 +57,7 @@ def check(format: Format, schema: str, messages: Sequence[bytes | None]) -> list
     alone = [read([one])[0] for one in messages]
     pairs = list(itertools.permutations(range(len(messages)), 2))
     for first, second in pairs if len(pairs) < 200 else random.Random(0).sample(pairs, 200):
-        read([messages[first]])  # what was read in an earlier batch says nothing
+        read([messages[first]])  # an earlier batch must not change the answers
         assert read([messages[first], messages[second]]) == [alone[first], alone[second]]
     for seed in range(10):
         order = random.Random(seed).choices(range(len(messages)), k=3 * len(messages))
@@ -65,18 +65,18 @@ def check(format: Format, schema: str, messages: Sequence[bytes | None]) -> list
     return alone
 
 
-NOTHING = ("null", "{}", "[]", '"x"', "7", '{"type":"string"}', '{"type":"struct","fields":[{"field":"after"}]}')
-"""What is no schema of a change."""
+NOT_SCHEMAS = ("null", "{}", "[]", '"x"', "7", '{"type":"string"}', '{"type":"struct","fields":[{"field":"after"}]}')
+"""JSON values that are not the schema of a change."""
 
 
 @pytest.mark.parametrize("flat", [False, True])
 @pytest.mark.parametrize("options", [{}, LENIENT])
-def test_a_message_without_a_schema_is_not_read_by_that_of_another(flat: bool, options: dict[str, str]) -> None:
+def test_a_message_without_a_schema_is_not_read_by_another_schema(flat: bool, options: dict[str, str]) -> None:
     scales = [schema_of({"a": decimal_of(scale)}, flat=flat) for scale in (0, 2)]
     good = [message('{"a":"ATk="}', schema, flat=flat) for schema in scales]
-    bare = [message('{"a":"ATk="}', schema, flat=flat) for schema in NOTHING[: -1 if flat else None]]
+    bare = [message('{"a":"ATk="}', schema, flat=flat) for schema in NOT_SCHEMAS[: -1 if flat else None]]
     bare.append(message('{"a":"ATk="}', flat=flat))
-    bare.append(message('{"a":"ATk="}', scales[0], "null", flat=flat))  # of two the last one counts
+    bare.append(message('{"a":"ATk="}', scales[0], "null", flat=flat))  # the last of two members counts
     format = get_format("debezium-json", OPTIONS | options | (FLAT if flat else {}))
     alone = check(format, "a DECIMAL(10, 2)", [*good, *bare, None, b"", b"{"])
     rows = [answer.rows for answer in alone[:2]]
@@ -86,7 +86,7 @@ def test_a_message_without_a_schema_is_not_read_by_that_of_another(flat: bool, o
         assert "'schema': is missing, or does not describe the rows" in str(answer.error)
 
 
-def test_a_message_without_a_schema_is_read_by_the_modes() -> None:
+def test_a_message_without_a_schema_is_read_by_the_options() -> None:
     named = [schema_of({"t": time_of(name)}) for name in ("NanoTimestamp", "MicroTimestamp")]
     row = '{"t":1577836800000}'
     messages = [message(row, named[0]), message(row, named[1]), message(row), message(row, "null"), message(row, "[]")]
@@ -98,10 +98,8 @@ def test_a_message_without_a_schema_is_read_by_the_modes() -> None:
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("options", [{}, LENIENT])
 @pytest.mark.parametrize("flat", [False, True])
-def test_a_number_that_nobody_asked_for_has_any_exponent_beside_any_schema(
-    flat: bool, options: dict[str, str], before: bool
-) -> None:
-    plain = schema_of({"a": {"type": "string"}}, flat=flat)  # a DECIMAL of Flink's would refuse such an exponent
+def test_an_unrequested_number_may_have_any_exponent(flat: bool, options: dict[str, str], before: bool) -> None:
+    plain = schema_of({"a": {"type": "string"}}, flat=flat)  # Flink's rules for DECIMAL would refuse the exponent
     exact = schema_of({"a": decimal_of(2)}, flat=flat)
     messages = [
         message(row, schema, flat=flat, before=before)
@@ -113,8 +111,8 @@ def test_a_number_that_nobody_asked_for_has_any_exponent_beside_any_schema(
     assert has_row == [True, True, True, True]
 
 
-def test_messages_of_any_form_are_read_by_their_own_schema() -> None:
-    """Encodings, arrays of one message, members twice, escapes in names, updates, and what is no message."""
+def test_messages_in_unusual_forms_are_read_by_their_own_schema() -> None:
+    """Encodings, arrays of one message, repeated members, escapes in names, updates, and bad messages."""
     schemas = [schema_of({"a": decimal_of(0)}), schema_of({"a": decimal_of(2)}), schema_of({"a": {"type": "string"}})]
     texts = []
     for schema in schemas:
@@ -139,8 +137,8 @@ MANY = 1500
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Counts readers of the kernel, the most of them alive at once, schemas that are parsed, readings of columns."""
+def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Counts created readers, the most readers alive at once, parsed schemas, and planned columns."""
     counts = {"readers": 0, "alive": 0, "schemas": 0, "readings": 0}
     init, image_of = embedded_schema._WireReader.__init__, embedded_schema.image_schema_from_json
     gc.collect()
@@ -167,7 +165,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return counts
 
 
-def test_schemas_that_read_columns_alike_share_a_reader(made: dict[str, int]) -> None:
+def test_schemas_with_the_same_wire_types_share_a_reader(counts: dict[str, int]) -> None:
     text = base64.b64encode(b"\x01\x39").decode()
     messages = [message(f'{{"c3":"{text}"}}', schema_of({"c3": decimal_of(scale)})) for scale in range(MANY)]
     random.Random(1).shuffle(messages)
@@ -175,16 +173,16 @@ def test_schemas_that_read_columns_alike_share_a_reader(made: dict[str, int]) ->
     format = get_format("debezium-json", OPTIONS)
     batch = format.decode_batch(pa.array(messages), columns)
     assert len(batch.rows.flatten()) + len(batch.errors.drop_null()) == MANY  # type: ignore[union-attr]
-    assert made["readers"] <= 40, "scales that no DECIMAL has are read as bytes, and share a reader"
-    assert made["schemas"] == MANY
-    assert made["readings"] <= MANY + 40, "a column is looked at where a schema has it, not 40 for each of them"
+    assert counts["readers"] <= 40, "scales that a DECIMAL cannot have are read as bytes, and share a reader"
+    assert counts["schemas"] == MANY
+    assert counts["readings"] <= MANY + 40, "only the columns in a schema are planned, not all 40"
     for at in (0, 700, MANY - 1):
         alone = answers(format.decode_batch(pa.array(messages[at : at + 1]), columns))
         assert alone == [answers(batch)[at]]
 
 
-def test_readers_are_few_however_many_combinations_there_are(made: dict[str, int]) -> None:
-    """Each message has another combination of types on the wire, so that none is read with another one."""
+def test_few_readers_are_kept_for_many_combinations_of_types(counts: dict[str, int]) -> None:
+    """Each message has another combination of wire types, so it needs its own reader."""
     names = [f"c{number}" for number in range(11)]
     messages = []
     for number in range(600):
@@ -198,13 +196,13 @@ def test_readers_are_few_however_many_combinations_there_are(made: dict[str, int
     )
     assert batch.errors is None or not len(batch.errors.drop_null())
     assert {str(value) for row in batch.rows.flatten().to_pylist() for value in row.values()} == {"3.13"}
-    assert made["readers"] == 600
-    assert 0 < made["alive"] <= embedded_schema._READERS + 1
+    assert counts["readers"] == 600
+    assert 0 < counts["alive"] <= embedded_schema._READERS + 1
     assert pa.total_allocated_bytes() - before < 50 * sum(map(len, messages))
-    assert made["readings"] <= 2 * len(names) + len(names) * 2
+    assert counts["readings"] <= 2 * len(names) + len(names) * 2
 
 
-def test_what_is_kept_from_batch_to_batch_is_bounded() -> None:
+def test_the_caches_between_batches_are_bounded() -> None:
     schema = pa.schema([pa.field("a", pa.decimal128(10, 2))])
     format = get_format("debezium-json", OPTIONS)
     for start in range(0, 1000, 100):
@@ -218,9 +216,9 @@ def test_what_is_kept_from_batch_to_batch_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("options", [{"schema-include": "true"}, OPTIONS])
-def test_one_other_byte_in_a_schema_is_seen(options: dict[str, str]) -> None:
-    """A schema is compared with that of the message before. Each byte of it is left out, replaced, or has another one
-    before it: what is not JSON then is an error, and the messages around it are read by their own schemas.
+def test_a_change_of_one_byte_in_a_schema_is_noticed(options: dict[str, str]) -> None:
+    """The reader compares a schema with that of the previous message. The test removes or replaces each byte, or
+    inserts a byte before it. Invalid JSON is an error, and the other messages are read by their own schemas.
     """
     format, schema = get_format("debezium-json", options), '{"a":[true,null,-1.5],"b":"x\\"y","c":{},"d":"e"}'
     typed = schema_of({"a": {"type": "string"}})[:-1] + f',"x":{schema}}}'

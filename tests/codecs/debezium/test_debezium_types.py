@@ -1,7 +1,7 @@
-"""Debezium's own types: every Connect type in JSON with its schema, without one, and in Avro.
+"""Debezium's own types: every Connect type in JSON with a schema, in JSON without a schema, and in Avro.
 
-What each connector writes is from Debezium's documentation ("Data type mappings" of MySQL, PostgreSQL, Oracle, SQL
-Server: `DOCUMENTED` has their rows) and its classes in `io.debezium.time`, `io.debezium.data`.
+Sources: Debezium's documentation ("Data type mappings" of MySQL, PostgreSQL, Oracle, SQL Server; `DOCUMENTED` has the
+rows) and Debezium's classes in `io.debezium.time` and `io.debezium.data`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _UTC = dt.UTC
 
 
 def unscaled(number: int) -> bytes:
-    """As `BigInteger.toByteArray` gives it."""
+    """Return the bytes of `BigInteger.toByteArray`."""
     return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
 class Given(NamedTuple):
-    """A type of Connect: its primitive, what it means, the value as Avro has it, and more of its schema."""
+    """A type of Connect: its primitive, its name, the value in Avro, the parameters, and the schema of its parts."""
 
     type: str
     name: str
@@ -80,7 +80,7 @@ _LARGEST = {"years": 0, "months": 0, "days": 1, "hours": 2, "minutes": 3, "secon
 
 
 def parts(name: str, **values: Any) -> Given:
-    """One of `StructuredTemporal`'s; the connector writes parts that it has no value for as null."""
+    """Return a type of `StructuredTemporal`. The connector writes parts without a value as null."""
     special = {} if "Duration" in name or name.endswith("Time") else {"specialValue": None}
     values = {**values, **special, "precision": None, **values}
     inner = {field: Given("string", "", None) if field == "specialValue" else _WHOLE for field in values}
@@ -116,7 +116,7 @@ GOOD: list[tuple[Given, str, Any]] = [
     (Given("float32", "", 1.5), "FLOAT", 1.5),
     (Given("int32", "", 7), "INT", 7),
     (Given("string", "", "x"), "STRING", "x"),
-    # days and times of day
+    # dates and times of day
     (Given("int32", f"{_TIME}Date", 20_150), "DATE", dt.date(2025, 3, 3)),
     (Given("int32", f"{_TIME}Date", -1), "DATE", dt.date(1969, 12, 31)),
     (Given("int32", f"{_CONNECT}Date", 20_150), "DATE", dt.date(2025, 3, 3)),
@@ -141,7 +141,7 @@ GOOD: list[tuple[Given, str, Any]] = [
         "TIME(0)",
         dt.time(9, 30),
     ),
-    # moments
+    # timestamps
     (Given("int64", f"{_TIME}Timestamp", micros(_AT) // 1000), "TIMESTAMP(3)", _MILLIS),
     (Given("int64", f"{_CONNECT}Timestamp", micros(_AT) // 1000), "TIMESTAMP(3)", _MILLIS),
     (Given("int64", f"{_CONNECT}Timestamp", 0), "TIMESTAMP_LTZ(3)", dt.datetime(1970, 1, 1, tzinfo=_UTC)),
@@ -194,7 +194,7 @@ GOOD: list[tuple[Given, str, Any]] = [
     (Given("bytes", "", b"\0\xff"), "BYTES", b"\0\xff"),
     (Given("bytes", f"{_DATA}Bits", b"\x05\x01"), "BIGINT", 261),
     (Given("bytes", f"{_DATA}Bits", b"\x05\x01"), "BYTES", b"\x05\x01"),
-    # what holds others
+    # containers
     (
         Given("struct", f"{_DATA}geometry.Point", {"x": 1.5, "y": 2.0, "wkb": b"\x01", "srid": None}, inner=_POINT),
         "ROW<x DOUBLE, y DOUBLE, wkb BYTES, srid INT>",
@@ -240,21 +240,21 @@ GOOD: list[tuple[Given, str, Any]] = [
 ]
 
 
-def test_every_row_of_debeziums_tables_is_among_the_values_that_are_read() -> None:
+def test_every_documented_type_is_tested() -> None:
     read = {(given.type, given.name, re.split(r"[(<]", type)[0]) for given, type, _ in GOOD}
     missing = [row for row in DOCUMENTED if row[3:] not in read]
     assert not missing, missing
     assert len(DOCUMENTED) > 120, len(DOCUMENTED)
 
 
-def test_parts_may_be_a_row(registry: Registry) -> None:
+def test_a_structured_date_may_be_read_as_a_row(registry: Registry) -> None:
     columns, schema = {"v": parts("StructuredDate", **_DAY)}, "v ROW<year INT, `day` SMALLINT>"
     for batch in (decoded_json(columns, schema), decoded_avro(registry, columns, schema)):
         assert batch.rows.to_pylist() == [[{"v": {"year": 2025, "day": 3}}]]
 
 
-def test_a_sparse_vector(registry: Registry) -> None:
-    """`SparseDoubleVector`: Connect writes a map whose keys are no texts as a list of pairs, AvroData as records."""
+def test_a_sparse_vector_is_read_as_text_or_row(registry: Registry) -> None:
+    """`SparseDoubleVector`: for map keys that are not texts, JsonConverter writes a list of pairs, AvroData records."""
     pair = Given("struct", "srv.Pair", None, inner={"key": Given("int16", "", None), "value": _NUMBER})
     inner = {"dimensions": Given("int16", "", None), "vector": Given("array", "", None, inner=pair)}
     name = f"{_DATA}SparseDoubleVector"
@@ -315,14 +315,14 @@ BAD: list[tuple[Given, str, str]] = [
 ]
 
 
-# --- as JSON -----------------------------------------------------------------------------------------------
+# --- write JSON --------------------------------------------------------------------------------------------
 
 
-_OF_JSON = {"float32": "float", "float64": "double"}  # what the converter calls them
+_OF_JSON = {"float32": "float", "float64": "double"}  # the names of JsonConverter
 
 
 def json_schema(given: Given, field: str | None = None) -> dict[str, Any]:
-    """The schema as Connect's JsonConverter writes it."""
+    """Return the schema as Connect's JsonConverter writes it."""
     schema: dict[str, Any] = {"type": _OF_JSON.get(given.type, given.type), "optional": True}
     schema |= {"name": given.name, "version": 1} if given.name else {}
     schema |= {"parameters": given.parameters} if given.parameters else {}
@@ -364,7 +364,7 @@ def decoded_json(columns: dict[str, Given], schema: str, **options: str) -> Deco
     return get_format("debezium-json", WITH_SCHEMA | options).decode_batch(pa.array([message]), schema)
 
 
-# --- as Avro -----------------------------------------------------------------------------------------------
+# --- write Avro --------------------------------------------------------------------------------------------
 
 _AVRO = {
     "boolean": "boolean",
@@ -380,7 +380,7 @@ _AVRO = {
 
 
 def avro_type(given: Given, name: str) -> Any:
-    """The type as Confluent's AvroData writes it."""
+    """Return the type as Confluent's AvroData writes it."""
     if given.type == "struct":
         fields = [{"name": f, "type": ["null", avro_type(part, f"{name}_{f}")]} for f, part in given.inner.items()]
         full = given.name or f"srv.db.t.{name}"
@@ -409,7 +409,7 @@ def avro_envelope(columns: dict[str, Given]) -> dict[str, Any]:
 
 
 def without_logical_types(schema: Any) -> Any:
-    """So that fastavro writes the plain values."""
+    """Remove logical types from a schema, so that fastavro writes the plain values."""
     if isinstance(schema, list):
         return [without_logical_types(part) for part in schema]
     if isinstance(schema, dict):
@@ -444,13 +444,11 @@ def decoded_avro(registry: Registry, columns: dict[str, Given], schema: str, **o
 
 @pytest.mark.parametrize("carrier", ["json", "avro"])
 @pytest.mark.parametrize(("given", "type", "value"), GOOD, ids=[f"{g.name or g.type}-{t}-{v}" for g, t, v in GOOD])
-def test_a_value_is_read_by_what_its_schema_says(
-    registry: Registry, carrier: str, given: Given, type: str, value: Any
-) -> None:
+def test_a_value_is_read_by_its_schema(registry: Registry, carrier: str, given: Given, type: str, value: Any) -> None:
     if carrier == "avro" and type == "STRING" and given.name == f"{_TIME}MicroTimestamp":
-        pytest.skip("Avro has no text of a number")
+        pytest.skip("Avro does not read a number as text")
     if carrier == "avro" and given.parameters.get("scale", "0").startswith("-"):
-        pytest.skip("no decimal of Avro")
+        pytest.skip("Avro does not have negative scales")
     columns = {"id": Given("int64", "", 1), "v": given}
     schema = f"id BIGINT, v {type}, missing TIMESTAMP(3)"
     batch = decoded_json(columns, schema) if carrier == "json" else decoded_avro(registry, columns, schema)
@@ -465,7 +463,7 @@ def test_a_value_is_read_by_what_its_schema_says(
 
 @pytest.mark.parametrize("carrier", ["json", "avro"])
 @pytest.mark.parametrize(("given", "type", "words"), BAD, ids=[f"{g.name or g.type}-{t}-{w}" for g, t, w in BAD])
-def test_what_the_column_can_not_hold_is_an_error(
+def test_a_value_that_the_column_cannot_hold_is_an_error(
     registry: Registry, carrier: str, given: Given, type: str, words: str
 ) -> None:
     columns = {"v": given}
@@ -479,8 +477,8 @@ def test_what_the_column_can_not_hold_is_an_error(
 
 
 @pytest.mark.parametrize("type", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "INTERVAL DAY TO SECOND", "TIME(6)", "STRING"])
-def test_a_column_that_older_messages_have_not_is_null(registry: Registry, type: str) -> None:
-    """Of a type that Avro has no place for, too: a table with it is made before there is any message."""
+def test_a_column_that_older_messages_do_not_have_is_null(registry: Registry, type: str) -> None:
+    """The column may have a type that Avro does not have. The table can be created without messages."""
     inner = Given("struct", "", {"a": 7}, inner={"a": Given("int64", "", None)})
     columns, schema = {"id": Given("int64", "", 1), "of": inner}, f"id BIGINT, of ROW<a BIGINT, b {type}>, v {type}"
     for batch in (decoded_json(columns, schema), decoded_avro(registry, columns, schema)):
@@ -491,7 +489,7 @@ def test_a_column_that_older_messages_have_not_is_null(registry: Registry, type:
     KeyValueFormat(f"id BIGINT, v {type}", {**options, "debezium-avro-confluent.types": "debezium"})
 
 
-def test_lenient_a_value_is_null_and_the_message_stays() -> None:
+def test_ignore_parse_errors_makes_a_bad_value_null_and_keeps_the_message() -> None:
     columns = {"id": Given("int64", "", 1), "v": Given("int64", f"{_TIME}MicroTime", -5)}
     batch = decoded_json(columns, "id INT, v TIME(6)", **{"ignore-parse-errors": "true"})
     assert batch.errors is None
@@ -499,7 +497,7 @@ def test_lenient_a_value_is_null_and_the_message_stays() -> None:
 
 
 @pytest.mark.parametrize(("mode", "text"), [("hex", "00ff3e"), ("base64", "AP8+"), ("base64-url-safe", "AP8-")])
-def test_binary_handling_mode(registry: Registry, mode: str, text: str) -> None:
+def test_binary_handling_mode_decodes_bytes(registry: Registry, mode: str, text: str) -> None:
     columns, option = {"v": Given("string", "", text)}, {"binary.handling.mode": mode}
     for batch in (decoded_json(columns, "v BYTES", **option), decoded_avro(registry, columns, "v BYTES", **option)):
         assert batch.rows.to_pylist() == [[{"v": b"\0\xff>"}]]
@@ -514,7 +512,7 @@ _AMOUNTS = {"old": decimal(125, 2), "new": Given("string", "", "1.25"), "finer":
 
 
 def _mixed() -> tuple[list[bytes | None], list[Any]]:
-    """Messages of three schemas, good and bad, and their rows; None for an error."""
+    """Return good and bad messages of three schemas, and their rows; "error" for an error."""
     messages: list[bytes | None] = []
     rows: list[Any] = []
     for n in range(60):
@@ -531,7 +529,7 @@ def _mixed() -> tuple[list[bytes | None], list[Any]]:
     return messages, rows
 
 
-def test_messages_of_several_schemas_in_a_batch() -> None:
+def test_messages_of_several_schemas_are_read_in_one_batch() -> None:
     messages, rows = _mixed()
     fmt = get_format("debezium-json", WITH_SCHEMA)
     batch = fmt.decode_batch(pa.array(messages), "id BIGINT, amount DECIMAL(10, 2)")
@@ -544,11 +542,11 @@ def test_messages_of_several_schemas_in_a_batch() -> None:
     assert batch.row_kinds.to_pylist() == ["+I"] * 60  # type: ignore[union-attr]
     alone = [fmt.decode_batch(pa.array([m], pa.binary()), "id BIGINT, amount DECIMAL(10, 2)") for m in messages]
     texts = [None if one.errors is None else one.errors[0].as_py() for one in alone]
-    assert texts == batch.errors.to_pylist(), "an error says the same whoever the neighbours are"
+    assert texts == batch.errors.to_pylist(), "an error does not depend on the other messages"
     assert [one.rows.to_pylist()[0] for one in alone] == batch.rows.to_pylist()
 
 
-def test_avro_of_several_schemas_in_a_batch(registry: Registry) -> None:
+def test_avro_of_several_schemas_is_read_in_one_batch(registry: Registry) -> None:
     messages: list[bytes | None] = []
     for number, given in enumerate(_AMOUNTS.values()):
         schema = avro_envelope({"id": Given("int64", "", None), "amount": given})
@@ -564,7 +562,7 @@ def test_avro_of_several_schemas_in_a_batch(registry: Registry) -> None:
     assert batch.codes.to_pylist() == [*[None] * 5, "UNKNOWN_SCHEMA", "MALFORMED"] * 3  # type: ignore[union-attr]
 
 
-def test_a_message_whose_schema_says_nothing() -> None:
+def test_a_column_that_needs_a_schema_is_an_error_without_one() -> None:
     fmt = get_format("debezium-json", WITH_SCHEMA)
     wanted = "id INT, d DATE"
     nothing = [event({"id": 1, "d": 5}, schema) for schema in ({}, [], "x", {"type": "string"}, 7)]
@@ -575,17 +573,17 @@ def test_a_message_whose_schema_says_nothing() -> None:
     for error in batch.errors.to_pylist():  # type: ignore[union-attr]
         assert "'schema': is missing" in error
         assert "set 'time.precision.mode'" in error
-    told = get_format("debezium-json", WITH_SCHEMA | {"time.precision.mode": "connect"})
-    assert told.decode_batch(pa.array(nothing), wanted).rows.to_pylist() == [[{"id": 1, "d": dt.date(1970, 1, 6)}]] * 5
-    # what needs no schema is read
+    modes = get_format("debezium-json", WITH_SCHEMA | {"time.precision.mode": "connect"})
+    assert modes.decode_batch(pa.array(nothing), wanted).rows.to_pylist() == [[{"id": 1, "d": dt.date(1970, 1, 6)}]] * 5
+    # a column that does not need a schema is read
     assert fmt.decode_batch(pa.array(nothing), "id INT").rows.to_pylist() == [[{"id": 1}]] * 5
 
 
-# --- what is no moment of Python's -------------------------------------------------------------------------
+# --- times out of Python's range ---------------------------------------------------------------------------
 
 _FIRST, _LAST = -9_223_372_036_832_400_000, 9_223_372_036_825_200_000
 FAR: list[tuple[Given, str, int]] = [
-    # connectors/postgresql, "TIMESTAMP type", and `PostgresValueConverter`, `DateTimeFormat` for those with other types
+    # connectors/postgresql, "TIMESTAMP type", and `PostgresValueConverter`, `DateTimeFormat` for other types
     (Given("int64", f"{_TIME}MicroTimestamp", _LAST), "TIMESTAMP(6)", _LAST),
     (Given("int64", f"{_TIME}MicroTimestamp", _FIRST), "TIMESTAMP(6)", _FIRST),
     (Given("int64", f"{_TIME}NanoTimestamp", 2**63 - 1), "TIMESTAMP(6)", _LAST),
@@ -616,7 +614,7 @@ FAR: list[tuple[Given, str, int]] = [
 
 @pytest.mark.parametrize("carrier", ["json", "avro"])
 @pytest.mark.parametrize(("given", "type", "value"), FAR)
-def test_infinity_is_the_first_or_last_moment_and_years_have_any_digits(
+def test_infinity_is_the_first_or_last_time_and_years_may_have_more_digits(
     registry: Registry, carrier: str, given: Given, type: str, value: int
 ) -> None:
     columns = {"v": given}
@@ -672,9 +670,7 @@ WITHOUT: list[tuple[dict[str, str], str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("options", "type", "given", "value"), WITHOUT)
-def test_without_a_schema_the_connectors_settings_decide(
-    options: dict[str, str], type: str, given: Any, value: Any
-) -> None:
+def test_without_a_schema_the_options_decide(options: dict[str, str], type: str, given: Any, value: Any) -> None:
     fmt = get_format("debezium-json", {"types": "debezium"} | options)
     batch = fmt.decode_batch(pa.array([event({"v": given})]), f"v {type}")
     assert batch.errors is None, batch.errors
@@ -689,7 +685,7 @@ def test_without_a_schema_the_connectors_settings_decide(
         ({}, "ROW<a TIMESTAMP(3)>", "column 'v.a' is TIMESTAMP"),
     ],
 )
-def test_nothing_is_guessed(options: dict[str, str], type: str, words: str) -> None:
+def test_a_needed_option_that_is_not_set_is_an_error(options: dict[str, str], type: str, words: str) -> None:
     fmt = get_format("debezium-json", {"types": "debezium"} | options)
     with pytest.raises(SchemaError, match=words):
         fmt.decode_batch(pa.array([], pa.binary()), f"v {type}")
@@ -698,7 +694,7 @@ def test_nothing_is_guessed(options: dict[str, str], type: str, words: str) -> N
 # --- options -----------------------------------------------------------------------------------------------
 
 
-def test_options_that_do_not_go_together() -> None:
+def test_invalid_combinations_of_options() -> None:
     with pytest.raises(OptionError, match=r"'decimal\.handling\.mode' of format 'debezium-json' is used only with"):
         get_format("debezium-json", {"decimal.handling.mode": "string"}).decode_batch(pa.nulls(0, pa.binary()), "a INT")
     with pytest.raises(OptionError, match="for reading only"):
@@ -710,13 +706,13 @@ def test_options_that_do_not_go_together() -> None:
         get_format("debezium-json", {"types": "mysql"})
 
 
-def test_the_default_is_flinks_reading() -> None:
+def test_the_default_are_flinks_types() -> None:
     for options in ({}, {"types": "flink"}, {"types": "FLINK"}):
         batch = get_format("debezium-json", options).decode_batch(pa.array([event({"v": "AdTA"})]), "v DECIMAL(10, 2)")
         assert batch.codes.to_pylist() == ["WRONG_TYPE"]  # type: ignore[union-attr]
 
 
-def test_an_error_of_flinks_reading_names_the_option() -> None:
+def test_an_error_with_flinks_types_names_the_option() -> None:
     columns = {"amount": decimal(120_000, 2), "n": Given("int64", "", 1)}
     message = event({"amount": b"\1\xd4\xc0", "n": "x"}, envelope(columns))
     batch = get_format("debezium-json", {"schema-include": "true"}).decode_batch(
@@ -748,7 +744,7 @@ def test_an_error_of_flinks_reading_names_the_option() -> None:
         (Given("bytes", "", b"\xff"), "STRING"),
     ],
 )
-def test_what_flink_mistakes_in_avro_is_told_once(registry: Registry, given: Given, type: str) -> None:
+def test_a_value_that_flink_misreads_in_avro_gives_one_warning(registry: Registry, given: Given, type: str) -> None:
     written = avro_envelope({"v": given})
     registry.ids[1] = json.dumps(written)
     messages = pa.array([avro_event(1, written, {"v": given.value})] * 2)
@@ -760,7 +756,7 @@ def test_what_flink_mistakes_in_avro_is_told_once(registry: Registry, given: Giv
         assert fmt.decode_batch(messages, f"v {type}").errors is None
 
 
-def test_what_flink_reads_right_in_avro_is_not_told_of(registry: Registry) -> None:
+def test_values_that_flink_reads_correctly_in_avro_give_no_warning(registry: Registry) -> None:
     columns = {
         "d": Given("int32", f"{_TIME}Date", 1),
         "ts": Given("int64", f"{_TIME}Timestamp", 1),
@@ -778,8 +774,8 @@ def test_what_flink_reads_right_in_avro_is_not_told_of(registry: Registry) -> No
     assert batch.errors is None
 
 
-def test_codes_are_told_apart_where_several_things_are_wrong(registry: Registry) -> None:
-    """A value that a column can't hold, a schema that nobody knows, a plan of another schema, in one batch."""
+def test_each_error_of_a_batch_has_its_own_code(registry: Registry) -> None:
+    """One batch has a value that the column can't hold, an unknown schema, and two known schemas."""
     messages = []
     for number, given in enumerate((decimal(125, 2), Given("string", "", "1.25"))):
         schema = avro_envelope({"v": given})
@@ -793,7 +789,7 @@ def test_codes_are_told_apart_where_several_things_are_wrong(registry: Registry)
     assert not any(text.startswith("[") for text in batch.errors.drop_null().to_pylist())  # type: ignore[union-attr]
 
 
-def test_a_broken_message_does_not_change_by_what_the_next_ones_are_read() -> None:
+def test_a_broken_message_does_not_change_how_the_next_messages_are_read() -> None:
     fmt = get_format("debezium-json", WITH_SCHEMA)
     good = event({"v": 20_150}, envelope({"v": Given("int32", f"{_TIME}Date", None)}))
     reads: list[int] = []
@@ -810,10 +806,10 @@ def test_a_broken_message_does_not_change_by_what_the_next_ones_are_read() -> No
         for _ in range(3):
             batch = fmt.decode_batch(pa.array([good, b"{", good]), schema)
             assert batch.rows.value_lengths().to_pylist() == [1, None, 1]
-    assert reads == [3, 1] * 3, "all by the usual plan, and the broken one by that of no schema"
+    assert reads == [3, 1] * 3, "all messages by the usual plan, and the broken one by the plan without a schema"
 
 
-def test_days_beyond_what_a_date_holds_are_an_error() -> None:
+def test_days_out_of_the_range_of_dates_are_an_error() -> None:
     columns = {"v": Given("int64", f"{_TIME}Date", 2**31)}
     batch = decoded_json(columns, "v DATE")
     assert batch.codes.to_pylist() == ["OUT_OF_RANGE"]  # type: ignore[union-attr]

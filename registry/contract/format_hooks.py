@@ -31,7 +31,7 @@ Part = Literal["key", "value"]
 
 
 class FormatHooks(abc.ABC):
-    """What the author of a format writes. His class derives from `Format`, which adds what users call.
+    """The methods and attributes that the author of a format writes. The base class `Format` adds what users call.
 
     `self.options` holds the parsed options by their declared names, with defaults.
     """

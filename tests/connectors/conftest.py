@@ -1,4 +1,4 @@
-"""Which tests of tables on Kafka run with every PySpark and with Spark Connect."""
+"""Selects the tests of Kafka tables that run with every PySpark version and with Spark Connect."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ DEFAULT = [
     {"op": "u", "before": None, "after": {"id": 1, "name": "b"}},
     {"op": "d", "before": {"id": 1, "name": None}, "after": None},
 ]
-"""What PostgreSQL's default replica identity gives."""
+"""Messages for PostgreSQL's default replica identity."""
 DEFAULT_KEYS = texts({"id": 1}, {"id": 1}, {"id": 1})
 CHANGED = [("+I", {"id": 1, "name": "a"}), ("+U", {"id": 1, "name": "b"}), ("-D", {"id": 1, "name": None})]
 

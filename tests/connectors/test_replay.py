@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 GOOD = [(b'{"id":%d}' % n, b'{"n":%d}' % n) for n in range(4)]
 MENDED = [(b'{"id":10}', b'{"n":1}x'), (b'{"id":11}', b'{"n":2}x')]
-"""Bad in JSON, as text follows the object; read by a table whose value is raw text."""
+"""Not valid JSON, because text follows the object. A table with a raw text value reads it."""
 BAD = [(b"{", b'{"n":3}')]
 
 

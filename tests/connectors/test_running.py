@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 _LONGEST = 120.0
 _SMALL_FETCHES = {"properties.fetch.max.bytes": 1, "properties.max.partition.fetch.bytes": 1}
-"""One batch of the producer in each fetch, so that Kafka's client has no more records ahead than that."""
+"""Each fetch has one producer batch, so that Kafka's client does not read further ahead."""
 
 
 def _delete(broker: Any, topic: str, before: int) -> None:

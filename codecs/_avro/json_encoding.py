@@ -116,7 +116,7 @@ def _empty_row(schema: Schema) -> tuple[Any, ...] | None:
 
 
 class _CellBudget:
-    """Limits the cells of a message, and the cells of a batch beyond those that its bytes allow."""
+    """Limits the cells of a message, and the cells of a batch that exceed the number its bytes allow."""
 
     def __init__(self) -> None:
         self._left = self._free = self._batch = 0

@@ -1,7 +1,7 @@
 """Conversions of wire values to column values, array by array.
 
-A format reads a column as a type that its wire has, such as a text, and converts the Arrow array afterwards. A value
-that can't be converted becomes null, and the error is noted for its row.
+A format reads a column as the type that the message has, such as a text. It then converts the Arrow array. A value that
+can't be converted becomes null, and `RowErrors` gets the error of its row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RowErrors:
         self.reasons: dict[int, str] = {}
 
     def add(self, rows: Ints, reason: Callable[[int], str]) -> None:
-        """Note these rows; `reason(i)` is the text for `rows[i]`. A row number of -1 is ignored."""
+        """Add these rows; `reason(i)` is the error of `rows[i]`. A row number of -1 is ignored."""
         for i, row in enumerate(rows.tolist()):
             if row >= 0 and row not in self.reasons:
                 self.reasons[row] = reason(i)
@@ -50,10 +50,10 @@ class Conversion(abc.ABC):
 
     @abc.abstractmethod
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        """The converted values, and a mask of the values that can't be converted; None instead of a mask for none."""
+        """Return the converted values, and a mask of those that can't be converted. No mask means that all can."""
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
-        """Convert an array, which lies at `path` in the row.
+        """Convert an array, which is at `path` in the row.
 
         A value that can't be converted becomes null. Its row, which `rows_of` finds, is added to `errors`.
         """
@@ -88,7 +88,7 @@ class RefusedValues(Conversion):
 
 @dataclass(frozen=True)
 class EachValue(Conversion):
-    """Converts value by value, for types that are rare.
+    """Converts value by value, for rare types.
 
     `read` returns a column value and raises `ValueError` or `ArithmeticError` for a wire value that it can't read.
     """

@@ -1,12 +1,12 @@
-"""The envelope of a format, as data: which members a change message has, and which rows each operation gives.
+"""The envelope of a format, as data: the members of a change message, and the rows that each operation gives.
 
     "UPDATE": (RowImage("-U", "data", over="old"), RowImage("+U", "data"))
 
-An UPDATE gives two rows. The first is the row in `data`, with the values in `old` laid over it, and its kind is -U. The
-second is the row in `data` as it is, and its kind is +U.
+An UPDATE gives two rows. The first has kind -U: it is the row in `data`, with the values in `old` in place of its own.
+The second has kind +U: it is the row in `data` as it is.
 
-Debezium and Ogg send the whole row before a change and the whole row after it. Maxwell and Canal send the row after the
-change, and of the row before it only the columns whose value was different. Canal sends arrays of rows.
+Debezium and Ogg send the whole row before a change and the whole row after it. Maxwell and Canal send the whole row
+after the change. Of the row before it they send only the columns with another value. Canal sends arrays of rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 class RowImage(NamedTuple):
     """A row that an operation gives: its kind, and the member of the message that has the row.
 
-    `over` is the member with the columns whose value was different; its values are laid over the row.
+    `over` is the member with the columns that had another value before the change. Its values replace those of the row.
     """
 
     kind: str
@@ -56,37 +56,37 @@ class Envelope:
     rows: Mapping[str, tuple[RowImage, ...]]
     """The rows that each operation gives. An operation without rows is skipped. Operations are compared exactly."""
     before: str
-    """The member with the row before the change, or with its columns that were different."""
+    """The member with the row before the change, or with the columns that had another value before it."""
     after: str
     """The member with the row after the change."""
     metadata: Mapping[str, Metadata]
     frames: tuple[Frame, Frame] = (Frame("", ""), Frame("", ""))
-    """What is written around an inserted and around a deleted row."""
+    """The texts around an inserted row and around a deleted row."""
     frames_without_nulls: tuple[Frame, Frame] | None = None
     """The frames with `encode.ignore-null-fields`, if they differ."""
     no_before_hint: str = ""
-    """What to do if a message lacks the row before the change."""
+    """The end of an error: what to do if a message lacks the row before the change."""
     rows_in_arrays: bool = False
     """Whether `before` and `after` are arrays of rows."""
     array_of_one: bool = False
     """Whether a top-level array with one message is read as that message."""
     wrappable: bool = False
-    """Whether a message may be the `payload` beside a `schema`."""
+    """Whether a message may be wrapped: `{"schema": ..., "payload": {...}}`."""
     other_by_operation: Mapping[str, OtherMessage] = field(default_factory=dict)
     """The operations of messages that do not change a row."""
     other_by_members: tuple[OtherMessage, ...] = ()
     """Messages that do not change a row and have no operation."""
     extra_rows: Mapping[str, tuple[RowImage, ...]] = field(default_factory=dict)
-    """Operations with rows that Flink does not know. They are read unless the option `other-messages` is `error`."""
+    """Operations that Flink does not know, with their rows. They are read unless `other-messages` is `error`."""
     no_operation_hint: str = ""
-    """What to do if a message has no operation, no row before and no row after the change."""
+    """The end of an error: what to do if a message has no operation, no row before and no row after the change."""
     flattened: bool = False
-    """Whether the message is itself the row. Then `before` is the member that says whether the row was deleted, and
+    """Whether the message itself is the row. If so, `before` is the member that says whether the row was deleted, and
     `after` is not a member."""
     filters_pass_missing: bool = False
-    """Whether a message is read if it lacks a member that a filter must match. Otherwise it is an error."""
+    """Whether a message without a filtered member is read. Otherwise it is an error."""
     key_metadata: str | None = None
-    """The metadata with the names of the key's columns."""
+    """The metadata column with the names of the key's columns."""
 
     @property
     def metadata_types(self) -> dict[str, str]:
@@ -99,7 +99,7 @@ class ChangeSettings:
     """How change messages are read."""
 
     values: ReadSettings
-    """How the values in them are read."""
+    """How the values in the messages are read."""
     wrapped: bool = False
     """Whether messages are `{"schema": ..., "payload": {...}}`."""
     filters: tuple[tuple[str, JavaPattern], ...] = ()
@@ -111,11 +111,11 @@ class ChangeSettings:
     bare_deletes: bool = False
     """Whether, with `upsert`, a deletion without a row gives a row of nulls; the record's key says which row it is."""
     reads_presence: bool = False
-    """Whether a column after those of the row says which of them the row after the change has."""
+    """Whether a column after those of the table says which columns the row after the change has."""
 
 
 class BatchReader(Protocol):
     """A reader of batches of change messages."""
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
+        """Return one list of rows per message: null for a null message or an error, empty for a skipped message."""

@@ -48,11 +48,11 @@ class JsonChangeFormat(ChangeDataFormat):
     option_specs: ClassVar[tuple[Option, ...]] = CHANGE_OPTIONS
     envelope: ClassVar[Envelope]
     envelope_description: ClassVar[str]
-    """What messages with this envelope are; it continues the text "3 of 5 messages"."""
+    """A description of messages with this envelope. It continues the text "3 of 5 messages"."""
 
     @staticmethod
     def is_envelope(message: Mapping[str, Any]) -> bool:
-        """Return whether a JSON object is an envelope of the format, also as Flink writes it."""
+        """Return whether a JSON object is an envelope of the format. Envelopes that Flink writes count too."""
         raise NotImplementedError
 
     @classmethod
@@ -81,7 +81,7 @@ class JsonChangeFormat(ChangeDataFormat):
         return not self.envelope.rows_in_arrays
 
     def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> BatchReader:
-        """A new reader of rows of this type, followed by these metadata columns."""
+        """Return a new reader. Its rows have the columns of type `row`, followed by the metadata columns."""
         return ChangeReader(row, self.envelope, settings, metadata)
 
     def encode_arrow(
@@ -97,11 +97,11 @@ class JsonChangeFormat(ChangeDataFormat):
         return None if text is None else native_frames(text, row_kind, self.frames(settings))
 
     def filters(self) -> tuple[tuple[str, JavaPattern], ...]:
-        """Members, each with the pattern that its text must match for a message to be read."""
+        """Members, each with its pattern. A message is read only if the whole text of each member matches."""
         return ()
 
     def frames(self, settings: WriteSettings) -> tuple[Frame, Frame]:
-        """What is written around an inserted row, and around a deleted row."""
+        """The texts around an inserted row and around a deleted row."""
         shorter = self.envelope.frames_without_nulls if settings.ignore_null_fields else None
         return shorter or self.envelope.frames
 

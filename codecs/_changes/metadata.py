@@ -1,4 +1,4 @@
-"""Metadata columns of change messages: the member that each is read from, and the kernel's column that reads it."""
+"""Metadata columns of change messages: the member that has each column, and the kernel's column that reads it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def map_of(value: FlinkType) -> FlinkType:
 
 
 class FinalError(BadValue):
-    """The error of a metadata value, which is an error also with `ignore-parse-errors`.
+    """The error of a metadata value. It stays an error with `ignore-parse-errors`.
 
-    That option makes a column of the row null, and metadata is not a column of the row.
+    The option replaces values of the row by null, and metadata is not part of the row.
     """
 
     final = True
@@ -48,8 +48,8 @@ class FinalError(BadValue):
 class Metadata(abc.ABC):
     """A metadata column, which is read from a member of the envelope.
 
-    `beside_payload` says that the member stands beside the payload of a wrapped message. With a `key`, the member is
-    read as a map, and the column is the entry of that key.
+    With `beside_payload`, the member stands beside the payload of a wrapped message. With a `key`, the member is a
+    map, and the column is the entry of that key.
     """
 
     member: str
@@ -62,7 +62,7 @@ class Metadata(abc.ABC):
         """The column's type."""
 
     def column(self, schema: JsonSchema) -> Column:
-        """The kernel's column that reads the member, or its entry."""
+        """Return the kernel's column that reads the member, or an entry of it."""
         return schema.column(self.type)
 
 
@@ -79,7 +79,7 @@ class PlainMember(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class Epoch(Metadata):
-    """An instant that a number counts since 1970, in units of `micros` microseconds."""
+    """An instant, as a number of units since 1970. A unit has `micros` microseconds."""
 
     micros: int = 1000
 
@@ -94,7 +94,7 @@ class Epoch(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class EpochText(Metadata):
-    """An instant in milliseconds since 1970, a text that `Long.parseLong` reads. Any other text is an error."""
+    """An instant: a text with milliseconds since 1970, by the rules of `Long.parseLong`. Any other text is an error."""
 
     @property
     def type(self) -> FlinkType:
@@ -119,9 +119,9 @@ class OggTime(Metadata):
 
     Strict: `2020-05-13 15:40:06.123456`. Month, day and the parts of the time may have one digit or none, and the time
     may be missing. Any other text is an error.
-    Not strict: `2020-05-13T15:40:06.123456` with exactly six digits, or a text that `java.sql.Timestamp` reads, or
-    `java.sql.Date` if there is no time. Any other text is null.
-    The two forms shown are cut to milliseconds, as Flink does.
+    Not strict: `2020-05-13T15:40:06.123456` with exactly six digits of a second, or a text that `java.sql.Timestamp`
+    reads. `java.sql.Date` reads a text without a time. Any other text is null.
+    The two forms shown are cut to milliseconds, as in Flink.
     """
 
     strict: bool = False
@@ -140,7 +140,7 @@ class OggTime(Metadata):
 
 
 class SchemaNumber(Metadata):
-    """An internal column: the number of the schema beside the payload, among the different schemas of a batch."""
+    """An internal column: the schema beside the payload, as its number among the different schemas of a batch."""
 
     reads: Repeats
 
@@ -160,7 +160,7 @@ class SchemaNumber(Metadata):
 
 @dataclass(frozen=True, slots=True)
 class ColumnPresence(Metadata):
-    """An internal column: which columns of `row` the row in the member has, also as null."""
+    """An internal column: the columns of `row` that the row in the member has. A column that is null counts."""
 
     row: FlinkType = _INT
 
@@ -244,15 +244,15 @@ def _time_of(found: re.Match[str] | None) -> int | None:
 
 
 def _unit(digits: str | None) -> int | None:
-    """The number of a month, day, hour, minute or second, which has one or two digits; None if it has none.
+    """The number of a month, day, hour, minute or second, which has one or two digits. None without digits.
 
     After two digits the same number may be repeated, because Flink's pattern has both widths in a row (`[MM][M]`).
-    Raises `ValueError` for another number there.
+    Raises `ValueError` if the second number differs.
     """
     if not digits:
         return None
-    number, again = int(digits[:2]), digits[2:]
-    if again and int(again) != number:
+    number, repeated = int(digits[:2]), digits[2:]
+    if repeated and int(repeated) != number:
         raise ValueError
     return number
 

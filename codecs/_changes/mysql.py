@@ -1,7 +1,7 @@
 """Formats of MySQL's binlog, Canal and Maxwell: filters by database and table, and MySQL's BOOLEAN.
 
-A message names its database and its table in members of these names. `database.include` and `table.include` are
-patterns that these names must match.
+The members `database` and `table` of a message name its database and its table. The options `database.include` and
+`table.include` are patterns that these names must match.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MYSQL_TYPES = Option(
 
 
 def filter_options(*, ours: bool = False) -> tuple[Option, ...]:
-    """The options `database.include` and `table.include`; `ours` says that Flink's format does not have them."""
+    """Return the options `database.include` and `table.include`. With `ours`, Flink's format does not have them."""
     origin, end = ("Ours. ", " For reading only.") if ours else ("", "")
     return tuple(
         Option(
@@ -44,9 +44,9 @@ def filter_options(*, ours: bool = False) -> tuple[Option, ...]:
 
 
 class MySqlChangeFormat(JsonChangeFormat):
-    """A format of changes that were read from MySQL's binlog.
+    """The base class of the formats of changes in MySQL's binlog.
 
-    With `filters_are_ours`, Flink does not have the filters, and a table that is written must not set them.
+    With `filters_are_ours`, Flink's format does not have the filters, and writing a table with them is an error.
     """
 
     filters_are_ours: ClassVar[bool] = False
@@ -64,7 +64,7 @@ class MySqlChangeFormat(JsonChangeFormat):
         return super().reader(self.value_types(row), settings, metadata)
 
     def value_types(self, row: FlinkType) -> FlinkType:
-        """The row as its values are read, with MySQL's BOOLEAN if the option `types` asks for it."""
+        """Return the type by which the row's values are read. With option `types` = `mysql` it has MySQL's BOOLEAN."""
         return with_flexible_booleans(row) if self.options[MYSQL_TYPES.name] == _MYSQL else row
 
     def filters(self) -> tuple[tuple[str, JavaPattern], ...]:

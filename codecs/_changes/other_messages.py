@@ -3,7 +3,7 @@
     {"op": "t", "before": null, "after": null}     {"ts_ms": 1718000000000}     {"type": "ALTER", "isDdl": true, ...}
 
 Flink fails at such a message, and so does every format by default. Some of these messages say that the table has lost
-its rows (TRUNCATE, DROP). They need an option value of their own, because skipping them leaves wrong rows behind.
+its rows (TRUNCATE, DROP). They need an option value of their own: without them, a table keeps the lost rows.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class OtherMessage:
 
     `description` names it in errors ("a heartbeat"). `empties_table` says that the table has no rows after it.
 
-    A message without an operation is recognized by its members. It must have all members in `required`, of which the
-    least common comes first. If `allowed` is not empty, it must have no other members. If there is a `pattern`, the
-    first required member must be a text that matches it.
+    A message without an operation is recognized by its members. It must have all members in `required`; the least
+    common member comes first there. If `allowed` is not empty, the message must not have other members. If there is a
+    `pattern`, the first required member must be a text that matches it.
     """
 
     description: str
@@ -71,5 +71,5 @@ class OtherMessage:
 
 
 def find_by_members(kinds: tuple[OtherMessage, ...], members: Mapping[str, Any]) -> OtherMessage | None:
-    """The first of `kinds` that a message with these members, but without an operation, matches; None for none."""
+    """Return the first kind that a message without an operation matches by its members, or None."""
     return next((kind for kind in kinds if kind.matches(members)), None)

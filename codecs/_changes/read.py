@@ -1,4 +1,4 @@
-"""Reads batches of change messages: an envelope becomes a plan for the kernel, which also makes the errors."""
+"""Reads batches of change messages. The kernel reads them by a plan of the envelope; the plan also makes the errors."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
 _PAYLOAD = "payload"
 """The member of a wrapped message that has the envelope."""
 _NOTHING = OperationRows([], [])
-"""For messages that give no rows, whatever is in them."""
+"""The rows of an operation whose messages are skipped."""
 
 
 class ChangeReader:
-    """Reads change messages as rows of one type with their kinds, followed by columns of the `metadata` of these keys.
+    """Reads change messages as rows of type `row` with their kinds. Metadata columns with the given keys follow.
 
     Raises `SchemaError` for a type that JSON can't hold.
     """
@@ -57,7 +57,7 @@ class ChangeReader:
         self._batch = Guarded(made)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
+        """Return one list of rows per message: null for a null message or an error, empty for a skipped message."""
         count_messages(len(messages))
         with self._batch.use() as (plan, batch):  # the columns grow in place
             image, metadata, kinds = batch.read_batch(messages)
@@ -68,7 +68,7 @@ class ChangeReader:
 
 
 class PresenceReader:
-    """Reads which columns the rows after updates have, for formats whose messages have several rows.
+    """Finds the columns that the rows after updates have, for formats with several rows in a message.
 
     It ignores messages of other operations, and errors: `ChangeReader` reports them.
     """
@@ -83,7 +83,10 @@ class PresenceReader:
         self._batch = Guarded(lambda: PresencePlan(row, updated, upserting, []).batch())
 
     def read(self, messages: pa.BinaryArray) -> pa.ListArray:
-        """For each message a list of its rows after updates: a number for each column that the row has, else null."""
+        """Return a list per message, with an item for each row after an update.
+
+        The item has a number for each column that the row has, and null for each column that it does not have.
+        """
         with self._batch.use() as batch:  # the columns grow in place
             image, _, _ = batch.read_batch(messages)
             columns = [image.field(place) for place in range(image.type.num_fields)]
@@ -101,14 +104,14 @@ def _texts_of(kinds: Any) -> pa.StringArray:
 class EnvelopePlan:
     """An envelope as the kernel reads it: numbered members, and the rows that each operation gives.
 
-    `members` begins with the members before the change, after the change, and of the operation. `outer_members`, those
-    of a wrapped message, begins with the payload. The kernel calls the methods for what is rare, and for errors. The
-    methods and attributes that it uses are those of `_kernel.changes.ChangePlan`.
+    `members` begins with the members of the row before the change, the row after it, and the operation. `outer_members`
+    are those of a wrapped message, and begin with the payload. The kernel calls the methods for rare messages and for
+    errors. `_kernel.changes.ChangePlan` lists the methods and attributes that it uses.
     """
 
     error = BadValue
     reads_ahead = True
-    """Whether the kernel reads rows before the operation is known. The answers are the same without; only slower."""
+    """Whether the kernel reads rows before it knows the operation. This is only faster; the answers are the same."""
     batch_class: type[ChangeBatch] = ChangeBatch
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
@@ -131,18 +134,18 @@ class EnvelopePlan:
             for text, other in envelope.other_by_operation.items()
             if other.is_skipped(settings.other_messages)
         }
-        # otherwise the row before an update is read as often as the row after it
+        # without `over` and `upsert`, the rows before updates are read as often as the rows after them
         self.keeps_open = settings.upsert or any(row.over for rows in self._rows.values() for row in rows)
         whole = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
-        # one schema for both: a DECIMAL in the row changes how numbers of the metadata are read
+        # rows and metadata share a schema: a DECIMAL in the row changes how numbers of the metadata are read
         self._schema = JsonSchema(whole, settings.values)
         self._text = scalar_converter(TEXT, self._schema.rules)
         self.row = self._schema.row(FlinkType("ROW", fields=row.fields))
-        self.rows = self._schema.column(TEXTS)  # its type is only used in errors, which say that it is an ARRAY
+        self.rows = self._schema.column(TEXTS)  # the type is used only in errors, which say ARRAY
         self.payload = self._schema.row(row_of({}))
 
     def batch(self) -> ChangeBatch:
-        """A new reader of the kernel with this plan."""
+        """Return a new reader of the kernel with this plan."""
         self._places: list[tuple[int, int | None]] = []
         return self.batch_class(self, self.row, self._metadata_readers(), self._schema.reader(), JsonErrorMessages())
 
@@ -186,13 +189,13 @@ class EnvelopePlan:
         return readers
 
     def metadata_columns(self, columns: list[pa.Array]) -> list[pa.Array]:
-        """The metadata columns in the order of the keys that were asked for."""
+        """Return the metadata columns in the order of the requested keys."""
         return [columns[reader] if entry is None else columns[reader].field(entry) for reader, entry in self._places]
 
-    # --- what is rare, and errors ----------------------------------------------------------------------
+    # --- rare messages, and errors ---------------------------------------------------------------------
 
     def matches(self, member: int, node: Any) -> bool:
-        """Whether the whole text of a filtered member matches its pattern. Raises `BadValue` if that takes too long."""
+        """Whether the whole text of a filtered member matches its pattern. Raises `BadValue` if this takes too long."""
         name = self.members[member]
         text = "null" if node is None else "" if isinstance(node, dict | list) else self._text(node)
         try:
@@ -208,8 +211,8 @@ class EnvelopePlan:
     def find_operation(self, node: Any, message: Any) -> OperationRows:
         """The rows of an operation that the kernel's lookup missed, or of a message without an operation.
 
-        `node` is the operation as a JSON node; None if there is none, and then `message` is the message. Raises
-        `BadValue` for an unknown operation.
+        `node` is the operation as a JSON node. It is None if there is no operation; only then `message` is the message.
+        Raises `BadValue` for an unknown operation.
         """
         known = ", ".join(f'"{known}"' for known in self._envelope.rows)
         if node is not None:
@@ -233,14 +236,14 @@ class EnvelopePlan:
         self._fail(f"is missing or null; it must be one of {known}{hint}", self._envelope.operation)
 
     def _hint(self, operation: str) -> str:
-        """What to do about a message whose operation gives no rows; empty if the operation is not known."""
+        """The end of an error: what to do about a message without rows. Empty if the operation is not known."""
         if operation in self._envelope.extra_rows:
             return ". The message has a row that Flink does not read: set 'other-messages' to 'skip' to read it"
         other = self._envelope.other_by_operation.get(operation)
         return "" if other is None else other.hint()
 
     def no_rows(self, member: int, index: int, operation: Any) -> BadValue:
-        """The error of a member without the row that an operation needs; `index` is -1 if there is no array of rows."""
+        """The error of a member without the row that an operation needs. `index` is -1 if there is no array of rows."""
         name = self.members[member]
         rows = self._rows[self._text(operation)]
         hint = self._envelope.no_before_hint if member == BEFORE else ""
@@ -253,7 +256,7 @@ class EnvelopePlan:
         return self._bad(f"has {before} rows, but '{new}' has {after}: an UPDATE needs an old row for each", old)
 
     def is_wanted_without(self, member: int) -> bool:
-        """Return True if a message is read that lacks a filtered member; otherwise raise its error."""
+        """Return True if a message without a filtered member is read. Otherwise raise its error."""
         if self._envelope.filters_pass_missing:
             return True
         name = self.members[member]
@@ -275,7 +278,7 @@ class EnvelopePlan:
 
     @staticmethod
     def not_one_object(count: int) -> BadValue:
-        """The error of a message that is an array of `count` messages, which is not 1."""
+        """The error of a message that is an array of `count` messages, if `count` is not 1."""
         return BadValue(f"expected one JSON object, found an array of {count}: send one per message")
 
     def _fail(self, reason: str, member: str, code: ErrorCode = ErrorCode.MISSING_FIELD) -> NoReturn:
@@ -286,7 +289,7 @@ class EnvelopePlan:
 
 
 class PresencePlan(EnvelopePlan):
-    """An envelope that reads only which columns each row has."""
+    """The plan that finds the columns of each row, and does not read their values."""
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         super().__init__(row, envelope, settings, metadata)
@@ -297,14 +300,14 @@ _NULL_ROW = (
     ". If it is a deletion, the record's key says which row was deleted: read it by the connector 'upsert-kafka', or "
     "by 'key.format' with the PRIMARY KEY in 'key.fields'"
 )
-"""What to do if a flattened message is null."""
+"""The end of an error: what to do if a flattened message is null."""
 
 
 class FlattenedPlan(EnvelopePlan):
-    """The plan for flattened messages, which are themselves the row.
+    """The plan for flattened messages: each message is a row.
 
-    A message without an operation is the current row. A message with one of the `watched` members may be of another
-    kind. It is read as a row only if it has another column of the table.
+    A message without an operation is the current row. A message with one of the `watched` members may not be a row. It
+    is read as a row only if it has another column of the table.
     """
 
     batch_class = FlatBatch

@@ -1,4 +1,4 @@
-"""Options that only a reader can obey: a table that is written with one of them is refused."""
+"""Options for reading only: writing a table with such an option is an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvformat.registry.format import Format
 def check_reading_only(format: Format, direction: Direction, option: Option, writes: str, hint: str = "") -> None:
     """Raise `ReadingOnlyError` if the format writes and the option differs from its default.
 
-    `writes` says what the format writes, `hint` what else to do.
+    The error says what the format `writes`, and ends with the `hint` on what to do.
     """
     value = format.options.get(option.name, option.default)
     if direction == "encode" and value != option.default:

@@ -1,4 +1,4 @@
-"""Plans by which rows of wire values become rows of a table; joining batches, and taking parts of them."""
+"""Plans that convert rows of wire values to rows of a table; functions that join batches and take parts of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kvformat.registry.contract.types import FlinkType
 class RowPlan:
     """How messages become rows of a table: read as type `wire`, then converted column by column.
 
-    `conversions` has one item for each column of `row`, None for a column that is read as it is.
+    `conversions` has one item for each column of `row`. It is None if the column is not converted.
     """
 
     row: FlinkType
@@ -45,14 +45,14 @@ class RowPlan:
 
 
 class PlannedReader:
-    """Reads change messages as rows of the plan's wire types, and converts these to the table's."""
+    """Reads change messages as rows of the plan's wire type, and converts them to rows of the table."""
 
     def __init__(self, plan: RowPlan, envelope: Envelope, settings: ChangeSettings, metadata: tuple[str, ...]) -> None:
         self._plan, self._lenient = plan, settings.values.lenient
         self._reader = ChangeReader(plan.wire, envelope, settings, metadata)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of rows per message.
+        """Return one list of rows per message.
 
         A value that its column can't hold is an error of its message, or null with `ignore-parse-errors`.
         """
@@ -69,8 +69,8 @@ def convert_columns(
 ) -> DecodedBatch:
     """Convert the first `count` columns of a batch's rows.
 
-    `column` converts the column with a number, and adds to `errors`. A message with a row in `errors` becomes an error.
-    If `lenient`, this holds only for the rows that are in `errors` when the function is called.
+    `column` converts a column, given its number and values, and adds to `errors`. A message with a row in `errors`
+    becomes an error. If `lenient`, the rows that `column` adds do not count.
     """
     rows = batch.rows.values
     known = dict(errors.reasons)
@@ -82,7 +82,7 @@ def convert_columns(
 
 
 def replace_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatch:
-    """The batch with `columns` in its rows, which take the names of as many columns of the batch, from the first on."""
+    """Return the batch with these columns in its rows. They take the names of the batch's columns, in order."""
     rows = batch.rows.values
     fields = [pa.field(rows.type[place].name, column.type) for place, column in enumerate(columns)]
     values = pa.Array.from_buffers(pa.struct(fields), len(rows), [None], children=columns)
@@ -92,7 +92,7 @@ def replace_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatc
 
 
 def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
-    """Join batches into one. Each comes with the numbers that its messages have in the joined batch."""
+    """Join batches into one. Each part is the numbers of its messages in the joined batch, and the batch."""
     places = np.concatenate([at for at, _ in parts])
     order = np.empty(len(places), np.int64)
     order[places] = np.arange(len(places))
@@ -100,7 +100,7 @@ def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
 
 
 def take_messages(batch: DecodedBatch, places: Ints) -> DecodedBatch:
-    """The messages of a batch that have these numbers."""
+    """Return the messages with these numbers, in their order."""
     chosen, buffers = pa.array(places), batch.rows.buffers()[:2]
     kinds = pa.Array.from_buffers(pa.list_(pa.string()), len(batch.rows), buffers, children=[batch.row_kinds])
     errors = None if batch.errors is None else batch.errors.take(chosen)

@@ -1,12 +1,12 @@
-"""Columns that an update did not change and that its message does not have: 'unchanged.columns'.
+"""Unchanged columns that the message of an update does not have: option 'unchanged.columns'.
 
     data    a placeholder is data, a missing column is NULL, as in Flink
     null    both are NULL
     error   the message is an error that names the columns
     keep    both are NULL, and `unchanged_columns` of the row has their names, so that tables keep the old values
 
-Debezium writes a placeholder in place of a large value of PostgreSQL that did not change ("toasted"). Other sources
-leave the column out of the row after the update, such as Oracle GoldenGate with compressed updates.
+Debezium writes a placeholder in place of a large value of PostgreSQL that did not change ("toasted"). Other sources,
+such as Oracle GoldenGate with compressed updates, leave the column out of the row after the update.
 Source: Debezium's PostgreSQL page, "Toasted values" and `unavailable.value.placeholder`, and its
 `UnchangedToastedPlaceholder` for the values in arrays and maps.
 """
@@ -53,10 +53,10 @@ OWN_COLUMNS: Mapping[str, str] = {UNCHANGED: "ARRAY<STRING>"}
 
 
 class UnchangedColumns(NamedTuple):
-    """What to do with unchanged columns: the `policy`, and the bytes of the `placeholder`, None if there is none.
+    """The policy for unchanged columns. `placeholder` has bytes; None if placeholders are not searched for.
 
-    With `reads_presence` the column after those of the row says which columns the row after an update has. Otherwise
-    `apply` may be given that: for each row after an update, in messages of several rows.
+    With `reads_presence`, the column after those of the table says which columns the row after an update has.
+    Otherwise `apply` takes this as an argument, for messages with several rows.
     """
 
     policy: str
@@ -65,14 +65,14 @@ class UnchangedColumns(NamedTuple):
 
     @classmethod
     def of(cls, options: Mapping[str, Any], *, reads_presence: bool) -> UnchangedColumns | None:
-        """The policy that the options ask for; None for `data`."""
+        """Return the policy of the options. None for `data`."""
         policy = options.get(UNCHANGED_OPTION.name, DATA)
         return None if policy == DATA else cls(policy, placeholder_of(options), reads_presence)
 
     def apply(self, batch: DecodedBatch, names: Sequence[str], presence: pa.ListArray | None = None) -> DecodedBatch:
-        """Apply the policy to a batch whose rows begin with columns of these `names`; metadata follows them.
+        """Apply the policy to a batch. Its rows begin with columns of these `names`; metadata follows them.
 
-        `presence` has for each message a list of which columns its rows after updates have, if the rows don't tell.
+        `presence` has a list for each message, as `PresenceReader.read` returns it.
         """
         rows = batch.rows.values
         columns = [rows.field(place) for place in range(rows.type.num_fields)]
@@ -108,9 +108,9 @@ class UnchangedColumns(NamedTuple):
 
 
 def _presence_of_updates(batch: DecodedBatch, updated: Mask, presence: pa.ListArray) -> pa.StructArray:
-    """Which columns each row of a batch has, null for a row that is not after an update.
+    """Return an item for each row of a batch: its columns, or null for a row that is not after an update.
 
-    The list of a message has one item for each of its rows after updates, in their order.
+    The list of a message in `presence` has one item for each of its rows after updates, in their order.
     """
     rows = np.flatnonzero(updated)
     owners = np.repeat(np.arange(len(batch.rows)), np.diff(np.asarray(batch.rows.offsets)))[rows]
@@ -121,7 +121,7 @@ def _presence_of_updates(batch: DecodedBatch, updated: Mask, presence: pa.ListAr
 
 
 def placeholder_of(options: Mapping[str, Any]) -> bytes | None:
-    """The bytes of the placeholder; None if it is not looked for. The option may have them as `hex:5f5f`."""
+    """Return the bytes of the placeholder. None if it is not searched for. The option may have them as `hex:5f5f`."""
     text = options.get(PLACEHOLDER_OPTION.name)
     if text is None or options[UNCHANGED_OPTION.name] == DATA:
         return None
@@ -137,7 +137,7 @@ def _reason(places: Any, names: Sequence[str]) -> str:
 
 
 def _names_at(masks: Mask, names: Sequence[str]) -> pa.ListArray:
-    """The names of the columns in the masks, a list for each row; null if there are none."""
+    """Return a list for each row, with the names of the columns in the masks. Null if there are none."""
     counts = masks.sum(0)
     offsets = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
@@ -149,7 +149,7 @@ def _names_at(masks: Mask, names: Sequence[str]) -> pa.ListArray:
 
 
 def _equals_placeholder(column: pa.Array, placeholder: bytes) -> Mask:
-    """Which values are the placeholder: as text or bytes, in an array of one element, or in a map from it to itself."""
+    """Mask the placeholders: a text, bytes, an array with one element, or a map from the placeholder to itself."""
     text, kind = placeholder.decode(errors="replace"), column.type
     if pa.types.is_string(kind):
         return _equal(column, [text, f'{{"{text}":"{text}"}}'])
@@ -177,7 +177,7 @@ def _equal(column: pa.Array, values: list[Any]) -> Mask:
 
 
 def _single(column: pa.Array, found: Mask) -> Mask:
-    """Which lists or maps have one element, and this is among those that were `found`."""
+    """Mask the lists or maps with exactly one element, if the element is `found`."""
     offsets = np.asarray(column.offsets)
     one: Mask = (np.diff(offsets) == 1) & np.asarray(column.is_valid())
     one[one] = found[offsets[:-1][one]]
@@ -185,7 +185,7 @@ def _single(column: pa.Array, found: Mask) -> Mask:
 
 
 def _equal_lists(column: pa.ListArray, numbers: npt.NDArray[np.int8]) -> Mask:
-    """Which lists have exactly these elements. Numbers may stand for days."""
+    """Mask the lists with exactly these elements. Elements may be dates, as numbers of days."""
     values = pa.array(numbers, pa.int32()).cast(column.type.value_type).to_pylist()
     offsets = np.asarray(column.offsets)
     same: Mask = (np.diff(offsets) == len(values)) & np.asarray(column.is_valid())

@@ -1,13 +1,13 @@
 """The changelog mode of change data: 'changelog.mode' = 'upsert' leaves out the rows before updates.
 
     all       u  -U(before), +U(after)     d  -D(before)
-    upsert    u  +U(after)                 d  -D(before, of which only the key is needed)
+    upsert    u  +U(after)                 d  -D(before, only its key is needed)
 
-Such changes keep a table current by its key, as Flink does with a source in upsert mode.
+Upsert changes keep a table current by its key, as Flink does with a source in upsert mode.
 
-An update that changes the key must delete the row with the old key. Debezium writes such an update as a deletion and a
-creation. Canal and Maxwell write one message, but it tells the row before the update. That row comes out as -D if its
-key differs. The key is that of the table (`Format.for_rows`) or, if it is not known, the one that the message names.
+An update that changes the key must delete the row with the old key. Debezium writes this update as a deletion and a
+creation. Canal and Maxwell write one message, which has the row before the update. If the key of that row differs, it
+becomes -D. The key is that of the table (`Format.for_rows`). If the table's key is not known, the message names it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ MODE_OPTION = Option(
     "row after it, and of the row before a change a message needs only the primary key. For reading only.",
 )
 OR_UPSERT_HINT = ". Or set 'changelog.mode' to 'upsert', which needs only the primary key of the row before the change"
-"""What else to do if a message lacks the row before a change."""
+"""The end of an error: the other remedy if a message lacks the row before a change."""
 NO_KEY_HINT = (
     ". With 'changelog.mode' = 'upsert' a deletion needs only the primary key: in 'before', or in the key of the "
     "record, which a table with 'key.format' reads (KeyValueFormat)"
 )
-"""What to do if a deletion does not say which row it deletes."""
+"""The end of an error: the remedy if a deletion does not say which row it deletes."""
 
 
 class RowKey(NamedTuple):
@@ -56,7 +56,7 @@ class RowKey(NamedTuple):
 
 
 class ChangeDataFormat(Format):
-    """The base class of the formats of change data, in JSON and Avro: changelog mode and unchanged columns."""
+    """The base class of the formats of change data in JSON and Avro: changelog mode and unchanged columns."""
 
     changelog_mode = ChangelogMode.ALL
     row_key: RowKey | None = None
@@ -72,7 +72,7 @@ class ChangeDataFormat(Format):
 
     @property
     def reads_presence(self) -> bool:
-        """Whether the reader tells which columns the row after an update has."""
+        """Whether the reader adds a column that says which columns the row after an update has."""
         return False
 
     @property
@@ -112,9 +112,9 @@ class ChangeDataFormat(Format):
 
 
 def without_before_rows(envelope: Envelope) -> Envelope:
-    """The envelope without the whole rows before updates.
+    """Return the envelope without the whole rows before updates.
 
-    A row before an update that is laid over the row after it (`over`) stays: `UpsertReader` compares its key.
+    Rows with `over` stay, because `UpsertReader` compares their key with that of the row after the update.
     """
     rows = {
         operation: tuple(row for row in rows if row.kind != KINDS[UPDATE_BEFORE] or row.over is not None)
@@ -124,9 +124,9 @@ def without_before_rows(envelope: Envelope) -> Envelope:
 
 
 class UpsertReader:
-    """Removes the rows before updates from the rows of a reader; those with another key become deletions.
+    """Removes the rows before updates from the rows of a reader. If an update changes the key, the row becomes -D.
 
-    Without a `key`, the last column of the reader has the names of the key's columns, and is rechanged.
+    Without a `key`, the last column of the reader has the names of the key's columns. That column is removed.
     """
 
     def __init__(self, reader: BatchReader, columns: Sequence[str], key: RowKey | None) -> None:
@@ -134,7 +134,7 @@ class UpsertReader:
         self._places = {name: place for place, name in enumerate(columns)}
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """One list of rows per message, without rows before updates."""
+        """Return one list of rows per message, without rows before updates."""
         batch = self._reader.read(messages)
         rows = batch.rows.values
         columns = [rows.field(place) for place in range(rows.type.num_fields)]

@@ -1,4 +1,4 @@
-"""Writes rows with kinds as change messages: the row as JSON, between the two texts of its kind's frame.
+"""Writes rows with kinds as change messages: the row as JSON, between the two texts of the frame of its kind.
 
 An update is written as a deletion of the row before it and an insertion of the row after it.
 """
@@ -27,14 +27,14 @@ _DELETES = (KINDS[UPDATE_BEFORE], KINDS[DELETE])
 class ChangeWriter:
     """Writes rows of one type in the frames of insertions and deletions.
 
-    Raises `SchemaError` for a type that JSON can't hold, as `JsonWriter` does.
+    Raises `SchemaError` for a type that JSON can't hold.
     """
 
     def __init__(self, row: FlinkType, settings: WriteSettings, frames: tuple[Frame, Frame]) -> None:
         self._writer, self._frames = JsonWriter(row, settings), frames
 
     def write(self, rows: pa.StructArray, row_kinds: pa.StringArray | None) -> EncodedBatch:
-        """The message of each row, null for a null row or an error. Without kinds, all rows are insertions."""
+        """Return a message per row, null for a null row or an error. Without kinds, all rows are insertions."""
         texts, errors = self._writer.texts(rows)
         inserts, deletes = self._frames
         if row_kinds is None:
@@ -50,7 +50,7 @@ class ChangeWriter:
 
 
 def native_frames(text: Column, row_kind: Column | None, frames: tuple[Frame, Frame]) -> Column:
-    """A Spark expression that puts a row's JSON, a binary Column, into the frame of its kind. Null stays null."""
+    """Return an expression that puts `text`, a row's JSON in binary, into the frame of its kind. Null stays null."""
     from pyspark.sql import functions as F
 
     inserts, deletes = frames
@@ -58,7 +58,7 @@ def native_frames(text: Column, row_kind: Column | None, frames: tuple[Frame, Fr
         opening, closing = (F.lit(part.encode()) for part in inserts)
     else:
         wrong = F.concat(F.coalesce(row_kind, F.lit("NULL")), F.lit(" is not a row kind; use '+I', '-U', '+U' or '-D'"))
-        # the expression has the text once: with a copy for each kind, Spark takes much longer
+        # use the text once: with a copy for each kind, Spark takes much longer
         opening, closing = (
             F.when(row_kind.isin(*_INSERTS), F.lit(insert.encode()))
             .when(row_kind.isin(*_DELETES), F.lit(delete.encode()))

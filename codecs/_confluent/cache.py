@@ -74,7 +74,7 @@ _unknown: _Cache[_UnknownId] = _Cache(_ANSWERS)
 def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, str | Refused]:
     """Look up the texts of schemas by their ids. Requests ids that are not cached in this order, some in parallel.
 
-    Unknown ids are cached for a while, so that not every batch requests them. There is no limit on known ids. After
+    Unknown ids are cached for a while; otherwise each batch would request them. There is no limit on known ids. After
     `_MOST_UNKNOWN` unknown ids, the other ids are refused without a request, and are not cached: many messages with
     foreign ids must not stop the stream or its registry.
     Raises `SchemaRegistryError` if a request fails or if the ids take longer than the timeout of one request.

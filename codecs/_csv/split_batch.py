@@ -208,7 +208,7 @@ class _Scan:
 
     @cached_property
     def _is_quote(self) -> Mask | None:
-        """A mask of the quotes, None if there are none."""
+        """The mask of the quotes. None if there are none."""
         if self._how.quote is None or self._how.quote not in self._batch.raw:
             return None
         return self._data == self._how.quote  # type: ignore[no-any-return]

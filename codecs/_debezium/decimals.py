@@ -67,14 +67,14 @@ def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.
 
 
 def unscaled_number(data: bytes, scale: int) -> Decimal | None:
-    """The number of unscaled bytes with `scale` digits after the point; None if there are no bytes, or too many."""
+    """Return the number of unscaled bytes with `scale` digits after the point. None for no bytes or too many."""
     if not data or len(data) > _MOST_BYTES or abs(scale) > _MOST_SCALE:
         return None
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, WIDE)
 
 
 def decimal_digits(data: bytes, scale: int) -> str | None:
-    """The number of unscaled bytes as text, without an exponent; None if there are no bytes, or too many."""
+    """Return the number of unscaled bytes as text, without an exponent. None for no bytes or too many."""
     found = unscaled_number(data, scale)
     return None if found is None else f"{found:f}"
 

@@ -69,9 +69,9 @@ def decode_flattened(
 ) -> DecodedBatch:
     """Decode rows with marks to changes of an upsert table.
 
-    `values` has the rows, of which the first `columns` fields are those of the table, and `errors` the errors so far.
-    `present` says which messages are not null, `filled` which of them are not empty. `others` are messages that are
-    not rows, by operation, and `setting` is the value of `other-messages`.
+    `values` has the rows; their first `columns` fields are those of the table. `errors` has the errors so far.
+    `present` is a mask of the messages that are not null, `filled` of those that are not empty either. `others` are
+    messages that are not rows, by operation. `setting` is the value of `other-messages`.
     """
     read = filled if errors is None else filled & np.asarray(errors.is_null())
     op = pc.struct_field(values, _OP).cast(pa.string())

@@ -20,7 +20,7 @@ NO_BEFORE_HINT = (
     ". Postgres sends it only after ALTER TABLE ... REPLICA IDENTITY FULL; with another database, check that its log "
     "has whole rows (MySQL: binlog_row_image=FULL)" + OR_UPSERT_HINT
 )
-"""What to do if a message lacks the row before a change."""
+"""The end of an error: what to do if a message lacks the row before a change."""
 MONGODB_HINT = (
     ". The message comes from MongoDB, whose documents are texts, mostly without the one before a change. Let the "
     "connector write rows (the transform ExtractNewDocumentState) and set 'flattened' to true, or read `op` and "
@@ -84,7 +84,7 @@ def _is_from_mongodb(message: Any, *, wrapped: bool) -> bool:
 
 
 def _schema_of(message: Any) -> Any:
-    """The schema that a message carries, also in an array of one message; None if there is none."""
+    """Return the schema of a message, or of the message in an array of one. None if there is no schema."""
     if isinstance(message, list) and len(message) == 1:
         message = message[0]
     return message.get("schema") if isinstance(message, dict) else None

@@ -1,1 +1,1 @@
-"""What Java and its libraries do, for the formats that write and read as they do: numbers, patterns, charsets."""
+"""Rules of Java and its libraries, for formats that read and write like Java: numbers, patterns, charsets."""

@@ -214,7 +214,7 @@ def find_charset(name: str) -> Charset:
 
 @functools.cache
 def _tables() -> dict[str, Any]:
-    """What OpenJDK 17's charsets answered: `{canonical name: {"aliases": [...], and the charset's tables}}`.
+    """The answers of OpenJDK 17's charsets: `{canonical name: {"aliases": [...], and the charset's tables}}`.
 
     `scripts/charset_tables/generate` wrote the file.
     """

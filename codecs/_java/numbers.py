@@ -125,8 +125,8 @@ def _notation(digits: str, point: int) -> str:
 def _digits_17(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
     """Return the digits of `fraction` * 2**(`exponent` - 52) and their decimal point, as `FloatingDecimal.dtoa` does.
 
-    The fraction has 53 bits, of which `significant` count. Digits are generated until the remainder (`rest`) is less
-    than half the distance to the next number (`margin`), both in units of the last digit (`unit`).
+    The fraction has 53 bits; the first `significant` bits count. Digits are generated until the remainder (`rest`) is
+    less than half the distance to the next number (`margin`), both in units of the last digit (`unit`).
     """
     trailing = (fraction & -fraction).bit_length() - 1
     length = 53 - trailing

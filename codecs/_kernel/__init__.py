@@ -94,7 +94,7 @@ _compiled, WHY = _choose(_ASKED)
 COMPILED: Final = _compiled
 """Whether this package's modules are compiled."""
 KERNEL: Final[Literal["compiled", "python"]] = "compiled" if COMPILED else "python"
-"""Which kernel runs; public as `kvformat.codecs.KERNEL`."""
+"""The kernel that runs; public as `kvformat.codecs.KERNEL`."""
 # WHY is the reason why the kernel is not compiled, "" if the user asked for the source. ADVICE is the next step.
 ADVICE: Final = (
     "Install a wheel for this platform, or gcc and python3-dev and then kvformat again (docs/install.md). "

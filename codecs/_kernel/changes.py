@@ -75,10 +75,10 @@ MOST_COMPARED = 8
 
 
 class ChangePlan(Protocol):
-    """What a batch knows of a format: `_changes.read.EnvelopePlan`.
+    """The format as a batch reads it; `_changes.read.EnvelopePlan` implements it.
 
-    `members` begins with the names of BEFORE, AFTER and OPERATION. `outer_members` are those of a wrapped message and
-    begins with the payload. Methods that return an error are called to raise it.
+    `members` begins with the names of BEFORE, AFTER and OPERATION. `outer_members` are those of a wrapped message, and
+    begin with the payload. Methods that return an error are called to raise it.
     """
 
     error: type[BadValue]

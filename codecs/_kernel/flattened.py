@@ -27,10 +27,10 @@ if not cython.compiled:
 
 
 class FlatChangePlan(ChangePlan, Protocol):
-    """What a batch of flattened messages knows of a format: `_changes.read.FlattenedPlan`.
+    """The format as a batch of flattened messages reads it; `_changes.read.FlattenedPlan` implements it.
 
-    `upserted` is the row of a message that is the current row, `deleted` that of a deletion. If a message without an
-    operation has one of the `watched` members, the plan looks whether it is a row.
+    `upserted` gives the row of an insertion or update, `deleted` that of a deletion. If a message without an operation
+    has one of the `watched` members, the plan checks whether it is a row.
     """
 
     upserted: OperationRows

@@ -26,11 +26,11 @@ if not cython.compiled:
     )
 
 WORTH_COMPARING = 32
-"""The least bytes of a value that is compared; a shorter one is skipped as fast without."""
+"""The least bytes of a value that is compared. Comparing shorter values saves no time."""
 MOST_SCALARS = 64
 """The most scalars (texts, numbers, true, false, null) in a value that is compared."""
 NEVER_ALIKE = 32
-"""The doubt from which on values are no longer compared, because too many of them differed."""
+"""The doubt at which comparing stops, because too many values differed."""
 
 
 class PreviousValueCache:

@@ -84,8 +84,8 @@ _said: collections.deque[str] = collections.deque(maxlen=3)
 def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """Return confluent-kafka's settings, with secrets, for the brokers of `properties.*`.
 
-    Settings that only tune Java's client are left out. Raises `OptionError` for a security setting that librdkafka
-    does not support, by its name, and if there are no brokers.
+    Settings that only tune Java's client are left out. Raises `OptionError` naming a security setting that librdkafka
+    does not support, and if there are no brokers.
     """
     given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
     if not given.get("bootstrap.servers") or "@" in given["bootstrap.servers"]:

@@ -293,7 +293,7 @@ class KafkaTable:
         checkpoint_location: str | None = None,
         metadata: MetadataKeys | None = None,
     ) -> Replayed:
-        """Decode this table's dead letters again, write the rows of those that can be read now, keep the others.
+        """Decode this table's dead letters again. Write the rows of the letters that decode now, and keep the others.
 
         `dead_letters` is the topic or the path that they were written to. `to` is a table, or a function of the rows
         (with the columns of `metadata`) and the batch's number, -1 for a path. Returns how many letters were read and
@@ -340,7 +340,7 @@ class KafkaTable:
         return repr(self._kv).replace("KeyValueFormat", "KafkaTable", 1)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: that of the table's `KeyValueFormat`."""
+        """Return the HTML of the table's `KeyValueFormat`, for notebooks."""
         return self._kv._repr_html_()
 
     def __eq__(self, other: object) -> bool:

@@ -99,7 +99,7 @@ def _options(side: str, bound: _Bound | None) -> dict[str, str]:
         return {}
     if bound.timestamp is None:
         return {f"{side}Offsets": _listed(bound.offsets) if bound.offsets else bound.word}
-    # As in Flink, a partition whose records are all older is read from its end.
+    # As in Flink, a partition with only older records is read from its end.
     older = {"startingOffsetsByTimestampStrategy": "latest"} if side == "starting" else {}
     return {f"{side}Timestamp": str(bound.timestamp), **older}
 

@@ -111,7 +111,7 @@ def _named(partitions: Sequence[str]) -> str:
 
 
 def lag_of(end: str | None, latest: str | None) -> dict[str, int] | None:
-    """Return the number of offsets that each partition (`orders-0`) is behind; None if the source is not Kafka.
+    """Return the lag of each partition (`orders-0`) in offsets; None if the source is not Kafka.
 
     `end` has the offsets after the micro-batch, `latest` the latest offsets when it was planned, as JSON of a progress.
     """

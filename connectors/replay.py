@@ -1,4 +1,4 @@
-"""Decode dead letters again: write the rows of those that can be read now, and keep the others as dead letters.
+"""Decode dead letters again: write the rows of the letters that decode now, and keep the others as dead letters.
 
     letters of a topic -> stream with a checkpoint -> decode -> rows -> target
                                                              -> still bad -> the end of the topic, for the next replay

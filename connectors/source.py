@@ -3,7 +3,7 @@
     planned(kv, streaming=)        all options of the source, and the warnings
     records(spark, kv, plan, ...)  the records, after the header filter, by as many tasks as the table wants
 
-Which option of the table becomes what: effects.py.
+option_effects.py lists the effect of each table option.
 """
 
 from __future__ import annotations

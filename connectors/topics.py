@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _CREATES = "auto.create.topics.enable"
 _SOURCE = "Spark's Kafka source"
 _FAR_TIMEOUT = 5.0  # seconds that a client of Spark Connect waits for brokers, which it may not reach
-_REMEMBERED = 600.0  # seconds before such a client asks the same brokers again
+_REMEMBERED = 600.0  # seconds before that client asks the same brokers again
 _MOST_UNREACHED = 100  # cached lists of brokers: each belongs to a session, and a process has few sessions
 _unreached: dict[str, tuple[float, str]] = {}  # list of brokers -> time and text of the error
 _INSTALL = " With kvformat[kafka] installed, such an error comes sooner and names the most similar topic"

@@ -1,4 +1,4 @@
-"""Reads undecoded records of topics, without Spark. No group is joined and nothing is committed."""
+"""Read undecoded records of topics without Spark, without joining a group and without committing offsets."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def decode_command(
 
 
 def opened(files: tuple[str, ...]) -> Iterator[IO[bytes]]:
-    """Open the files one after the other; stdin if there are none, and for `-`."""
+    """Open the files one after the other; `-`, or no files, means stdin."""
     for name in files or ("-",):
         with click.open_file(name, "rb") as file:
             yield file

@@ -108,7 +108,7 @@ def produce_command(
 
 
 class _Metadata:
-    """The columns of rows that are metadata of records: those that the table declares, and those of `-m`."""
+    """Row columns that become record metadata: the columns that the table declares, and those of `-m`."""
 
     def __init__(self, table: ShownTable, asked: tuple[str, ...]) -> None:
         declared = (column for column in table.kv.columns if column.kind == "metadata" and not column.virtual)
@@ -186,7 +186,7 @@ class _Topic:
                 return ""
 
     def _known(self, topic: str) -> Sequence[int] | str:
-        """The partitions of a topic, or why there are none."""
+        """Return the partitions of a topic, or the reason why they are unknown."""
         if topic not in self._partitions:
             try:
                 self._partitions |= partitions_of(self._options, [topic], None)

@@ -1,4 +1,4 @@
-"""A schema where there is none: columns and tables from messages, or from a schema registry."""
+"""Schema inference: columns and tables from messages, or from a schema registry."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def schema_of(sample: MessageSample, format: str, options: Mapping[str, Any]) ->
 
 
 def proposal_of(sample: MessageSample, format: str, options: Mapping[str, Any]) -> SchemaProposal:
-    """What a format proposes for a sample; raises `SchemaError` if there are no columns."""
+    """Return the schema that a format proposes for a sample. Raises `SchemaError` if there are no columns."""
     found = get_format(format, options).propose_schema(sample)
     notes = (*found.notes, sample.cut) if sample.cut else found.notes
     if not found.fields:

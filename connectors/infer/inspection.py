@@ -74,7 +74,7 @@ class _Group:
         return replace(self, recognition=other, format=other.format or self.format)
 
     def reason(self, part: Part, total: int) -> str:
-        """What the messages are, with counts."""
+        """Return the description of the messages, with counts."""
         of = f"{len(self.indices)} of {total} {'keys' if part == 'key' else 'messages'}"
         return f"{of} {self.recognition.description}"
 
@@ -99,8 +99,8 @@ def inspect_topic(
 ) -> Inspection:
     """Guess the formats of the records of a topic, and propose a table that reads them.
 
-    `values` and `keys` are iterables or Arrow arrays of messages (bytes, None for a null one), of which at most 64 MiB
-    are read. `values` may be a batch DataFrame; then a job collects 1,000 records. `name` is the table's name, `topic`
+    `values` and `keys` are iterables or Arrow arrays of messages (bytes, or None for null). At most 64 MiB of them are
+    read. `values` may be a batch DataFrame; then a job collects 1,000 records. `name` is the table's name, `topic`
     and `bootstrap` are values for its options. `registry` is the URL of a schema registry, or options of
     `avro-confluent` with the URL. It is asked for the schemas of the ids in messages. Secrets are masked in the result.
 
@@ -209,7 +209,7 @@ def _groups(sample: MessageSample, notes: Notes) -> list[_Group]:
 
 
 def _recognitions(sample: MessageSample, notes: Notes) -> Iterator[tuple[str, Recognition]]:
-    """What each format says of the sample. Messages and plugins that are broken do no harm."""
+    """Ask each format to recognize the sample. Errors of a format, or from broken messages, are isolated."""
     for name in available_formats():
         try:
             for found in format_class(name).recognize(sample):

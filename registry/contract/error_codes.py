@@ -74,8 +74,8 @@ def _codes_with_bracket() -> tuple[pa.StringArray, pa.StringArray]:
 def split_codes(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, pa.StringArray | None]:
     """Separate error texts and the codes at their beginning.
 
-    Returns texts and codes, each null for a record without an error; or None and None if there are no errors. The code
-    of a text without one is BAD_RECORD.
+    Returns texts and codes, each null for a record without an error; or None and None if there are no errors. A text
+    without a code gets BAD_RECORD.
     """
     if errors is None or errors.null_count == len(errors):
         return None, None

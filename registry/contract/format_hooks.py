@@ -31,7 +31,7 @@ Part = Literal["key", "value"]
 
 
 class FormatHooks(abc.ABC):
-    """What the author of a format writes. His class derives from `Format`, which adds what users call.
+    """Methods that the author of a format implements. The class derives from `Format`, which adds the public methods.
 
     `self.options` holds the parsed options by their declared names, with defaults.
     """

@@ -29,7 +29,7 @@ class Run(Protocol[_R]):
     """Runs a kernel over a part of a batch."""
 
     def __call__(self, start: int, count: int) -> _R:
-        """Return the result for `count` messages, the first of which has the index `start`."""
+        """Return the result for the `count` messages from index `start` on."""
 
 
 def isolate_errors(

@@ -1,4 +1,4 @@
-"""Spark settings: those that make the transfer to Python and back cheaper, and the setting that TIME needs.
+"""Spark settings that make the transfer to Python and back cheaper, and the setting that TIME needs.
 
 The library reads settings but does not set them.
 """

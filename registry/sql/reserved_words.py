@@ -1,7 +1,8 @@
-"""The words that Flink SQL keeps for itself: a name spelled like one of them needs backticks.
+"""Reserved words of Flink SQL: a name that equals one of them needs backticks.
 
-Asked of Flink 2.3.0, word by word of its parser, by `CREATE TABLE t (<word> INT)`. They are the keywords of Calcite and
-of Flink's `Parser.tdd` less those that `Parser.tdd` frees; Flink's list of "Reserved Keywords" has the free ones too.
+Each keyword of Flink 2.3.0's parser was tested with `CREATE TABLE t (<word> INT)`. The reserved words are the keywords
+of Calcite and of Flink's `Parser.tdd`, without those that `Parser.tdd` declares non-reserved. Flink's documented list
+"Reserved Keywords" also contains non-reserved words.
 """
 
 from __future__ import annotations

@@ -94,9 +94,10 @@ def normalized(
 
 
 class _Normalizer(StatefulProcessor):
-    """Turns the changes of each key into those that its last row makes of them.
+    """Normalizes the changes of each key by comparing them with the last row of the key.
 
-    Keys come in buckets, because a call costs more than a row: a bucket is one call, the rows are a map in the state.
+    Keys are grouped into buckets, because a call costs more than a row. Each call handles a bucket, and the state is a
+    map from key to row.
     """
 
     def __init__(self, update_before: bool, kept: list[str] | None) -> None:
@@ -111,13 +112,13 @@ class _Normalizer(StatefulProcessor):
             yield from self._changes(of_key, list(changes))
 
     def _changes(self, key: str, ordered: list[Any]) -> list[Row]:
-        """What the rows of one key change."""
+        """Return the normalized changes of one key, and store its last row."""
         known = self._last.getValue((key,)) if self._last.containsKey((key,)) else None  # getValue() alone would warn
         before: str | None = known[0] if known else None
         last, changes = before, list[Row]()
         for row, following in itertools.zip_longest(ordered, ordered[1:]):
             if row["row_kind"] == "-U" and following is not None and following["row_kind"] in ADDED_KINDS:
-                continue  # the first half of an update; alone it deletes, for then the other half has another key
+                continue  # the first half of an update; without the other half, which then has another key, it deletes
             text = row["row"] if row["row_kind"] in ADDED_KINDS else None
             if self._kept is not None and text is not None and last is not None and row["unchanged"]:
                 text = _with_old(text, last, row["unchanged"], self._kept)
@@ -130,7 +131,7 @@ class _Normalizer(StatefulProcessor):
         return changes
 
     def _step(self, last: str | None, text: str | None) -> list[Row]:
-        """What it takes from a key's row to the next one; None is no row."""
+        """Return the changes from one row of a key (`last`) to the next (`text`); None means that there is no row."""
         if last == text:
             return []
         if text is None:

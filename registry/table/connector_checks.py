@@ -176,7 +176,7 @@ def _shown_name(key: str, known: Iterable[str]) -> str:
 
 
 def _hint(connector: str, key: str, supported: list[str]) -> str:
-    """Return what to do about an unsupported option, "" if nothing is known."""
+    """Return advice for an unsupported option, "" if there is none."""
     if connector == UPSERT_KAFKA:
         for begin, why in _NOT_OF_UPSERT.items():
             if key == begin or (begin.endswith(".") and key.startswith(begin)):

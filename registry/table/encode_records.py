@@ -102,7 +102,7 @@ def _null_key_errors(
 
 
 def _without_update_before(keys: pa.BinaryArray | None, kinds: pa.StringArray) -> pa.BooleanArray | None:
-    """Return False for each `-U` followed by a `+U` of the same key, whose value replaces it; None if there is none."""
+    """Return False for each `-U` that a following `+U` of the same key replaces; None if there is none."""
     assert keys is not None  # upsert tables have a key
     if len(kinds) < 2:
         return None

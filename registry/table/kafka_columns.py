@@ -13,7 +13,7 @@ from kvformat.registry.table.metadata import READABLE, MetadataColumn
 
 _HEADER_LIST = parse_type(READABLE["header-list"])
 _SOURCE_COLUMNS = {"header-list": "headers", "timestamp-type": "timestampType", "leader-epoch": None}
-"""The column of Spark's Kafka source for a metadata key, if it has another name; None if there is no such column."""
+"""Metadata keys with another name in Spark's Kafka source: the column there, or None if the source has no column."""
 
 
 def column_types(df: DataFrame) -> dict[str, T.DataType]:

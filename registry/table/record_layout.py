@@ -1,4 +1,4 @@
-"""Where the columns of a table are in the key and the value of a Kafka record."""
+"""The positions of a table's columns in the key and the value of a Kafka record."""
 
 from __future__ import annotations
 

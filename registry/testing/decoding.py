@@ -215,7 +215,7 @@ def types(subject: Subject) -> None:
 @rule("decode", page="flink.md#schemas")
 def edges(subject: Subject) -> None:
     """An edge value of a type is unchanged after encoding and decoding, or is an error of its row or message. At least
-    half of a type's edge values are no errors.
+    half of a type's edge values must not be errors.
     """
     subject.require_decode()
     subject.require_encode()

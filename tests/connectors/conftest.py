@@ -1,4 +1,4 @@
-"""Which tests of tables on Kafka run with every PySpark and with Spark Connect."""
+"""Selects the tests of Kafka tables that run with every PySpark version and with Spark Connect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 EVERYWHERE = ("test_kafka_table.py", "test_maintain.py", "test_replay.py", "test_writing.py")
-"""Reading, writing and keeping a table, by each of Spark's interfaces that is used; the others say nothing new."""
+"""Tests that read, write and maintain a table through each Spark interface. The other tests would add nothing."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

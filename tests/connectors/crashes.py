@@ -1,8 +1,8 @@
-"""Queries that are killed in the middle of their work, and brokers: what must be there afterwards.
+"""Kill queries and brokers in the middle of their work, and check that no data is lost.
 
-    python -m tests.connectors.crashes --kills 10      all of it, with a report (scripts/crash_tests)
+    python -m tests.connectors.crashes --kills 10      all scenarios, with a report (scripts/crash_tests)
 
-Each query runs in a process of its own, which SIGKILL ends with its JVM. `test_crashes.py` does each of it once.
+Each query runs in its own process; SIGKILL ends it and its JVM. `test_crashes.py` runs each scenario once.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from tests.support import services
 
 KEYS = 60
 DELETED = 50
-"""Keys from this one on end with a tombstone."""
+"""The last record of this key, and of every greater key, is a tombstone."""
 BATCH = 3000
 """Records of a micro-batch, at most."""
-_LONGEST = 600.0  # seconds that a query may take for what is there
+_LONGEST = 600.0  # seconds that a query may take for the existing records
 
 
 @dataclass
 class Report:
-    """What was tried and what came of it."""
+    """The result of a scenario."""
 
     what: str
     kills: int = 0
     mid_batch: int = 0
-    #: kills behind the dead letters of a batch and before its rows
+    #: kills after the dead letters of a batch and before its rows
     between: int = 0
     records: int = 0
     repeats: int = 0
@@ -48,7 +48,7 @@ class Report:
 
 
 class Query:
-    """A query in a process of its own, with what it keeps in a folder."""
+    """A query in its own process, with a folder for its checkpoint and its output."""
 
     def __init__(self, folder: Path, what: str, **settings: str) -> None:
         self.folder, self.checkpoint = folder, folder / "checkpoint"
@@ -61,7 +61,7 @@ class Query:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
     def kill(self) -> None:
-        """End it and its JVM at once."""
+        """Kill the process and its JVM immediately."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -69,16 +69,16 @@ class Query:
             self._process = None
 
     def in_flight(self) -> int:
-        """The batch that was begun and is not done, -1 for none."""
+        """Return the batch that has started but not finished, -1 if there is none."""
         begun, done = self._last("offsets"), self._last("commits")
         return begun if begun > done else -1
 
     def batches(self) -> int:
-        """How many are done."""
+        """Return the number of finished batches."""
         return self._last("commits") + 1
 
     def read(self) -> int:
-        """The records of all batches that are done."""
+        """Return the number of records in all finished batches."""
         last = self._last("commits")
         if last < 0:
             return 0
@@ -91,7 +91,7 @@ class Query:
         return -1
 
     def wait(self, until: Callable[[], bool]) -> None:
-        """Raises with what the query said if it ends, or if it takes too long."""
+        """Wait for a condition. Raises with the query's log if the query ends or takes too long."""
         deadline = time.monotonic() + _LONGEST
         while not until():
             assert self._process is not None
@@ -105,7 +105,7 @@ class Query:
 
 
 def run_query(settings: dict[str, str]) -> None:
-    """Run until somebody ends it."""
+    """Run a query until its process is killed."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").config("spark.jars", services.kafka_jars())
@@ -131,7 +131,7 @@ def run_query(settings: dict[str, str]) -> None:
 
 
 def changes(count: int) -> list[tuple[bytes, bytes | None]]:
-    """So many changes of each key, numbered; of the last keys the last one is a delete."""
+    """Return `count` numbered changes of each key; for keys from `DELETED` on, the last change is a delete."""
     return [
         (b'{"id":%d}' % key, None if key >= DELETED and n == count - 1 else b'{"n":%d}' % n)
         for n in range(count)
@@ -140,7 +140,7 @@ def changes(count: int) -> list[tuple[bytes, bytes | None]]:
 
 
 def ends(broker: services.KafkaBroker, topic: str) -> int:
-    """How many records a topic has."""
+    """Return the number of records in a topic."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "ends", "log_level": 0})
@@ -152,7 +152,7 @@ def ends(broker: services.KafkaBroker, topic: str) -> int:
 
 
 def check_copied(broker: services.KafkaBroker, topic: str, count: int) -> int:
-    """No change is lost, those of a key are in order but for repeats, the last is the last; returns the repeats."""
+    """Check that no change is lost, and that the changes of each key are in order. Return the number of repeats."""
     last: dict[int, int] = {}
     most: dict[int, int] = {}
     messages = broker.records(topic)
@@ -160,7 +160,7 @@ def check_copied(broker: services.KafkaBroker, topic: str, count: int) -> int:
         key = json.loads(message.key())["id"]
         n = count - 1 if message.value() is None else json.loads(message.value())["n"]
         before = last.get(key, -1)
-        # The next change, or again one that was there, from which on all follow once more.
+        # Either the next change, or a repeated one; after a repeated one, all later changes are repeated too.
         assert n == before + 1 or n <= most[key], (
             f"key {key}: {n} follows {before}, the last before was {most.get(key)}"
         )
@@ -172,7 +172,7 @@ def check_copied(broker: services.KafkaBroker, topic: str, count: int) -> int:
 
 
 def copy_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, chance: random.Random) -> Report:
-    """An upsert table is written to another; its query is killed in the middle of batches."""
+    """Copy an upsert table to another, and kill the query in the middle of batches."""
     begun, report = time.monotonic(), Report("upsert-kafka to upsert-kafka, the query killed")
     name = f"crash-{chance.randrange(10**9)}"
     source, target = broker.create(f"{name}-source", 4), broker.create(f"{name}-target", 3)
@@ -185,7 +185,7 @@ def copy_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, chan
             wanted = query.batches() + chance.randrange(2)
             query.wait(lambda wanted=wanted: query.in_flight() >= wanted)
             written = ends(broker, target)
-            if chance.random() < 0.7:  # as soon as the first records of a batch are there; else at any time
+            if chance.random() < 0.7:  # after the first records of a batch; otherwise at any time
                 query.wait(lambda written=written: ends(broker, target) > written)
             else:
                 time.sleep(chance.random() * 0.5)
@@ -202,7 +202,7 @@ def copy_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, chan
 
 
 def copy_with_broker_kills(folder: Path, kills: int, chance: random.Random) -> Report:
-    """The same, and the broker is killed and started again."""
+    """Copy an upsert table to another, and kill and restart the broker."""
     begun, report = time.monotonic(), Report("upsert-kafka to upsert-kafka, the broker killed")
     broker = services.KafkaBroker(folder)
     broker.start()
@@ -236,11 +236,11 @@ def copy_with_broker_kills(folder: Path, kills: int, chance: random.Random) -> R
     return report
 
 
-# --- a table that is kept current --------------------------------------------------------------------------
+# --- a maintained table ------------------------------------------------------------------------------------
 
 
 def maintain_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, chance: random.Random) -> Report:
-    """A table at a path, whose query is killed between the dead letters of a batch and its rows."""
+    """Maintain a table at a path, and kill the query between the dead letters and the rows of a batch."""
     from pyspark.sql import SparkSession
 
     begun, report = time.monotonic(), Report("upsert-kafka to a table at a path, killed between its writes")
@@ -283,13 +283,13 @@ def maintain_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, 
 
 
 def _last_version(folder: Path) -> int:
-    """The batch of the last complete version of the table."""
+    """Return the batch of the last complete version of the table."""
     notes = [json.loads(path.read_text()) for path in folder.glob("table/commits/*/part-*.json") if path.stat().st_size]
     return max((int(note["batch"]) for note in notes), default=-1)
 
 
 def main() -> None:
-    """Try all of it and print a report."""
+    """Run all scenarios and print a report."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--kills", type=int, default=10)
     arguments.add_argument("--seed", type=int, default=1)

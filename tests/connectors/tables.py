@@ -1,4 +1,4 @@
-"""Tables on a broker that several test modules write and read."""
+"""Tables on a broker for several test modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SCHEMA = "id INT NOT NULL, n BIGINT"
 
 
 def upsert(bootstrap: str, topic: str, schema: str = SCHEMA, **options: Any) -> KafkaTable:
-    """A table of JSON with `id` in the key and the other columns in the value."""
+    """Return an upsert table in JSON with `id` in the key and the other columns in the value."""
     given = {
         "connector": "upsert-kafka",
         "topic": topic,

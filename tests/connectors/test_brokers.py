@@ -1,4 +1,4 @@
-"""Clients of Kafka's brokers, from a table's `properties.*`."""
+"""Kafka clients configured from a table's `properties.*`."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _given(properties: dict[str, str]) -> dict[str, str]:
             },
             TOKENS | {"sasl.oauthbearer.scope": "a"},
         ),
-        # Stores are not looked at where the protocol has no use for them.
+        # Stores are ignored if the protocol does not use them.
         ({"ssl.truststore.location": "/ca.jks"}, {}),
     ],
 )
@@ -125,7 +125,7 @@ def test_settings_of_java_become_those_of_librdkafka(properties: dict[str, str],
     [
         ({"security.protocol": "SSL", "ssl.truststore.location": "/ca.jks"}, "ssl.truststore.location"),
         ({"security.protocol": "SSL", "ssl.keystore.location": "/me.jks"}, "ssl.keystore.location"),
-        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism"),  # Java makes an unsigned token of its own
+        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism"),  # Java creates an unsigned token
         ({**OAUTH, "sasl.oauthbearer.token.endpoint.url": ""}, "sasl.oauthbearer.token.endpoint.url"),
         ({**OAUTH, "sasl.jaas.config": f'{BEARER} required clientSecret="{SECRET}";'}, "sasl.jaas.config"),
         (
@@ -142,7 +142,7 @@ def test_settings_of_java_become_those_of_librdkafka(properties: dict[str, str],
         ({"bootstrap.servers": f"alice:{SECRET}@b:9092"}, "bootstrap.servers"),
     ],
 )
-def test_what_java_alone_can_do_is_refused_by_name(properties: dict[str, str], named: str) -> None:
+def test_settings_that_only_java_supports_are_refused_by_name(properties: dict[str, str], named: str) -> None:
     with pytest.raises(OptionError, match=rf"'properties\.{named}'") as raised:
         brokers.client_settings(_given(properties))
     assert raised.value.option == f"properties.{named}"
@@ -150,8 +150,8 @@ def test_what_java_alone_can_do_is_refused_by_name(properties: dict[str, str], n
     assert "bootstrap" in named or "spark_options={'startingOffsets'" in str(raised.value)
 
 
-def test_a_client_is_made_of_all_settings() -> None:
-    """The client refuses names and values that it does not know."""
+def test_librdkafka_accepts_all_settings() -> None:
+    """The client refuses unknown names and values."""
     properties = {**SASL, "sasl.jaas.config": f'{PLAIN} required username="a" password="b";', "client.id": "me"}
     more = {"ssl.endpoint.identification.algorithm": "https", "isolation.level": "read_committed", "client.rack": "r"}
     brokers.admin(_given({**properties, **more, "client.dns.lookup": "use_all_dns_ips"}))
@@ -159,7 +159,7 @@ def test_a_client_is_made_of_all_settings() -> None:
     brokers.consumer(_given({**properties, **more, "max.partition.fetch.bytes": "100000"}), group_id="g").close()
 
 
-def test_brokers_that_do_not_answer_are_named_and_why() -> None:
+def test_error_names_unreachable_brokers_and_the_reason() -> None:
     given = _given({"bootstrap.servers": "127.0.0.1:1"})
     client = brokers.admin(given)
     with pytest.raises(BrokerError, match=r"'127.0.0.1:1' .* its topics: .*refused") as raised:
@@ -167,7 +167,7 @@ def test_brokers_that_do_not_answer_are_named_and_why() -> None:
     assert raised.value.__cause__ is not None
 
 
-def test_a_question_is_asked_again_while_there_is_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_repeated_until_there_is_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     given, asked = _given({}), []
 
     def answer(code: int, times: int) -> Any:
@@ -190,7 +190,7 @@ def test_a_question_is_asked_again_while_there_is_no_leader(monkeypatch: pytest.
         brokers.ask(client, given, "it", lambda: answer(KafkaError.NOT_LEADER_FOR_PARTITION, 3))
 
 
-def test_a_missing_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_client_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def without(name: str, *more: Any) -> Any:
@@ -204,8 +204,8 @@ def test_a_missing_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("kind", [None, "JKS", "PKCS12"])
-def test_a_truststore_that_java_alone_reads_is_named_by_its_type(kind: str | None) -> None:
-    """Not as if PEM had been given, and without advice that is followed already."""
+def test_error_names_the_type_of_a_java_only_truststore(kind: str | None) -> None:
+    """The error does not speak of PEM, and does not advise settings that are already given."""
     properties = {"security.protocol": "SSL", "ssl.truststore.location": "/ca.jks"}
     properties |= {} if kind is None else {"ssl.truststore.type": kind}
     by_default = ", by default" if kind is None else ""
@@ -221,7 +221,7 @@ def test_a_truststore_that_java_alone_reads_is_named_by_its_type(kind: str | Non
 
 
 OPTIONS = {"connector": "kafka", "topic": "t", "format": "json", "scan.startup.mode": "earliest-offset"}
-# The beginnings of keys, as openssl pkcs8 -topk8 writes them: by default, and with -v1 PBE-SHA1-3DES.
+# The first bytes of keys from openssl pkcs8 -topk8: by default, and with -v1 PBE-SHA1-3DES.
 PBES2 = "MIIFLTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQIO87NPmwUQD0CAggA"
 PBES1 = "MIIE6jAcBgoqhkiG9w0BDAEDMA4ECGnTrX7oTGq1AgIIAASCBMj8CXaBuLQ1"
 
@@ -241,8 +241,8 @@ def _pem(kind: str, body: str) -> str:
         ("", None),
     ],
 )
-def test_a_key_that_spark_can_not_read_is_told(text: str, told: str | None, tmp_path: Path) -> None:
-    """The command line's client is OpenSSL's, and reads them all."""
+def test_error_for_a_key_that_spark_cannot_read(text: str, told: str | None, tmp_path: Path) -> None:
+    """The command line uses OpenSSL, which reads all of these keys."""
     (tmp_path / "me.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n" + text)
     in_file = {"ssl.keystore.location": str(tmp_path / "me.pem"), "ssl.keystore.type": "PEM"}
     for properties in ({"ssl.keystore.key": text}, in_file):

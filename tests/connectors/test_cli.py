@@ -1,4 +1,4 @@
-"""The command line as users meet it: what goes to stdout and stderr, the exit status, and the words of errors."""
+"""The command line as users see it: stdout, stderr, exit status and error messages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def ddl(tmp_path: Path) -> Callable[[str], Path]:
 # --- decode ----------------------------------------------------------------------------------------------------
 
 
-def test_messages_become_rows_and_a_bad_one_harms_no_neighbour() -> None:
+def test_bad_messages_do_not_affect_other_rows() -> None:
     given = b'{"id":1,"name":"\xc3\xa4"}\n{"id":"x"}\n\xff\xfe\n{"id":4}'
     result = run("decode", "-f", "json", "-s", "id INT, name STRING", given=given)
     assert lines(result.stdout) == [{"id": 1, "name": "ä"}, {"id": 4, "name": None}]
@@ -77,7 +77,7 @@ def test_messages_become_rows_and_a_bad_one_harms_no_neighbour() -> None:
     assert result.exit_code == 1
 
 
-def test_decoding_stops_at_a_bad_message_where_that_is_asked_for() -> None:
+def test_decoding_can_stop_at_a_bad_message() -> None:
     result = run("decode", "-f", "csv", "-s", "id INT", "--errors", "stop", given=b"1\nx\n3\n" + b"4\n" * 10**6)
     assert lines(result.stdout) == [{"id": 1}]
     assert json.loads(result.stderr.splitlines()[0])["message"] == 2
@@ -98,7 +98,7 @@ def test_rows_of_changes_have_kinds_and_metadata() -> None:
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_what_a_format_passes_over_is_counted() -> None:
+def test_skipped_messages_are_counted() -> None:
     arguments = ("decode", "-f", "json", "-s", "id INT", "-o", "ignore-parse-errors=true")
     result = run(*arguments, given=b'{"id":1}\n{')
     assert (len(lines(result.stdout)), result.exit_code) == (1, 0)
@@ -107,7 +107,7 @@ def test_what_a_format_passes_over_is_counted() -> None:
     assert json.loads(result.stderr) == {"messages": 2, "rows": 1, "skipped": 1, "bad": 0}
 
 
-def test_no_message_commands_a_terminal() -> None:
+def test_messages_cannot_send_terminal_commands() -> None:
     hostile = "\x1b]0;x\x07\x9b31m\x7f"
     result = run("decode", "-f", "json", "-s", "v STRING", given=json.dumps({"v": hostile}) + f'\n{{"v":{hostile}')
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", result.stdout + result.stderr)
@@ -115,7 +115,7 @@ def test_no_message_commands_a_terminal() -> None:
     assert json.loads(result.stderr.splitlines()[0])["head"] == f'{{"v":{hostile}'
 
 
-def test_a_hint_where_messages_seem_to_end_elsewhere(ddl: Callable[[str], Path]) -> None:
+def test_hint_if_the_framing_seems_wrong(ddl: Callable[[str], Path]) -> None:
     result = run("decode", "-f", "avro", "-s", "id INT, name STRING", given=b"\x02\x02\xff\n\xff")
     assert "messages were read as lines: perhaps another --framing" in result.stderr
     result = run("decode", "--ddl", ddl(_KV), given=b'{"id": 1}')
@@ -123,7 +123,7 @@ def test_a_hint_where_messages_seem_to_end_elsewhere(ddl: Callable[[str], Path])
     assert "--framing" not in run("decode", "-f", "json", "-s", "id INT", given=b"{").stderr
 
 
-def test_messages_of_files_and_of_framed_bytes(tmp_path: Path) -> None:
+def test_messages_are_read_from_files_and_framed_bytes(tmp_path: Path) -> None:
     first, second = tmp_path / "1.csv", tmp_path / "2.csv"
     first.write_bytes(b"1,a\n2,b")
     second.write_bytes(b'3,"c\nd"')
@@ -144,7 +144,7 @@ def test_messages_of_files_and_of_framed_bytes(tmp_path: Path) -> None:
         (b'{"id": 1}\n', "no valid length at byte 7"),
     ],
 )
-def test_a_torn_end_is_no_end(tail: bytes, reason: str) -> None:
+def test_truncated_input_is_an_error(tail: bytes, reason: str) -> None:
     given = b"\x00\x00\x00\x03abc" + tail
     result = run("decode", "-f", "raw", "-s", "v STRING", "--framing", "length", given=given)
     assert lines(result.stdout) == [{"v": "abc"}]
@@ -155,7 +155,7 @@ def test_a_torn_end_is_no_end(tail: bytes, reason: str) -> None:
 
 
 class _Pieces:
-    """A file that gives so many pieces and counts them."""
+    """A file that returns `count` pieces and counts the reads."""
 
     def __init__(self, piece: bytes, count: int) -> None:
         self.piece, self.count, self.given = piece, count, 0
@@ -166,7 +166,7 @@ class _Pieces:
 
 
 @pytest.mark.parametrize("framing", ["lines", "length", "records"])
-def test_no_more_is_read_than_is_needed(framing: str) -> None:
+def test_input_is_read_only_as_needed(framing: str) -> None:
     message = b'{"value":"x"}\n' if framing == "records" else b"x\n" if framing == "lines" else b"\x00\x00\x00\x01x"
     file: Any = _Pieces(message * 10, 1000)
     batches = _framing.read_messages([file], framing)
@@ -177,7 +177,7 @@ def test_no_more_is_read_than_is_needed(framing: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
-def test_messages_do_not_depend_on_how_they_arrive(size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_messages_do_not_depend_on_read_sizes(size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(_framing, "_CHUNK", size)
     messages = [b"", b"abc", b"x" * 100, b"", b"d"]
     file = tmp_path / "messages"
@@ -192,7 +192,7 @@ def test_messages_do_not_depend_on_how_they_arrive(size: int, monkeypatch: pytes
 # --- key and value ---------------------------------------------------------------------------------------------
 
 
-def test_records_of_kcat_are_read_byte_by_byte(ddl: Callable[[str], Path]) -> None:
+def test_kcat_records_keep_every_byte(ddl: Callable[[str], Path]) -> None:
     table = _KV.replace("'json')", "'raw', 'value.fields-include' = 'EXCEPT_KEY')").replace(
         "'key.format' = 'json'", "'key.format' = 'raw', 'key.raw.charset' = 'ISO-8859-1'"
     )
@@ -223,7 +223,7 @@ def test_records_of_kcat_are_read_byte_by_byte(ddl: Callable[[str], Path]) -> No
     ]
 
 
-def test_any_timestamp_of_kafka_is_shown(ddl: Callable[[str], Path]) -> None:
+def test_every_kafka_timestamp_is_shown(ddl: Callable[[str], Path]) -> None:
     record = '{"key":"{\\"id\\":1}","value":"{\\"id\\":1}","ts":%d}'
     given = "\n".join(record % millis for millis in (253_402_300_799_999, -(2**63), 2**63 - 1))
     rows = lines(run("decode", "--ddl", ddl(_KV), "-m", "timestamp", given=given).stdout)
@@ -231,7 +231,7 @@ def test_any_timestamp_of_kafka_is_shown(ddl: Callable[[str], Path]) -> None:
     assert found == ["9999-12-31T23:59:59.999Z", -1000 * 2**63, 1000 * (2**63 - 1)]
 
 
-def test_lines_that_are_no_records_are_bad_records(ddl: Callable[[str], Path]) -> None:
+def test_lines_without_a_record_are_bad_records(ddl: Callable[[str], Path]) -> None:
     good = b'{"key":"{\\"id\\":1}","value":"{\\"id\\":1}"}'
     bad = [b"nope", b"[]", b"{}", b'{"value":1}', b'{"value_base64":"?"}', b'{"value":"","payload":""}', b"[" * 99999]
     bad += [
@@ -247,23 +247,23 @@ def test_lines_that_are_no_records_are_bad_records(ddl: Callable[[str], Path]) -
     assert result.exit_code == 1
 
 
-def test_faults_of_keys_name_the_key(ddl: Callable[[str], Path]) -> None:
+def test_errors_in_keys_name_the_key(ddl: Callable[[str], Path]) -> None:
     result = run("decode", "--ddl", ddl(_KV), given=b'{"offset":3,"key":"{","value":"{}"}')
     fault = json.loads(result.stderr.splitlines()[1])
     assert {"part": "key", "head": "{", "offset": 3}.items() <= fault.items()
 
 
-def test_computed_columns_are_said_to_be_left_out(ddl: Callable[[str], Path]) -> None:
+def test_a_note_says_that_computed_columns_are_left_out(ddl: Callable[[str], Path]) -> None:
     assert "left out: total" in run("decode", "--ddl", ddl(_KV)).stderr
 
 
 def _flinks() -> list[str]:
-    """The tables that Flink wrote and can read."""
+    """Return the tables that Flink wrote and can read."""
     return sorted(n for n, c in interop.cases().items() if not n.startswith("hand_") and not c.get("flink_errors"))
 
 
 @pytest.mark.parametrize("name", _flinks())
-def test_flinks_records_come_back_as_they_were(name: str, tmp_path: Path) -> None:
+def test_flink_records_are_unchanged_after_decode_and_encode(name: str, tmp_path: Path) -> None:
     case = interop.cases()[name]
     (tmp_path / "registry").mkdir()
     (tmp_path / "table.sql").write_text(interop.ddl(case, tmp_path / "registry"), encoding="utf-8")
@@ -286,7 +286,7 @@ def test_flinks_records_come_back_as_they_were(name: str, tmp_path: Path) -> Non
 # --- encode ----------------------------------------------------------------------------------------------------
 
 
-def test_rows_become_messages_and_a_bad_one_harms_no_neighbour() -> None:
+def test_bad_rows_do_not_affect_other_messages() -> None:
     given = '{"id":1,"name":"a"}\n\n{"id":1,"nmae":"x"}\n{"id":99999999999}\nnope\n{"name":"d"}\n'
     result = run("encode", "-f", "csv", "-s", "id INT NOT NULL, name STRING", given=given)
     assert result.stdout == "1,a\n,d\n"
@@ -300,7 +300,7 @@ def test_rows_become_messages_and_a_bad_one_harms_no_neighbour() -> None:
     assert result.exit_code == 1
 
 
-def test_a_message_that_its_framing_can_not_hold_is_told() -> None:
+def test_messages_that_do_not_fit_the_framing_are_errors() -> None:
     rows = '{"v":"a"}\n{"v":"b\\nc"}\n{"v":null}\n{"v":"d"}\n'
     by_raw = ("encode", "-f", "raw", "-s", "v STRING")
     result = run(*by_raw, given=rows)
@@ -315,7 +315,7 @@ def test_a_message_that_its_framing_can_not_hold_is_told() -> None:
     assert (result.stdout, result.exit_code) == ("a", 1)
 
 
-def test_rows_with_kinds_say_which() -> None:
+def test_row_kinds_are_encoded() -> None:
     by_change = ("encode", "-f", "debezium-json", "-s", "id INT")
     result = run(*by_change, given='{"row_kind":"-D","row":{"id":1}}\n{"id":1}\n{"row_kind":"?","row":{}}\n')
     assert lines(result.stdout) == [{"before": {"id": 1}, "after": None, "op": "d"}]
@@ -323,7 +323,7 @@ def test_rows_with_kinds_say_which() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 30, 1 << 18])
-def test_an_update_is_no_delete_wherever_a_batch_ends(
+def test_updates_across_batches_are_not_deletes(
     size: int, ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_framing, "_CHUNK", size)
@@ -335,7 +335,7 @@ def test_an_update_is_no_delete_wherever_a_batch_ends(
     assert written == [(1, False), (1, False), (1, True), (2, False), (2, True), (3, True)]
 
 
-# --- what there is ---------------------------------------------------------------------------------------------
+# --- formats, options, help ------------------------------------------------------------------------------------
 
 
 def test_formats_are_listed() -> None:
@@ -349,7 +349,7 @@ def test_formats_are_listed() -> None:
 
 
 @pytest.mark.parametrize("name", [*available_formats(), "kafka", "upsert-kafka"])
-def test_options_are_those_that_are_declared(name: str) -> None:
+def test_options_command_lists_all_declared_options(name: str) -> None:
     specs = KAFKA_OPTIONS if name == "kafka" else None
     if specs is None and name in available_formats():
         specs = format_class(name).option_specs
@@ -360,7 +360,7 @@ def test_options_are_those_that_are_declared(name: str) -> None:
     assert all(option["name"] in shown for option in found)
 
 
-def test_help_tells_of_every_command() -> None:
+def test_help_lists_every_command() -> None:
     shown = run("--help").stdout
     for name, words in cli.COMMANDS.items():
         assert words in shown
@@ -391,7 +391,7 @@ def test_help_tells_of_every_command() -> None:
         (["inspect", "--topic", "t"], "--bootstrap host:9092"),
     ],
 )
-def test_a_slip_of_the_pen_is_told_what_to_do(arguments: list[str], words: str) -> None:
+def test_errors_for_mistyped_arguments(arguments: list[str], words: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())
@@ -399,13 +399,13 @@ def test_a_slip_of_the_pen_is_told_what_to_do(arguments: list[str], words: str) 
     assert result.stdout == ""
 
 
-def test_errors_are_json_where_that_is_asked_for() -> None:
+def test_errors_can_be_written_as_json() -> None:
     result = run("decode", "--json", "-f", "csv", "-s", "a INT", "-o", "field-delimeter=;")
     told = json.loads(result.stderr)
     assert (told["type"], told["format"], told["option"]) == ("OptionError", "csv", "field-delimeter")
 
 
-def test_secrets_of_options_are_in_no_output(ddl: Callable[[str], Path]) -> None:
+def test_output_never_contains_secrets_of_options(ddl: Callable[[str], Path]) -> None:
     url = f"http://me:{_SECRET}@127.0.0.1:9"
     jaas = f"'properties.sasl.jaas.config' = 'X required username=\"u\" password=\"{_SECRET}\";'"
     confluent = ("-f", "avro-confluent", "-s", "a INT", "-o", f"url={url}", "-o", "registry-retries=0")
@@ -445,7 +445,7 @@ def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     yield start
     for one in started:
         one.kill()
-        with contextlib.suppress(OSError):  # of a pipe that is closed
+        with contextlib.suppress(OSError):  # of a closed pipe
             one.stdin.close()
         one.stdout.close()
         one.stderr.close()
@@ -473,7 +473,7 @@ def test_a_closed_pipe_ends_quietly(process: Callable[..., Any], tmp_path: Path)
         assert (one.wait(60), one.stderr.read()) == (0, b"")
 
 
-def test_an_interrupt_ends_without_a_traceback(process: Callable[..., Any]) -> None:
+def test_interrupt_prints_no_traceback(process: Callable[..., Any]) -> None:
     one = process(*_CSV)
     one.stdin.write(b"1\n")
     one.stdin.flush()
@@ -483,7 +483,7 @@ def test_an_interrupt_ends_without_a_traceback(process: Callable[..., Any]) -> N
     assert b"Traceback" not in one.stderr.read()
 
 
-def test_colours_are_for_terminals_that_want_them() -> None:
+def test_colours_are_used_only_where_terminals_allow_them() -> None:
     pty = pytest.importorskip("pty")
 
     def shown(**more: str) -> bytes:
@@ -500,14 +500,14 @@ def test_colours_are_for_terminals_that_want_them() -> None:
     assert b"\x1b" not in shown(NO_COLOR="1")
 
 
-# --- explain, inspect: what others find is shown -----------------------------------------------------------
+# --- explain, inspect ------------------------------------------------------------------------------------------
 
 
 _TWO = f"""SET 'a' = 'b'; {_KV}; CREATE TABLE plain (id INT) WITH ('connector' = 'kafka', 'topic' = 'plain',
     'scan.startup.mode' = 'earliest-offset', 'properties.bootstrap.servers' = 'broker:9092', 'format' = 'json')"""
 
 
-def test_tables_are_explained(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_shows_tables(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KafkaTable, "explain", lambda self: f"this is {self.kv.name}", raising=False)
     file = ddl(_TWO)
     assert run("explain", file).stdout == "this is users\n\nthis is plain\n"
@@ -518,7 +518,7 @@ def test_tables_are_explained(ddl: Callable[[str], Path], monkeypatch: pytest.Mo
     assert "plain" in result.stderr
 
 
-def test_explanations_are_json(ddl: Callable[[str], Path]) -> None:
+def test_explain_can_write_json(ddl: Callable[[str], Path]) -> None:
     secret = _KV.replace("'key.format'", f"'properties.sasl.jaas.config' = '{_SECRET}', 'key.format'")
     users, plain = lines(run("explain", ddl(_TWO.replace(_KV, secret)), "--json").stdout)
     assert (users["table"], users["connector"], users["primary_key"]) == ("users", "upsert-kafka", ["id"])
@@ -537,7 +537,7 @@ def test_explanations_are_json(ddl: Callable[[str], Path]) -> None:
     assert "refused" in lines(run("explain", latest, "--json").stdout)[1]["reading"]["batch"]
 
 
-def test_a_table_that_is_wrong_does_not_hide_the_others(ddl: Callable[[str], Path]) -> None:
+def test_an_invalid_table_does_not_hide_the_others(ddl: Callable[[str], Path]) -> None:
     wrong = "CREATE TABLE wrong (id INT) WITH ('connector' = 'kafak')"
     file = ddl(f"{wrong}; {_TWO}; CREATE TABLE worse (id INT, x STRNG) WITH ()")
     result = run("explain", file)
@@ -555,7 +555,7 @@ def test_a_table_that_is_wrong_does_not_hide_the_others(ddl: Callable[[str], Pat
     assert run("explain", file, "--table", "users").exit_code == 0
 
 
-def test_of_several_tables_one_is_chosen_by_an_option(ddl: Callable[[str], Path]) -> None:
+def test_an_option_selects_one_of_several_tables(ddl: Callable[[str], Path]) -> None:
     result = run("decode", "--ddl", ddl(_TWO))
     assert result.exit_code == 2
     assert "the text creates the tables users, plain: choose one, --table 'users'" in result.stderr
@@ -566,7 +566,7 @@ def test_of_several_tables_one_is_chosen_by_an_option(ddl: Callable[[str], Path]
     ("words", "found"),
     [("kvformat pro", ["produce"]), ("kvformat tail --whe", ["--where"]), ("kvformat fo", ["formats"])],
 )
-def test_words_are_completed_as_the_page_says(words: str, found: list[str]) -> None:
+def test_completion_works_as_documented(words: str, found: list[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     assert "_KVFORMAT_COMPLETE=bash_source kvformat" in page
     given = {"_KVFORMAT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
@@ -576,8 +576,8 @@ def test_words_are_completed_as_the_page_says(words: str, found: list[str]) -> N
     assert [line.partition(",")[2] for line in result.stdout.splitlines()] == found
 
 
-def test_a_plugin_that_ends_the_process_is_a_line_of_the_list(tmp_path: Path) -> None:
-    """Of a real distribution, in a process of its own: nothing is left of it."""
+def test_a_plugin_that_exits_is_listed_with_its_error(tmp_path: Path) -> None:
+    """Uses a real distribution in its own process, so that nothing of it remains."""
     info = tmp_path / "acme_exit-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-exit\nVersion: 1.0\n")
@@ -594,7 +594,7 @@ def test_a_plugin_that_ends_the_process_is_a_line_of_the_list(tmp_path: Path) ->
     assert any(line.startswith("json ") for line in result.stdout.splitlines())
 
 
-def test_warnings_are_words_on_stderr(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warnings_are_text_on_stderr(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     def explain(_: KafkaTable) -> str:
         warnings.simplefilter("always")
         warnings.warn("mind the gap", UserWarning, stacklevel=1)
@@ -613,7 +613,7 @@ def test_warnings_are_words_on_stderr(ddl: Callable[[str], Path], monkeypatch: p
         (_KV.replace("upsert-kafka", "upsert-kafak"), "Did you mean 'upsert-kafka'?"),
     ],
 )
-def test_what_is_wrong_with_a_ddl_is_told(text: str, words: str, ddl: Callable[[str], Path]) -> None:
+def test_errors_for_invalid_ddl(text: str, words: str, ddl: Callable[[str], Path]) -> None:
     result = run("explain", ddl(text))
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
@@ -622,7 +622,7 @@ def test_what_is_wrong_with_a_ddl_is_told(text: str, words: str, ddl: Callable[[
 
 @pytest.fixture
 def inspected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was inspected at; the answer is always the same."""
+    """Record the arguments of `inspect_topic`, which always returns the same result."""
     asked = []
 
     def inspect_topic(values: Any, keys: Any = None, **more: Any) -> Any:
@@ -641,7 +641,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return asked
 
 
-def test_guesses_are_shown_with_their_reasons(inspected: list[Any], tmp_path: Path) -> None:
+def test_inspect_shows_guesses_with_reasons(inspected: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "orders.jsonl"
     file.write_bytes(b"{}\n" * 5)
     result = run("inspect", file, "--max", "3")
@@ -659,7 +659,7 @@ def test_guesses_are_shown_with_their_reasons(inspected: list[Any], tmp_path: Pa
     assert (found["counts"], found["ddl"]) == ({"messages": 5}, "CREATE TABLE x (...)")
 
 
-def test_keys_of_records_are_looked_at_too(inspected: list[Any]) -> None:
+def test_inspect_examines_keys_too(inspected: list[Any]) -> None:
     run("inspect", "--framing", "records", given=b'{"key":"k","value":"v"}\n{"value":null}\n')
     assert inspected[0][:2] == ([b"v", None], [b"k", None])
 
@@ -673,7 +673,7 @@ def _findings(*arguments: str | Path) -> tuple[dict[str, dict[str, str]], int]:
     return {finding["what"]: finding for finding in lines(result.stdout)}, result.exit_code
 
 
-def test_a_sound_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_finds_nothing_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     found, status = _findings()
@@ -692,7 +692,7 @@ def test_a_sound_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert "sesame" not in json.dumps(found)
 
 
-def test_what_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_advises_on_missing_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PYSPARK_PYTHON", "/nonexistent/python")
     found, status = _findings()
@@ -716,7 +716,7 @@ def test_what_is_missing_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch
         ("3.0.0", "warning", "does not fully support pandas 3"),
     ],
 )
-def test_pandas_is_looked_for(version: str | None, status: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_checks_pandas(version: str | None, status: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = metadata.version
 
     def installed(name: str) -> str:
@@ -733,17 +733,17 @@ def test_pandas_is_looked_for(version: str | None, status: str, text: str, monke
     assert found.advice.startswith("pip install 'pandas>=2.2.2,<3'") == (status != "ok")
 
 
-def test_the_extra_spark_asks_for_the_pandas_that_doctor_wants() -> None:
+def test_extra_spark_requires_the_pandas_version_of_doctor() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lowest, limit = (".".join(map(str, numbers)) for numbers in doctor._PANDAS)
     for extra in ("spark", "dev"):
         assert f"pandas>={lowest},<{limit}" in project["optional-dependencies"][extra]
 
 
-def test_registries_are_asked_with_the_credentials_of_the_table(
+def test_doctor_asks_registries_with_the_credentials_of_the_table(
     ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(brokers, "TIMEOUT", 0.5)  # nobody answers
+    monkeypatch.setattr(brokers, "TIMEOUT", 0.5)  # no server answers
     server = RegistryServer()
     with contextlib.closing(server), server.serving(Registry(credentials=f"alice:{_SECRET}")) as registry:
         url = registry.url
@@ -767,7 +767,7 @@ def test_registries_are_asked_with_the_credentials_of_the_table(
 # --- the page --------------------------------------------------------------------------------------------------
 
 
-def test_the_examples_of_the_page_are_true(tmp_path: Path) -> None:
+def test_examples_in_the_docs_are_correct(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     (tmp_path / "users.sql").write_text(table, encoding="utf-8")
@@ -788,7 +788,7 @@ def test_the_examples_of_the_page_are_true(tmp_path: Path) -> None:
         assert done.stdout == expected, command
 
 
-def test_the_page_and_the_code_have_one_table_of_values() -> None:
+def test_docs_list_the_json_form_of_each_type() -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     (rows,) = re.findall(r"((?:^\|.*\n)+)", str(_values.__doc__), re.MULTILINE)
     assert rows in page

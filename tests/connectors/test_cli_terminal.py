@@ -1,4 +1,4 @@
-"""Nothing that the command line prints can command a terminal, wherever it comes from."""
+"""The output of the command line contains no terminal control sequences, whatever its source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def assert_harmless(text: str) -> None:
     assert not found, sorted(map(ascii, found))
 
 
-def test_every_character_that_hides_is_escaped() -> None:
+def test_invisible_characters_are_escaped() -> None:
     checked = 0
     for number in range(sys.maxunicode + 1):
         character = chr(number)
@@ -47,7 +47,7 @@ def test_every_character_that_hides_is_escaped() -> None:
     assert printable("größer\u00a0日本 \ue000 \U0001f600") == "größer\u00a0日本 \ue000 \U0001f600"
 
 
-def test_json_gives_back_what_is_escaped() -> None:
+def test_escaped_text_survives_json() -> None:
     value = {HOSTILE: [HOSTILE, 'a\n\t\\"b', "\ud800"]}
     line = json_line(value)
     assert_harmless(line)
@@ -93,7 +93,7 @@ def _ddl(path: Path, name: str = f"t{HOSTILE}") -> str:
         ["tail", "{ddl}", "--from", HOSTILE],
     ],
 )
-def test_names_values_and_errors_are_shown_escaped(arguments: list[str], as_json: bool, tmp_path: Path) -> None:
+def test_names_values_and_errors_are_escaped(arguments: list[str], as_json: bool, tmp_path: Path) -> None:
     file, ddl = tmp_path / "messages", _ddl(tmp_path / "t.sql")
     file.write_bytes(_message() + b"\n" + _message(id="x") + b"\n")
     given = [argument.replace("{file}", str(file)).replace("{ddl}", ddl) for argument in arguments]
@@ -102,11 +102,11 @@ def test_names_values_and_errors_are_shown_escaped(arguments: list[str], as_json
     assert ran.exception is None or isinstance(ran.exception, SystemExit)
     assert "owned" in shown or "v" in shown
     if "inspect" in arguments and not as_json:
-        shown = shown.replace("\x1b[1m", "").replace("\x1b[0m", "")  # the style of a title, which is ours
+        shown = shown.replace("\x1b[1m", "").replace("\x1b[0m", "")  # the style of a title, which kvformat adds
     assert_harmless(shown)
 
 
-def test_an_escaped_ddl_says_so(tmp_path: Path) -> None:
+def test_escaped_ddl_has_a_note(tmp_path: Path) -> None:
     file = tmp_path / "messages"
     file.write_bytes(_message())
     ran = run("inspect", str(file), "--sql")
@@ -114,12 +114,12 @@ def test_an_escaped_ddl_says_so(tmp_path: Path) -> None:
     assert "shown escaped; --json shows them" in ran.stderr
     file.write_bytes(b'{"id": 1}')
     assert run("inspect", str(file), "--sql").stderr == ""
-    # a name that was shown escaped comes out of JSON as it is
+    # JSON restores a name that was shown escaped
     file.write_bytes(_message())
     assert f"`{HOSTILE}` STRING" in json.loads(run("inspect", str(file), "--json").stdout)["ddl"]
 
 
-def test_messages_are_bytes_in_a_pipe_and_words_on_a_terminal() -> None:
+def test_messages_are_bytes_in_a_pipe_and_text_on_a_terminal() -> None:
     command = [sys.executable, "-m", "kvformat", "encode", "-f", "raw", "-s", "v STRING"]
     line = json.dumps({"v": HOSTILE}).encode()
     piped = subprocess.run(command, input=line, capture_output=True, check=True)
@@ -134,8 +134,8 @@ def test_messages_are_bytes_in_a_pipe_and_words_on_a_terminal() -> None:
     assert shown.startswith("\\u001b]0;owned")
 
 
-def test_nothing_else_writes() -> None:
-    """Each module of the command line prints by `_output`."""
+def test_only_the_output_module_prints() -> None:
+    """Each module of the command line prints through `_output`."""
     folder, looked = Path(cli.__file__).parent, 0
     for file in folder.glob("*.py"):
         looked += 1

@@ -1,4 +1,4 @@
-"""The command line at a real broker: topics are read without Spark, and without a trace in the broker."""
+"""The command line with a real broker: reading topics needs no Spark and leaves no trace in the broker."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_topic_is_read_to_its_end(broker: Any, orders: Callable[..., Path]) ->
     assert "cli-tail-group" not in groups
 
 
-def test_where_to_begin_and_when_to_end(broker: Any, orders: Callable[..., Path]) -> None:
+def test_start_and_end_options(broker: Any, orders: Callable[..., Path]) -> None:
     topic = broker.create("cli-tail-from", 1)
     for number in range(5):
         broker.send(topic, [(None, b'{"id":%d}' % number)], timestamp=1_700_000_000_000 + 1000 * number)
@@ -80,14 +80,14 @@ def test_where_to_begin_and_when_to_end(broker: Any, orders: Callable[..., Path]
     assert (result.exit_code, "is not earliest, latest" in result.stderr) == (2, True)
 
 
-def test_the_end_is_found_behind_a_transaction(broker: Any, orders: Callable[..., Path]) -> None:
+def test_reading_ends_after_a_transaction(broker: Any, orders: Callable[..., Path]) -> None:
     from confluent_kafka import Producer
 
     topic = broker.create("cli-tail-transaction", 1)
     settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": "cli-tail", "log_level": 0}
     producer = Producer(settings)
     producer.init_transactions(30)
-    for number in range(2):  # one that counts, one that is undone
+    for number in range(2):  # one transaction is committed, one is aborted
         producer.begin_transaction()
         producer.produce(topic, b'{"id":%d}' % number)
         assert producer.flush(30) == 0
@@ -98,7 +98,7 @@ def test_the_end_is_found_behind_a_transaction(broker: Any, orders: Callable[...
     assert [row["id"] for row in lines(committed.stdout)] == [0]
 
 
-def test_topics_by_a_pattern_that_matches_the_whole_name(broker: Any, orders: Callable[..., Path]) -> None:
+def test_topic_patterns_match_the_whole_name(broker: Any, orders: Callable[..., Path]) -> None:
     sent(broker, "cli-pattern-1", 1)
     sent(broker, "cli-pattern-22", 1)
     file = orders("cli-pattern-\\d", option="topic-pattern")
@@ -108,14 +108,14 @@ def test_topics_by_a_pattern_that_matches_the_whole_name(broker: Any, orders: Ca
     assert (result.exit_code, "no topic matches" in result.stderr) == (2, True)
 
 
-def test_a_topic_that_is_not_there_is_named(broker: Any, orders: Callable[..., Path]) -> None:
+def test_missing_topics_are_named(broker: Any, orders: Callable[..., Path]) -> None:
     broker.create("cli-ordres")
     result = run("tail", orders("cli-orders"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert "there is no topic 'cli-orders'. Did you mean 'cli-ordres'?" in result.stderr
 
 
-def test_records_are_shown_as_they_arrive_until_an_interrupt(
+def test_tail_shows_records_until_an_interrupt(
     broker: Any, orders: Callable[..., Path], process: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     topic = sent(broker, "cli-tail-live", 1)
@@ -130,7 +130,7 @@ def test_records_are_shown_as_they_arrive_until_an_interrupt(
     assert (one.wait(60), one.stderr.read()) == (0, b"")
 
 
-def test_a_sample_of_a_topic_is_inspected(broker: Any, inspected: list[Any]) -> None:
+def test_inspect_reads_a_sample_of_a_topic(broker: Any, inspected: list[Any]) -> None:
     topic = broker.create("cli-inspect")
     broker.send(topic, [(b"k%d" % number, b"v%d" % number) for number in range(9)])
     result = run("inspect", "--topic", topic, "--bootstrap", broker.bootstrap, "--max", "5", "--registry", "http://r")
@@ -140,7 +140,7 @@ def test_a_sample_of_a_topic_is_inspected(broker: Any, inspected: list[Any]) -> 
     assert more == {"name": topic, "topic": topic, "bootstrap": broker.bootstrap, "registry": {"url": "http://r"}}
 
 
-def test_brokers_and_topics_are_looked_for(broker: Any, orders: Callable[..., Path]) -> None:
+def test_doctor_checks_brokers_and_topics(broker: Any, orders: Callable[..., Path]) -> None:
     topic = broker.create("cli-doctor", 2)
     result = run("doctor", orders(topic), "--json")
     found = {finding["what"]: finding for finding in lines(result.stdout)}
@@ -182,7 +182,7 @@ def jsonl(*rows: Any) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-def test_rows_come_back_from_the_topic_as_they_were_given(broker: Any, shop: Callable[..., Path]) -> None:
+def test_rows_are_unchanged_after_produce_and_decode(broker: Any, shop: Callable[..., Path]) -> None:
     file, given = shop("cli-produce", 3), [*map(row, range(20)), row(3, "-D")]
     result = run("produce", file, given=jsonl(*given))
     assert (result.exit_code, result.stderr) == (0, "kvformat: 21 rows, 21 delivered, 0 bad, 0 failed\n")
@@ -190,7 +190,7 @@ def test_rows_come_back_from_the_topic_as_they_were_given(broker: Any, shop: Cal
     places = [change["row"].pop("place") for change in read]
     assert len(set(places)) == 3
     assert sorted(read, key=str) == sorted(given, key=str)
-    # the partition of a key is Java's, and that of a tombstone the same
+    # keys get the partition that Java's client chooses, also for tombstones
     records = broker.records("cli-produce")
     broker.create("cli-produce-java", 3)
     broker.send("cli-produce-java", [(record.key(), record.value()) for record in records])
@@ -198,12 +198,12 @@ def test_rows_come_back_from_the_topic_as_they_were_given(broker: Any, shop: Cal
     assert {record.key(): record.partition() for record in records} == java
     assert [record.value() for record in records if record.key() == b'{"id":3}'][-1] is None
     assert {record.timestamp()[1] for record in records} == {1_709_208_000_500}
-    # what tail shows is taken as it is: columns of metadata that are virtual are passed over
+    # produce accepts the output of tail: virtual metadata columns are skipped
     again = run("produce", file, "--json", given=jsonl(*(dict(r, row=dict(r["row"], place=1)) for r in read)))
     assert lines(again.stderr) == [{"rows": 21, "delivered": 21, "bad": 0, "failed": 0}]
 
 
-def test_metadata_of_rows_says_where_records_go(broker: Any, shop: Callable[..., Path]) -> None:
+def test_metadata_chooses_topic_and_partition(broker: Any, shop: Callable[..., Path]) -> None:
     file = shop("cli-produce-places", 3)
     broker.create("cli-produce-other", 1)
     bad = [row(8, partition=3), row(9, topic="cli-produce-nowhere", partition=0), row(10, partition="x")]
@@ -221,7 +221,7 @@ def test_metadata_of_rows_says_where_records_go(broker: Any, shop: Callable[...,
     assert [record.key() for record in broker.records("cli-produce-other")] == [b'{"id":2}']
 
 
-def test_bad_rows_and_records_that_no_broker_takes_are_told(broker: Any, shop: Callable[..., Path]) -> None:
+def test_bad_rows_and_rejected_records_are_reported(broker: Any, shop: Callable[..., Path]) -> None:
     file = shop("cli-produce-bad", max_message_bytes="2000")
     large = row(2, name="x" * 5000)
     given = [row(1), large, {"row_kind": "+U", "row": {"id": "x"}}, row(4)]
@@ -237,7 +237,7 @@ def test_bad_rows_and_records_that_no_broker_takes_are_told(broker: Any, shop: C
     assert len(broker.records("cli-produce-bad")) < 5
 
 
-def test_where_nothing_can_be_written_it_is_said_before(broker: Any, shop: Callable[..., Path]) -> None:
+def test_produce_reports_errors_before_writing(broker: Any, shop: Callable[..., Path]) -> None:
     file = shop("cli-produce-missing")
     missing = run("produce", file, "-o", "topic=cli-produce-missin", given=jsonl(row(1)))
     assert missing.exit_code == 2
@@ -247,7 +247,7 @@ def test_where_nothing_can_be_written_it_is_said_before(broker: Any, shop: Calla
     assert "the brokers at '127.0.0.1:1' could not be asked" in dead.stderr
 
 
-def test_passwords_open_the_broker_and_are_never_told(broker: Any, shop: Callable[..., Path]) -> None:
+def test_passwords_are_used_but_never_shown(broker: Any, shop: Callable[..., Path]) -> None:
     file = shop("cli-produce-secured", bootstrap=broker.secured)
     module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -268,7 +268,7 @@ def test_passwords_open_the_broker_and_are_never_told(broker: Any, shop: Callabl
 # --- tail --topic, tail --where --------------------------------------------------------------------------------
 
 
-def test_a_topic_is_shown_without_a_ddl(broker: Any) -> None:
+def test_tail_shows_a_topic_without_a_ddl(broker: Any) -> None:
     broker.create("cli-topic", 2)
     broker.send("cli-topic", [(b"k", b'{"id":7}')], partition=1, timestamp=1500, headers=[("h", b"\xff"), ("n", None)])
     broker.send("cli-topic", [(None, b"\x00\xff"), (b"gone", None)], partition=0, timestamp=1501)
@@ -282,7 +282,7 @@ def test_a_topic_is_shown_without_a_ddl(broker: Any) -> None:
         {**place, "partition": 1, "offset": 0, "ts": 1500, "headers": ["h", "\udcff", "n", None]}
         | {"key": "k", "value": '{"id":7}'},
     ]
-    # what is shown is what decode reads
+    # decode reads the output of tail
     options = ["-s", "v BYTES", "-m", "headers", "-m", "partition"]
     decoded = run("decode", "-f", "raw", *options, "--framing", "records", given=raw.stdout)
     rows = {row["v"]: row for row in lines(decoded.stdout)}
@@ -311,7 +311,7 @@ def test_a_topic_is_shown_without_a_ddl(broker: Any) -> None:
         (["flag = true"], [0]),
     ],
 )
-def test_rows_are_chosen_by_conditions(conditions: list[str], found: list[int], chosen_topic: list[str]) -> None:
+def test_where_filters_rows(conditions: list[str], found: list[int], chosen_topic: list[str]) -> None:
     result = run(*chosen_topic, *(part for text in conditions for part in ("--where", text)), "--json")
     assert [row["id"] for row in lines(result.stdout)] == found
     *_, counts = lines(result.stderr)
@@ -320,7 +320,7 @@ def test_rows_are_chosen_by_conditions(conditions: list[str], found: list[int], 
 
 @pytest.fixture(scope="module")
 def chosen_topic(broker: Any) -> list[str]:
-    """A command that shows a topic of twenty rows."""
+    """Return a command that shows a topic of twenty rows."""
     schema = (
         "id INT, name STRING, price DECIMAL(5, 2), place ROW<x INT>, moment TIMESTAMP_LTZ(3), note STRING, "
         "tags ARRAY<INT>, flag BOOLEAN"
@@ -335,7 +335,7 @@ def chosen_topic(broker: Any) -> list[str]:
     return ["tail", *where, "-f", "json", "-s", schema, "-m", "offset"]
 
 
-def test_kinds_are_a_condition_too(shop: Callable[..., Path]) -> None:
+def test_where_filters_row_kinds(shop: Callable[..., Path]) -> None:
     file = shop("cli-where-kinds")
     run("produce", file, given=jsonl(row(1), row(2), row(1, "-D")))
     shown = run("tail", file, "--from", "earliest", "--until-end", "--where", "row_kind = -D").stdout
@@ -355,7 +355,7 @@ def test_kinds_are_a_condition_too(shop: Callable[..., Path]) -> None:
         ("row_kind = +I", "there is no column 'row_kind'"),
     ],
 )
-def test_what_is_no_condition_is_told_before_a_record_is_read(
+def test_invalid_conditions_are_reported_before_reading(
     condition: str, words: str, chosen_topic: list[str]
 ) -> None:
     result = run(*chosen_topic, "--where", condition)
@@ -374,13 +374,13 @@ def test_what_is_no_condition_is_told_before_a_record_is_read(
         (["--topic", "t", "--table", "x"], "not both"),
     ],
 )
-def test_what_tail_can_not_read_is_told(arguments: list[str], words: str) -> None:
+def test_errors_for_invalid_tail_arguments(arguments: list[str], words: str) -> None:
     result = run("tail", *arguments)
     assert result.exit_code == 2
     assert words in result.stderr
 
 
-def test_one_table_of_a_file_is_looked_for(broker: Any, orders: Callable[..., Path], tmp_path: Path) -> None:
+def test_doctor_checks_one_table_of_a_file(broker: Any, orders: Callable[..., Path], tmp_path: Path) -> None:
     broker.create("cli-doctor-table")
     text = orders("cli-doctor-table").read_text(encoding="utf-8")
     file = tmp_path / "two.sql"

@@ -1,4 +1,4 @@
-"""Values in the command line's JSON: each type's own spelling, and nothing is lost on the way there and back."""
+"""Values in the command line's JSON: the form of each type, and round trips without loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def there_and_back(array: pa.Array, t: FlinkType) -> pa.Array:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_rows_come_back_as_they_were(seed: int) -> None:
+def test_rows_are_unchanged_after_json(seed: int) -> None:
     rng = random.Random(seed)
     row = nullable(row_type(resolve_schema(rows.schema(rng, depth=3))))
     given = rows.rows(rng, row, 50)
@@ -67,14 +67,14 @@ def test_rows_come_back_as_they_were(seed: int) -> None:
         ("ROW<a INT>", None, None),
     ],
 )
-def test_each_type_has_one_spelling(text: str, value: Any, expected: Any) -> None:
+def test_each_type_has_one_json_form(text: str, value: Any, expected: Any) -> None:
     t = nullable(parse_type(text))
     array = pa.array([value], arrow_type(t))
     assert json_values(array, t) == [expected]
     assert json_values(there_and_back(array, t), t) == [expected]
 
 
-def test_a_slice_has_its_own_values() -> None:
+def test_sliced_arrays_use_their_offset() -> None:
     t = nullable(parse_type("ROW<a ARRAY<INT>, m MAP<STRING, INT>, b BYTES, t TIMESTAMP_LTZ(3)>"))
     values = [{"a": [i, i], "m": [(str(i), i)], "b": bytes([i]), "t": i} for i in range(5)]
     whole = pa.array(values, arrow_type(t))
@@ -107,7 +107,7 @@ def test_a_slice_has_its_own_values() -> None:
         ("MAP<STRING, INT>", [[None, 1]], "NULL_VALUE", "a key"),
     ],
 )
-def test_what_is_no_value_of_its_type_is_refused_by_the_field(text: str, value: Any, code: str, words: str) -> None:
+def test_errors_for_invalid_values_name_the_field(text: str, value: Any, code: str, words: str) -> None:
     t = nullable(parse_type(f"ROW<r ROW<a {text}>>"))
     with pytest.raises(ValueRefused) as refused:
         python_value({"r": {"a": value}}, t)
@@ -116,12 +116,12 @@ def test_what_is_no_value_of_its_type_is_refused_by_the_field(text: str, value: 
     assert words in str(refused.value)
 
 
-def test_a_column_that_is_not_there_is_named() -> None:
+def test_missing_columns_are_named() -> None:
     with pytest.raises(ValueRefused, match=r"no column 'nmae'\. Did you mean 'name'"):
         python_value({"nmae": 1}, nullable(parse_type("ROW<id INT, name STRING>")))
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": 1' + b"0" * 5000 + b"}"])
-def test_what_is_no_json_is_refused(line: bytes) -> None:
+def test_invalid_json_is_refused(line: bytes) -> None:
     with pytest.raises(ValueRefused, match="is not valid JSON"):
         read_json(line)

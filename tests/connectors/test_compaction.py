@@ -1,4 +1,4 @@
-"""An upsert table on a compacted topic: the broker, which knows bytes only, keeps the last row of each key."""
+"""An upsert table on a compacted topic: the broker compares key bytes and keeps the last row of each key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kvformat.connectors import KafkaTable
 from kvformat.registry import ChangelogMode
 
-pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]  # it waits for a broker to compact
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]  # waits until the broker compacts
 
 _PARTITIONS = 3
 _KEYS = 40
@@ -45,7 +45,7 @@ def test_compaction_keeps_the_last_row_of_each_key(spark: Any, broker: Any) -> N
     assert sum(message.value() is None for message in written) == deletes > 0
     assert _stock(spark, table) == current
 
-    # The partition of a key is what Java's client would choose, by the word of another client.
+    # Keys are in the partition that Java's client chooses; another client confirms it.
     other = broker.create("compacted-by-librdkafka", _PARTITIONS)
     broker.send(other, [(message.key(), b"") for message in written])
     assert _places(written) == _places(broker.records(other))
@@ -59,7 +59,7 @@ def test_compaction_keeps_the_last_row_of_each_key(spark: Any, broker: Any) -> N
 
 
 def _changes(rng: random.Random, count: int) -> tuple[list[tuple[Any, ...]], Goods]:
-    """Changes of some keys, and the table that they make."""
+    """Return changes of some keys, and the resulting table."""
     current: Goods = {}
     changes: list[tuple[Any, ...]] = []
     for n in range(count):
@@ -76,19 +76,19 @@ def _changes(rng: random.Random, count: int) -> tuple[list[tuple[Any, ...]], Goo
 
 
 def _stock(spark: Any, table: KafkaTable) -> Goods:
-    """The current rows."""
+    """Return the current rows."""
     return {(row.id, row.shop): (row.name, str(row.amount)) for row in table.read(spark).collect()}
 
 
 def _places(messages: list[Any]) -> dict[bytes, int]:
-    """The partition of each key, which has only one."""
+    """Return the partition of each key; every key has only one."""
     places = {(message.key(), message.partition()) for message in messages}
     assert len(dict(places)) == len(places)
     return dict(places)
 
 
 def _compacted(broker: Any, topic: str, keys: set[bytes]) -> list[Any]:
-    """The records of these keys, once there is one of each: what is written last is never compacted."""
+    """Wait until each of the keys has one record, and return the records. The newest segment is never compacted."""
     deadline = time.monotonic() + _LONGEST
     while True:
         for partition in range(_PARTITIONS):

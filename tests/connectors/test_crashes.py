@@ -1,4 +1,4 @@
-"""Queries and brokers that are killed: once each of what `scripts/crash_tests` tries more often."""
+"""Killed queries and brokers: each scenario of `scripts/crash_tests` once."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "1"))
 
 
 @pytest.mark.slow
-def test_a_query_that_is_killed_loses_no_change_and_keeps_their_order(broker: Any, tmp_path: Path) -> None:
+def test_killed_query_loses_no_change_and_keeps_the_order(broker: Any, tmp_path: Path) -> None:
     report = crashes.copy_with_kills(broker, tmp_path, KILLS, random.Random(4))
     assert report.mid_batch > 0
 
 
 @pytest.mark.slow
-def test_a_broker_that_is_killed_costs_no_change(tmp_path: Path) -> None:
+def test_killed_broker_loses_no_change(tmp_path: Path) -> None:
     assert crashes.copy_with_broker_kills(tmp_path, 1, random.Random(4)).kills == 1
 
 
 @pytest.mark.slow
-def test_a_table_is_right_when_its_query_is_killed_between_its_writes(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_table_is_correct_if_its_query_is_killed_between_writes(spark: Any, broker: Any, tmp_path: Path) -> None:
     report = crashes.maintain_with_kills(broker, tmp_path, KILLS, random.Random(4))
     assert report.mid_batch > 0
 
 
 class Recorded:
-    """A broker that says what it is told to."""
+    """A fake broker with given records."""
 
     def __init__(self, records: list[tuple[bytes, bytes | None]]) -> None:
         self._records = records
@@ -44,7 +44,7 @@ class Recorded:
         return [SimpleNamespace(key=lambda k=k: k, value=lambda v=v: v) for k, v in self._records]
 
 
-def test_repeats_are_told_from_what_is_lost_or_out_of_order() -> None:
+def test_check_copied_allows_repeats_but_no_loss_or_wrong_order() -> None:
     changes = crashes.changes(5)
     half = len(changes) // 2
     assert crashes.check_copied(Recorded(changes), "t", 5) == 0

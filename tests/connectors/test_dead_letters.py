@@ -1,4 +1,4 @@
-"""Dead letters of batches and streams, in a topic and at a path: nothing of a bad record is lost."""
+"""Dead letters of batches and streams, in a topic and at a path: they keep everything of a bad record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(query: Any) -> None:
     assert query.exception() is None
 
 
-def test_a_stream_parts_good_rows_and_dead_letters(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_streams_separate_good_rows_and_dead_letters(spark: Any, broker: Any, tmp_path: Path) -> None:
     source = upsert(broker.bootstrap, broker.create("letters-source", 1))
     broker.send("letters-source", [*GOOD, *BAD], headers=[("trace", b"\x01")])
     target = upsert(broker.bootstrap, broker.create("letters-target", 1))
@@ -54,7 +54,7 @@ def test_a_stream_parts_good_rows_and_dead_letters(spark: Any, broker: Any, tmp_
         assert told["reason"]
 
 
-def test_headers_of_a_record_stay_before_ours(spark: Any, broker: Any) -> None:
+def test_dead_letter_headers_follow_those_of_the_record(spark: Any, broker: Any) -> None:
     bad = spark.sql(
         "SELECT X'01' AS key, X'02' AS value, array(named_struct('key', 'trace', 'value', X'ff'), named_struct('key', "
         "'none', 'value', CAST(NULL AS BINARY))) AS headers, 'r' AS reason, 7L AS offset, CAST(NULL AS STRING) AS part"
@@ -69,7 +69,7 @@ def test_headers_of_a_record_stay_before_ours(spark: Any, broker: Any) -> None:
     assert headers(second) == {"offset": "8", "part": "value", "reason": "because"}
 
 
-def test_messages_of_a_format_alone_are_dead_letters_too(spark: Any, broker: Any) -> None:
+def test_dead_letters_of_a_format_without_a_table(spark: Any, broker: Any) -> None:
     kafka = spark.createDataFrame([(1, b'{"id":1}'), (2, b"{")], "offset BIGINT, value BINARY")
     rows = get_format("json").decode_rows("value", "id INT", errors="capture")
     _, bad = split_errors(explode_changes(kafka, rows, keep="offset"))
@@ -79,7 +79,7 @@ def test_messages_of_a_format_alone_are_dead_letters_too(spark: Any, broker: Any
     assert headers(message)["offset"] == "2"
 
 
-def test_a_batch_that_is_written_again_has_its_folder_once(spark: Any, tmp_path: Path) -> None:
+def test_rewriting_a_batch_replaces_its_folder(spark: Any, tmp_path: Path) -> None:
     def bad(*offsets: int) -> Any:
         rows = [("t", 0, offset, b"k", b"v", "r") for offset in offsets]
         return spark.createDataFrame(
@@ -93,13 +93,13 @@ def test_a_batch_that_is_written_again_has_its_folder_once(spark: Any, tmp_path:
     write_dead_letters(bad(), path, batch_id=2)
     assert sorted(row.offset for row in spark.read.parquet(path).collect()) == [1, 2, 3]
     assert len(list(Path(path).glob("batch=*"))) == 2
-    # A query that began anew counts its batches from 0 again.
+    # A restarted query without its checkpoint counts batches from 0 again.
     write_dead_letters(bad(9), path, batch_id=0)
     write_dead_letters(bad(10), path)
     assert sorted(row.offset for row in spark.read.parquet(path).collect()) == [1, 2, 3, 9, 10]
 
 
-def test_a_batch_is_written_in_one_call(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_write_bad_records_of_a_batch_in_one_call(spark: Any, broker: Any, tmp_path: Path) -> None:
     table = upsert(broker.bootstrap, broker.create("letters-batch", 1), **{"scan.bounded.mode": "latest-offset"})
     broker.send("letters-batch", [*GOOD, *BAD])
     target = upsert(broker.bootstrap, broker.create("letters-batch-target", 1))
@@ -112,7 +112,7 @@ def test_a_batch_is_written_in_one_call(spark: Any, broker: Any, tmp_path: Path)
     assert len(broker.records("letters-batch-dead")) == len(BAD)
 
 
-def test_bad_records_are_not_written_in_silence(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_writing_bad_records_without_a_target_is_an_error(spark: Any, broker: Any, tmp_path: Path) -> None:
     table = upsert(broker.bootstrap, broker.create("letters-refused", 1))
     captured = table.read_stream(spark, errors="capture")
     with pytest.raises(ConfigurationError, match="holds bad records too"):

@@ -1,4 +1,4 @@
-"""A disk without room under the table, the dead letters or the checkpoint of a query: it fails, and loses nothing."""
+"""A full disk under the table, the dead letters or the checkpoint: the query fails and loses no data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MB; only root may mount one."""
+    """Mount a file system of 8 MB, which only root may do."""
     folder = tmp_path / "disk"
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], capture_output=True, text=True)
@@ -29,7 +29,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def _fill(disk: Path) -> Path:
-    """A file that takes all the room that is left."""
+    """Write a file that uses all remaining space."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         try:
@@ -40,7 +40,7 @@ def _fill(disk: Path) -> Path:
 
 
 @pytest.mark.parametrize("full", ["table", "dead", "checkpoint"])
-def test_a_query_goes_on_once_there_is_room_again(
+def test_query_continues_after_space_is_freed(
     spark: Any, broker: Any, tmp_path: Path, disk: Path, full: str
 ) -> None:
     folder = {name: (disk if name == full else tmp_path) / name for name in ("table", "dead", "checkpoint")}
@@ -62,7 +62,7 @@ def test_a_query_goes_on_once_there_is_room_again(
         return sorted(map(tuple, current_table(spark, folder["table"]).collect()))
 
     def send(number: int) -> None:
-        bad = b'{"n":' + b"x" * 9000 + b"%d" % number  # does not fit into what is left of a block of the file system
+        bad = b'{"n":' + b"x" * 9000 + b"%d" % number  # does not fit into the rest of a file system block
         broker.send(f"full-{full}", [*(change(key, number) for key in range(500)), (b'{"id":1}', bad)])
 
     send(1)
@@ -73,7 +73,7 @@ def test_a_query_goes_on_once_there_is_room_again(
         for _ in range(2):
             with pytest.raises(Exception, match="No space left on device"):
                 update()
-            if full != "checkpoint":  # there the batch may be done, and only the note of it not written
+            if full != "checkpoint":  # the batch may be written, but not its commit
                 assert rows() == [(key, number - 1) for key in range(500)]
         ballast.unlink()
         update()

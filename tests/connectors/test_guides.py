@@ -1,4 +1,4 @@
-"""The guides run as they are written, on a real broker: moving a job from Flink, and operating it."""
+"""Run the code of the guides on a real broker: moving a job from Flink, and operating it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 
 def _snippets(page: str, language: str, broker: Any) -> list[str]:
-    """The code of a page in one language, for this broker and for topics of this test's own."""
+    """Return the code of a page in one language, with this broker and with topics of the test."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8").replace("broker:9092", broker.bootstrap)
     text = re.sub(r"'topic' = '([\w-]+)'", lambda topic: f"'topic' = '{page[:4]}-{topic[1]}'", text)
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
@@ -36,7 +36,7 @@ def _order(number: int) -> bytes:
 def test_from_flink_to_spark(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic, large = broker.create("from-orders", 3), broker.create("from-large-orders", 2)
     broker.send(topic, [(None, _order(n)) for n in range(150)])
-    committed = _commit_all(broker, topic, "large-orders")  # what Flink did, up to its last checkpoint
+    committed = _commit_all(broker, topic, "large-orders")  # Flink's work up to its last checkpoint
     assert committed == 150
     broker.send(topic, [(None, _order(n)) for n in range(150, 300)])
     broker.send(topic, [(None, b'{"id": "broken"'), (None, _order(5))])
@@ -53,7 +53,7 @@ def test_from_flink_to_spark(spark: Any, broker: Any, tmp_path: Path) -> None:
 
 
 def _commit_all(broker: Any, topic: str, group: str) -> int:
-    """Read a topic to its end in a group, and commit; returns how many records there were."""
+    """Read a topic to its end in a group, and commit. Return the number of records."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "enable.auto.commit": False})
@@ -65,7 +65,7 @@ def _commit_all(broker: Any, topic: str, group: str) -> int:
     return sum(ends.values())
 
 
-def test_the_shell_commands_of_the_guide(broker: Any, tmp_path: Path) -> None:
+def test_shell_commands_of_the_guide(broker: Any, tmp_path: Path) -> None:
     for name in ("from-orders-2", "from-large-orders-2"):
         broker.create(name)
     broker.send("from-orders-2", [(None, _order(n)) for n in range(9)])
@@ -82,7 +82,7 @@ def test_the_shell_commands_of_the_guide(broker: Any, tmp_path: Path) -> None:
             text=True,
             timeout=120,
         )
-        # a test machine may lack what doctor asks for
+        # a test machine may not have everything that doctor checks
         assert run.returncode == 0 or command.startswith("doctor"), run.stderr
         assert run.stdout
         if command.startswith("tail"):

@@ -1,4 +1,4 @@
-"""Schemas that are inferred: what a sample says, and that what was inferred reads the sample without a loss."""
+"""Schema inference: the types for a sample, and reading the sample with them without loss."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def registry() -> Iterator[Registry]:
 
 
 def inferred(*rows: Any, format: str = "json", **more: Any) -> InferredSchema:
-    """Of messages that are given as Python values, or as their text."""
+    """Infer the schema of messages, which are Python values (written as JSON), bytes or None."""
     texts = [row if isinstance(row, bytes | None) else json.dumps(row).encode() for row in rows]
     return infer_schema(texts, format=format, **more)
 
@@ -58,7 +58,7 @@ def ddl(*rows: Any, **more: Any) -> str:
 
 
 def read(found: InferredSchema, messages: Messages) -> list[Any]:
-    """The rows of messages by what was inferred, which must read all of them."""
+    """Decode all messages with the inferred schema and return the rows."""
     batch = get_format(found.format, found.options).decode_batch(pa.array(messages, pa.binary()), found.ddl)
     assert batch.errors is None, [text for text in batch.errors.to_pylist() if text]
     rows: list[Any] = batch.rows.values.to_pylist(maps_as_pydicts="strict")
@@ -66,9 +66,9 @@ def read(found: InferredSchema, messages: Messages) -> list[Any]:
 
 
 def lost(node: Any, t: FlinkType, value: Any) -> Iterator[str]:
-    """What of a JSON value its column has not."""
+    """Yield the parts of a JSON value that its column value lacks."""
     if isinstance(node, Repeated):
-        return  # of a name that comes twice, one value counts
+        return  # only one value of a duplicate name is kept
     if t.root == "VARCHAR":
         if (node is None) != (value is None) or (type(node) is str and node != value):
             yield f"{node!r} became {value!r}"
@@ -86,7 +86,7 @@ def lost(node: Any, t: FlinkType, value: Any) -> Iterator[str]:
         for element, got in zip(node, value, strict=True):
             yield from lost(element, t.fields[0].type, got)
     elif isinstance(node, Integer | Fraction):
-        # Of a double its shortest text, or the number that it is: 2**55 is one, and 3.602879701896397e+16 its text.
+        # A double equals its shortest text or its exact number: for 2**55, 3.602879701896397e+16 or 2**55.
         if Decimal(node) not in (Decimal(str(value)), Decimal(value)):
             yield f"{node} became {value!r}"
     elif (node is None or isinstance(node, bool)) and node is not value:
@@ -94,7 +94,7 @@ def lost(node: Any, t: FlinkType, value: Any) -> Iterator[str]:
 
 
 def check(messages: Messages) -> InferredSchema:
-    """Infer from JSON messages of one object each, and hold the rows against the messages."""
+    """Infer a schema from JSON messages of one object each, and compare the rows with the messages."""
     found = infer_schema(messages, format="json")
     documents, t = JsonDocuments(), row_type(resolve_schema(found.ddl))
     for message, row in zip(messages, read(found, messages), strict=True):
@@ -120,7 +120,7 @@ def check(messages: Messages) -> InferredSchema:
         ([b"12345678901234567.25", 1], "DECIMAL(38, 2)"),
         ([b"0.1000000000000000055511151231257827", b"99999.5"], "STRING"),
         ([b"1e999999999"], "STRING"),
-        ([b"1e99999999999999999999"], None),  # no JSON: Java has no such exponent
+        ([b"1e99999999999999999999"], None),  # not read as JSON: Java does not support this exponent
         (["a", ""], "STRING"),
         (["2024-02-29", None], "DATE"),
         (["2023-02-29"], "STRING"),
@@ -152,7 +152,7 @@ def check(messages: Messages) -> InferredSchema:
         ([{" ": 1, "a": "b"}], "STRING"),
     ],
 )
-def test_values_make_types(values: list[Any], wanted: str | None) -> None:
+def test_types_are_inferred_from_values(values: list[Any], wanted: str | None) -> None:
     texts = [value if isinstance(value, bytes) else json.dumps(value).encode() for value in values]
     messages: Messages = [b'{"c":' + text + b"}" for text in texts]
     if wanted is None:
@@ -173,7 +173,7 @@ def test_many_names_of_one_type_are_a_map() -> None:
     assert "ROW<k0 INT" in ddl(*everywhere)
 
 
-def test_an_object_of_too_many_names_is_a_map_or_a_text() -> None:
+def test_objects_with_too_many_names_are_maps_or_texts() -> None:
     one_type = {"m": {f"k{i}": i for i in range(1001)}}
     assert ddl(one_type) == "m MAP<STRING, INT>"
     one_type["m"]["k0"] = "text"  # type: ignore[assignment]
@@ -182,7 +182,7 @@ def test_an_object_of_too_many_names_is_a_map_or_a_text() -> None:
     assert found.notes == ("m: members that can't be fields of a ROW, of several types: kept as text",)
 
 
-def test_depth_is_bounded() -> None:
+def test_nesting_depth_is_limited() -> None:
     deep: Any = 1
     for _ in range(200):
         deep = {"d": deep}
@@ -191,7 +191,7 @@ def test_depth_is_bounded() -> None:
     assert any("nested too deeply" in note for note in found.notes)
 
 
-def test_maps_in_maps_take_no_exponential_time() -> None:
+def test_nested_maps_do_not_take_exponential_time() -> None:
     nested: Any = "end"
     for _ in range(30):
         nested = {"1": nested, "2": None}
@@ -212,7 +212,7 @@ def test_maps_in_maps_take_no_exponential_time() -> None:
     assert 3 <= merges < 10_000
 
 
-def test_the_standard_of_timestamps_is_that_of_most_columns() -> None:
+def test_timestamp_standard_follows_most_columns() -> None:
     sql, iso = "2024-02-29 23:59:59", "2024-02-29T23:59:59Z"
     found = inferred({"a": iso, "b": iso, "c": sql})
     assert dict(found.options) == {"timestamp-format.standard": "ISO-8601"}
@@ -223,7 +223,7 @@ def test_the_standard_of_timestamps_is_that_of_most_columns() -> None:
     assert given.ddl == "`a` STRING, `b` STRING, `c` TIMESTAMP(3)"
 
 
-def test_notes_say_what_does_not_fit_together() -> None:
+def test_notes_name_conflicting_values() -> None:
     found = inferred({"a": 1, "b": None, "at": "2024-02-29"}, {"a": "x", "at": "soon"}, b"{", [{"a": 1}, 7], b"8")
     assert found.notes == (
         "1 messages are not valid JSON and are skipped",
@@ -235,7 +235,7 @@ def test_notes_say_what_does_not_fit_together() -> None:
     )
 
 
-def test_names_are_columns_whatever_they_are() -> None:
+def test_any_member_name_can_be_a_column() -> None:
     found = check(
         [json.dumps({"select": 1, "a`b": 2, "a.b": 3, "ü\n": 4, "ID": 5, "id": "x", "r": {"x y": 6}}).encode()]
     )
@@ -250,13 +250,13 @@ def test_names_are_columns_whatever_they_are() -> None:
     )
 
 
-def test_a_name_that_comes_twice_counts_with_all_its_values() -> None:
+def test_duplicate_names_count_with_all_values() -> None:
     found = inferred(b'{"a":"x","a":1}', b'{"a":2}')
     assert found.ddl == "`a` STRING"
     assert any("comes twice" in note for note in found.notes)
 
 
-def test_other_encodings_are_read_as_the_format_reads_them() -> None:
+def test_encodings_are_read_as_the_format_reads_them() -> None:
     assert ddl('{"a":"ü"}'.encode("utf-16"), '{"a":1.5}'.encode("utf-8-sig")) == "a STRING"
 
 
@@ -290,14 +290,14 @@ def _written(value: Any) -> str:
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(_ROWS)
 @example([{"a": [2**55, 0.0]}])
-def test_what_is_inferred_reads_its_sample_and_loses_nothing(rows: list[Any]) -> None:
+def test_inferred_columns_read_the_sample_without_loss(rows: list[Any]) -> None:
     check([_written(row).encode() for row in rows])
 
 
 @pytest.mark.parametrize("kind", record_kinds(200), ids=lambda kind: kind.name)
 def test_records_of_real_shape_are_read_without_a_loss(kind: Any) -> None:
     found = check(list(kind.pool))
-    # the columns that a person chose for these records are there, most of them as that person declared them
+    # the columns declared by hand for these records exist, most of them with the declared type
     mine = {path: t.root for path, t in found.row.walk()}
     theirs = {path: t.root for path, t in parse_schema(kind.schema).walk()}
     assert theirs.keys() <= mine.keys()
@@ -306,7 +306,7 @@ def test_records_of_real_shape_are_read_without_a_loss(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("format", ["json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "csv"])
-def test_no_message_of_the_vectors_is_read_worse_than_with_texts(format: str) -> None:
+def test_inferred_columns_read_the_vectors_as_well_as_texts(format: str) -> None:
     tried = 0
     for case in vectors.cases(format):
         if case["direction"] != "decode" or "messages" not in case or "fail-on-missing-field" in case["options"]:
@@ -344,12 +344,12 @@ def _names(found: InferredSchema) -> list[str]:
 
 
 def debezium(topic: str) -> tuple[Messages, Messages]:
-    """Keys and values of a topic."""
+    """Return keys and values of a topic."""
     records = recordings.records(topic)
     return [record.key for record in records], [record.value for record in records]
 
 
-def test_debeziums_schema_names_types_and_the_key() -> None:
+def test_debezium_schema_gives_types_and_key() -> None:
     keys, values = debezium("orders")
     found = infer_schema(values, format="debezium-json", keys=keys)
     assert found.ddl == (
@@ -368,7 +368,7 @@ def test_debeziums_schema_names_types_and_the_key() -> None:
     assert "'debezium-json.types' = 'debezium'" in proposed
 
 
-def test_debeziums_schema_with_flinks_types() -> None:
+def test_debezium_schema_with_flink_types() -> None:
     keys, values = debezium("orders")
     found = infer_schema(values, format="debezium-json", keys=keys, options=FLINK)
     assert found.ddl == (
@@ -384,7 +384,7 @@ def test_debeziums_schema_with_flinks_types() -> None:
     assert kv.primary_key == ("order_id",)
 
 
-def test_debezium_without_a_schema_goes_by_the_rows() -> None:
+def test_debezium_without_a_schema_is_inferred_from_rows() -> None:
     keys, values = debezium("accounts")
     found = infer_schema(values, format="debezium-json", keys=keys)
     assert found.ddl == (
@@ -402,7 +402,7 @@ def _connect(fields: list[dict[str, Any]], after: dict[str, Any]) -> bytes:
     return json.dumps({"schema": schema, "payload": {"before": None, "after": after, "op": "c"}}).encode()
 
 
-def test_debeziums_encodings_are_read_as_they_come() -> None:
+def test_debezium_encodings_are_read_unchanged() -> None:
     decimal = {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
     variable = [{"type": "int32", "field": "scale"}, {"type": "bytes", "field": "value"}]
     fields = [
@@ -424,7 +424,7 @@ def test_debeziums_encodings_are_read_as_they_come() -> None:
     )
     assert any(note.startswith("amount: Decimal of scale 2") for note in found.notes)
     read(found, [message])
-    # what is declared does not hold for all values, or not twice the same
+    # the declared type does not fit all values, or the declared types differ
     other = _connect(
         [{"field": "flag", "type": "boolean"}, {"field": "small", "type": "int32"}], {"flag": 1, "small": 1}
     )
@@ -445,8 +445,8 @@ OWN = [
 
 
 @pytest.mark.parametrize("carrier", ["json", "avro"])
-def test_debeziums_own_types_are_proposed_and_read_without_a_loss(registry: Registry, carrier: str) -> None:
-    """Each value is the one that the first of the known columns for it has, or what is on the wire."""
+def test_debezium_types_are_proposed_and_read_without_loss(registry: Registry, carrier: str) -> None:
+    """Each value equals the value of the first known column type for it, or the wire value."""
     compared = 0
     for one, _, _ in OWN:
         columns = {"id": debezium_types.decimal(5, 0), "v": one}
@@ -472,7 +472,7 @@ def test_debeziums_own_types_are_proposed_and_read_without_a_loss(registry: Regi
         if root in known:
             assert value == known[root]
             compared += 1
-        elif root in ("VARCHAR", "BIGINT"):  # digits, or as on the wire
+        elif root in ("VARCHAR", "BIGINT"):  # digits, or the wire value
             wanted = Decimal(value) if "DECIMAL" in known else value
             assert wanted in (*known.values(), one.value)
             compared += 1
@@ -480,7 +480,7 @@ def test_debeziums_own_types_are_proposed_and_read_without_a_loss(registry: Regi
     print(f"{compared} types compared")
 
 
-def test_debeziums_own_types_that_a_sample_does_not_fit() -> None:
+def test_debezium_types_that_do_not_fit_the_sample() -> None:
     time, micros = debezium_types.Given("int64", f"{debezium_types._TIME}MicroTime", -5), "io.debezium.time.MicroTime"
     nanos = debezium_types.Given("int64", f"{debezium_types._TIME}NanoTimestamp", 1_500)
     zoned = debezium_types.Given("string", f"{debezium_types._TIME}ZonedTimestamp", "2025-03-03T09:30:00.1234567Z")
@@ -504,7 +504,7 @@ def test_debeziums_own_types_that_a_sample_does_not_fit() -> None:
     assert read(found, both) == [{"v": Decimal("0.05")}, {"v": Decimal("1.2345")}]
 
 
-def test_keys_of_several_tables_are_no_key() -> None:
+def test_keys_of_several_tables_give_no_primary_key() -> None:
     values: Messages = [b'{"after":{"a":1,"b":2},"op":"c"}'] * 2
     found = infer_schema(values, format="debezium-json", keys=[b'{"a":1}', b'{"b":1}'])
     assert found.primary_key == ()
@@ -516,7 +516,7 @@ def canal(data: dict[str, Any], **more: Any) -> bytes:
     return json.dumps({"data": [data], "old": None, "type": "INSERT", "pkNames": ["id"], **more}).encode()
 
 
-def test_canal_names_the_types_of_mysql() -> None:
+def test_canal_types_of_mysql() -> None:
     declared = {
         "id": "bigint(20) unsigned",
         "n": "int(10) unsigned",
@@ -554,19 +554,19 @@ def test_canal_names_the_types_of_mysql() -> None:
     assert (got["id"], got["n"], got["price"]) == (Decimal(2**64 - 1), 2**32 - 1, Decimal("5.18"))
 
 
-def test_canal_names_the_types_of_jdbc() -> None:
+def test_canal_types_of_jdbc() -> None:
     message = canal({"id": "4294967295", "w": "5.15", "at": "2020-05-13 15:40:06"}, sqlType={"id": 4, "w": 7, "at": 93})
     found = infer_schema([message], format="canal-json")
-    assert found.ddl.replace("`", "") == "id BIGINT, w FLOAT, at TIMESTAMP(6)"  # unsigned, which 4 does not say
+    assert found.ddl.replace("`", "") == "id BIGINT, w FLOAT, at TIMESTAMP(6)"  # JDBC type 4 does not tell unsigned
     read(found, [message])
 
 
-def test_a_scale_that_a_declared_decimal_lacks_is_not_rounded_away() -> None:
+def test_decimals_with_more_digits_than_declared_are_not_rounded() -> None:
     message = canal({"id": "1", "w": "5.185"}, mysqlType={"id": "int(11)", "w": "decimal(10,2)"})
     assert infer_schema([message], format="canal-json").ddl == "`id` INT, `w` STRING"
 
 
-def test_maxwell_and_ogg_go_by_the_rows() -> None:
+def test_maxwell_and_ogg_are_inferred_from_rows() -> None:
     maxwell = {"type": "update", "data": {"id": 1, "w": 5.15}, "old": {"w": 2**40}, "primary_key_columns": ["id"]}
     found = inferred(maxwell, {"type": "table-create"}, b"x", format="maxwell-json")
     assert (found.ddl, found.primary_key) == ("`id` INT, `w` DOUBLE", ("id",))
@@ -599,7 +599,7 @@ def test_records_that_flink_wrote_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize(("delimiter", "option"), [(",", None), (";", ";"), ("\t", "\\t"), ("|", "|")])
-def test_csv_has_columns_by_number(delimiter: str, option: str | None) -> None:
+def test_csv_columns_are_numbered(delimiter: str, option: str | None) -> None:
     rows = [["1", '"Anna, ""S""; x"', "12.5", "true", "2024-01-02", "007", "2024-01-02 10:00:00"]]
     rows += [["2147483648", "x", "3", "FALSE", "2024-01-03", "008", "2024-01-02 10:00:00.5"]]
     messages: Messages = [delimiter.join(row).encode() for row in rows]
@@ -628,7 +628,7 @@ def test_raw_is_text_or_bytes() -> None:
 # --- sources ---------------------------------------------------------------------------------------------
 
 
-def test_a_sample_is_bounded() -> None:
+def test_sample_size_is_limited() -> None:
     endless = (json.dumps({f"c{i}": 1}).encode() for i in itertools.count())
     found = infer_schema(endless, format="json", sample=3)
     assert (len(found.fields), found.notes[-1]) == (3, "only the first 3 messages were read")
@@ -642,7 +642,7 @@ def test_arrow_arrays_are_sources() -> None:
         assert infer_schema(source, format="json").ddl == "`a` INT"
 
 
-def test_what_can_not_be_inferred_says_why() -> None:
+def test_errors_say_why_inference_failed() -> None:
     with pytest.raises(SchemaError, match="format 'json': no columns can be inferred: 2 messages are not valid JSON"):
         infer_schema([b"x", b"y", None], format="json")
     with pytest.raises(SchemaError, match="there are 0 messages"):
@@ -661,7 +661,7 @@ def test_what_can_not_be_inferred_says_why() -> None:
         infer_schema([], format="avro-confluent")
 
 
-def test_a_table_is_made_of_it() -> None:
+def test_inferred_schema_becomes_a_table() -> None:
     found = inferred({"id": 1, "at": "2024-02-29T12:00:00Z"})
     text = found.create_table(
         "my table", topic="it's", bootstrap="b:9092", options={"scan.startup.mode": "latest-offset"}
@@ -675,7 +675,7 @@ def test_a_table_is_made_of_it() -> None:
     KeyValueFormat.from_ddl(text)
 
 
-def test_tables_are_read_without_what_infers() -> None:
+def test_reading_tables_does_not_import_inference() -> None:
     code = (
         "import sys, kvformat.connectors as c; print('kvformat.codecs._kernel' in sys.modules, c.infer_schema.__name__)"
     )
@@ -699,7 +699,7 @@ def test_dataframes_are_sources(spark: Any) -> None:
 
 
 @pytest.mark.spark
-def test_what_is_proposed_is_read_by_spark(spark: Any) -> None:
+def test_spark_reads_the_proposed_table(spark: Any) -> None:
     odd = [json.dumps({"select": 1, "a`b": 2, "a.b": {"x y": 3, "1": "2"}, "ü": ["12:00:01"]}).encode()]
     for pool in (odd, *(list(kind.pool) for kind in record_kinds(40))):
         keys = [b"%d" % i for i in range(len(pool))]

@@ -1,4 +1,4 @@
-"""Columns from Avro schemas: of a registry's subjects, of messages with ids, of container files."""
+"""Columns from Avro schemas in registry subjects, in messages with schema ids, and in container files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Fields = list[dict[str, Any]]
 
 
 def record(*fields: Any, name: str = "com.shop.Order") -> dict[str, Any]:
-    """A record of fields that are given as name and type."""
+    """Return a record schema with fields given as names and types."""
     return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
 
 
@@ -97,7 +97,7 @@ def test_types(registry: Registry, avro: Any, flink: str, itself: bool) -> None:
         assert [row["c"] for row in rows] == [datum["c"] for datum in data]
 
 
-def test_what_flink_registers_comes_back(registry: Registry) -> None:
+def test_schemas_registered_by_flink_are_inferred(registry: Registry) -> None:
     columns = (
         "id BIGINT NOT NULL, s STRING, d DECIMAL(10, 2), day DATE, t TIME(3), at TIMESTAMP(3), b BYTES, "
         "r ROW<a INT, n ARRAY<STRING>> NOT NULL, m MAP<STRING NOT NULL, BIGINT>"
@@ -126,7 +126,7 @@ def test_what_flink_registers_comes_back(registry: Registry) -> None:
     assert read(found, encoded.messages.to_pylist()) == rows.to_pylist(maps_as_pydicts="strict")
 
 
-def test_values_of_what_needs_the_schema_itself_are_read(registry: Registry) -> None:
+def test_columns_that_need_the_avro_schema_are_read(registry: Registry) -> None:
     schema = record(
         ("state", STATE),
         ("again", ["null", "State"]),
@@ -142,7 +142,7 @@ def test_values_of_what_needs_the_schema_itself_are_read(registry: Registry) -> 
     assert KeyValueFormat.from_ddl(text).decode_batch(None, pa.array([message(1, schema, datum)])).errors is None
 
 
-def test_what_no_column_stands_for_is_left_out(registry: Registry) -> None:
+def test_fields_without_a_column_type_are_left_out(registry: Registry) -> None:
     schema = record(
         ("id", "long"),
         ("choice", ["null", "int", "string"]),
@@ -167,7 +167,7 @@ def test_what_no_column_stands_for_is_left_out(registry: Registry) -> None:
     KeyValueFormat.from_ddl(ddl_from_subject(registry.url, "orders-value", name="orders"))
 
 
-def test_what_no_table_stands_for_is_refused_by_name(registry: Registry) -> None:
+def test_schemas_without_a_table_are_refused_by_name(registry: Registry) -> None:
     node = record(("value", "int"), ("next", ["null", "com.shop.Node"]), name="com.shop.Node")
     register(registry, record(("head", node)), "list")
     register(registry, "string", "text")
@@ -191,7 +191,7 @@ def test_versions_of_a_subject(registry: Registry) -> None:
     register(registry, record(("a", "int")))
     assert ddl_from_subject(registry.url, "orders-value") == "`a` INT NOT NULL"
     register(registry, record(("a", "int"), ("b", ["null", "int"])))
-    assert ddl_from_subject(registry.url, "orders-value") == "`a` INT NOT NULL, `b` INT"  # as it is now
+    assert ddl_from_subject(registry.url, "orders-value") == "`a` INT NOT NULL, `b` INT"  # the current version
     assert ddl_from_subject(registry.url, "orders-value", version=1) == "`a` INT NOT NULL"
     with pytest.raises(SchemaError, match=r"no readable version 3.*40402"):
         ddl_from_subject(registry.url, "orders-value", version=3)
@@ -206,7 +206,7 @@ def test_schemas_of_other_kinds_are_refused(registry: Registry) -> None:
         ddl_from_subject(registry.url, "thing")
 
 
-def test_secrets_stay_out_of_what_is_shown(registry: Registry) -> None:
+def test_secrets_are_not_shown(registry: Registry) -> None:
     register(registry, record(("a", "int")))
     registry.credentials = "alice:sesame"
     options = {"basic-auth.credentials-source": "USER_INFO", "basic-auth.user-info": "alice:sesame"}
@@ -247,7 +247,7 @@ def test_messages_of_several_schemas_have_the_columns_of_all(registry: Registry)
     ]
 
 
-def test_messages_without_a_schema_are_passed_over(registry: Registry) -> None:
+def test_messages_without_a_schema_are_skipped(registry: Registry) -> None:
     schema = record(("a", "int"))
     schema_id = register(registry, schema)
     good = message(schema_id, schema, {"a": 1})
@@ -259,7 +259,7 @@ def test_messages_without_a_schema_are_passed_over(registry: Registry) -> None:
         infer_schema([b"{}"], format="avro-confluent", options={"url": registry.url})
 
 
-def test_a_container_file_names_its_schema() -> None:
+def test_container_files_contain_their_schema() -> None:
     out = io.BytesIO()
     schema = record(("a", "int"), ("b", ["null", "string"]))
     fastavro.writer(out, fastavro.parse_schema(schema), [{"a": 1, "b": "x"}], codec="deflate")
@@ -283,7 +283,7 @@ def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.Sche
 
 
 @pytest.mark.services
-def test_a_real_registry(apicurio: services.SchemaRegistry, tmp_path: Path) -> None:
+def test_inference_from_a_real_registry(apicurio: services.SchemaRegistry, tmp_path: Path) -> None:
     columns = "id BIGINT NOT NULL, name STRING, at TIMESTAMP(3)"
     options = {"url": apicurio.url, "subject": "people-value"}
     rows = pa.array([{"id": 1, "name": "x", "at": None}])

@@ -1,4 +1,4 @@
-"""Topics as real connectors write them: the table that is proposed reads each record, and deletes are deletes."""
+"""Topics written by real connectors: the proposed table reads each record, and deletes are deletes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def texts(*rows: Any) -> Messages:
 
 
 def wrapped(name: str, fields: Mapping[str, str], *rows: Any, names: Mapping[str, str] | None = None) -> Messages:
-    """Rows as Connect's JsonConverter writes them with a schema, which is named."""
+    """Return rows as Connect's JsonConverter writes them with a named schema."""
     parts = [
         {"field": f, "type": t, "optional": True, **({"name": names[f]} if names and f in names else {})}
         for f, t in fields.items()
@@ -44,7 +44,7 @@ def avro(schema_id: int, schema: Any, *rows: Any) -> Messages:
 
 
 def read(found: Inspection, keys: Messages, values: Messages) -> list[tuple[str, Any]]:
-    """Kinds and rows of the proposed table, which must read all records."""
+    """Read all records with the proposed table and return the row kinds and rows."""
     assert found.ddl is not None, found.notes
     batch = KeyValueFormat.from_ddl(found.ddl).decode_batch(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
     assert batch.errors is None, batch.errors
@@ -65,12 +65,12 @@ DEFAULT = [
     {"op": "u", "before": None, "after": {"id": 1, "name": "b"}},
     {"op": "d", "before": {"id": 1, "name": None}, "after": None},
 ]
-"""What PostgreSQL's default replica identity gives."""
+"""Messages for PostgreSQL's default replica identity."""
 DEFAULT_KEYS = texts({"id": 1}, {"id": 1}, {"id": 1})
 CHANGED = [("+I", {"id": 1, "name": "a"}), ("+U", {"id": 1, "name": "b"}), ("-D", {"id": 1, "name": None})]
 
 
-def test_updates_without_the_row_before_are_read_by_the_key() -> None:
+def test_updates_without_the_old_row_are_read_by_key() -> None:
     values = texts(*DEFAULT)
     found = inspect_topic(values, DEFAULT_KEYS)
     assert found.guesses[0].options == {"changelog.mode": "upsert"}
@@ -88,7 +88,7 @@ def test_without_a_key_a_note_says_what_is_missing() -> None:
     assert "which needs a PRIMARY KEY, and the keys of the records name none" in found.notes[-1]
 
 
-def test_deletes_of_keys_alone_are_a_sign_too() -> None:
+def test_deletes_with_only_the_key_need_upsert_mode() -> None:
     found = infer_schema(texts(DEFAULT[0], DEFAULT[2]), format="debezium-json", keys=DEFAULT_KEYS[:2])
     assert dict(found.options) == {"changelog.mode": "upsert"}
     whole = {"op": "d", "before": {"id": 1, "name": "a"}, "after": None}
@@ -99,7 +99,7 @@ def test_deletes_of_keys_alone_are_a_sign_too() -> None:
 
 
 @pytest.mark.parametrize("key_format", ["avro", "json"])
-def test_in_avro_the_key_is_that_of_the_registry(registry: Registry, key_format: str) -> None:
+def test_avro_key_comes_from_the_registry(registry: Registry, key_format: str) -> None:
     fields = [{"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"]}]
     row = {"type": "record", "name": "Value", "fields": fields}
     images = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
@@ -113,7 +113,7 @@ def test_in_avro_the_key_is_that_of_the_registry(registry: Registry, key_format:
     assert read(found, keys, values) == CHANGED
 
 
-def test_columns_that_did_not_change_are_told_from_values() -> None:
+def test_unchanged_column_placeholders_are_recognized() -> None:
     toast = {"op": "u", "before": None, "after": {"id": 1, "name": "__debezium_unavailable_value"}}
     values = texts(DEFAULT[0], toast)
     found = inspect_topic(values, DEFAULT_KEYS[:2])
@@ -123,12 +123,12 @@ def test_columns_that_did_not_change_are_told_from_values() -> None:
     assert rows[1] == ("+U", {"id": 1, "name": None, "unchanged_columns": ["name"]})
 
 
-def test_messages_that_are_no_changes_are_passed_over() -> None:
+def test_messages_without_changes_are_skipped() -> None:
     others = texts({"ts_ms": 1}, {"status": "BEGIN", "id": "5", "event_count": None})
     values = [*texts(*DEFAULT), *others]
     keys = [*DEFAULT_KEYS, *texts({"serverName": "x"}), None]
     found = inspect_topic(values, keys)
-    # the keys of heartbeats are others, but not of the messages that the columns are of
+    # heartbeats have other keys, which do not count for the PRIMARY KEY
     assert "PRIMARY KEY (`id`) NOT ENFORCED" in (found.ddl or "")
     assert "'debezium-json.other-messages' = 'skip'" in (found.ddl or "")
     assert any(note.startswith("2 messages are not changes of rows") for note in found.notes)
@@ -148,7 +148,7 @@ def test_several_tables_on_a_topic_are_named() -> None:
     assert infer_schema(texts({**maxwell, "table": "a"}), format="maxwell-json").notes == ()
 
 
-# --- rows alone ------------------------------------------------------------------------------------------
+# --- flattened rows --------------------------------------------------------------------------------------
 
 ROW, KEY = {"id": 1, "at": 1_700_000_000_000_000}, {"id": 1}
 COLUMNS = {"id": "int32", "at": "int64"}
@@ -159,7 +159,7 @@ def marked(row: Mapping[str, Any], op: str) -> dict[str, Any]:
     return {**row, "__op": op, "__deleted": str(op == "d").lower(), "__table": "t"}
 
 
-def test_rows_that_are_marked_where_they_are_deleted() -> None:
+def test_flattened_rows_with_delete_markers() -> None:
     values, keys = texts(marked(ROW, "c"), marked(ROW, "d")), texts(KEY, KEY)
     found = inspect_topic([*values, None], [*keys, *texts(KEY)])
     assert found.guesses[0].format == "debezium-json"
@@ -172,7 +172,7 @@ def test_rows_that_are_marked_where_they_are_deleted() -> None:
     assert read(found, [*keys, *texts(KEY)], [*values, None]) == [("+I", row), ("-D", row)]
 
 
-def test_rows_with_a_schema_have_debeziums_types() -> None:
+def test_flattened_rows_with_a_schema_have_debezium_types() -> None:
     fields = {**COLUMNS, "__op": "string", "__deleted": "string"}
     rows = [{key: text for key, text in marked(ROW, op).items() if key != "__table"} for op in "cd"]
     values, keys = wrapped("a.b.t.Value", fields, *rows, names=MICROS), wrapped("a.b.t.Key", {"id": "int32"}, KEY, KEY)
@@ -191,19 +191,19 @@ def test_rows_with_a_schema_have_debeziums_types() -> None:
         ("io.debezium.connector.common.Heartbeat.Value", {}, False),
     ],
 )
-def test_without_marks_the_schema_says_whose_rows_they_are(name: str, types: Mapping[str, str], told: bool) -> None:
+def test_schema_tells_the_source_of_unmarked_rows(name: str, types: Mapping[str, str], told: bool) -> None:
     values, keys = wrapped(name, COLUMNS, ROW, names=types), wrapped("a.b.t.Key", {"id": "int32"}, KEY)
     found = inspect_topic([*values, None], [*keys, *keys])
     assert found.guesses[0].format == ("debezium-json" if told else "json")
     if told:
         assert "named NAME.Value or with types io.debezium.*" in found.guesses[0].reason
         assert "'connector' = 'upsert-kafka'" in (found.ddl or "")
-        # the key of the record is a column of the row, or an object of schema and payload as it is
+        # the key of the record is a column of the row, or stays an object of schema and payload
         rows = read(found, [*keys, *keys], [*values, None])
         assert [(kind, row.get("payload", row)["id"]) for kind, row in rows] == [("+U", 1), ("-D", 1)]
 
 
-def test_rows_without_marks_and_schema_are_told_by_deletes_that_are_the_text_null() -> None:
+def test_rows_without_markers_and_schema_are_recognized_by_null_text() -> None:
     values, keys = [*texts(ROW, {**ROW, "id": 2}), b"null"], texts(KEY, {"id": 2}, KEY)
     found = inspect_topic(values, keys)
     assert [guess.format for guess in found.guesses] == ["debezium-json", "json"]
@@ -214,35 +214,35 @@ def test_rows_without_marks_and_schema_are_told_by_deletes_that_are_the_text_nul
     assert "'connector' = 'upsert-kafka'" in ddl
     assert "'value.debezium-json.flattened' = 'true'" in ddl
     assert "PRIMARY KEY (`id`) NOT ENFORCED" in ddl
-    assert "'value.fields-include'" not in ddl  # the key's columns are the value's
+    assert "'value.fields-include'" not in ddl  # the value contains the key's columns
     assert read(inspect_topic(values, keys), keys[:2], values[:2])[1] == ("+U", {**ROW, "id": 2})
 
 
-def test_tombstones_of_connect_with_a_schema_are_told() -> None:
+def test_connect_tombstones_with_a_schema_are_recognized() -> None:
     values = wrapped("a.b.t.Value", COLUMNS, ROW, None)
     found = inspect_topic(values, wrapped("a.b.t.Key", {"id": "int32"}, KEY, KEY))
     assert [(guess.part, guess.format) for guess in found.guesses] == [("value", "debezium-json"), ("key", "json")]
     assert found.counts["nulls as JSON"] == 1
 
 
-def test_a_text_null_among_texts_is_a_text() -> None:
+def test_null_text_among_texts_is_a_text() -> None:
     found = inspect_topic([b"null", b"hello", b"null"], [b"null", None, None])
     assert [(guess.part, guess.format) for guess in found.guesses] == [("value", "raw"), ("key", "raw")]
     assert "nulls as JSON" not in found.counts
 
 
-def test_ordinary_upsert_topics_are_not_taken_for_debeziums() -> None:
+def test_ordinary_upsert_topics_are_not_taken_for_debezium() -> None:
     found = inspect_topic([*texts(ROW, ROW), None], texts(KEY, KEY, KEY))
     assert found.guesses[0].format == "json"
     assert "'value.format' = 'json'" in (found.ddl or "")
     assert "'connector' = 'upsert-kafka'" in (found.ddl or "")
-    assert "PRIMARY KEY (`id`) NOT ENFORCED" in (found.ddl or "")  # the key's column is the value's
+    assert "PRIMARY KEY (`id`) NOT ENFORCED" in (found.ddl or "")  # the value contains the key's column
     rows = read(found, texts(KEY, KEY, KEY), [*texts(ROW, ROW), None])
     assert rows[1:] == [("+U", ROW), ("-D", {"id": 1, "at": None})]
 
 
 @pytest.mark.parametrize("keys", [[None, None], [b"1", b"1"], texts({"other": 1}, {"other": 1})])
-def test_without_a_key_of_columns_rows_alone_stay_rows(keys: Messages) -> None:
+def test_rows_without_key_columns_are_plain_rows(keys: Messages) -> None:
     values = texts(marked(ROW, "c"), marked(ROW, "d"))
     found = inspect_topic(values, keys)
     assert found.guesses[0].format == "json"
@@ -251,8 +251,8 @@ def test_without_a_key_of_columns_rows_alone_stay_rows(keys: Messages) -> None:
     assert "flattened" not in (found.ddl or "")
 
 
-def test_a_type_that_the_key_does_not_have_is_the_keys() -> None:
-    """Without schemas both read what is on the wire; with one a date in the key is a number of days."""
+def test_key_column_takes_the_type_of_the_key() -> None:
+    """Without schemas, key and value have wire types; with one, a date in the key is a number of days."""
     fields, names = {"d": "int32", "x": "string"}, {"d": "io.debezium.time.Date"}
     values, keys = wrapped("a.b.t.Value", fields, {"d": 19_000, "x": "a"}, names=names), texts({"d": 19_000})
     found = inspect_topic([*values, None], [*keys, *keys])
@@ -262,7 +262,7 @@ def test_a_type_that_the_key_does_not_have_is_the_keys() -> None:
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-def test_rows_alone_in_avro(registry: Registry, deleted: bool) -> None:
+def test_flattened_rows_in_avro(registry: Registry, deleted: bool) -> None:
     at = {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}
     fields = [{"name": "id", "type": "int"}, {"name": "at", "type": ["null", at]}]
     marks = [{"name": "__deleted", "type": ["null", "string"]}] if deleted else []
@@ -284,7 +284,7 @@ def test_rows_alone_in_avro(registry: Registry, deleted: bool) -> None:
 # --- types -----------------------------------------------------------------------------------------------
 
 
-def test_moments_of_which_some_are_infinite_are_moments() -> None:
+def test_timestamps_with_infinite_values_are_timestamps() -> None:
     fields, names = {"id": "int32", "z": "string"}, {"z": "io.debezium.time.ZonedTimestamp"}
     rows = [{"id": 1, "z": z} for z in ("2024-02-29T12:00:00Z", "infinity", None)]
     values, keys = wrapped("a.b.t.Value", fields, *rows, names=names), texts(*[KEY] * 3)
@@ -306,7 +306,7 @@ def test_moments_of_which_some_are_infinite_are_moments() -> None:
         (("infinity", "-infinity"), "STRING", False),
     ],
 )
-def test_moments_without_a_schema(moments: tuple[str, ...], wanted: str, own: bool) -> None:
+def test_timestamps_without_a_schema(moments: tuple[str, ...], wanted: str, own: bool) -> None:
     values = texts(*({"op": "c", "after": {"id": n, "z": z, "b": True}} for n, z in enumerate(moments)))
     keys = texts(*({"id": n} for n in range(len(moments))))
     found = infer_schema(values, format="debezium-json", keys=keys)
@@ -318,7 +318,7 @@ def test_moments_without_a_schema(moments: tuple[str, ...], wanted: str, own: bo
 
 
 @pytest.mark.parametrize("moment", ["infinity", "2024-02-29T12:00:00Z"])
-def test_moments_in_avro(registry: Registry, moment: str) -> None:
+def test_timestamps_in_avro(registry: Registry, moment: str) -> None:
     z = {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}
     row = {"type": "record", "name": "Value", "fields": [{"name": "z", "type": ["null", z]}]}
     images = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
@@ -330,7 +330,7 @@ def test_moments_in_avro(registry: Registry, moment: str) -> None:
     assert read(found, [None], values) == [("+I", {"z": FAR if moment == "infinity" else 1_709_208_000_000_000})]
 
 
-def test_canals_bytes_are_bytes() -> None:
+def test_canal_bytes_are_bytes() -> None:
     types = {"id": "int(11)", "b": "blob", "v": "varbinary(9)", "t": "text", "x": "longblob"}
     row = {"id": "1", "b": "\x00\xff", "v": None, "t": "\xff", "x": "\u20ac"}
     message = {"data": [row], "type": "INSERT", "isDdl": False, "mysqlType": types}
@@ -344,7 +344,7 @@ def test_canals_bytes_are_bytes() -> None:
     assert "`b` STRING" in given.ddl
 
 
-def test_a_set_is_read_by_debeziums_types(registry: Registry) -> None:
+def test_debezium_types_read_a_set(registry: Registry) -> None:
     words = {"type": "string", "connect.name": "io.debezium.data.EnumSet"}
     row = {"type": "record", "name": "Value", "fields": [{"name": "s", "type": ["null", words]}]}
     images = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]

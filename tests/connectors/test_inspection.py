@@ -1,4 +1,4 @@
-"""What a topic holds, told from its records; and the table that is proposed reads them."""
+"""Inspection recognizes the content of a topic from its records, and the proposed table reads them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def texts(*rows: Any) -> Messages:
 
 
 def read(found: Inspection, keys: Messages | None, values: Messages) -> list[Any]:
-    """The rows of the proposed table, which must read all records."""
+    """Read all records with the proposed table and return the rows."""
     assert found.ddl is not None, found.notes
     array = None if keys is None else pa.array(keys, pa.binary())
     batch = KeyValueFormat.from_ddl(found.ddl).decode_batch(array, pa.array(values, pa.binary()))
@@ -80,7 +80,7 @@ WRAPPED = {"schema": {"type": "struct", "fields": []}, "payload": CHANGE}
         ([b"\x08\x96\x01\x12\x03abc\xff", b"\x01"], "raw", "of no form that can be told: plain Avro or Protobuf"),
     ],
 )
-def test_what_formats_read_is_told_and_read(messages: Messages, format: str, reason: str) -> None:
+def test_formats_are_recognized_and_read(messages: Messages, format: str, reason: str) -> None:
     found = inspect_topic(messages)
     assert (found.guesses[0].part, found.guesses[0].format, found.guesses[0].readable) == ("value", format, True)
     assert reason in found.guesses[0].reason
@@ -102,7 +102,7 @@ def test_what_formats_read_is_told_and_read(messages: Messages, format: str, rea
         (b'{"a":', "broken JSON", "capture"),
     ],
 )  # fmt: skip
-def test_what_no_format_reads_is_told_with_what_to_do(message: bytes, format: str, remedy: str) -> None:
+def test_unreadable_messages_are_explained_with_a_remedy(message: bytes, format: str, remedy: str) -> None:
     found = inspect_topic([message, None, b"", message])
     (guess,) = found.guesses
     assert (guess.format, guess.readable, guess.confidence) == (format, False, pytest.approx(1, abs=0.1))
@@ -113,7 +113,7 @@ def test_what_no_format_reads_is_told_with_what_to_do(message: bytes, format: st
     assert found.counts == {"messages": 4, "nulls": 1, "empty": 1}
 
 
-def test_encodings_other_than_plain_utf_8_are_told() -> None:
+def test_encodings_other_than_utf_8_are_recognized() -> None:
     (mark, *_) = inspect_topic(['{"a":1}'.encode("utf-8-sig"), "a".encode("utf-8-sig")]).notes
     assert mark == "value: some begin with UTF-8's byte order mark: JSON is read without it, text with it"
     for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
@@ -146,7 +146,7 @@ def test_mixed_topics_have_a_guess_for_each_kind() -> None:
 # --- keys ------------------------------------------------------------------------------------------------
 
 
-def test_the_key_of_rows_is_part_of_the_table() -> None:
+def test_key_is_part_of_the_table() -> None:
     keys, values = texts({"id": 1}, {"id": 2}), texts({"id": 1, "v": "a"}, {"id": 2, "v": "b"})
     found = inspect_topic(values, keys, name="orders", topic="shop.orders", bootstrap="b:9092")
     assert [(g.part, g.format) for g in found.guesses] == [("value", "json"), ("key", "json")]
@@ -201,7 +201,7 @@ def test_debezium_topics() -> None:
     assert found.guesses[0].options == {"timestamp-format.standard": "ISO-8601"}
 
 
-def test_connects_schema_is_no_column() -> None:
+def test_connect_schema_does_not_become_a_column() -> None:
     found = inspect_topic(texts({"schema": {"type": "struct"}, "payload": ROW}))
     assert "schema" not in (found.ddl or "")
     assert "value: Connect's schema in each message is left out" in found.notes
@@ -218,7 +218,7 @@ def confluent(schema_id: int, datum: Any) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
 
 
-def test_a_registry_says_what_ids_stand_for(registry: Registry) -> None:
+def test_registry_resolves_schema_ids(registry: Registry) -> None:
     registry.ids = {7: json.dumps(AVRO), 8: "syntax", 9: "{}"}
     registry.types = {8: "PROTOBUF", 9: "JSON"}
     avro: Messages = [confluent(7, {"id": n, "v": "x" * n}) for n in range(6)]
@@ -242,7 +242,7 @@ def test_a_registry_says_what_ids_stand_for(registry: Registry) -> None:
     assert any(note.startswith("2 of 8 records are errors") for note in mixed.notes)
 
 
-def test_debeziums_envelope_in_avro_is_told(registry: Registry) -> None:
+def test_debezium_envelope_in_avro_is_recognized(registry: Registry) -> None:
     row = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
     fields = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
     envelope = {"type": "record", "name": "Envelope", "fields": [*fields, {"name": "op", "type": "string"}]}
@@ -256,7 +256,7 @@ def test_debeziums_envelope_in_avro_is_told(registry: Registry) -> None:
     assert read(found, None, messages) == [{"id": 5}]
 
 
-def test_without_a_registry_ids_stay_ids() -> None:
+def test_schema_ids_without_a_registry() -> None:
     avro: Messages = [confluent(7, {"id": n, "v": "x" * n}) for n in range(6)]
     found = inspect_topic(avro)
     assert (found.guesses[0].format, found.guesses[0].confidence, found.ddl) == ("avro-confluent", 0.9, None)
@@ -274,7 +274,7 @@ def test_keys_and_values_of_a_registry(registry: Registry) -> None:
     assert read(found, records, records)[1] == {"key_id": 1, "key_v": "x", "id": 1, "v": "x"}
 
 
-def test_a_key_that_is_no_record_is_left_out(registry: Registry) -> None:
+def test_keys_other_than_records_are_left_out(registry: Registry) -> None:
     registry.ids = {7: json.dumps(AVRO), 8: '"string"'}
     records: Messages = [confluent(7, {"id": n, "v": "x"}) for n in range(3)]
     found = inspect_topic(records, [b"\0\0\0\0\x08\x04ab"] * 3, registry=registry.url)
@@ -282,7 +282,7 @@ def test_a_key_that_is_no_record_is_left_out(registry: Registry) -> None:
     assert read(found, None, records)[1] == {"id": 1, "v": "x"}
 
 
-def test_secrets_of_a_registry_are_masked(registry: Registry) -> None:
+def test_registry_secrets_are_masked(registry: Registry) -> None:
     registry.ids, registry.credentials = {7: json.dumps(AVRO)}, "alice:sesame"
     avro: Messages = [confluent(7, {"id": n, "v": "x"}) for n in range(6)]
     user = {"basic-auth.credentials-source": "USER_INFO", "basic-auth.user-info": "alice:sesame"}
@@ -296,10 +296,10 @@ def test_secrets_of_a_registry_are_masked(registry: Registry) -> None:
     assert "sesame" not in f"{found}{by_url}{wrong}"
 
 
-# --- whatever comes --------------------------------------------------------------------------------------
+# --- all kinds of records --------------------------------------------------------------------------------
 
 
-def test_hostile_records_raise_nothing() -> None:
+def test_hostile_records_do_not_raise() -> None:
     rng = random.Random(20240229)
     seeds = [*texts(ROW, CHANGE, WRAPPED, CANAL, MAXWELL, OGG), b"1,2,3", confluent(7, {"id": 1, "v": "x"}), b"Obj\x01"]
     seeds += [b"[" * 5000, b'{"a":' * 5000, b'{"a":"\\ud800"}', b'{"\\ud800":1}', b'{"":{"":[]}}', b"\xff\xfe\x00"]
@@ -334,7 +334,7 @@ def test_records_of_real_shape() -> None:
 @pytest.mark.parametrize(
     "format", ["json", "csv", "raw", "avro-confluent", "debezium-json", "canal-json", "maxwell-json", "ogg-json"]
 )
-def test_flinks_own_records_are_told(format: str) -> None:
+def test_flink_records_are_recognized(format: str) -> None:
     told = Counter[str]()
     for name, case in interop.cases().items():
         options = interop.table(case).options
@@ -345,7 +345,7 @@ def test_flinks_own_records_are_told(format: str) -> None:
     assert not told or told[format] == max(told.values()), told
 
 
-def test_what_is_no_source_is_refused() -> None:
+def test_invalid_sources_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="there are 1 keys for 2 messages"):
         inspect_topic([b"a", b"b"], [b"k"])
     with pytest.raises(ConfigurationError, match="iterable of messages"):
@@ -356,7 +356,7 @@ def test_what_is_no_source_is_refused() -> None:
 
 @pytest.mark.spark
 @pytest.mark.services
-def test_a_topic_of_which_nothing_is_known_becomes_a_table(spark: Any, broker: Any) -> None:
+def test_unknown_topic_becomes_a_table(spark: Any, broker: Any) -> None:
     topic = broker.create("nothing-known", 2)
     keys, values = values_of("accounts")
     broker.send(topic, zip(keys, values, strict=True))

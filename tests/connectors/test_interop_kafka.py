@@ -1,7 +1,7 @@
-"""What Flink wrote goes through a real broker: read by Spark's source and written again, in batches and streams.
+"""Flink's records on a real broker, read by Spark's source and written again, in batches and streams.
 
-All records of the fixtures are there, byte for byte; of each pair of formats one table is read and written in batches,
-and some of them in streams. tests/registry/table/test_key_value.py reads the others, without a broker.
+The topics contain all records of the fixtures, byte for byte. One table for each pair of formats is read and written
+in batches, and some tables in streams. tests/registry/table/test_key_value.py reads the others without a broker.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ pytestmark = [
 ]
 
 _AT_ONCE = 4
-"""Jobs: most of their time they plan, and wait for Kafka."""
+"""Concurrent jobs. Most of the time, jobs are planned or wait for Kafka."""
 _PAIRS = 40
-"""Pairs of formats that are compared at least."""
+"""Minimum number of format pairs to compare."""
 
 
 def _formats(case: interop.Case) -> tuple[str, ...]:
-    """Connector, format of the key, format of the value."""
+    """Return connector, key format and value format."""
     options = interop.table(case).options
     return options["connector"], options.get("key.format", ""), options.get("value.format") or options["format"]
 
 
 def _of_each_pair() -> list[str]:
-    """The table with the most columns of each pair of formats, of those that Flink wrote and can read."""
+    """Return, for each pair of formats, the table with the longest DDL that Flink wrote and can read."""
     found: dict[tuple[str, ...], str] = {}
     for name, case in interop.cases().items():
         pair = _formats(case)
@@ -50,13 +50,13 @@ def _of_each_pair() -> list[str]:
 
 
 def _of_each_value_format(names: Iterable[str]) -> list[str]:
-    """One table of each connector and format of the value."""
+    """Return one table for each connector and value format."""
     return list({(pair[0], pair[2]): name for name in names for pair in [_formats(interop.cases()[name])]}.values())
 
 
 @pytest.fixture(scope="module")
 def records(broker: Any) -> None:
-    """The records of all cases, in topics of their names."""
+    """Write the records of all cases to topics with their names."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import NewTopic
 
@@ -89,13 +89,13 @@ def _table(name: str, broker: Any, folder: Path) -> KafkaTable:
 
 
 def _again(name: str, broker: Any, table: KafkaTable, how: str) -> KafkaTable:
-    """The table on a topic of its own."""
+    """Return the table with a new topic."""
     partitions = 1 + max(record["partition"] for record in interop.cases()[name]["records"])
     return table.with_options({"topic": broker.create(f"{how}.{name}", partitions)})
 
 
 @pytest.mark.slow  # the streams below read and write a table of each format
-def test_tables_of_flink_in_batches(spark: Any, broker: Any, records: None, tmp_path: Path) -> None:
+def test_flink_tables_in_batches(spark: Any, broker: Any, records: None, tmp_path: Path) -> None:
     def compare(name: str) -> str | None:
         case, table = interop.cases()[name], _table(name, broker, tmp_path)
         changes = table.read(spark, changelog=table.kv.changelog_mode is not ChangelogMode.INSERT_ONLY)
@@ -114,7 +114,7 @@ def test_tables_of_flink_in_batches(spark: Any, broker: Any, records: None, tmp_
     _expect_none(compare, _of_each_pair(), _PAIRS)
 
 
-def test_tables_of_flink_in_streams(spark: Any, broker: Any, records: None, tmp_path: Path) -> None:
+def test_flink_tables_in_streams(spark: Any, broker: Any, records: None, tmp_path: Path) -> None:
     def compare(name: str) -> str | None:
         table = _table(name, broker, tmp_path).with_options({"scan.bounded.mode": None})
         query = _again(name, broker, table, "stream").write_stream(
@@ -147,7 +147,7 @@ def _rows(frame: Any, row: FlinkType) -> list[interop.Row]:
 
 
 def _timed(case: interop.Case, rows: list[interop.Row], row: FlinkType) -> list[interop.Row]:
-    """With NULL for the times of records of 1970: the client that sends them takes 0 for now."""
+    """Replace the timestamp 0 (1970) by NULL, because the sending client takes 0 for the current time."""
     times = {record["timestamp"] * 1000 for record in case["records"]} - {0}
     timed = [field.name == "ktime" for field in row.fields]
     return [
@@ -157,7 +157,7 @@ def _timed(case: interop.Case, rows: list[interop.Row], row: FlinkType) -> list[
 
 
 def _difference(name: str, broker: Any, how: str) -> str | None:
-    """What is otherwise in the records written again: keys, values, headers, partitions of keys."""
+    """Compare the rewritten records with Flink's: keys, values, headers and the partitions of keys."""
     got = [_record(m.partition(), m.key(), m.value(), m.headers()) for m in broker.records(f"{how}.{name}")]
     wanted = [
         _record(r["partition"], _bytes(r["key"]), _bytes(r["value"]), [(n, _bytes(v)) for n, v in r["headers"]])
@@ -167,5 +167,5 @@ def _difference(name: str, broker: Any, how: str) -> str | None:
 
 
 def _record(partition: int, key: bytes | None, value: bytes | None, headers: Any) -> tuple[Any, ...]:
-    """Without the partition where there is no key that chooses it."""
+    """Return a comparable record; without a key, the partition is left out because it is arbitrary."""
     return None if key is None else partition, key, value, headers or []

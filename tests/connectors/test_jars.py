@@ -40,8 +40,8 @@ spark.stop()
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_session_without_kafka_says_what_to_add(request: pytest.FixtureRequest) -> None:
-    """The session of the tests has it, so another process is asked; its errors are Spark's own."""
+def test_session_without_kafka_source_gets_advice(request: pytest.FixtureRequest) -> None:
+    """Runs in another process, because the test session has the source; the errors there come from Spark."""
     environment = {**os.environ, "SPARK_TESTING": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, request.config.getoption("--spark-mode")],
@@ -52,13 +52,13 @@ def test_a_session_without_kafka_says_what_to_add(request: pytest.FixtureRequest
     assert run.stdout.split() == ["told"] * 5, run.stdout + run.stderr[-3000:]
 
 
-def test_other_errors_pass() -> None:
+def test_other_errors_are_not_changed() -> None:
     with pytest.raises(ValueError, match="another"), kafka_source_missing(None):  # type: ignore[arg-type]
         raise ValueError("another")
 
 
 class _Session:
-    """As much of a session as the check looks at."""
+    """A fake session with only the attributes that the check reads."""
 
     def __init__(self, version: str, **settings: str) -> None:
         self.version, self.conf = version, {name.replace("_", "."): text for name, text in settings.items()}
@@ -75,8 +75,8 @@ PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
         ("4.1.1", {"spark_jars": "/a.jar,/jars/spark-sql-kafka-0-10_2.13-4.2.0-preview1.jar"}),
     ],
 )
-def test_a_stream_needs_the_kafka_source_of_its_spark(version: str, settings: dict[str, str]) -> None:
-    """Seen with the source of 4.1.1 on Spark 4.3.0: a NoSuchMethodError when the query runs."""
+def test_warning_if_the_kafka_source_is_of_another_spark(version: str, settings: dict[str, str]) -> None:
+    """With the source of 4.1.1 on Spark 4.3.0, the query fails with NoSuchMethodError when it runs."""
     words = rf"spark-sql-kafka-0-10 4\.\d.* the streams of Spark {version}.*HDFSMetadataLog.*_2\.13:{version}"
     with pytest.raises(ConfigurationError, match=words):
         check_stream_jar(_Session(version, **settings))  # type: ignore[arg-type]
@@ -91,5 +91,5 @@ def test_a_stream_needs_the_kafka_source_of_its_spark(version: str, settings: di
         ("4.3.0", {}),
     ],
 )
-def test_sources_that_were_seen_to_work_are_no_news(version: str, settings: dict[str, str]) -> None:
+def test_no_warning_for_kafka_sources_known_to_work(version: str, settings: dict[str, str]) -> None:
     check_stream_jar(_Session(version, **settings))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Tables on a real broker: what is written comes back, in batches and streams."""
+"""Tables on a real broker: written rows are read back, in batches and streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDERS = """CREATE TABLE orders (id INT, name STRING, place INT METADATA FROM 'p
     'scan.startup.mode' = 'earliest-offset', 'key.format' = 'json', 'key.fields' = 'id', 'value.format' = 'json')"""
 
 
-def test_what_is_written_is_read(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_written_rows_are_read(spark: Any, broker: Any, tmp_path: Path) -> None:
     table = KafkaTable.from_ddl(ORDERS.format(topic=broker.create("written-is-read", 3), bootstrap=broker.bootstrap))
     table.write(spark.createDataFrame([(n, f"n{n}") for n in range(100)], "id INT, name STRING"))
     assert sorted((row.id, row.name) for row in table.read(spark).collect()) == [(n, f"n{n}") for n in range(100)]
@@ -33,10 +33,10 @@ def test_what_is_written_is_read(spark: Any, broker: Any, tmp_path: Path) -> Non
     }
 
 
-def test_what_is_not_there_is_told_before_a_job_reads(
+def test_missing_topics_are_reported_before_a_job_reads(
     spark: Any, broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the words of writing, also with Spark Connect."""
+    """Reading gives the same error as writing, also with Spark Connect."""
     broker.create("reads-orders")
     table = KafkaTable.from_ddl(ORDERS.format(topic="reads-ordesr", bootstrap=broker.bootstrap))
     for read in (table.read, table.read_stream, table.records, table.records_stream):
@@ -46,7 +46,7 @@ def test_what_is_not_there_is_told_before_a_job_reads(
     several = table.with_options({"topic": "reads-orders;reads-nowhere"})
     with pytest.raises(OptionError, match="no topic 'reads-nowhere'"):
         several.read(spark)
-    # A pattern may have no topic yet, and a query that goes on waits for its brokers, as Spark does.
+    # A pattern may match no topic yet. A resumed query waits for its brokers, as in Spark.
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text("v1")
     table.read_stream(spark, checkpoint_location=str(tmp_path))
@@ -60,7 +60,7 @@ def test_what_is_not_there_is_told_before_a_job_reads(
             read(spark)
 
 
-def test_without_the_client_spark_is_asked(spark: Any, broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_checks_topics_if_the_client_is_missing(spark: Any, broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.send(broker.create("asked-of-spark"), [(b'{"id":1}', b'{"id":1}')])
     table = KafkaTable.from_ddl(ORDERS.format(topic="asked-of-spark", bootstrap=broker.bootstrap))
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
@@ -74,10 +74,10 @@ def test_without_the_client_spark_is_asked(spark: Any, broker: Any, monkeypatch:
         table.with_options({"properties.bootstrap.servers": "127.0.0.1:1"}).read_stream(spark)
 
 
-def test_brokers_far_from_the_client_are_asked_by_spark(
+def test_brokers_that_only_spark_reaches(
     spark: Any, broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark Connect's client may be where no broker is reached: that is no error where Spark reaches them."""
+    """It is not an error if the client of Spark Connect cannot reach the brokers but Spark can."""
     if not type(spark).__module__.startswith("pyspark.sql.connect"):
         pytest.skip("a classic session is where Spark's driver is")
     broker.send(broker.create("far-away"), [(b'{"id":1}', b'{"id":1}')])

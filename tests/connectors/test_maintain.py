@@ -1,4 +1,4 @@
-"""A stream that keeps a table current: rows, deletes, bad records, batches that are run again."""
+"""A stream that maintains a table: rows, deletes, bad records, repeated batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rows(spark: Any, path: Path) -> list[tuple[Any, ...]]:
 
 
 class Maintained:
-    """A table in a folder that is brought up to date as often as it is asked."""
+    """A table in a folder, which `update` brings up to date."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self.spark, self.path, self.checkpoint = spark, folder / "table", str(folder / "checkpoint")
@@ -49,20 +49,20 @@ def test_a_table_follows_its_topic(spark: Any, broker: Any, tmp_path: Path) -> N
     kept.update(table)
     assert rows(spark, kept.path) == [(1, 3), (4, 5)]
     before = sorted(kept.path.glob("commits/*"))
-    kept.update(table)  # nothing new costs nothing
+    kept.update(table)  # without new records, nothing is written
     assert sorted(kept.path.glob("commits/*")) == before
     for n in range(6, 10):
         broker.send("maintained", [change(4, n), change(n, n)])
         kept.update(table)
     assert rows(spark, kept.path) == [(1, 3), (4, 9), (6, 6), (7, 7), (8, 8), (9, 9)]
-    assert len(list(kept.path.glob("rows/*"))) == 3  # old versions give their place to new ones
+    assert len(list(kept.path.glob("rows/*"))) == 3  # old versions are removed
     broker.send("maintained", [change(key, None) for key in range(10)])
     kept.update(table)
     assert rows(spark, kept.path) == []
 
 
 @pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
-def test_bad_records_are_kept_and_rows_go_on(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_bad_records_are_kept_and_rows_continue(spark: Any, broker: Any, tmp_path: Path) -> None:
     table, kept = upsert(broker.bootstrap, broker.create("maintained-bad", 1)), Maintained(spark, tmp_path)
     broker.send("maintained-bad", [change(1, 1), (b'{"id":1}', b'{"n":'), (None, b"{}"), change(2, 2)])
     with pytest.raises(Exception, match="cannot decode"):
@@ -91,7 +91,7 @@ def test_tolerated_errors_are_counted_in_each_batch(spark: Any, broker: Any, tmp
     assert rows(spark, kept.path) == [(0, 0), (1, 1), (2, 2)]
 
 
-def test_a_merge_of_the_users_gets_a_row_per_key(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_a_merge_function_gets_one_row_per_key(spark: Any, broker: Any, tmp_path: Path) -> None:
     table, kept = upsert(broker.bootstrap, broker.create("maintained-merge", 1)), Maintained(spark, tmp_path)
     broker.send("maintained-merge", [change(1, 1), change(2, 2), change(1, 3), change(3, 1), change(3, None)])
     path = str(tmp_path / "merged")
@@ -113,7 +113,7 @@ def test_an_update_that_changes_its_key_moves_the_row(spark: Any, broker: Any, t
         "scan.startup.mode": "earliest-offset",
         "format": "debezium-json",
     }
-    # The names of what orders the changes are columns of the table too.
+    # The table also has columns with the names of the columns that order the changes.
     table = KafkaTable("id INT, `partition` STRING, `offset` INT", options, primary_key=["id"])
     broker.send(
         "maintained-debezium",
@@ -132,7 +132,7 @@ def test_an_update_that_changes_its_key_moves_the_row(spark: Any, broker: Any, t
 
 @pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_a_batch_run_again_gives_the_same(spark: Any, broker: Any, tmp_path: Path) -> None:
-    """A note of the last commit is gone, as after a crash behind the writes: Spark runs the batch again."""
+    """The last commit file is removed, as after a crash after the writes: Spark runs the batch again."""
     table, kept = upsert(broker.bootstrap, broker.create("maintained-again", 1)), Maintained(spark, tmp_path)
     for n in range(3):
         broker.send("maintained-again", [change(1, n), change(10 + n, n), (None, b"bad %d" % n)])
@@ -148,7 +148,7 @@ def test_a_batch_run_again_gives_the_same(spark: Any, broker: Any, tmp_path: Pat
     assert len(spark.read.parquet(str(tmp_path / "dead")).collect()) == 3
 
 
-def test_a_column_that_the_table_has_got_is_null_in_old_rows(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_added_columns_are_null_in_old_rows(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic, kept = broker.create("maintained-wider", 1), Maintained(spark, tmp_path)
     broker.send(topic, [change(1, 1), change(2, 2)])
     kept.update(upsert(broker.bootstrap, topic))
@@ -168,7 +168,7 @@ def test_a_table_of_another_query_is_not_overwritten(spark: Any, broker: Any, tm
     assert rows(spark, kept.path) == [(0, 0), (1, 1)]
 
 
-def test_what_can_not_be_maintained_is_told_before_the_query(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_invalid_arguments_are_reported_before_the_query(spark: Any, broker: Any, tmp_path: Path) -> None:
     kv = upsert(broker.bootstrap, "maintained").kv
     batch = spark.createDataFrame([], "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT")
     with pytest.raises(ConfigurationError, match="takes a stream of Kafka records"):

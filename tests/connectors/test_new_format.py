@@ -1,4 +1,4 @@
-"""`kvformat new-format`: what it writes is whole and keeps the contract, and it writes over nothing."""
+"""`kvformat new-format`: the package is complete and fulfils the contract; existing files are not overwritten."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("name", "module", "cls"), [("x", "kvformat_x", "XFormat"), ("url-form-2", "kvformat_url_form_2", "UrlForm2Format")]
 )
-def test_what_is_written_is_a_package_with_a_format(
+def test_new_format_writes_a_package_with_a_format(
     name: str, module: str, cls: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -46,7 +46,7 @@ def test_what_is_written_is_a_package_with_a_format(
         format.decode_batch(pa.array([], pa.binary()), "d DATE")
 
 
-def test_what_is_written_passes_the_checks_of_this_project(tmp_path: Path) -> None:
+def test_new_package_passes_the_checks_of_this_project(tmp_path: Path) -> None:
     folder = tmp_path / "package"
     assert run("new-format", "plain", "--folder", folder).exit_code == 0
     config = (
@@ -61,7 +61,7 @@ def test_what_is_written_passes_the_checks_of_this_project(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["", "Form", "a_b", "-a", "a-", "a--b", "7a", "a.b", "../a", "a/b", "ä", "a\n"])
-def test_names_that_no_table_could_say_are_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_format_names_are_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = run("new-format", "--", name)
     assert result.exit_code == 2
@@ -69,7 +69,7 @@ def test_names_that_no_table_could_say_are_refused(name: str, tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_written_over(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     file, full, empty = (tmp_path / name for name in ("file", "full", "empty"))
     file.write_text("mine")
     for folder in (full, empty):
@@ -83,7 +83,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert run("new-format", "plain", "--folder", empty).exit_code == 0
 
 
-def test_a_format_that_is_there_is_not_begun_again(tmp_path: Path) -> None:
+def test_existing_formats_are_refused(tmp_path: Path) -> None:
     result = run("new-format", "json", "--folder", tmp_path / "package")
     assert result.exit_code == 2
     assert "there is a format 'json' already" in " ".join(result.stderr.split())

@@ -1,4 +1,4 @@
-"""A broker that asks for tokens (SASL/OAUTHBEARER), which both clients fetch from a token endpoint."""
+"""A broker that requires tokens (SASL/OAUTHBEARER). Both clients get them from a token endpoint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tokens() -> Iterator[TokenServer]:
 
 @pytest.fixture(scope="module")
 def guarded(tokens: TokenServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker that takes the tokens of the endpoint at its secured port."""
+    """Start a broker that accepts the endpoint's tokens at its secured port."""
     listener = "listener.name.sasl_plaintext.oauthbearer"
     settings = {
         "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
@@ -65,7 +65,7 @@ def _table(broker: KafkaBroker, tokens: TokenServer, topic: str, secret: str, **
     return KafkaTable("id INT", given | options)
 
 
-def test_a_table_is_written_asked_and_read_with_tokens(
+def test_tables_are_written_and_read_with_tokens(
     spark: Any, guarded: KafkaBroker, tokens: TokenServer, tmp_path: Any
 ) -> None:
     table = _table(guarded, tokens, guarded.create("with-tokens", 2), tokens.client_secret)
@@ -91,7 +91,7 @@ def test_a_table_is_written_asked_and_read_with_tokens(
     assert all(tokens.client_secret not in text for text in shown)
 
 
-def test_a_client_that_the_endpoint_refuses_is_told_without_its_secret(
+def test_refused_tokens_are_reported_without_the_secret(
     spark: Any, guarded: KafkaBroker, tokens: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(brokers, "TIMEOUT", 4.0)

@@ -1,4 +1,4 @@
-"""What the brokers are asked, and how often: where reading begins and ends. A real broker, no Spark."""
+"""Start and end offsets, and the number of requests for them, with a real broker and without Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.services]
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often clients were asked for what."""
+    """Count the calls of each method of admin clients."""
     counted: Counter[str] = Counter()
     real = brokers.admin
 
@@ -38,15 +38,15 @@ def _kv(broker: Any, topic: str, options: dict[str, str]) -> KeyValueFormat:
     return KeyValueFormat("v BYTES", {**given, "properties.group.id": "nobody", **options}).planned()
 
 
-def test_the_brokers_are_asked_as_often_for_many_partitions_as_for_one(broker: Any, asked: Counter[str]) -> None:
-    """Once for each thing to be known, though both ends of the batch need it."""
+def test_number_of_requests_does_not_depend_on_partitions(broker: Any, asked: Counter[str]) -> None:
+    """Each request is sent once, although both ends of the batch need its answer."""
     start = {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:1"}
     end = {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": "partition:0,offset:2"}
     counts = []
     for partitions in (1, 50):
         topic = broker.create(f"asked-{partitions}", partitions)
         broker.send(topic, [(None, b"a"), (None, b"b"), (None, b"c")], partition=0)
-        planned(_kv(broker, topic, start | end), streaming=False)  # until leaders are known
+        planned(_kv(broker, topic, start | end), streaming=False)  # waits until the leaders are known
         asked.clear()
         found = planned(_kv(broker, topic, start | end), streaming=False).options
         assert json.loads(found["startingOffsets"])[topic]["0"] == 1
@@ -66,13 +66,13 @@ def test_the_brokers_are_asked_as_often_for_many_partitions_as_for_one(broker: A
         | {"scan.bounded.timestamp-millis": "5"},
     ],
 )
-def test_what_spark_knows_itself_is_not_asked(broker: Any, asked: Counter[str], options: dict[str, str]) -> None:
+def test_no_request_for_what_spark_resolves(broker: Any, asked: Counter[str], options: dict[str, str]) -> None:
     planned(_kv(broker, "nowhere", options), streaming=False)
     assert not asked
 
 
-def test_an_end_before_the_beginning_is_moved_to_it(broker: Any) -> None:
-    """Where one of them is a time, the brokers are asked which offsets it stands for."""
+def test_an_end_before_the_start_becomes_the_start(broker: Any) -> None:
+    """If the start or the end is a timestamp, the brokers look up its offsets."""
     topic = broker.create("fitted", 2)
     for n in range(4):
         for partition in (0, 1):
@@ -96,7 +96,7 @@ def test_an_end_before_the_beginning_is_moved_to_it(broker: Any) -> None:
           "properties.group.id": ""}, "group.id is required because partition .*-0"),
     ],
 )  # fmt: skip
-def test_numbers_that_are_no_offsets_are_refused(broker: Any, options: dict[str, str], told: str) -> None:
+def test_invalid_offsets_are_refused(broker: Any, options: dict[str, str], told: str) -> None:
     kv = _kv(broker, "asked-1", options)
     with pytest.raises(ValueError, match=told):
         planned(kv, streaming=False)

@@ -47,7 +47,7 @@ def _ids(df: Any) -> list[int]:
 
 
 def _run(stream: Any, folder: Path, name: str) -> Any:
-    """What a stream gives until it has read what is there; the query's checkpoint is in the folder."""
+    """Run a stream until it has read all available records, and return its rows. The folder has the checkpoint."""
     where = stream.writeStream.format("parquet").option("path", str(folder / name))
     query = where.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     assert query.awaitTermination(120)
@@ -56,7 +56,7 @@ def _run(stream: Any, folder: Path, name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def ten(broker: Any) -> str:
-    """A topic of two partitions with five records each: ids 0 to 4 and 10 to 14, timestamps 1000, 2000 ... 5000."""
+    """Create a topic with five records in each of two partitions: ids 0-4 and 10-14, timestamps 1000, 2000 ... 5000."""
     topic: str = broker.create("ten", 2)
     for partition in (0, 1):
         for n in range(5):
@@ -74,7 +74,7 @@ def _commit(broker: Any, topic: str, group: str, offsets: Mapping[int, int]) -> 
 
 
 def _committed(broker: Any, topic: str, group: str, partitions: int) -> list[int]:
-    """The offsets that a group has committed, where it has."""
+    """Return the committed offsets of a group."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
     question = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, n) for n in range(partitions)])
@@ -92,7 +92,7 @@ def _bounded(mode: str, **more: str) -> dict[str, str]:
 
 
 ALL = [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
-GROUP = {"properties.group.id": "reads-ten"}  # has committed 2 of partition 0, and 1 of partition 1
+GROUP = {"properties.group.id": "reads-ten"}  # has committed offset 2 of partition 0, and offset 1 of partition 1
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +108,11 @@ def grouped(broker: Any, ten: str) -> str:
         (_startup("earliest-offset"), ALL),
         (_startup("timestamp", timestamp_millis="4000"), [3, 4, 13, 14]),
         (_startup("timestamp", timestamp_millis="4001"), [4, 14]),
-        (_startup("timestamp", timestamp_millis="9999999999999"), []),  # beyond the end is the end
+        (_startup("timestamp", timestamp_millis="9999999999999"), []),  # a start after the end becomes the end
         (_startup("specific-offsets", specific_offsets="partition:0,offset:4"), [4, 10, 11, 12, 13, 14]),
-        # A partition that is not named goes on where the group is.
+        # A partition that is not named continues at the group's offset.
         (_startup("specific-offsets", specific_offsets="partition:0,offset:4") | GROUP, [4, 11, 12, 13, 14]),
-        # What is not there begins at the earliest, the end itself is there.
+        # Offsets out of range are reset to the earliest; the end offset itself is valid.
         (_startup("specific-offsets", specific_offsets="partition:0,offset:6;partition:1,offset:5"), [0, 1, 2, 3, 4]),
         (_startup("specific-offsets", specific_offsets="partition:0,offset:-1;partition:1,offset:-2"), ALL[5:]),
         (_startup("specific-offsets", specific_offsets="partition:0,offset:-3") | GROUP, [2, 3, 4, 11, 12, 13, 14]),
@@ -138,12 +138,12 @@ def test_startup_modes(
         (_bounded("timestamp", timestamp_millis="3000"), [0, 1, 10, 11]),
         (_bounded("timestamp", timestamp_millis="9999999999999"), ALL),
         (_bounded("group-offsets") | GROUP, [0, 1, 10]),
-        # A partition that is not named is read up to where the group is, or not at all.
+        # A partition that is not named is read up to the group's offset, or not at all.
         (_bounded("specific-offsets", specific_offsets="partition:0,offset:3"), [0, 1, 2]),
         (_bounded("specific-offsets", specific_offsets="partition:0,offset:3") | GROUP, [0, 1, 2, 10]),
         (_bounded("specific-offsets", specific_offsets="partition:0,offset:-1;partition:1,offset:0"), ALL[:5]),
         (_bounded("specific-offsets", specific_offsets="partition:0,offset:-3") | GROUP, [0, 1, 10]),
-        # It ends before it begins: nothing is read.
+        # The end is before the start: nothing is read.
         (_startup("specific-offsets", specific_offsets="partition:0,offset:3;partition:1,offset:3")
          | _bounded("specific-offsets", specific_offsets="partition:0,offset:1;partition:1,offset:4"), [13]),
         (_startup("group-offsets") | _bounded("group-offsets") | GROUP, []),
@@ -162,7 +162,7 @@ def test_bounded_modes(spark: Any, broker: Any, grouped: str, options: dict[str,
     _bounded("timestamp", timestamp_millis="2000"),
     _bounded("specific-offsets", specific_offsets="partition:0,offset:1;partition:1,offset:1"),
 ])  # fmt: skip
-def test_what_ends_before_it_begins_is_empty(
+def test_ranges_that_end_before_their_start_are_empty(
     spark: Any, broker: Any, ten: str, start: dict[str, str], end: dict[str, str]
 ) -> None:
     _commit(broker, ten, "reads-three", {0: 3, 1: 3})
@@ -172,10 +172,10 @@ def test_what_ends_before_it_begins_is_empty(
 # --- a job that comes from Flink -----------------------------------------------------------------------------
 
 
-def test_a_stream_goes_on_where_the_group_was_and_then_by_its_checkpoint(
+def test_streams_start_at_the_group_offsets_and_resume_from_the_checkpoint(
     spark: Any, broker: Any, tmp_path: Path
 ) -> None:
-    """Half is read and committed by the group, the rest by us: no row twice, none lost, also when the group is gone."""
+    """The group reads and commits one half, the stream the other: no loss and no repeats, even without the group."""
     from confluent_kafka import Consumer
 
     topic, group = broker.create("moved", 3), "moved-from-flink"
@@ -207,7 +207,7 @@ def test_a_stream_goes_on_where_the_group_was_and_then_by_its_checkpoint(
         strict.read_stream(spark, checkpoint_location=str(tmp_path / "another"))
 
 
-def test_a_checkpoint_is_looked_for_by_its_very_name(spark: Any, broker: Any, grouped: str, tmp_path: Path) -> None:
+def test_checkpoint_paths_are_not_glob_patterns(spark: Any, broker: Any, grouped: str, tmp_path: Path) -> None:
     folder = tmp_path / "a [1]{x,y}*"
     table = _table(ROWS, broker, grouped, _startup("group-offsets") | GROUP)
     for _ in range(2):
@@ -215,14 +215,14 @@ def test_a_checkpoint_is_looked_for_by_its_very_name(spark: Any, broker: Any, gr
         found = _run(stream, folder, "rows") if not (folder / "rows").exists() else None
     assert found is None
     lost = table.with_options({"properties.group.id": "nobody"})
-    lost.read_stream(spark, checkpoint_location=str(folder / "checkpoint"))  # no broker is asked for that group
+    lost.read_stream(spark, checkpoint_location=str(folder / "checkpoint"))  # no request for that group
     (tmp_path / "empty" / "offsets").mkdir(parents=True)
     for nothing in (tmp_path / "empty", tmp_path / "missing"):
         with pytest.raises(OptionError, match="no reset policy"):
             lost.read_stream(spark, checkpoint_location=str(nothing))
 
 
-def test_offsets_that_are_no_longer_there_follow_the_reset(spark: Any, broker: Any) -> None:
+def test_deleted_offsets_follow_the_reset_policy(spark: Any, broker: Any) -> None:
     from confluent_kafka import TopicPartition
 
     topic = broker.create("deleted", 2)
@@ -243,7 +243,7 @@ def test_offsets_that_are_no_longer_there_follow_the_reset(spark: Any, broker: A
     assert _ids(_table(ROWS, broker, topic, given | {reset: "latest"}).read(spark)) == []
 
 
-def test_what_is_not_there_is_said(spark: Any, broker: Any, grouped: str) -> None:
+def test_missing_topics_and_offsets_are_reported(spark: Any, broker: Any, grouped: str) -> None:
     with pytest.raises(OptionError, match="there is no topic 'nowhere'"):
         _table(ROWS, broker, "nowhere", _startup("group-offsets") | GROUP).read(spark)
     with pytest.raises(OptionError, match="ten-1 should stop at committed offset"):
@@ -259,13 +259,13 @@ def test_what_is_not_there_is_said(spark: Any, broker: Any, grouped: str) -> Non
     )
     with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
         nobody.read(spark)
-    # Who knows the offsets can say them, and no broker is asked.
+    # With given offsets, no broker is asked.
     answered = {"startingOffsets": json.dumps({"ten": {"0": 4, "1": 4}})}
     table = _table(ROWS, broker, grouped, _startup("group-offsets") | {"properties.group.id": "nobody"})
     assert _ids(table.read(spark, spark_options=answered)) == [4, 14]
 
 
-def test_nothing_is_committed_and_transactions_are_followed(spark: Any, broker: Any) -> None:
+def test_reading_commits_nothing_and_skips_aborted_transactions(spark: Any, broker: Any) -> None:
     from confluent_kafka import Producer
 
     topic = broker.create("transactions")
@@ -285,7 +285,7 @@ def test_nothing_is_committed_and_transactions_are_followed(spark: Any, broker: 
 # --- which records -------------------------------------------------------------------------------------------
 
 
-def test_topics_by_list_and_by_pattern(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_topics_from_a_list_and_a_pattern(spark: Any, broker: Any, tmp_path: Path) -> None:
     for n, name in enumerate(("shop.a", "shop.b", "my.shop.a", "shop.abc")):
         broker.send(broker.create(name), [(None, _json(id=n))])
     columns = f"{ROWS}, `from` STRING METADATA FROM 'topic' VIRTUAL"
@@ -297,17 +297,17 @@ def test_topics_by_list_and_by_pattern(spark: Any, broker: Any, tmp_path: Path) 
     by_pattern = listed.with_options({"topic": None, "topic-pattern": "shop\\.[ab]|(?x)shop[.]abc # and that"})
     assert _ids(by_pattern.read(spark)) == [0, 1, 3]
     assert _ids(_run(by_pattern.read_stream(spark), tmp_path, "rows")) == [0, 1, 3]
-    # The brokers are asked for the same topics.
+    # The brokers get requests for the same topics.
     _commit(broker, "shop.a", "of-pattern", {0: 1})
     by_group = {"scan.startup.mode": "group-offsets", "properties.group.id": "of-pattern"}
     grouped = by_pattern.with_options({**by_group, "properties.auto.offset.reset": "earliest"})
     assert _ids(grouped.read(spark)) == [1, 3]
-    # None that matches now: a stream waits for one.
+    # No topic matches now: a stream waits for one.
     none = grouped.with_options({"topic-pattern": "nothing-yet"})
     assert none.source_options(streaming=True)["startingOffsets"] == "earliest"
 
 
-def test_a_header_filter_leaves_records_out_before_they_are_decoded(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_header_filter_removes_records_before_decoding(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic = broker.create("headers")
     headers: list[list[tuple[str, bytes | None]] | None] = [
         [("depart", b"toy")],
@@ -341,7 +341,7 @@ def test_a_header_filter_leaves_records_out_before_they_are_decoded(spark: Any, 
     assert table.records(spark).count() == len(ids)
 
 
-def test_headers_are_read_where_they_are_needed(spark: Any, broker: Any) -> None:
+def test_headers_are_read_only_if_needed(spark: Any, broker: Any) -> None:
     topic = broker.create("with-headers")
     broker.send(topic, [(None, _json(id=1))], headers=[("a", b"1")])
     declared = _table("id INT, h MAP<STRING, BYTES> METADATA FROM 'headers'", broker, topic)
@@ -354,7 +354,7 @@ def test_headers_are_read_where_they_are_needed(spark: Any, broker: Any) -> None
         plain.read(spark, metadata="headers")
 
 
-def test_parallelism_puts_partitions_together_and_tears_none_apart(spark: Any, broker: Any) -> None:
+def test_parallelism_groups_partitions_without_splitting_them(spark: Any, broker: Any) -> None:
     topic = broker.create("parallel", 4)
     broker.send(topic, [(str(n).encode(), _json(id=n)) for n in range(100)])
     table = _table(f"{ROWS}, p INT METADATA FROM 'partition' VIRTUAL", broker, topic, {"scan.parallelism": "3"})
@@ -369,7 +369,7 @@ def test_parallelism_puts_partitions_together_and_tears_none_apart(spark: Any, b
     assert table.with_options({"scan.parallelism": "1000"}).read(spark).count() == 100
 
 
-# --- what becomes of them ------------------------------------------------------------------------------------
+# --- rows, tables and changes --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -381,7 +381,7 @@ def upserts(broker: Any) -> str:
     return topic
 
 
-def test_an_upsert_table_is_read_as_it_is_now(spark: Any, broker: Any, upserts: str, tmp_path: Path) -> None:
+def test_upsert_tables_are_read_in_their_current_state(spark: Any, broker: Any, upserts: str, tmp_path: Path) -> None:
     table = _table(UPSERT, broker, upserts, KEYED)
     now = [(n, f"{'b' if n < 10 else 'a'}{n}") for n in range(5, 20)]
     assert table.read(spark).columns == ["id", "name"]
@@ -413,7 +413,7 @@ def test_a_tombstone_is_a_null_value(spark: Any, broker: Any, upserts: str) -> N
     }
 
 
-def test_changes_with_a_primary_key_are_a_table_and_without_one_are_changes(spark: Any, broker: Any) -> None:
+def test_cdc_is_a_table_with_a_primary_key_and_changes_without(spark: Any, broker: Any) -> None:
     topic = broker.create("changes", 1)
 
     def change(op: str, before: Any, after: Any) -> tuple[bytes, bytes]:
@@ -449,7 +449,7 @@ def test_changes_with_a_primary_key_are_a_table_and_without_one_are_changes(spar
         inserts.read_stream(spark, normalize=True)
 
 
-def test_of_several_topics_the_order_is_that_of_each(spark: Any, broker: Any) -> None:
+def test_order_is_kept_within_each_of_several_topics(spark: Any, broker: Any) -> None:
     for topic in ("upserts-x", "upserts-y"):
         broker.create(topic)
         broker.send(topic, [(_json(id=len(topic) + n), _json(id=n, name=topic)) for n in range(3)])
@@ -459,7 +459,7 @@ def test_of_several_topics_the_order_is_that_of_each(spark: Any, broker: Any) ->
     assert {row.id: row.name for row in table.read(spark).collect()}[2] == "upserts-y"  # the last topic by name
 
 
-def test_a_normalized_stream_is_complete(spark: Any, broker: Any, upserts: str, tmp_path: Path) -> None:
+def test_normalized_streams_have_all_changes(spark: Any, broker: Any, upserts: str, tmp_path: Path) -> None:
     provider = "spark.sql.streaming.stateStore.providerClass"
     before = spark.conf.get(provider)
     rocks = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -474,10 +474,10 @@ def test_a_normalized_stream_is_complete(spark: Any, broker: Any, upserts: str, 
         spark.conf.set(provider, before)
 
 
-# --- what is told --------------------------------------------------------------------------------------------
+# --- warnings and secrets ------------------------------------------------------------------------------------
 
 
-def test_an_option_without_effect_is_told_once(spark: Any, broker: Any, ten: str) -> None:
+def test_options_without_effect_give_one_warning(spark: Any, broker: Any, ten: str) -> None:
     table = _table(ROWS, broker, ten, {"scan.watermark.idle-timeout": "5 s"})
     with pytest.warns(KafkaSourceWarning, match="table 't': 'scan.watermark.idle-timeout' has no effect") as told:
         table.read(spark)
@@ -490,7 +490,7 @@ def test_an_option_without_effect_is_told_once(spark: Any, broker: Any, ten: str
         table.with_options({"scan.parallelism": "1"}).read_stream(spark)
 
 
-def test_a_secured_broker_is_read_and_asked_and_no_secret_is_shown(spark: Any, broker: Any, grouped: str) -> None:
+def test_secured_brokers_work_and_secrets_are_not_shown(spark: Any, broker: Any, grouped: str) -> None:
     jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     given = {
         "properties.bootstrap.servers": broker.secured,

@@ -1,4 +1,4 @@
-"""The hooks of formats for samples: a format of another package takes part, and so does protobuf."""
+"""The `recognize` and `propose_schema` hooks of formats: those of another package, and protobuf's."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_format_of_another_package_is_recognized_and_proposes_columns(forms: t
     assert infer_schema(messages, format="forms").ddl == "`id` STRING, `name` STRING, `city` STRING"
 
 
-def test_a_format_that_fails_to_recognize_messages_does_no_harm(
+def test_errors_in_recognition_are_isolated(
     forms: type[Format], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forms, "recognize", classmethod(lambda cls, sample: 1 / 0))
@@ -88,7 +88,7 @@ def test_a_format_that_fails_to_recognize_messages_does_no_harm(
     assert "format 'forms' can't recognize messages: ZeroDivisionError division by zero" in found.notes
 
 
-def test_a_format_without_a_proposal_says_so(forms: type[Format], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formats_without_a_proposal_are_reported(forms: type[Format], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(forms, "propose_schema")
     with pytest.raises(SchemaError, match="format 'forms' does not propose columns"):
         infer_schema([b"a=1"], format="forms")
@@ -115,7 +115,7 @@ def test_protobuf_proposes_the_fields_of_its_descriptor(tmp_path: Path) -> None:
         infer_schema([b"\x08\x07"], format="protobuf")
 
 
-def test_protobuf_is_recognized_by_its_bytes() -> None:
+def test_protobuf_is_recognized_from_bytes() -> None:
     found = inspect_topic([b"\x08\x07\x12\x03Ada", b"\x08\x96\x01\x12\x02Bo", b"\x08\x01\x1d\0\0\0\0"])
     assert [(guess.format, guess.confidence) for guess in found.guesses] == [("protobuf", 0.5)]
     assert found.ddl is None

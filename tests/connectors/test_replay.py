@@ -1,4 +1,4 @@
-"""Dead letters once more through their table, and the listener that logs what queries do, on a real broker."""
+"""Replaying dead letters, and the listener that logs query progress, on a real broker."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 GOOD = [(b'{"id":%d}' % n, b'{"n":%d}' % n) for n in range(4)]
 MENDED = [(b'{"id":10}', b'{"n":1}x'), (b'{"id":11}', b'{"n":2}x')]
-"""Bad in JSON, as text follows the object; read by a table whose value is raw text."""
+"""Not valid JSON, because text follows the object. A table with a raw text value reads it."""
 BAD = [(b"{", b'{"n":3}')]
 
 
 def _tables(broker: Any, name: str) -> tuple[KafkaTable, KafkaTable, KafkaTable]:
-    """The table whose letters there are, the same mended, and a target of the mended rows; its topics are made."""
+    """Create topics, and return the table with bad records, its corrected copy, and a target for the corrected rows."""
     source = upsert(broker.bootstrap, broker.create(name, 1))
     broker.create(f"{name}-target", 1)
     given = {"value.format": "raw", "key.fields": "id", "connector": "kafka", "scan.startup.mode": "earliest-offset"}
@@ -34,7 +34,7 @@ def _tables(broker: Any, name: str) -> tuple[KafkaTable, KafkaTable, KafkaTable]
 
 
 def _letters(source: KafkaTable, spark: Any, to: Any) -> None:
-    """Write the bad records of a table where dead letters go."""
+    """Write the bad records of a table as dead letters."""
     from kvformat.registry import split_errors
 
     changes = source.read(spark, changelog=True, errors="capture")
@@ -45,7 +45,7 @@ def _offsets(spark: Any, path: Path) -> list[int]:
     return sorted(row.offset for row in spark.read.parquet(str(path)).collect())
 
 
-def test_letters_of_a_path_leave_it_when_their_rows_are_written(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_replayed_letters_are_removed_from_a_path(spark: Any, broker: Any, tmp_path: Path) -> None:
     source, mended, target = _tables(broker, "replay-path")
     broker.send("replay-path", [*GOOD, *MENDED, *BAD], headers=[("trace", b"\x01")])
     dead = tmp_path / "dead"
@@ -62,13 +62,13 @@ def test_letters_of_a_path_leave_it_when_their_rows_are_written(spark: Any, brok
     (letter,) = spark.read.parquet(str(dead)).collect()
     assert (letter.key, letter.value, letter.topic, letter.code) == (*BAD[0], "replay-path", "MALFORMED")
     assert [(header.key, bytes(header.value)) for header in letter.headers] == [("trace", b"\x01")]
-    # Called again it takes what is still there, and writes nothing a second time.
+    # A second call reads the remaining letters, and writes no row twice.
     assert mended.replay(spark, str(dead), target) == Replayed(1, 1)
     assert len(broker.records("replay-path-target")) == 2
     assert _offsets(spark, dead) == [6]
 
 
-def test_a_replay_that_failed_loses_no_letter(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_failed_replays_lose_no_letter(spark: Any, broker: Any, tmp_path: Path) -> None:
     source, mended, _ = _tables(broker, "replay-fails")
     broker.send("replay-fails", [*GOOD, *MENDED, *BAD])
     dead, written = tmp_path / "dead", tmp_path / "rows"
@@ -91,7 +91,7 @@ def test_a_replay_that_failed_loses_no_letter(spark: Any, broker: Any, tmp_path:
     assert _offsets(spark, dead) == [6]
 
 
-def test_letters_of_a_topic_are_taken_once(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_letters_of_a_topic_are_replayed_once(spark: Any, broker: Any, tmp_path: Path) -> None:
     source, mended, target = _tables(broker, "replay-topic")
     broker.send("replay-topic", [*GOOD, *MENDED, *BAD], headers=[("trace", b"\x01")])
     dead = broker.create("replay-topic-dead", 1)
@@ -110,7 +110,7 @@ def test_letters_of_a_topic_are_taken_once(spark: Any, broker: Any, tmp_path: Pa
     assert len(broker.records("replay-topic-target")) == 2
 
 
-def test_what_can_not_be_replayed_is_said(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_errors_for_invalid_replays(spark: Any, broker: Any, tmp_path: Path) -> None:
     _, mended, target = _tables(broker, "replay-refused")
     with pytest.raises(ConfigurationError, match=r"the topic 'letters' needs checkpoint_location.*write './letters'"):
         mended.replay(spark, "letters", target)
@@ -125,7 +125,7 @@ def test_what_can_not_be_replayed_is_said(spark: Any, broker: Any, tmp_path: Pat
         mended.replay(spark, tmp_path / "others", target)
 
 
-def test_the_progress_of_queries_is_logged(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_query_progress_is_logged(spark: Any, broker: Any, tmp_path: Path) -> None:
     source = upsert(broker.bootstrap, broker.create("logged", 1))
     broker.send("logged", [*GOOD, *BAD])
     lines: list[tuple[int, str]] = []
@@ -165,7 +165,7 @@ def test_the_progress_of_queries_is_logged(spark: Any, broker: Any, tmp_path: Pa
     assert "lag 0 records; orders: rows 1, bad 1, update_after 1, MALFORMED 1" in batches[1][1]
 
 
-def test_the_lag_is_that_of_kafka_alone() -> None:
+def test_lag_is_only_known_for_kafka_sources() -> None:
     assert lag_of('{"a":{"0":5,"1":7}}', '{"a":{"0":9,"1":7,"2":3}}') == {"a-0": 4, "a-1": 0, "a-2": 3}
     assert lag_of('{"a":{"0":5}}', '{"a":{"0":4}}') == {"a-0": 0}
     assert lag_of("{'a': {'0': 5}}", "{'a': {'0': 9}}") == {"a-0": 4}
@@ -174,12 +174,12 @@ def test_the_lag_is_that_of_kafka_alone() -> None:
         assert lag_of('{"a":{"0":9}}', other) is None
 
 
-def test_a_failed_query_is_logged_by_its_first_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_queries_are_logged_with_the_first_line_of_the_error(caplog: pytest.LogCaptureFixture) -> None:
     class Ended:
         id = runId = "7"
         exception = "org.acme.Error: " + "x" * 1000 + "\nat somewhere"
 
-    # A logger of its own: listeners of other tests may still log the end of their queries.
+    # A separate logger: listeners of other tests may still log the end of their queries.
     logger = logging.getLogger("kvformat.tests.first_line")
     with caplog.at_level(logging.INFO, logger.name):
         ProgressListener(logger).onQueryTerminated(Ended())  # type: ignore[arg-type]

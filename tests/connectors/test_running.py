@@ -1,4 +1,4 @@
-"""What happens to a topic under its query: retention, compaction, partitions added, a topic made again."""
+"""Changes to a topic while a query runs: retention, compaction, added partitions, a recreated topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 _LONGEST = 120.0
 _SMALL_FETCHES = {"properties.fetch.max.bytes": 1, "properties.max.partition.fetch.bytes": 1}
-"""One batch of the producer in each fetch, so that Kafka's client has no more records ahead than that."""
+"""Each fetch has one producer batch, so that Kafka's client does not read further ahead."""
 
 
 def _delete(broker: Any, topic: str, before: int) -> None:
@@ -56,14 +56,14 @@ def test_records_deleted_before_they_are_read_fail_the_query(spark: Any, broker:
     kept.update(table, merge, spark_options=behind | {"failOnDataLoss": "false"})
     assert read == [[0, 1, 2, 3], [10, 11]]
 
-    # Deleted after they were read: nothing is missing.
+    # The records were deleted after they were read, so none is missing.
     _delete(broker, topic, 12)
     broker.send(topic, [change(12, 12)])
     kept.update(table, merge, spark_options=behind)
     assert read[2:] == [[12]]
 
 
-def test_a_topic_made_again_is_known_by_its_offsets_alone(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_recreated_topics_are_detected_only_by_offsets(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic = broker.create("running-again")
     table, kept = upsert(broker.bootstrap, topic), Maintained(spark, tmp_path)
 
@@ -83,18 +83,18 @@ def test_a_topic_made_again_is_known_by_its_offsets_alone(spark: Any, broker: An
     for _ in range(2):
         with pytest.raises(Exception, match="offset was changed from 8 to 3"):
             kept.update(table)
-        broker.send(topic, [change(n, 20) for n in range(20)])  # the batch that failed is run again all the same
+        broker.send(topic, [change(n, 20) for n in range(20)])  # the failed batch is run again nevertheless
     assert rows(spark, kept.path) == wanted
 
 
-def test_a_query_goes_on_over_what_compaction_took(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_queries_continue_after_compaction(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic = broker.create(
         "running-compaction",
         cleanup_policy="compact",
         segment_ms="500",
         min_cleanable_dirty_ratio="0.01",
         max_compaction_lag_ms="500",
-        delete_retention_ms="0",  # tombstones go at once
+        delete_retention_ms="0",  # tombstones are removed immediately
     )
     table, kept = upsert(broker.bootstrap, topic), Maintained(spark, tmp_path)
     broker.send(topic, [change(key, 0) for key in (1, 2, 3)])
@@ -103,18 +103,18 @@ def test_a_query_goes_on_over_what_compaction_took(spark: Any, broker: Any, tmp_
     deadline = time.monotonic() + _LONGEST
     while len(found := {(m.key(), m.value()) for m in broker.records(topic) if b"-1" not in m.key()}) != 2:
         assert time.monotonic() < deadline, found
-        broker.send(topic, [change(-1, 0)])  # what is written last is never compacted
+        broker.send(topic, [change(-1, 0)])  # the newest segment is never compacted
         time.sleep(0.5)
     assert found == {change(2, 30), change(3, 1)}
 
-    kept.update(table, spark_options={"maxOffsetsPerTrigger": 16})  # a micro-batch of gaps alone is among them
-    assert rows(spark, kept.path) == [(-1, 0), (1, 0), (2, 30), (3, 1)]  # nobody said that key 1 was deleted
+    kept.update(table, spark_options={"maxOffsetsPerTrigger": 16})  # one micro-batch consists only of gaps
+    assert rows(spark, kept.path) == [(-1, 0), (1, 0), (2, 30), (3, 1)]  # the query never saw the delete of key 1
     anew = Maintained(spark, tmp_path / "anew")
     anew.update(table)
     assert rows(spark, anew.path) == [(-1, 0), (2, 30), (3, 1)]
 
 
-def test_partitions_that_are_added_are_read_from_their_first_record(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_added_partitions_are_read_from_their_first_record(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic, keys = broker.create("running-partitions", 2), range(20)
     options = {
         "connector": "kafka",
@@ -124,7 +124,7 @@ def test_partitions_that_are_added_are_read_from_their_first_record(spark: Any, 
         "key.fields": "id",
         "value.format": "json",
         "value.fields-include": "EXCEPT_KEY",
-        "scan.startup.mode": "latest-offset",  # of the partitions that were there when the query began
+        "scan.startup.mode": "latest-offset",  # of the partitions that existed when the query started
     }
     table, kept = KafkaTable(SCHEMA, options), Maintained(spark, tmp_path)
 
@@ -152,7 +152,7 @@ def test_partitions_that_are_added_are_read_from_their_first_record(spark: Any, 
 
     from pyspark.sql import functions as F
 
-    # Whoever reads all of it at once has keys in several partitions, and no order of Kafka between those.
+    # In one batch, a key has records in several partitions, and Kafka has no order between partitions.
     places = {(m.key(), m.value()): m.partition() for m in broker.records(topic)}
     greatest = [(key, max(range(3), key=lambda n, key=key: (places[change(key, n)], n))) for key in keys]
     assert len({n for _, n in greatest}) > 1
@@ -167,7 +167,7 @@ def test_partitions_that_are_added_are_read_from_their_first_record(spark: Any, 
     assert sorted(map(tuple, current.collect())) == [(key, 2) for key in keys]
 
 
-def test_partitions_are_new_where_their_topic_is_not() -> None:
+def test_new_partitions_are_those_of_known_topics() -> None:
     before = '{"a":{"0":5,"1":7},"b-c":{"0":1}}'
     assert new_partitions(before, '{"a":{"0":9,"1":7,"2":0,"10":3},"b-c":{"0":1,"1":0}}') == ["a-2", "a-10", "b-c-1"]
     assert new_partitions(before, '{"a":{"0":9,"1":7},"b-c":{"0":1},"b":{"0":0,"1":0}}') == []

@@ -1,4 +1,4 @@
-"""What a table's `sink.*` options and `properties.*` come to, without Spark and without a broker."""
+"""The effects of a table's `sink.*` options and `properties.*`, without Spark and without a broker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def upsert(**options: str) -> KafkaTable:
 
 
 def told(table: KafkaTable) -> list[str]:
-    """What is said when the options of the sink are asked for."""
+    """Return the warnings for the options of the sink."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         table.sink_options()
@@ -54,14 +54,14 @@ def told(table: KafkaTable) -> list[str]:
 
 
 @pytest.mark.parametrize("make", [kafka, upsert])
-def test_exactly_once_is_refused_with_what_to_do(make: Any) -> None:
+def test_exactly_once_is_refused_with_advice(make: Any) -> None:
     table = make(**{"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"})
     with pytest.raises(OptionError, match=r"no transactions.*'at-least-once'.*upsert") as error:
         table.sink_options()
     assert error.value.option == "sink.delivery-guarantee"
 
 
-def test_the_old_name_of_the_guarantee_counts() -> None:
+def test_old_option_name_of_the_guarantee_is_accepted() -> None:
     table = kafka(**{"sink.semantic": "EXACTLY_ONCE", "sink.transactional-id-prefix": "p"})
     with pytest.raises(OptionError, match=r"'sink\.semantic' = 'EXACTLY_ONCE'"):
         table.sink_options()
@@ -81,7 +81,7 @@ def test_the_old_name_of_the_guarantee_counts() -> None:
         ("properties.max.in.flight.requests.per.connection", "6", "change their order"),
     ],
 )
-def test_what_is_done_otherwise_is_told_by_name(option: str, value: str, words: str) -> None:
+def test_warnings_name_options_with_another_effect(option: str, value: str, words: str) -> None:
     found = told(kafka(**{option: value}))
     assert any(option in one and words in one for one in found), found
     assert told(kafka()) == []
@@ -96,12 +96,12 @@ def test_what_is_done_otherwise_is_told_by_name(option: str, value: str, words: 
         {"acks": "-1", "linger.ms": "20", "compression.type": "zstd"},
     ],
 )
-def test_properties_that_keep_order_are_no_news(properties: dict[str, str]) -> None:
+def test_no_warning_for_properties_that_keep_the_order(properties: dict[str, str]) -> None:
     assert told(kafka(**{f"properties.{name}": value for name, value in properties.items()})) == []
 
 
-def test_properties_go_to_the_producer() -> None:
-    """But for the group, which is about reading; `explain` shows what is handed on."""
+def test_properties_are_passed_to_the_producer() -> None:
+    """All except the group, which is only for reading; `explain` shows the passed properties."""
     assert "kafka.group.id" not in kafka().explain()
     given = {
         "properties.key.serializer": "x",
@@ -118,7 +118,7 @@ def test_properties_go_to_the_producer() -> None:
 
 
 @pytest.mark.parametrize("topics", [{"topic": "a;b"}, {"topic-pattern": "t.*", "topic": None}])
-def test_rows_of_several_topics_need_one(topics: dict[str, Any]) -> None:
+def test_writing_to_several_topics_requires_a_topic(topics: dict[str, Any]) -> None:
     table = kafka().with_options(topics)
     with pytest.raises(OptionError, match=r"no metadata column names the topic.*'topic'") as error:
         sink.check_topic(table.kv, None)
@@ -127,7 +127,7 @@ def test_rows_of_several_topics_need_one(topics: dict[str, Any]) -> None:
     assert "topic" not in table.sink_options()
 
 
-def test_secrets_are_in_no_repr() -> None:
+def test_repr_does_not_contain_secrets() -> None:
     table = kafka(**{"properties.sasl.jaas.config": 'x required username="u" password="hush";'})
     made = sink.Writer.made(table.kv, None, None, DeadLetters.of("dead", table.sink_options()))
     assert "hush" in str(table.sink_options())
@@ -138,7 +138,7 @@ def test_secrets_are_in_no_repr() -> None:
 
 
 def flushed(records: list[tuple[Any, ...]], most: int, sizes: list[int], keys: list[int]) -> list[tuple[Any, ...]]:
-    """What the buffer makes of records that come in batches of these sizes."""
+    """Return the buffer's output for records in batches of the given sizes."""
     names = ["key", "value", "topic"][: len(records[0])]
     batches, start = [], 0
     for size in sizes:
@@ -149,7 +149,7 @@ def flushed(records: list[tuple[Any, ...]], most: int, sizes: list[int], keys: l
     return [tuple(row.values()) for batch in buffered(most, keys)(iter(batches)) for row in batch.to_pylist()]
 
 
-def test_the_last_record_of_a_key_is_kept_within_the_buffer() -> None:
+def test_buffer_keeps_the_last_record_of_each_key() -> None:
     records = [(b"a", b"1"), (b"b", b"1"), (b"a", None), (b"b", b"2"), (b"c", b"1")]
     assert flushed(records, 3, [5], [0]) == [(b"b", b"1"), (b"a", None), (b"b", b"2"), (b"c", b"1")]
     assert flushed(records, 3, [2, 0, 2, 1], [0]) == flushed(records, 3, [5], [0])
@@ -157,13 +157,13 @@ def test_the_last_record_of_a_key_is_kept_within_the_buffer() -> None:
     assert flushed(records, 1, [5], [0]) == records
 
 
-def test_keys_of_two_topics_are_two_keys() -> None:
+def test_buffer_separates_keys_of_different_topics() -> None:
     records = [(b"a", b"1", b"x"), (b"a", b"2", b"y"), (b"a", b"3", b"x")]
     assert flushed(records, 9, [3], [2, 0]) == [(b"a", b"2", b"y"), (b"a", b"3", b"x")]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_buffer_is_what_flink_describes(seed: int) -> None:
+def test_buffer_works_as_flink_describes(seed: int) -> None:
     chance = random.Random(seed)
     records = [(bytes([chance.randrange(8)]), b"%d" % n) for n in range(chance.randrange(1, 200))]
     most = chance.randrange(1, 40)
@@ -180,7 +180,7 @@ def test_the_buffer_is_what_flink_describes(seed: int) -> None:
     assert flushed(records, most, sizes, [0]) == expected
 
 
-def test_the_buffer_writes_what_flink_wrote() -> None:
+def test_buffer_writes_the_same_records_as_flink() -> None:
     case = interop.cases()["upsert_bufferflush_json_json"]
     kv = KeyValueFormat.from_ddl(case["ddl"].format(bootstrap="b:1"))
     columns = interop.table(case)
@@ -201,18 +201,18 @@ def test_the_buffer_writes_what_flink_wrote() -> None:
 
 
 @pytest.mark.parametrize("text", ["orders-dead", "Orders.dead_1", "a", "x" * 249])
-def test_a_name_of_kafkas_letters_is_a_topic(text: str) -> None:
+def test_valid_kafka_names_are_topics(text: str) -> None:
     assert is_topic(text)
     assert DeadLetters.of(text, {"kafka.bootstrap.servers": "b:1"}).topic == text
 
 
 @pytest.mark.parametrize("text", ["./dead", "/dead", "s3://bucket/dead", "dead/", "x" * 250, ".", "..", Path("dead")])
-def test_any_other_text_is_a_path(text: Any) -> None:
+def test_other_texts_are_paths(text: Any) -> None:
     assert not is_topic(text)
     assert DeadLetters.of(text, {}).topic is None
 
 
-def test_dead_letters_to_a_topic_need_brokers() -> None:
+def test_dead_letters_to_a_topic_require_brokers() -> None:
     with pytest.raises(
         ConfigurationError, match=r"'dead' need brokers: .*'properties.bootstrap.servers'.* write './dead'"
     ):
@@ -220,7 +220,7 @@ def test_dead_letters_to_a_topic_need_brokers() -> None:
 
 
 @pytest.mark.parametrize("to", ["", " ", 7, None, b"dead"])
-def test_what_is_no_place_for_dead_letters(to: Any) -> None:
+def test_invalid_targets_for_dead_letters(to: Any) -> None:
     with pytest.raises(ConfigurationError, match="a topic, a path, or a function"):
         DeadLetters.of(to, {})
 
@@ -238,7 +238,7 @@ def test_what_is_no_place_for_dead_letters(to: Any) -> None:
         ("Linger.Ms", "linger.ms"),
     ],
 )
-def test_a_misspelt_setting_is_told_with_the_nearest_one(given: str, meant: str) -> None:
+def test_warning_for_a_misspelt_setting_names_the_nearest_one(given: str, meant: str) -> None:
     table = kafka(**{f"properties.{given}": "hush"})
     told_ = told(table)
     assert told_ == [
@@ -254,12 +254,12 @@ def test_a_misspelt_setting_is_told_with_the_nearest_one(given: str, meant: str)
     "given",
     [*sorted(CLIENT_SETTINGS)[::7], "aws.region", "confluent.monitoring.topic", "client.id.prefix", "my.own"],
 )
-def test_a_setting_of_the_client_or_of_a_plugin_is_no_news(given: str) -> None:
+def test_no_warning_for_settings_of_clients_and_plugins(given: str) -> None:
     assert misspelt({f"properties.{given}": "x"}) == {}
 
 
 @pytest.mark.services
-def test_the_settings_are_those_of_kafkas_clients(tmp_path: Path) -> None:
+def test_known_settings_are_those_of_kafka_clients(tmp_path: Path) -> None:
     program = tmp_path / "Names.java"
     classes = ("consumer.ConsumerConfig", "producer.ProducerConfig", "admin.AdminClientConfig")
     lines = "".join(f"org.apache.kafka.clients.{name}.configNames().forEach(System.out::println);" for name in classes)

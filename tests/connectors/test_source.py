@@ -1,4 +1,4 @@
-"""Every option of a table, for reading: what it becomes, or what is said of it. No Spark, no broker."""
+"""Reading: the effect of every table option, or its warning. Without Spark and without a broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BASE = {
     | {"key.format": "json", "value.format": "json"},
 }
 SECRET = "Tr0ub4dor"
-# For each option that is mapped: a value, what must be given beside it, and those of Spark's options that it changes.
+# For each mapped option: its value with the other options that it needs, and the Spark options that change.
 MAPPED: dict[str, tuple[dict[str, str | None], set[str]]] = {
     "topic": ({"topic": "u"}, {"subscribe"}),
     "topic-pattern": ({"topic": None, "topic-pattern": "u"}, {"subscribe", "subscribePattern"}),
@@ -73,7 +73,7 @@ def _planned(kv: KeyValueFormat, *, streaming: bool) -> source.SourcePlan:
     ("connector", "option"),
     [("kafka", spec.name) for spec in KAFKA_OPTIONS] + [("upsert-kafka", spec.name) for spec in UPSERT_KAFKA_OPTIONS],
 )
-def test_every_option_becomes_something_or_is_said_to_have_no_effect(connector: str, option: str) -> None:
+def test_every_option_has_an_effect_or_a_warning(connector: str, option: str) -> None:
     effect = option_effects.READING[option]
     assert effect.why
     if effect.kind == "warned":
@@ -87,7 +87,7 @@ def test_every_option_becomes_something_or_is_said_to_have_no_effect(connector: 
     assert option_effects.WRITING[option].why
 
 
-def test_no_option_is_listed_that_is_none() -> None:
+def test_listed_options_exist() -> None:
     declared = {spec.name for spec in (*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS)}
     assert declared == set(option_effects.READING)
     assert declared == set(option_effects.WRITING)
@@ -98,7 +98,7 @@ def test_no_option_is_listed_that_is_none() -> None:
         assert "checked only" not in spec.doc
 
 
-def test_an_upsert_table_begins_at_the_earliest() -> None:
+def test_upsert_tables_start_at_the_earliest_offset() -> None:
     for streaming in (False, True):
         plan = _planned(_kv("upsert-kafka"), streaming=streaming)
         assert plan.options["startingOffsets"] == "earliest"
@@ -118,7 +118,7 @@ def test_an_upsert_table_begins_at_the_earliest() -> None:
         ({"properties.value.deserializer": "a"}, "properties.value.deserializer", "the bytes as they are"),
     ],
 )
-def test_what_a_stream_of_spark_does_otherwise_is_noted(options: dict[str, str], option: str, told: str) -> None:
+def test_notes_on_streams_that_differ_from_flink(options: dict[str, str], option: str, told: str) -> None:
     plan = _planned(_kv(options=options), streaming=True)
     assert told in plan.notes[option]
     assert not any(name.removeprefix("kafka.") in option for name in plan.options if name != "kafka.bootstrap.servers")
@@ -133,7 +133,7 @@ def test_what_a_stream_of_spark_does_otherwise_is_noted(options: dict[str, str],
         {"property-version": "1", "sink.parallelism": "3", "scan.parallelism": "2"},
     ],
 )
-def test_what_spark_does_anyway_is_not_noted(options: dict[str, str]) -> None:
+def test_no_notes_if_spark_behaves_like_flink(options: dict[str, str]) -> None:
     for streaming in (False, True):
         assert _planned(_kv(options=options), streaming=streaming).notes == {}
 
@@ -149,13 +149,13 @@ def test_what_spark_does_anyway_is_not_noted(options: dict[str, str]) -> None:
         ({"scan.header-filter": "a:b&"}, False, "character 5 .*a condition is missing"),
     ],
 )
-def test_what_spark_can_not_do_is_refused_by_name(options: dict[str, str | None], streaming: bool, told: str) -> None:
+def test_options_spark_cannot_follow_are_refused(options: dict[str, str | None], streaming: bool, told: str) -> None:
     with pytest.raises(OptionError, match=told) as raised:
         _planned(_kv(options=options), streaming=streaming)
     assert raised.value.option in options
 
 
-def test_properties_go_to_the_client() -> None:
+def test_properties_are_passed_to_the_client() -> None:
     jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="{SECRET}";'
     given = {"sasl.jaas.config": jaas, "security.protocol": "SASL_SSL", "ssl.truststore.location": "/ca.jks"}
     given |= {"isolation.level": "read_committed", "max.poll.records": "5"}
@@ -163,14 +163,14 @@ def test_properties_go_to_the_client() -> None:
     plan = _planned(kv, streaming=False)
     assert {name: plan.options[f"kafka.{name}"] for name in given} == given
     assert SECRET not in repr(plan)
-    # Spark fails where one application reads a partition by one group and other settings, and joins none anyway.
+    # Spark does not join the group, and fails if an application reads a partition with a group and two settings.
     assert "kafka.group.id" not in plan.options
 
 
 # --- options of Spark's source --------------------------------------------------------------------------------
 
 
-def test_options_of_spark_are_handed_on() -> None:
+def test_spark_options_are_passed_on() -> None:
     given = {"MAXOFFSETSPERTRIGGER": 10, "failOnDataLoss": False, "kafka.group.id": "g"}
     plan = planned(_kv(), streaming=True, spark_options=given)
     expected = {"maxOffsetsPerTrigger": "10", "failOnDataLoss": "false", "kafka.group.id": "g"}
@@ -189,26 +189,26 @@ def test_options_of_spark_are_handed_on() -> None:
         ({"maxOffsetPerTrigger": 10}, "no option 'maxOffsetPerTrigger'. Did you mean 'maxOffsetsPerTrigger'"),
     ],
 )
-def test_options_of_spark_say_nothing_that_the_table_says(given: dict[str, Any], told: str) -> None:
+def test_spark_options_that_the_table_sets_are_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionError, match=told):
         planned(_kv(), streaming=True, spark_options=given)
 
 
-def test_who_knows_the_offsets_can_say_them() -> None:
+def test_given_spark_offsets_are_used() -> None:
     modes = {"scan.startup.mode": "group-offsets", "scan.bounded.mode": "group-offsets", "properties.group.id": "g"}
     known = {"startingOffsets": '{"t":{"0":1}}', "endingOffsets": '{"t":{"0":2}}'}
     plan = planned(_kv(options=modes), streaming=False, spark_options=known)
     assert {name: plan.options[name] for name in known} == known
 
 
-def test_a_query_that_goes_on_asks_no_broker() -> None:
+def test_resumed_queries_ask_no_broker() -> None:
     modes = {"scan.startup.mode": "group-offsets", "properties.group.id": "g", "properties.sasl.login.class": "a.B"}
     assert planned(_kv(options=modes), streaming=True, resumed=True).options["startingOffsets"] == "earliest"
     with pytest.raises(OptionError, match=r"sasl\.login\.class"):
         planned(_kv(options=modes), streaming=True)
 
 
-def test_without_the_client_of_brokers_other_modes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_client_error_names_modes_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     modes = {"scan.startup.mode": "group-offsets", "properties.group.id": "g"}
     with pytest.raises(
@@ -228,7 +228,7 @@ PATTERNS = [
     ("a|", ["a", ""], ["b"]),
     (r"\Qa.b", ["a.b"], ["axb", "a.bc"]),
     (r"\Qa.b\E", ["a.b"], ["axb"]),
-    (r"a\\\Q.\\E+", ["a\\.\\\\"], ["a\\x"]),  # within a quote, a backslash quotes nothing
+    (r"a\\\Q.\\E+", ["a\\.\\\\"], ["a\\x"]),  # inside a quote, a backslash is an ordinary character
     (r"\Q(?x) # ", ["(?x) # "], ["(?x)"]),
     ("(?x) a b # and so on", ["ab"], ["a b", "abc", "xab"]),
     ("(?x) a # one\n | b # two", ["a", "b"], ["ab"]),
@@ -244,8 +244,8 @@ PATTERNS = [
 
 
 @pytest.mark.parametrize(("pattern", "matching", "others"), PATTERNS)
-def test_a_pattern_matches_from_end_to_end(pattern: str, matching: list[str], others: list[str]) -> None:
-    """What is found anywhere in a name, as Spark looks, is what the pattern matches as a whole in Flink."""
+def test_patterns_match_the_whole_name(pattern: str, matching: list[str], others: list[str]) -> None:
+    """Spark searches anywhere in the name. With `whole`, it finds the names that the pattern matches in Flink."""
     found = compile_java(rf"(?s:.*?){whole(pattern)}(?s:.*)")
     for name in matching:
         assert compile_java(pattern).matches(name)
@@ -256,15 +256,15 @@ def test_a_pattern_matches_from_end_to_end(pattern: str, matching: list[str], ot
 
 
 @pytest.mark.spark
-def test_java_finds_what_it_matches(spark: Any) -> None:
-    """Java itself, by Spark's RLIKE, which finds anywhere in a text as Spark's Kafka source does."""
+def test_java_patterns_match_the_whole_name_in_spark(spark: Any) -> None:
+    """Uses Java through Spark's RLIKE, which searches anywhere in a text, like Spark's Kafka source."""
     cases = [(n, whole(p), name, name in m) for n, (p, m, o) in enumerate(PATTERNS) for name in (*m, *o)]
     df = spark.createDataFrame(cases, "n INT, pattern STRING, name STRING, matching BOOLEAN")
     assert df.where("(name RLIKE pattern) <> matching").collect() == []
 
 
 @pytest.mark.parametrize("pattern", ["(", "a)|(b", "[a", "a\\", "*", "a{", r"\x"])
-def test_a_pattern_that_java_refuses_does_not_become_one(pattern: str) -> None:
+def test_patterns_that_java_refuses_stay_invalid(pattern: str) -> None:
     with pytest.raises(OptionError, match="'topic-pattern' is not a regular expression of Java"):
         whole(pattern)
 
@@ -272,7 +272,7 @@ def test_a_pattern_that_java_refuses_does_not_become_one(pattern: str) -> None:
 # --- scan.header-filter ---------------------------------------------------------------------------------------
 
 
-def test_a_header_filter_is_read_from_left_to_right() -> None:
+def test_header_filters_are_evaluated_from_left_to_right() -> None:
     found = header_filter.parse("depart:toy|depart:b:k&!env:")
     assert [(one.operator, one.negated, one.key, one.value) for one in found] == [
         ("", False, "depart", "toy"),
@@ -296,7 +296,7 @@ def test_a_header_filter_is_read_from_left_to_right() -> None:
         ("a:b|!", 5, "key:value"),
     ],
 )
-def test_a_header_filter_that_is_none_says_where(text: str, place: int, why: str) -> None:
+def test_errors_in_header_filters_give_the_position(text: str, place: int, why: str) -> None:
     with pytest.raises(OptionError, match=rf"option 'scan.header-filter', character {place} .*{why}"):
         header_filter.parse(text)
 
@@ -314,7 +314,7 @@ DDL = f"""CREATE TABLE orders (
     'properties.ssl.keystore.password' = '{SECRET}')"""
 
 
-def test_a_table_is_explained_without_a_broker_and_without_secrets() -> None:
+def test_explain_needs_no_broker_and_shows_no_secrets() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         told = KafkaTable.from_ddl(DDL).explain()
@@ -343,7 +343,7 @@ def test_a_table_is_explained_without_a_broker_and_without_secrets() -> None:
     assert "startingOffsets" not in told
 
 
-def test_what_is_refused_is_explained_too() -> None:
+def test_explain_shows_refused_options() -> None:
     at_the_end = KafkaTable.from_ddl(DDL).with_options({"scan.startup.mode": "latest-offset"}).explain()
     assert "Reading a batch is refused: 'scan.startup.mode' = 'latest-offset'" in at_the_end
     assert "Reading a stream: rows\n  from the first record after the start of the query" in at_the_end

@@ -1,4 +1,4 @@
-"""Writing by Spark's sink to a real broker: partitions, order, the buffer of upsert tables, and what fails early."""
+"""Writing with Spark's sink to a real broker: partitions, order, the buffer of upsert tables, early errors."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def is_connect(spark: Any) -> bool:
 
 
 def counts(broker: Any, topic: str) -> dict[int, int]:
-    """How many records each partition has."""
+    """Return the number of records in each partition."""
     return dict(collections.Counter(message.partition() for message in broker.records(topic)))
 
 
 def by_key(broker: Any, topic: str) -> dict[int, list[int | None]]:
-    """The numbers of each key in the order of its partition, None for a tombstone; a key is in one partition."""
+    """Return the numbers of each key in partition order, None for a tombstone. Each key is in one partition."""
     found: dict[int, list[int | None]] = {}
     partitions: dict[int, set[int]] = {}
     for message in broker.records(topic):
@@ -51,7 +51,7 @@ def by_key(broker: Any, topic: str) -> dict[int, list[int | None]]:
     return found
 
 
-def test_the_default_partitioner_is_that_of_kafkas_client(spark: Any, broker: Any) -> None:
+def test_default_partitioner_is_that_of_the_kafka_client(spark: Any, broker: Any) -> None:
     table = upsert(broker.bootstrap, broker.create("default-partitioner", 7))
     table.write(spark.range(200).selectExpr("CAST(id AS INT) id", "id AS n"))
     broker.send(broker.create("murmur2", 7), [(b'{"id":%d}' % n, b"{}") for n in range(200)])
@@ -103,7 +103,7 @@ def test_parallelism_is_the_number_of_tasks(spark: Any, broker: Any) -> None:
         assert tasks.count() == wanted
 
 
-def test_the_buffer_of_an_upsert_table_keeps_the_last_of_a_key(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_buffer_of_an_upsert_table_keeps_the_last_row_of_a_key(spark: Any, broker: Any, tmp_path: Path) -> None:
     buffer = {"sink.buffer-flush.max-rows": 100, "sink.buffer-flush.interval": "1 s"}
     table = upsert(broker.bootstrap, broker.create("buffered", 1), **buffer)
     rows = spark.range(0, 1000, 1, 1).selectExpr(
@@ -132,7 +132,7 @@ def test_an_aggregate_is_written_as_it_changes(spark: Any, broker: Any, tmp_path
     assert by_key(broker, "counted") == {0: [10], 1: [10], 2: [10]}
 
 
-def test_headers_are_written_and_timestamps_are_told_about(spark: Any, broker: Any) -> None:
+def test_headers_are_written_and_timestamps_give_a_warning(spark: Any, broker: Any) -> None:
     table = KafkaTable.from_ddl(
         f"""CREATE TABLE t (id INT, h MAP<STRING, BYTES> METADATA FROM 'headers', ts TIMESTAMP_LTZ(3) METADATA FROM
         'timestamp') WITH ('connector' = 'kafka', 'topic' = '{broker.create("written-headers")}', 'format' = 'json',
@@ -146,7 +146,7 @@ def test_headers_are_written_and_timestamps_are_told_about(spark: Any, broker: A
     assert abs(message.timestamp()[1] / 1000 - time.time()) < 3600
 
 
-def test_a_topic_that_is_not_there_is_told_before_a_job(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_missing_topics_are_reported_before_a_job_writes(spark: Any, broker: Any, tmp_path: Path) -> None:
     broker.create("orders-target")
     table = keyless(broker, "orders-targt")
     rows = spark.range(1).selectExpr("CAST(id AS INT) id", "id AS n")
@@ -157,7 +157,7 @@ def test_a_topic_that_is_not_there_is_told_before_a_job(spark: Any, broker: Any,
     stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS INT) id", "value AS n")
     with pytest.raises(ConfigurationError, match="no topic 'orders-targt'"):
         table.write_stream(stream, checkpoint_location=str(tmp_path))
-    if not is_connect(spark):  # whose client may be far from the brokers
+    if not is_connect(spark):  # its client may not reach the brokers
         with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
             table.with_options({"properties.bootstrap.servers": "127.0.0.1:1"}).write(rows)
 
@@ -169,7 +169,7 @@ def test_rows_of_several_topics_are_refused_without_the_topic(spark: Any, broker
         table.write(rows)
 
 
-def test_an_aggregate_without_an_output_mode_says_which(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_error_for_aggregates_names_the_output_mode(spark: Any, broker: Any, tmp_path: Path) -> None:
     counted = keyless(broker, broker.create("to-count-again", 1)).read_stream(spark).groupBy("id").count()
     rows = counted.withColumnRenamed("count", "n")
     table = upsert(broker.bootstrap, broker.create("counted-again", 1))
@@ -206,7 +206,7 @@ def test_columns_that_are_not_written_are_named(spark: Any, broker: Any, tmp_pat
     assert len(broker.records("extra-columns-target")) == 3
 
 
-def test_what_reading_adds_and_metadata_are_not_extra(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_columns_added_by_reading_are_not_extra(spark: Any, broker: Any, tmp_path: Path) -> None:
     ddl = """CREATE TABLE t (id INT, place BIGINT METADATA FROM 'offset' VIRTUAL, twice AS id * 2) WITH (
         'connector' = 'kafka', 'topic' = '{}', 'properties.bootstrap.servers' = '{}', 'format' = 'json',
         'scan.startup.mode' = 'earliest-offset')"""

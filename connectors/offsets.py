@@ -11,7 +11,6 @@ Rules: Flink's `KafkaDynamicSource`, `SpecifiedOffsetsInitializer`, `TimestampOf
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kvformat.connectors import brokers
 from kvformat.connectors.topics import missing_topic
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.connector_options import parse_offsets
 
@@ -254,7 +254,7 @@ class _Brokers:
         self.kv, self.group = kv, kv.options.get(GROUP, "")
         self._edges: dict[int, dict[Partition, int]] = {}
 
-    @functools.cached_property
+    @cached_property
     def _client(self) -> AdminClient:
         try:
             return brokers.admin(self.kv.options)
@@ -264,7 +264,7 @@ class _Brokers:
                 "'timestamp', and 'scan.bounded.mode' is not 'group-offsets' or 'specific-offsets'"
             ) from cause
 
-    @functools.cached_property
+    @cached_property
     def partitions(self) -> list[Partition]:
         # List all topics: a broker may create a missing topic if it is asked for it by name.
         known = self._ask("their topics", lambda: self._client.list_topics(timeout=brokers.TIMEOUT).topics)
@@ -313,7 +313,7 @@ class _Brokers:
     def _ask(self, what: str, question: Callable[[], Any]) -> Any:
         return brokers.ask(self._client, self.kv.options, what, question)
 
-    @functools.cached_property
+    @cached_property
     def committed(self) -> dict[Partition, int]:
         """The committed offsets of the group, by partition; empty without a group."""
         if not self.group or not self.partitions:

@@ -11,7 +11,7 @@ from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CE
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.error_codes import error_arrays, split_codes
 from kvformat.registry.contract.errors import did_you_mean, listed
-from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.fork_safe import Guarded, cached_property
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.join_batches import fail_rows, join_decoded
 from kvformat.registry.contract.options import Direction, mask_userinfo, mask_userinfo_in_text
@@ -40,6 +40,7 @@ __all__ = [
     "Part",
     "arrow_type",
     "cached_by_identity",
+    "cached_property",
     "columns_text",
     "did_you_mean",
     "error_arrays",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from kvformat.registry.contract.check_results import Checker, times_outside_a_da
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.error_codes import split_codes
 from kvformat.registry.contract.errors import ConfigurationError, MetadataError, SchemaError, did_you_mean, listed
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import FormatHooks, Part
 from kvformat.registry.contract.html import html
 from kvformat.registry.contract.isolate_errors import isolate_errors, message_slices

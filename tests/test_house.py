@@ -57,7 +57,8 @@ def test_every_bound_states_its_unit_and_reason() -> None:
 
 
 _LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier", "local", "allocate_lock"}
-_OF_THREADS = {"threading", "_thread", "multiprocessing"}
+_LOCKS |= {"cached_property"}  # Python 3.11's has a lock; `fork_safe` has one without
+_OF_THREADS = {"threading", "_thread", "multiprocessing", "functools"}
 
 
 def test_all_locks_are_safe_after_a_fork() -> None:

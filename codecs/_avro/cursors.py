@@ -8,7 +8,6 @@ zeros in the padding.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Final, NewType
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from kvformat.codecs._avro.bounds import ADDED_PER_BYTE, MAX_ADDED, AddedBytesBudget
 from kvformat.codecs._columnar import BACK, Ints, Mask, MessageBytes, MessageNumbers, Positions, WordArray
+from kvformat.registry.contract.fork_safe import cached_property
 
 CursorNumbers = NewType("CursorNumbers", npt.NDArray[np.int64])
 """Indices into `Cursors`, not into the messages."""
@@ -66,7 +66,7 @@ class AvroBatch(MessageBytes):
         if self._added.any():
             self._budget.left -= int(self._beyond()[~self.refused].sum())
 
-    @functools.cached_property
+    @cached_property
     def last_bytes(self) -> Positions:
         """The offsets of all bytes that can be the last byte of a varint."""
         return Positions(np.flatnonzero(self.bytes[: self.size] < 0x80))

@@ -24,7 +24,6 @@ Rules: the Avro specification 1.12 and `org.apache.avro.Schema`. A logical type 
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -34,6 +33,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.fork_safe import cached_property
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED: Final = ("record", "enum", "fixed")
@@ -125,19 +125,19 @@ class Schema:
     logical: LogicalType | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
 
-    @functools.cached_property
+    @cached_property
     def full_name(self) -> str:
         """The namespace and name of a named type, or the name of any other type."""
         if self.type not in NAMED:
             return self.type
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
-    @functools.cached_property
+    @cached_property
     def text(self) -> str:
         """The schema as JSON. Also a part of a larger schema is complete."""
         return json.dumps(_as_json(self, "", set()), ensure_ascii=False, separators=(",", ":"))
 
-    @functools.cached_property
+    @cached_property
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of the schema's values. Raises `SchemaError` for a recursive schema."""
         if self.is_recursive:
@@ -148,29 +148,29 @@ class Schema:
             )
         return _arrow_type(self)
 
-    @functools.cached_property
+    @cached_property
     def storage_type(self) -> pa.DataType:
         """The Arrow type with the same buffers, but with numbers for dates and times, and binary for strings."""
         return _storage_type(self.arrow_type)
 
-    @functools.cached_property
+    @cached_property
     def is_recursive(self) -> bool:
         """Whether the schema contains itself, at any level."""
         return _holds_itself(self, (), set())
 
-    @functools.cached_property
+    @cached_property
     def is_nullable(self) -> bool:
         """Whether the schema is a union with null."""
         return any(branch.type == "null" for branch in self.branches)
 
-    @functools.cached_property
+    @cached_property
     def optional(self) -> Schema | None:
         """The schema T of a union of null and T in any order, else None."""
         if len(self.branches) != 2 or not self.is_nullable:
             return None
         return self.branches[1 if self.branches[0].type == "null" else 0]
 
-    @functools.cached_property
+    @cached_property
     def least_size(self) -> int:
         """A lower bound of the size of a value in bytes. 0 only if all values have no bytes."""
         if self.is_recursive:
@@ -183,7 +183,7 @@ class Schema:
             return 1 + min((branch.least_size for branch in self.branches), default=0)
         return _LEAST.get(self.type, 1)
 
-    @functools.cached_property
+    @cached_property
     def cells(self) -> int:
         """The number of columns that a value or a null fills in Arrow. Not for recursive schemas."""
         if self.type == "record":

@@ -7,7 +7,6 @@ debezium-avro-confluent     the datum is an envelope with the row before and aft
 from __future__ import annotations
 
 import datetime as dt
-import functools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from kvformat.codecs.avro import READING, encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.types import FlinkType
@@ -189,7 +189,7 @@ class RegistryFormat(Format):
         """Raise `SchemaError` if a schema does not have the type of the datums."""
         check_provided(provided, row, self.identifier)
 
-    @functools.cached_property
+    @cached_property
     def settings(self) -> RegistrySettings:
         """The settings of the registry."""
         options = self.options

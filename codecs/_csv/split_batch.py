@@ -14,7 +14,6 @@ column is read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ import pyarrow as pa
 
 from kvformat.codecs._columnar import ByteArray, Ints, Mask, MessageBytes, MessageNumbers
 from kvformat.codecs._csv.settings import ReadSettings
+from kvformat.registry.contract.fork_safe import cached_property
 
 Places = npt.NDArray[np.int32]
 """Offsets in the bytes of a batch: half as wide as `Ints`, and twice as fast."""

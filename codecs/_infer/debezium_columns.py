@@ -14,7 +14,6 @@ would cut off digits below a microsecond. In rows, arrays and maps, types that m
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from kvformat.codecs._infer.column_types import BYTES, STRING, Notes, array_of, 
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schemas import resolve_schema
 from kvformat.registry.contract.types import FlinkField, FlinkType
@@ -146,7 +146,7 @@ class DebeziumColumns:
         """Return whether the column causes errors, besides the messages that fail with any column."""
         return self._count(name, t) > self._unrelated_errors
 
-    @functools.cached_property
+    @cached_property
     def _unrelated_errors(self) -> int:
         """Number of messages that fail with any column."""
         return self._count(f"no_{''.join(self.declared)}", STRING)

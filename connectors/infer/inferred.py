@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.options import OptionValues, find_option
 from kvformat.registry.contract.samples import SchemaProposal, columns_text
 from kvformat.registry.contract.schemas import spark_schema

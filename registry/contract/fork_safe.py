@@ -52,3 +52,23 @@ def renew_all() -> None:
 
 
 os.register_at_fork(after_in_child=renew_all)
+
+
+class cached_property(Generic[_T]):  # the name and the use of Python's own
+    """A property that is computed once for each object, like `functools.cached_property` of Python 3.12.
+
+    That of Python 3.11 takes one lock for all objects of a class. A process that forks while a thread holds the lock
+    has a child that waits for it forever. Without a lock, two threads may both compute the value.
+    """
+
+    def __init__(self, compute: Callable[[Any], _T]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, _: type | None = None) -> _T:
+        if instance is None:
+            return self  # type: ignore[return-value]  # as the class attribute
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value

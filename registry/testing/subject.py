@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
 
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.contract.types import nullable
 from kvformat.registry.format import Format

@@ -13,7 +13,7 @@ from kvformat.registry import current_table
 from tests.connectors.tables import upsert
 from tests.connectors.test_maintain import change
 
-pytestmark = [pytest.mark.spark, pytest.mark.services]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from tests.connectors.test_cli import inspected, lines, process, run
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.slow]
 __all__ = ["inspected", "process"]
 
 _ORDERS = """CREATE TABLE orders (id INT, name STRING, place INT METADATA FROM 'partition' VIRTUAL,

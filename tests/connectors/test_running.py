@@ -14,7 +14,7 @@ from kvformat.registry import latest_by_key
 from tests.connectors.tables import SCHEMA, upsert
 from tests.connectors.test_maintain import Maintained, change, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.services]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 
 _LONGEST = 120.0
 _SMALL_FETCHES = {"properties.fetch.max.bytes": 1, "properties.max.partition.fetch.bytes": 1}

@@ -3,13 +3,15 @@
     scripts/benchmark transport
     scripts/benchmark transport --only messages --records 100000
 
-Four parts, each with its figures in `results/transport.json`. Each compares some settings with Spark's defaults:
+Five parts, each with its figures in `results/transport.json`. Each compares some settings with Spark's defaults:
 
     messages    sends posts of 3 KB and users of 240 bytes (`_records.py`) to Python and returns their lengths: as a
                 Column (`arrow_udf`) and as a table (`mapInArrow`)
     decode      decodes these messages with the settings that `recommended_settings()` returns
     rows        sends orders of nine columns to Python and returns a null for each; encodes them with engine="arrow"
     lz4         sends posts compressed with lz4; only a few, because this codec is very slow
+    sockets     sends messages of 0.2 to 4 KB to Python and back through TCP and through Unix sockets, and decodes them;
+                each in sessions of its own, because a session fixes this setting when it starts
 
 `--records` is the number of users. The posts have as many bytes in total. The number of orders is half of it.
 """
@@ -24,7 +26,7 @@ from _measure import Speed, Task, grid, grid_table, measure, run
 from _orders import SCHEMA as ORDERS
 from _orders import chunks
 from _records import SEED, Kind, record_kinds
-from _spark import cached_frame, discard_columns, discard_rows, lengths, null_per_row, tables
+from _spark import cached_frame, discard_columns, discard_rows, identity, lengths, null_per_row, tables
 
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
 
@@ -37,6 +39,7 @@ _RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BUFFER = "spark.sql.execution.python.udf.buffer.size"
 _CONCURRENCY = "spark.sql.execution.pythonUDF.arrow.concurrency.level"
 _CODEC = "spark.sql.execution.arrow.compression.codec"
+_UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _NO_LIMIT = str(2**31 - 1)
 _DEFAULT = "Spark's own"
 _TIMES = 4  # how often a job reads the cached messages
@@ -128,6 +131,35 @@ def measure_lz4(records: int, rounds: int) -> dict[str, Any]:
     return _document("posts to Python, compressed, records per CPU-second", measured, len(messages))
 
 
+def measure_sockets(records: int, rounds: int) -> dict[str, Any]:
+    """Send messages to Python and back through TCP and through Unix sockets, and decode them.
+
+    A session fixes the kind of sockets when it starts, so sessions of both kinds take turns in one JVM.
+    """
+    sessions: dict[str, Settings] = {_DEFAULT: {}, "unix.domain.socket.enabled": {_UNIX_SOCKETS: "true"}}
+    measured: dict[str, dict[str, Speed]] = {setting: {} for setting in sessions}
+    for kind in record_kinds():
+        if kind.name not in ("posts", "catalog", "users"):
+            continue
+        messages = kind.draw(records / _TIMES * 240 / 1e6)
+        found: dict[tuple[str, str], list[float]] = {}
+        for _ in range(rounds):
+            for setting, values in sessions.items():
+                with cached_frame(tables(messages), {**values, **recommended_settings()}, times=_TIMES) as frame:
+                    decoded = get_format("json", kind.options).decode("value", kind.schema)
+                    table = KeyValueFormat(kind.schema, {"format": "json"}).decode(frame)
+                    ways = {
+                        "identity": discard_columns(frame, identity("value")),
+                        "decode": discard_columns(frame, decoded),
+                        "KeyValueFormat.decode": discard_rows(table),
+                    }
+                    for way, speed in measure(ways, records=_TIMES * len(messages), rounds=2).items():
+                        found.setdefault((setting, f"{kind.name}, {way}"), []).extend(speed.rounds)
+        for (setting, way), speeds in found.items():
+            measured[setting][way] = Speed(tuple(speeds))
+    return _document("messages to Python and back, records per CPU-second", measured, records)
+
+
 def _measured(
     frame: DataFrame, ways: Mapping[str, Task], settings: Mapping[str, Settings], records: int, rounds: int
 ) -> dict[str, dict[str, Speed]]:
@@ -167,7 +199,13 @@ if __name__ == "__main__":
     run(
         "transport",
         __doc__ or "",
-        {"messages": measure_messages, "decode": measure_decode, "rows": measure_rows, "lz4": measure_lz4},
-        {"seed": SEED, "recommended": {way: recommended_settings(way) for way in ("decode", "encode")}},
+        {
+            "messages": measure_messages,
+            "decode": measure_decode,
+            "rows": measure_rows,
+            "lz4": measure_lz4,
+            "sockets": measure_sockets,
+        },
+        {"seed": SEED, "recommended": {way: recommended_settings(way) for way in ("decode", "encode", "start")}},
         records=1_000_000,
     )

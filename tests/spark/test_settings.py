@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,21 +22,60 @@ DIRECTIONS = ("decode", "encode")
 MAX_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
-def test_settings_are_a_new_dict_of_texts(direction: Any) -> None:
-    settings = recommended_settings(direction)
+@pytest.mark.parametrize("use", [*DIRECTIONS, "start"])
+def test_settings_are_a_new_dict_of_texts(use: Any) -> None:
+    settings = recommended_settings(use)
     assert settings
-    assert all(name.startswith("spark.sql.") for name in settings)
+    assert all(name.startswith("spark.python." if use == "start" else "spark.sql.") for name in settings)
     assert all(isinstance(value, str) for value in settings.values())
     settings.clear()
-    assert recommended_settings(direction)
+    assert recommended_settings(use)
     assert codecs.recommended_settings is recommended_settings
 
 
-def test_the_direction_of_settings_is_checked() -> None:
+def test_the_use_of_settings_is_checked() -> None:
     assert recommended_settings() == recommended_settings("decode")
-    with pytest.raises(ConfigurationError, match="'decode' or 'encode', not 'both'"):
+    with pytest.raises(ConfigurationError, match="'decode', 'encode' or 'start', not 'both'"):
         recommended_settings("both")  # type: ignore[arg-type]
+
+
+_JOB = """
+import os
+from kvformat.registry import get_format, recommended_settings
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+builder = SparkSession.builder.{start}.config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+# YARN's containers have temporary folders whose paths are too long for sockets.
+builder = builder.config("spark.driver.extraJavaOptions", "-Djava.io.tmpdir={folder}")
+for name, value in recommended_settings("start").items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+frame = spark.range(1000).select(F.expr("concat('{{\\"id\\":', id, '}}')").cast("binary").alias("value"))
+print("sum", frame.select(get_format("json").decode("value", "id INT").alias("v")).agg(F.sum("v.id")).first()[0])
+enabled = F.udf(lambda _: os.environ["PYTHON_UNIX_DOMAIN_ENABLED"], "string")
+print("unix", spark.range(1).select(enabled("id")).first()[0])
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.once
+@pytest.mark.spark
+@pytest.mark.parametrize("start", ["master('local[1]')", "remote('local[1]')"])
+def test_a_session_starts_with_unix_sockets(start: str, tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    job = tmp_path / "job.py"
+    job.write_text(_JOB.format(start=start, folder=folder), encoding="utf-8")
+    environment = {**os.environ, "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run([sys.executable, str(job)], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["sum", "499500", "unix", "True"], done.stderr
+
+
+@pytest.mark.spark
+def test_a_running_session_refuses_the_settings_of_its_start(spark: Any) -> None:
+    assert not any(spark.conf.isModifiable(name) for name in recommended_settings("start"))
 
 
 @pytest.fixture

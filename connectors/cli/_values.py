@@ -336,7 +336,8 @@ def _counted(value: int, bits: int) -> int:
     return value
 
 
-_DAY, _CLOCK = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(?::\d\d(?:\.\d{1,6}0*)?)?"
+# 24:00 is refused: only newer Pythons read it, as midnight.
+_DAY, _CLOCK = r"\d{4}-\d\d-\d\d", r"(?!24)\d\d:\d\d(?::\d\d(?:\.\d{1,6}0*)?)?"
 _SCALARS: dict[str, tuple[str, Callable[[Any, FlinkType], Any]]] = {
     "BOOLEAN": ("true or false", _read_boolean),
     **dict.fromkeys(_TEXTS, ("a text", _read_text)),

@@ -101,6 +101,7 @@ def test_sliced_arrays_use_their_offset() -> None:
         ("DATE", "2024-02-30", "WRONG_TYPE", "2024-02-29"),
         ("TIME(3)", "24:00", "WRONG_TYPE", "23:59:59.123"),
         ("TIMESTAMP(3)", "2024-02-29T00:00:00Z", "WRONG_TYPE", "2024-02-29T23:59:59.123"),
+        ("TIMESTAMP(3)", "2024-02-28T24:00:00", "WRONG_TYPE", "2024-02-29T23:59:59.123"),
         ("TIMESTAMP_LTZ(3)", "2024-02-29T00:00:00", "WRONG_TYPE", "Z"),
         ("ARRAY<INT>", {}, "WRONG_TYPE", "an array"),
         ("MAP<INT, INT>", {"1": 1}, "WRONG_TYPE", "an array of [key, value]"),

@@ -19,7 +19,7 @@ export TMPDIR=$scratch SPARK_LOCAL_DIRS=$scratch
 # find_python: sets $python to a Python >= 3.11 that can create environments.
 python_works() { "$1" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 search_python() {
-    for python in "${PYTHON:-python3}" python3.11 python3.12 python3.13 /usr/bin/python3; do
+    for python in "${PYTHON:-python3}" python3.11 python3.12 python3.13 python3.14 /usr/bin/python3; do
         if python_works "$python"; then return 0; fi
     done
     return 1

@@ -6,6 +6,7 @@ here do the same in Python. All offsets and sizes are in bytes.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from typing import TYPE_CHECKING, Any
@@ -38,14 +39,20 @@ def filled(view: Any, count: int) -> pa.Buffer:
     return pa.py_buffer(memoryview(view)[:count])
 
 
+@functools.cache
+def _other_than(controls: bool, a: int, b: int) -> re.Pattern[bytes]:
+    """Return a pattern of all bytes but two, and but those below 14 with `controls`."""
+    return re.compile(b"[^%s%s]*" % (rb"\0-\x0d" if controls else b"", re.escape(bytes([a, b]))))
+
+
 if not cython.compiled:
     TAB, NEWLINE, RETURN, SPACE = b"\t\n\r "
     QUOTE, BACKSLASH, COMMA, COLON = b"\"\\,:"
     LEFT_BRACKET, RIGHT_BRACKET, LEFT_BRACE, RIGHT_BRACE = b"[]{}"
     PLUS, MINUS, POINT, DIGIT_0, DIGIT_1, DIGIT_9 = b"+-.019"
-    LOWER_E, LOWER_F, LOWER_N, LOWER_T, LOWER_U = b"efntu"
+    LOWER_E, LOWER_F, LOWER_N, LOWER_R, LOWER_T, LOWER_U = b"efnrtu"
     UPPER_E, UPPER_I, UPPER_N, UPPER_Z = b"EINZ"
-    EQUALS, QUESTION_MARK = b"=?"
+    EQUALS, NUMBER_SIGN, QUESTION_MARK = b"=#?"
 
     def byte(data: memoryview[int], at: int, end: int) -> int:
         """Return the byte at an offset, or 0 if the offset is negative or not before `end`."""
@@ -110,6 +117,14 @@ if not cython.compiled:
     def special(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the next quote or backslash, or an offset not before `end` if there is none."""
         return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches
+
+    def column_end(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
+        """Return the offset of the next byte that is in `a` or `b` (one byte repeated eight times) or below 14, or `end`."""
+        return _other_than(True, a & 255, b & 255).match(data, at, end).end() if at < end else end  # type: ignore[union-attr]
+
+    def next_of_two(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
+        """Return the offset of the next byte that is in `a` or `b` (one byte repeated eight times), or `end`."""
+        return _other_than(False, a & 255, b & 255).match(data, at, end).end() if at < end else end  # type: ignore[union-attr]
 
     def ascii_end(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the first byte that is not ASCII, or `end`."""

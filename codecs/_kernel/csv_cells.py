@@ -1,0 +1,454 @@
+"""Cells of csv: each class reads texts of one kind of type into a column.
+
+A cell reads the usual forms of a text itself. For all other forms it calls `convert`, the type's function in
+`_csv.scalars`, which has the complete rule of the type.
+
+Each read function takes the reader of the text, and the offsets of its start and its end. It returns 0 after it has
+appended a value or a null, BAD if the text is not a value of the type, or FAULT if the column has too much text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kvformat.codecs._kernel.codes import BAD, FAULT, MOST_BYTES, TRUE_TEXT
+from kvformat.codecs._kernel.columns import (
+    Binaries,
+    Booleans,
+    Column,
+    Decimals,
+    Doubles,
+    Int64Column,
+    Integers,
+    Texts,
+)
+from kvformat.codecs._kernel.containers import Lists, Rows
+from kvformat.codecs._kernel.reader import Reader
+
+if TYPE_CHECKING:
+    import cython
+else:
+    from kvformat.codecs._kernel import pure_cython as cython
+
+if not cython.compiled:
+    from kvformat.codecs._kernel.columns import EXACT_DOUBLE, HALF_WAY, LOW_BITS, POWERS
+    from kvformat.codecs._kernel.memory import (
+        DIGIT_0,
+        DIGIT_9,
+        MINUS,
+        PLUS,
+        POINT,
+        SPACE,
+        UPPER_I,
+        UPPER_N,
+        UPPER_Z,
+        append,
+        bits_of,
+        byte,
+        matches,
+        next_of_two,
+        part,
+        single,
+        word,
+    )
+    from kvformat.codecs._kernel.times import MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
+
+ALL = 0xFFFFFFFFFFFFFFFF
+ONES = 0x0101010101010101
+LOWER_CASE = 0x20202020
+FOUR_BYTES = 0xFFFFFFFF
+
+
+class Special:
+    """A special character, as a word with its UTF-8 bytes. `first` is its first byte, `repeated` eight of them."""
+
+    def __init__(self, character: bytes) -> None:
+        self.size = len(character)
+        self.first = character[0]
+        self.repeated = self.first * ONES
+        self.word = int.from_bytes(character, "little")
+
+    def is_at(self, data: memoryview[int], at: int, end: int) -> bool:
+        """Return whether the character is at an offset."""
+        if at >= end or byte(data, at, end) != self.first:
+            return False
+        return self.size == 1 or (
+            at + self.size <= end and (word(data, at) ^ self.word) & ALL >> 64 - 8 * self.size == 0
+        )
+
+
+def text_of(r: Reader, start: int, stop: int) -> str:
+    """Return a part of the data as text. Surrogates may be encoded."""
+    return part(r.data, start, stop).decode("utf-8", "surrogatepass")
+
+
+class Cell:
+    """Reads texts into `column`.
+
+    A text that is `null_literal`, or empty with `empty_is_null`, is null. If lenient, a text that is not a value of the
+    type is null too. `path` is the field's path for error messages.
+    """
+
+    def __init__(
+        self, path: str, column: Column, *, null_literal: bytes | None, empty_is_null: bool, lenient: bool
+    ) -> None:
+        self.path, self.column, self.lenient = path, column, lenient
+        self.convert, self.type = column.convert, column.type
+        self.empty_is_null = empty_is_null or null_literal == b""
+        self.null_size = len(null_literal) if null_literal else -1
+        literal = (null_literal or b"") + bytes(8)
+        self.null_literal: memoryview[int] = memoryview(literal)
+        self.bad_text = ""
+
+    def read(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of `data[start:stop]`, or null."""
+        size = stop - start
+        if size == 0:
+            if self.empty_is_null:
+                return self.column.null()
+        elif size == self.null_size and matches(r.data, start, stop, self.null_literal, 0, size):
+            return self.column.null()
+        result = self.read_slow(r, start, stop) if r.has_surrogates else self.read_text(r, start, stop)
+        if result == BAD and self.lenient:
+            return self.column.null()
+        return result
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of a text that is not null."""
+        raise NotImplementedError
+
+    def read_slow(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of a text as `convert` reads it."""
+        text = text_of(r, start, stop)
+        try:
+            value: Any = self.convert(text)  # type: ignore[misc]
+        except ValueError:
+            self.bad_text = text
+            return BAD
+        self.column.put(value)
+        return FAULT if self.column.weight() > MOST_BYTES else 0
+
+
+class PatternCell(Cell):
+    """Reads numbers, dates and times. With `trims`, blanks around the text do not count."""
+
+    trims: bool
+
+    def read_uncommon(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of a text that the fast path does not read."""
+        first = start
+        last = stop
+        while first < last and byte(r.data, first, stop) <= SPACE:
+            first += 1
+        while last > first and byte(r.data, last - 1, stop) <= SPACE:
+            last -= 1
+        c = byte(r.data, first, last)
+        if self.lenient and c < 128 and not DIGIT_0 <= c <= DIGIT_9 and c not in (PLUS, MINUS, POINT, UPPER_I, UPPER_N):
+            return BAD  # without the cost of an exception: no number, date or time begins with this character
+        if self.trims and 0 < last - first < stop - start:
+            return self.read_trimmed(r, start, stop, first, last)
+        return self.read_slow(r, start, stop)
+
+    def read_trimmed(self, r: Reader, start: int, stop: int, first: int, last: int) -> int:
+        """Append the value of `data[first:last]`, which is the text without blanks around it."""
+        result = self.read_text(r, first, last)
+        if result == BAD:
+            self.bad_text = text_of(r, start, stop)
+        return result
+
+
+class IntegerCell(PatternCell):
+    """TINYINT to BIGINT."""
+
+    def __init__(self, path: str, column: Integers, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.integers, self.trims = column, True
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        at = start
+        negative = byte(r.data, at, stop) == MINUS
+        if negative:
+            at += 1
+        if not 0 < stop - at <= 18:
+            return self.read_uncommon(r, start, stop)
+        value = 0
+        while at < stop:
+            c = byte(r.data, at, stop) - DIGIT_0
+            if c < 0 or c > 9:
+                return self.read_uncommon(r, start, stop)
+            value = value * 10 + c
+            at += 1
+        if value > self.integers.most:
+            return self.read_uncommon(r, start, stop)
+        return self.integers.add_value(-value if negative else value, 0)
+
+
+class NumberCell(PatternCell):
+    """Reads numbers with digits and a point into `mantissa` and `negative`."""
+
+    def parse(self, r: Reader, at: int, stop: int) -> int:
+        """Parse a number without exponent. Return the count of its fraction's digits, or -1 if it is another text.
+
+        The mantissa is exact if `digit_count` is below 20.
+        """
+        self.negative = byte(r.data, at, stop) == MINUS
+        if self.negative:
+            at += 1
+        first = at
+        point = -1
+        mantissa = 0
+        while at < stop:
+            c = byte(r.data, at, stop) - DIGIT_0
+            if 0 <= c <= 9:
+                mantissa = (mantissa * 10 + c) & ALL
+            elif c == POINT - DIGIT_0 and point < 0:
+                point = at
+            else:
+                return -1
+            at += 1
+        self.mantissa = mantissa
+        self.digit_count = stop - first
+        if point >= 0:
+            self.digit_count -= 1
+        if self.digit_count == 0:
+            return -1
+        return stop - point - 1 if point >= 0 else 0
+
+
+class DoubleCell(NumberCell):
+    """FLOAT and DOUBLE."""
+
+    def __init__(self, path: str, column: Doubles, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.doubles, self.trims = column, True
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        fraction = self.parse(r, start, stop)
+        if fraction < 0 and (start >= stop or r.number(start) != stop):
+            return self.read_uncommon(r, start, stop)
+        if 0 <= fraction <= 22 and self.digit_count < 20 and self.mantissa <= EXACT_DOUBLE:
+            # both operands are exact, so the result is rounded once
+            value = float(self.mantissa)
+            value = value / POWERS[fraction]
+            if self.negative:
+                value = -value
+        else:
+            value = float(part(r.data, start, stop))
+        if self.doubles.short and value != 0:
+            if not 1.1754943508222875e-38 <= abs(value) < 3.4028234e38 or bits_of(value) & LOW_BITS == HALF_WAY:
+                return self.read_slow(r, start, stop)
+            value = single(value)
+        return self.doubles.add_value(bits_of(value), 0)
+
+
+class DecimalCell(NumberCell):
+    """DECIMAL(p, s), rounded half up to the scale; null if it does not fit."""
+
+    def __init__(self, path: str, column: Decimals, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.decimals, self.trims = column, False
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        fraction = self.parse(r, start, stop)
+        if fraction < 0 or self.digit_count > 18:
+            return self.read_uncommon(r, start, stop)
+        if not self.decimals.add_number(self.mantissa, -fraction, self.negative):
+            return self.read_slow(r, start, stop)
+        return 0
+
+
+class BooleanCell(Cell):
+    """BOOLEAN: every text except true is false."""
+
+    def __init__(self, path: str, column: Booleans, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.booleans = column
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        while start < stop and byte(r.data, start, stop) <= SPACE:
+            start += 1
+        while stop > start and byte(r.data, stop - 1, stop) <= SPACE:
+            stop -= 1
+        is_true = stop - start == 4 and (word(r.data, start) | LOWER_CASE) & FOUR_BYTES == TRUE_TEXT
+        return self.booleans.add_value(is_true, 0)
+
+
+class TextCell(Cell):
+    """CHAR and VARCHAR."""
+
+    def __init__(self, path: str, column: Texts, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.texts = column
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        append(self.texts.text, r.data, start, stop)
+        if self.texts.text.size > MOST_BYTES:
+            return FAULT
+        return self.texts.ended(True)
+
+
+class BinaryCell(Cell):
+    """BINARY and VARBINARY, written as base64."""
+
+    def __init__(self, path: str, column: Binaries, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.binaries = column
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        size = self.binaries.text.size
+        if self.binaries.decoded(r, start, stop):
+            return FAULT if self.binaries.text.size > MOST_BYTES else self.binaries.ended(True)
+        self.binaries.text.size = size
+        return self.read_slow(r, start, stop)
+
+
+class DateCell(PatternCell):
+    """DATE."""
+
+    def __init__(self, path: str, column: Int64Column, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.days, self.trims = column, False
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        days = days_of(r.data, start, stop) if stop - start == 10 else NO_TIME
+        if days == NO_TIME:
+            return self.read_uncommon(r, start, stop)
+        return self.days.add_value(days, 0)
+
+
+class TimeCell(PatternCell):
+    """TIME, in nanoseconds, cut to a multiple of `unit` microseconds."""
+
+    def __init__(self, path: str, column: Int64Column, *, unit: int, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.times, self.unit, self.trims = column, unit, False
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        micros = micros_of_day(r.data, start, stop, stop)
+        if micros == NO_TIME:
+            return self.read_uncommon(r, start, stop)
+        return self.times.add_value(micros // self.unit * self.unit * 1000, 0)
+
+
+class TimestampCell(PatternCell):
+    """TIMESTAMP and TIMESTAMP_LTZ (`zoned`), in microseconds."""
+
+    def __init__(self, path: str, column: Int64Column, *, zoned: bool, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.times, self.zoned, self.trims = column, zoned, True
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        end = stop
+        if self.zoned:
+            end -= 1
+            if byte(r.data, end, stop) != UPPER_Z:
+                return self.read_uncommon(r, start, stop)
+        if byte(r.data, start + 10, end) != SPACE:
+            return self.read_uncommon(r, start, stop)
+        days = days_of(r.data, start, end)
+        micros = micros_of_day(r.data, start + 11, end, end)
+        if days == NO_TIME or micros == NO_TIME:
+            return self.read_uncommon(r, start, stop)
+        return self.times.add_value(days * MICROS_OF_A_DAY + micros, 0)
+
+
+class ContainerCell(Cell):
+    """A cell with several elements. `delimiter` is the UTF-8 of the character between them.
+
+    Blank text has no elements, unless the delimiter is a blank. With `trim`, blanks around elements do not count.
+    """
+
+    def __init__(self, path: str, column: Column, *, delimiter: bytes, trim: bool, lenient: bool) -> None:
+        super().__init__(path, column, null_literal=None, empty_is_null=False, lenient=lenient)
+        self.delimiter, self.trim = Special(delimiter), trim
+
+    def element_end(self, r: Reader, at: int, stop: int) -> int:
+        """Return the end of the element at an offset: that of the next delimiter, or `stop`."""
+        repeated = self.delimiter.repeated
+        at = next_of_two(r.data, at, stop, repeated, repeated)
+        while at < stop and not self.delimiter.is_at(r.data, at, stop):
+            at = next_of_two(r.data, at + 1, stop, repeated, repeated)
+        return at
+
+    def has_elements(self, r: Reader, start: int, stop: int, end: int) -> bool:
+        """Return whether a text has elements, given the end of the first one."""
+        if end < stop:
+            return True
+        while start < stop and byte(r.data, start, stop) <= SPACE:
+            start += 1
+        return start < stop
+
+    def read_element(self, r: Reader, cell: Cell, start: int, stop: int) -> int:
+        """Let a cell read an element."""
+        if self.trim:
+            while start < stop and byte(r.data, start, stop) <= SPACE:
+                start += 1
+            while stop > start and byte(r.data, stop - 1, stop) <= SPACE:
+                stop -= 1
+        return cell.read(r, start, stop)
+
+    def read_slow(self, r: Reader, start: int, stop: int) -> int:
+        return self.read_text(r, start, stop)
+
+
+class ArrayCell(ContainerCell):
+    """ARRAY."""
+
+    def __init__(self, path: str, column: Lists, element: Cell, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.lists, self.element = column, element
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        end = self.element_end(r, start, stop)
+        if self.has_elements(r, start, stop, end):
+            while True:
+                result = self.read_element(r, self.element, start, end)
+                if result < 0:
+                    return result
+                if end >= stop:
+                    break
+                start = end + self.delimiter.size
+                end = self.element_end(r, start, stop)
+        if self.element.column.length > MOST_BYTES:
+            return FAULT
+        return self.lists.end()
+
+
+class RowCell(ContainerCell):
+    """ROW. Elements after its fields are skipped. A lenient reader reads missing elements as null."""
+
+    def __init__(self, path: str, column: Rows, members: list[Cell], **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.rows, self.members = column, members
+        self.count = len(members)
+        self.found = 0
+        self.bad_member: Cell | None = None
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        end = self.element_end(r, start, stop)
+        if not self.has_elements(r, start, stop, end):
+            return self.rows.null()
+        if not self.lenient and self.count_elements(r, end, stop) < self.count:
+            self.bad_member = None
+            return BAD
+        for number in range(self.count):
+            cell = cython.cast(Cell, self.members[number])
+            if start > stop:
+                cell.column.null()
+                continue
+            result = self.read_element(r, cell, start, end)
+            if result == BAD:
+                self.bad_member = cell
+            if result < 0:
+                return result
+            start = end + self.delimiter.size
+            end = self.element_end(r, start, stop)
+        return self.rows.end_row()
+
+    def count_elements(self, r: Reader, end: int, stop: int) -> int:
+        """Count the elements of a text up to the number of the fields, given the end of the first one."""
+        self.found = 1
+        while end < stop and self.found < self.count:
+            self.found += 1
+            end = self.element_end(r, end + self.delimiter.size, stop)
+        return self.found

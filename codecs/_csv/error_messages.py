@@ -8,7 +8,7 @@ from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._java import jackson_text
 from kvformat.codecs._json.scalars import conversion_error_code
 from kvformat.codecs._kernel import csv_codes as codes
-from kvformat.codecs._kernel.csv_cells import ArrayCell, Cell, RowCell
+from kvformat.codecs._kernel.csv import ArrayCell, Cell, RowCell
 from kvformat.codecs._kernel.messages import Recoded, Said
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.registry.contract.error_codes import ErrorCode

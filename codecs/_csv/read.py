@@ -10,10 +10,11 @@ from kvformat.codecs._csv.error_messages import CsvErrorMessages
 from kvformat.codecs._csv.scalars import INTEGER_BITS, MOST_TIME_DIGITS, scalar_converter
 from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._kernel import count_messages
-from kvformat.codecs._kernel import csv_cells as cells
-from kvformat.codecs._kernel.columns import Binaries, Booleans, Decimals, Doubles, Int64Column, Integers, Texts
+from kvformat.codecs._kernel import csv as cells
+from kvformat.codecs._kernel.columns import Binaries, Booleans, Decimals, Doubles, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists, Rows
-from kvformat.codecs._kernel.csv import CsvBatch, RecordReader
+from kvformat.codecs._kernel.csv import CsvBatch
+from kvformat.codecs._kernel.csv_records import RecordReader
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.fork_safe import Guarded
@@ -87,7 +88,8 @@ class _Schema:
             return cells.RowCell(path, _rows(t, members), members, **self._elements)
         convert, nulls = scalar_converter(t), self._nulls
         if t.root in INTEGER_BITS:
-            return cells.IntegerCell(path, Integers(t, kind, convert, INTEGER_BITS[t.root]), **nulls)
+            bits = INTEGER_BITS[t.root]
+            return cells.IntegerCell(path, Int64Column(t, kind, convert, f"i{bits // 8}"), bits=bits, **nulls)
         if t.root in ("FLOAT", "DOUBLE"):
             return cells.DoubleCell(path, Doubles(t, kind, convert), **nulls)
         if t.root == "DECIMAL":

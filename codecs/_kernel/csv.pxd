@@ -1,61 +1,163 @@
 # The C types of csv.py.
 cimport cython
-from kvformat.codecs._kernel.containers cimport Rows
-from kvformat.codecs._kernel.csv_cells cimport Cell, Special
-from kvformat.codecs._kernel.memory cimport Bytes, DIGIT_0, LOWER_N, LOWER_R, LOWER_T, NEWLINE, NUMBER_SIGN, RETURN, SPACE, TAB, append, byte, column_end, next_of_two
+from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, Texts
+from kvformat.codecs._kernel.containers cimport Lists, Rows
+from kvformat.codecs._kernel.csv_records cimport RecordReader
+from kvformat.codecs._kernel.memory cimport DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, is_character, matches, next_of_two, part, single, word
 from kvformat.codecs._kernel.messages cimport TextBatch
 from kvformat.codecs._kernel.reader cimport Reader
+from kvformat.codecs._kernel.times cimport MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
 
 cdef int BAD
 cdef int FAULT
+cdef Py_ssize_t MOST_BYTES
+cdef unsigned long long ALL
+cdef unsigned long long LOWER_CASE
+cdef unsigned long long FOUR_BYTES
+cdef unsigned long long TRUE_TEXT
 cdef int NO_RECORD
 cdef int NOT_TEXT
 cdef int UNKNOWN_ENCODING
-cdef int OPEN_QUOTE
-cdef int AFTER_QUOTE
-cdef int OPEN_ESCAPE
 cdef int TOO_MANY_COLUMNS
 cdef int NOT_ENOUGH_COLUMNS
 cdef int LENGTH_MISMATCH
 cdef int TOO_MUCH_TEXT
 
+cdef str text_of(Reader r, Py_ssize_t start, Py_ssize_t stop)
 
-@cython.final
-cdef class RecordReader:
-    cdef readonly Reader reader
-    cdef readonly Reader unescaped
-    cdef Bytes buffer
-    cdef Special delimiter
-    cdef Special quote
-    cdef Special escape
-    cdef Special inner_escape
-    cdef bint comments
+
+cdef class Cell:
+    cdef readonly str path
+    cdef readonly Column column
+    cdef readonly object convert
+    cdef readonly object type
+    cdef bint lenient
+    cdef bint empty_is_null
+    cdef Py_ssize_t null_size
+    cdef const unsigned char[::1] null_literal
+    cdef readonly str bad_text
+
+    @cython.final
+    @cython.locals(size=cython.Py_ssize_t, result=cython.int)
+    cdef inline int read(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    cdef int read_slow(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class WordCell(Cell):
+    cdef bint trims
+    cdef Int64Column words
+
+    @cython.final
+    cdef inline int add_word(self, long long value) except -1
+    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, c=cython.int)
+    cdef int read_uncommon(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    @cython.locals(result=cython.int)
+    cdef int read_trimmed(self, Reader r, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t first, Py_ssize_t last) except -1
+
+
+cdef class IntegerCell(WordCell):
+    cdef unsigned long long most
+
+    @cython.locals(at=cython.Py_ssize_t, negative=cython.bint, value=cython.ulonglong, c=cython.int)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class NumberCell(WordCell):
+    cdef unsigned long long mantissa
+    cdef bint negative
+    cdef Py_ssize_t digit_count
+
+    @cython.final
+    @cython.locals(first=cython.Py_ssize_t, point=cython.Py_ssize_t, mantissa=cython.ulonglong, c=cython.int)
+    cdef inline Py_ssize_t parse(self, Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+
+
+cdef class DoubleCell(NumberCell):
+    cdef bint short
+
+    @cython.locals(fraction=cython.Py_ssize_t, value=cython.double)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class DecimalCell(NumberCell):
+    cdef Decimals decimals
+
+    @cython.locals(fraction=cython.Py_ssize_t)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class BooleanCell(WordCell):
+    @cython.locals(is_true=cython.bint)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class TextCell(Cell):
+    cdef Texts texts
+
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class BinaryCell(Cell):
+    cdef Binaries binaries
+
+    @cython.locals(size=cython.Py_ssize_t)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class DateCell(WordCell):
+    @cython.locals(days=cython.longlong)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class TimeCell(WordCell):
+    cdef long long unit
+
+    @cython.locals(micros=cython.longlong)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class TimestampCell(WordCell):
+    cdef bint zoned
+
+    @cython.locals(end=cython.Py_ssize_t, days=cython.longlong, micros=cython.longlong)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class ContainerCell(Cell):
+    cdef unsigned long long delimiter
+    cdef int delimiter_size
+    cdef unsigned long long delimiters
     cdef bint trim
-    cdef Py_ssize_t start
-    cdef Py_ssize_t stop
-    cdef bint has_more
-    cdef bint is_unescaped
 
-    @cython.locals(c=cython.int, r=Reader)
-    cdef Py_ssize_t record_start(self, Py_ssize_t at) except -1
-    @cython.locals(c=cython.int)
-    cdef Py_ssize_t read_column(self, Py_ssize_t at) except -1 nogil
-    @cython.locals(c=cython.int)
-    cdef Py_ssize_t skip_blanks(self, Py_ssize_t at) noexcept nogil
-    cdef int trim_end(self) except -1 nogil
-    @cython.locals(end=cython.Py_ssize_t)
-    cdef inline Py_ssize_t end_column(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(end=cython.Py_ssize_t, span=cython.Py_ssize_t, c=cython.int)
-    cdef Py_ssize_t read_unquoted(self, Py_ssize_t at) except -1 nogil
-    @cython.locals(end=cython.Py_ssize_t, at=cython.Py_ssize_t, span=cython.Py_ssize_t, size=cython.Py_ssize_t, c=cython.int)
-    cdef Py_ssize_t read_quoted(self, Py_ssize_t opening) except -1 nogil
-    cdef int keep(self, Py_ssize_t start, Py_ssize_t stop) except -1 nogil
-    @cython.locals(after=cython.Py_ssize_t, c=cython.int)
-    cdef Py_ssize_t unescape(self, Py_ssize_t at, Py_ssize_t size) except -1 nogil
-    cdef int end_text(self, Py_ssize_t span, Py_ssize_t stop) except -1 nogil
-    cdef int open_unescaped(self) except -1
-    @cython.locals(i=cython.Py_ssize_t, c=cython.int)
-    cdef bint is_blank(self) except -1
+    @cython.final
+    cdef Py_ssize_t element_end(self, Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    @cython.final
+    cdef bint has_elements(self, Reader r, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end) noexcept nogil
+    @cython.final
+    cdef int read_element(self, Reader r, Cell cell, Py_ssize_t start, Py_ssize_t stop) except -1
+    cdef int read_slow(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class ArrayCell(ContainerCell):
+    cdef Lists lists
+    cdef readonly Cell element
+
+    @cython.locals(end=cython.Py_ssize_t, result=cython.int)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class RowCell(ContainerCell):
+    cdef Rows rows
+    cdef list members  # list[Cell], filled by the constructor: the casts are unchecked
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t found
+    cdef readonly Cell bad_member
+
+    @cython.locals(end=cython.Py_ssize_t, result=cython.int, number=cython.Py_ssize_t, cell=Cell)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    @cython.final
+    cdef Py_ssize_t count_elements(self, Reader r, Py_ssize_t end, Py_ssize_t stop) except -1
 
 
 cdef class CsvBatch(TextBatch):

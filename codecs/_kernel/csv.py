@@ -1,14 +1,11 @@
-r"""csv: a tokenizer of records, and batches of messages with one record each.
+"""csv: cells that read texts into columns, and batches of messages with one record each.
 
-    1,"a ""b"", c",x      the columns: 1    a "b", c    x
+A cell reads the usual forms of a text itself. For all other forms it calls `convert`, the type's function in
+`_csv.scalars`, which has the complete rule of the type.
 
-The tokenizer finds the text of one column after the other. A quote opens a quoted column only as its first character.
-Blanks may follow the closing quote. An escape character escapes the next character; `n`, `r`, `t` and `0` become
-control characters. A line break ends the record, and the rest of the message is not read. The cells in `csv_cells`
-convert the texts and fill the columns. The module `reader` has the rules for all code of this package.
-
-Rules: Jackson's `CsvDecoder` and `CsvParser`. They work on UTF-16 units, the tokenizer works on UTF-8. All special
-characters are single units, and in UTF-8 no character is a part of another, so both find the same columns.
+The read functions of a cell take the reader of the text, and the offsets of its start and its end. They return 0 after
+they have appended a value or a null, BAD if the text is not a value of the type, or FAULT if the column has too much
+text. The module `csv_records` finds the texts. The module `reader` has the rules for all code of this package.
 """
 
 from __future__ import annotations
@@ -17,22 +14,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from kvformat.codecs._kernel.codes import BAD, FAULT
-from kvformat.codecs._kernel.containers import Rows
-from kvformat.codecs._kernel.csv_cells import Cell, Special
+from kvformat.codecs._kernel.codes import BAD, FAULT, MOST_BYTES, TRUE_TEXT
+from kvformat.codecs._kernel.columns import (
+    Binaries,
+    Booleans,
+    Column,
+    Decimals,
+    Doubles,
+    Int64Column,
+    Texts,
+)
+from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.csv_codes import (
-    AFTER_QUOTE,
     LENGTH_MISMATCH,
     NO_RECORD,
     NOT_ENOUGH_COLUMNS,
     NOT_TEXT,
-    OPEN_ESCAPE,
-    OPEN_QUOTE,
     TOO_MANY_COLUMNS,
     TOO_MUCH_TEXT,
     UNKNOWN_ENCODING,
 )
-from kvformat.codecs._kernel.memory import Bytes
+from kvformat.codecs._kernel.csv_records import RecordReader, repeated, word_of
 from kvformat.codecs._kernel.messages import Recoded, Said, TextBatch
 from kvformat.codecs._kernel.reader import Reader
 
@@ -42,24 +44,32 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
+    from kvformat.codecs._kernel.columns import EXACT_DOUBLE, HALF_WAY, LOW_BITS, POWERS
     from kvformat.codecs._kernel.memory import (
         DIGIT_0,
-        LOWER_N,
-        LOWER_R,
-        LOWER_T,
-        NEWLINE,
-        NUMBER_SIGN,
-        RETURN,
+        DIGIT_9,
+        MINUS,
+        PLUS,
+        POINT,
         SPACE,
-        TAB,
+        UPPER_I,
+        UPPER_N,
+        UPPER_Z,
         append,
+        bits_of,
         byte,
-        column_end,
+        is_character,
+        matches,
         next_of_two,
+        part,
+        single,
+        word,
     )
+    from kvformat.codecs._kernel.times import MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
 
-_ABSENT = b"\xff"
-"""In place of a character that the settings don't have. UTF-8 never contains this byte."""
+ALL = 0xFFFFFFFFFFFFFFFF
+LOWER_CASE = 0x20202020
+FOUR_BYTES = 0xFFFFFFFF
 
 
 class CsvWords(Protocol):
@@ -78,200 +88,399 @@ class CsvWords(Protocol):
         """Return why a cell can't take its text."""
 
 
-class RecordReader:
-    """Tokenizer of the record in the current message of `reader`.
+def text_of(r: Reader, start: int, stop: int) -> str:
+    """Return a part of the data as text. Surrogates may be encoded."""
+    return part(r.data, start, stop).decode("utf-8", "surrogatepass")
 
-    After `read_column` the column's text is `data[start:stop]` of `reader`, or of `unescaped` if `is_unescaped`. Then
-    `has_more` says whether another column follows. The special characters are UTF-8. `comments` and `trim` are those
-    of `ReadSettings`.
+
+class Cell:
+    """Reads texts into `column`.
+
+    A text that is `null_literal`, or empty with `empty_is_null`, is null. If lenient, a text that is not a value of the
+    type is null too. `path` is the field's path for error messages.
     """
 
     def __init__(
-        self, reader: Reader, *, delimiter: bytes, quote: bytes | None, escape: bytes | None, comments: bool, trim: bool
+        self, path: str, column: Column, *, null_literal: bytes | None, empty_is_null: bool, lenient: bool
     ) -> None:
-        self.reader, self.unescaped, self.buffer = reader, Reader(), Bytes(256)
-        self.delimiter, self.quote = Special(delimiter), Special(quote or _ABSENT)
-        self.inner_escape = Special(escape or _ABSENT)
-        # without quotes, a delimiter that is also the escape character is a delimiter
-        self.escape = Special(escape if escape and escape != delimiter else _ABSENT)
-        self.comments, self.trim = comments, trim
-        self.start = self.stop = 0
-        self.has_more = self.is_unescaped = False
+        self.path, self.column, self.lenient = path, column, lenient
+        self.convert, self.type = column.convert, column.type
+        self.empty_is_null = empty_is_null or null_literal == b""
+        self.null_size = len(null_literal) if null_literal else -1
+        literal = (null_literal or b"") + bytes(8)
+        self.null_literal: memoryview[int] = memoryview(literal)
+        self.bad_text = ""
 
-    def record_start(self, at: int) -> int:
-        """Return the offset of the next record: after comments and empty lines, if they are allowed."""
-        if not self.comments:
-            return at
-        r = self.reader
-        while at < r.end:
-            c = byte(r.data, at, r.end)
-            if c == NUMBER_SIGN:
-                while at < r.end and c != NEWLINE and c != RETURN:
-                    at += 1
-                    c = byte(r.data, at, r.end)
-            elif c == SPACE or c == NEWLINE or c == RETURN:
-                at += 1
-            else:
-                break
-        return at
+    def read(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of `data[start:stop]`, or null."""
+        size = stop - start
+        if size == 0:
+            if self.empty_is_null:
+                return self.column.null()
+        elif size == self.null_size and matches(r.data, start, stop, self.null_literal, 0, size):
+            return self.column.null()
+        result = self.read_slow(r, start, stop) if r.has_surrogates else self.read_text(r, start, stop)
+        if result == BAD and self.lenient:
+            return self.column.null()
+        return result
 
-    def read_column(self, at: int) -> int:
-        """Find the text of the column at an offset. Return the offset after its delimiter or line break, or FAULT."""
-        self.is_unescaped = False
-        if self.trim:
-            at = self.skip_blanks(at)
-        c = byte(self.reader.data, at, self.reader.end)
-        if c == NEWLINE or c == RETURN:
-            self.start = self.stop = at
-            return self.end_column(at)
-        if c == self.quote.first and self.quote.is_at(self.reader.data, at, self.reader.end):
-            return self.read_quoted(at)
-        self.start = at
-        at = column_end(self.reader.data, at, self.reader.end, self.delimiter.repeated, self.escape.repeated)
-        if byte(self.reader.data, at, self.reader.end) == self.delimiter.first and self.delimiter.size == 1:
-            self.stop = at
-        else:
-            at = self.read_unquoted(at)
-            if at < 0:
-                return at
-        if self.trim:
-            self.trim_end()
-        return self.end_column(at)
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of a text that is not null."""
+        raise NotImplementedError
 
-    def skip_blanks(self, at: int) -> int:
-        """Return the offset after blanks, which are neither delimiters nor line breaks."""
-        while at < self.reader.end:
-            c = byte(self.reader.data, at, self.reader.end)
-            if c > SPACE or c == NEWLINE or c == RETURN or c == self.delimiter.word:
-                break
+    def read_slow(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of a text as `convert` reads it."""
+        text = text_of(r, start, stop)
+        try:
+            value: Any = self.convert(text)  # type: ignore[misc]
+        except ValueError:
+            self.bad_text = text
+            return BAD
+        self.column.put(value)
+        return FAULT if self.column.weight() > MOST_BYTES else 0
+
+
+class WordCell(Cell):
+    """Reads numbers, dates and times, most of them into a column of words.
+
+    With `trims`, blanks around the text do not count.
+    """
+
+    def __init__(self, path: str, column: Column, *, trims: bool, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.trims = trims
+        self.words: Int64Column = column if isinstance(column, Int64Column) else None  # type: ignore[assignment]
+
+    def add_word(self, value: int) -> int:
+        """Append a value."""
+        if self.words.length == self.words.capacity:
+            self.words.grow(self.words.capacity * 2)
+        self.words.values[self.words.length] = value
+        self.words.valid[self.words.length] = True
+        self.words.length += 1
+        return 0
+
+    def read_uncommon(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of a text that the fast path does not read."""
+        first = start
+        last = stop
+        while first < last and byte(r.data, first, stop) <= SPACE:
+            first += 1
+        while last > first and byte(r.data, last - 1, stop) <= SPACE:
+            last -= 1
+        c = byte(r.data, first, last)
+        if self.lenient and c < 128 and not DIGIT_0 <= c <= DIGIT_9 and c not in (PLUS, MINUS, POINT, UPPER_I, UPPER_N):
+            return BAD  # without the cost of an exception: no number, date or time begins with this character
+        if self.trims and 0 < last - first < stop - start:
+            return self.read_trimmed(r, start, stop, first, last)
+        return self.read_slow(r, start, stop)
+
+    def read_trimmed(self, r: Reader, start: int, stop: int, first: int, last: int) -> int:
+        """Append the value of `data[first:last]`, which is the text without blanks around it."""
+        result = self.read_text(r, first, last)
+        if result == BAD:
+            self.bad_text = text_of(r, start, stop)
+        return result
+
+
+class IntegerCell(WordCell):
+    """TINYINT to BIGINT."""
+
+    def __init__(self, path: str, column: Int64Column, *, bits: int, **options: Any) -> None:
+        super().__init__(path, column, trims=True, **options)
+        self.most = 2 ** (bits - 1) - 1
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        at = start
+        negative = byte(r.data, at, stop) == MINUS
+        if negative:
             at += 1
-        return at
+        if not 0 < stop - at <= 18:
+            return self.read_uncommon(r, start, stop)
+        value = 0
+        while at < stop:
+            c = byte(r.data, at, stop) - DIGIT_0
+            if c < 0 or c > 9:
+                return self.read_uncommon(r, start, stop)
+            value = value * 10 + c
+            at += 1
+        if value > self.most:
+            return self.read_uncommon(r, start, stop)
+        return self.add_word(-value if negative else value)
 
-    def trim_end(self) -> int:
-        """Remove blanks from the end of the text."""
-        if self.is_unescaped:
-            while self.stop > self.start and self.buffer.view[self.stop - 1] <= SPACE:
-                self.stop -= 1
-        else:
-            while self.stop > self.start and byte(self.reader.data, self.stop - 1, self.reader.end) <= SPACE:
-                self.stop -= 1
-        return 0
 
-    def end_column(self, at: int) -> int:
-        """Set `has_more`. Return the offset after the delimiter or line break at an offset, or the message's end."""
-        end = self.reader.end
-        if at >= end:
-            self.has_more = False
-            return end
-        self.has_more = self.delimiter.is_at(self.reader.data, at, end)
-        if self.has_more:
-            return at + self.delimiter.size
-        if byte(self.reader.data, at, end) == RETURN and byte(self.reader.data, at + 1, end) == NEWLINE:
-            return at + 2
-        return at + 1
+class NumberCell(WordCell):
+    """Reads numbers with digits and a point into `mantissa` and `negative`."""
 
-    def read_unquoted(self, at: int) -> int:
-        """Find the end of the column without quotes at `start`. The offset is that of its first special byte."""
-        end = self.reader.end
-        span = self.start
-        while at < end:
-            c = byte(self.reader.data, at, end)
-            if self.escape.is_at(self.reader.data, at, end):
-                self.keep(span, at)
-                span = self.unescape(at, self.escape.size)
-                if span < 0:
-                    return span
-                at += self.escape.size + 1
-            elif c == NEWLINE or c == RETURN or self.delimiter.is_at(self.reader.data, at, end):
-                break
-            else:
-                at += 1
-            at = column_end(self.reader.data, at, end, self.delimiter.repeated, self.escape.repeated)
-        self.end_text(span, at)
-        return at
+    def parse(self, r: Reader, at: int, stop: int) -> int:
+        """Parse a number without exponent. Return the count of its fraction's digits, or -1 if it is another text.
 
-    def read_quoted(self, opening: int) -> int:
-        """Find the text of the quoted column at an offset. The result is that of `read_column`."""
-        end = self.reader.end
-        size = self.quote.size
-        at = opening + size
-        self.start = span = at
-        while True:
-            at = next_of_two(self.reader.data, at, end, self.quote.repeated, self.inner_escape.repeated)
-            if at >= end:
-                return self.reader.fail(opening, OPEN_QUOTE)
-            if self.quote.is_at(self.reader.data, at, end):
-                if not self.quote.is_at(self.reader.data, at + size, end):
-                    break
-                self.keep(span, at + size)
-                at += 2 * size
-                span = at
-            elif self.inner_escape.is_at(self.reader.data, at, end):
-                self.keep(span, at)
-                span = self.unescape(at, self.inner_escape.size)
-                if span < 0:
-                    return span
-                at += self.inner_escape.size + 1
-            else:
-                at += 1
-        self.end_text(span, at)
-        at = self.skip_blanks(at + size)
-        c = byte(self.reader.data, at, end)
-        if at < end and c != NEWLINE and c != RETURN and not self.delimiter.is_at(self.reader.data, at, end):
-            return self.reader.fail(at, AFTER_QUOTE)
-        return self.end_column(at)
-
-    def keep(self, start: int, stop: int) -> int:
-        """Append a part of the message to the unescaped text."""
-        if not self.is_unescaped:
-            self.is_unescaped = True
-            self.buffer.size = 0
-        return append(self.buffer, self.reader.data, start, stop)
-
-    def unescape(self, at: int, size: int) -> int:
-        """Parse the escape sequence at an offset, given the size of the escape character.
-
-        Return the offset from which on the message is text again: that of the escaped character, if it means itself.
+        The mantissa is exact if `digit_count` is below 20.
         """
-        after = at + size
-        if after >= self.reader.end:
-            return self.reader.fail(at, OPEN_ESCAPE)
-        c = byte(self.reader.data, after, self.reader.end)
-        if c == LOWER_N:
-            self.buffer.put(NEWLINE)
-        elif c == LOWER_R:
-            self.buffer.put(RETURN)
-        elif c == LOWER_T:
-            self.buffer.put(TAB)
-        elif c == DIGIT_0:
-            self.buffer.put(0)
-        else:
-            return after
-        return after + 1
+        self.negative = byte(r.data, at, stop) == MINUS
+        if self.negative:
+            at += 1
+        first = at
+        point = -1
+        mantissa = 0
+        while at < stop:
+            c = byte(r.data, at, stop) - DIGIT_0
+            if 0 <= c <= 9:
+                mantissa = (mantissa * 10 + c) & ALL
+            elif c == POINT - DIGIT_0 and point < 0:
+                point = at
+            else:
+                return -1
+            at += 1
+        self.mantissa = mantissa
+        self.digit_count = stop - first
+        if point >= 0:
+            self.digit_count -= 1
+        if self.digit_count == 0:
+            return -1
+        return stop - point - 1 if point >= 0 else 0
 
-    def end_text(self, span: int, stop: int) -> int:
-        """End the column's text, whose last part begins at `span`."""
-        if self.is_unescaped:
-            append(self.buffer, self.reader.data, span, stop)
-            self.start = 0
-            self.stop = self.buffer.size
+
+class DoubleCell(NumberCell):
+    """FLOAT and DOUBLE."""
+
+    def __init__(self, path: str, column: Doubles, **options: Any) -> None:
+        super().__init__(path, column, trims=True, **options)
+        self.short = column.type.root == "FLOAT"
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        fraction = self.parse(r, start, stop)
+        if fraction < 0 and (start >= stop or r.number(start) != stop):
+            return self.read_uncommon(r, start, stop)
+        if 0 <= fraction <= 22 and self.digit_count < 20 and self.mantissa <= EXACT_DOUBLE:
+            # both operands are exact, so the result is rounded once
+            value = float(self.mantissa)
+            value = value / POWERS[fraction]
+            if self.negative:
+                value = -value
         else:
-            self.stop = stop
+            value = float(part(r.data, start, stop))
+        if self.short and value != 0:
+            if not 1.1754943508222875e-38 <= abs(value) < 3.4028234e38 or bits_of(value) & LOW_BITS == HALF_WAY:
+                return self.read_slow(r, start, stop)
+            value = single(value)
+        return self.add_word(bits_of(value))
+
+
+class DecimalCell(NumberCell):
+    """DECIMAL(p, s), rounded half up to the scale; null if it does not fit."""
+
+    def __init__(self, path: str, column: Decimals, **options: Any) -> None:
+        super().__init__(path, column, trims=False, **options)
+        self.decimals = column
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        fraction = self.parse(r, start, stop)
+        if fraction < 0 or self.digit_count > 18:
+            return self.read_uncommon(r, start, stop)
+        if not self.decimals.add_number(self.mantissa, -fraction, self.negative):
+            return self.read_slow(r, start, stop)
         return 0
 
-    def open_unescaped(self) -> int:
-        """Make `unescaped` read the unescaped text."""
-        if len(self.unescaped.data) != len(self.buffer.view):
-            self.unescaped.open(self.buffer.view)
-        return self.unescaped.start_message(0, self.buffer.size)
 
-    def is_blank(self) -> bool:
-        """Return whether the text of the column has only blanks."""
-        for i in range(self.start, self.stop):
-            c = self.buffer.view[i] if self.is_unescaped else byte(self.reader.data, i, self.reader.end)
-            if c > SPACE:
-                return False
-        return True
+class BooleanCell(WordCell):
+    """BOOLEAN: every text except true is false."""
+
+    def __init__(self, path: str, column: Booleans, **options: Any) -> None:
+        super().__init__(path, column, trims=True, **options)
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        while start < stop and byte(r.data, start, stop) <= SPACE:
+            start += 1
+        while stop > start and byte(r.data, stop - 1, stop) <= SPACE:
+            stop -= 1
+        is_true = stop - start == 4 and (word(r.data, start) | LOWER_CASE) & FOUR_BYTES == TRUE_TEXT
+        return self.add_word(is_true)
+
+
+class TextCell(Cell):
+    """CHAR and VARCHAR."""
+
+    def __init__(self, path: str, column: Texts, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.texts = column
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        append(self.texts.text, r.data, start, stop)
+        if self.texts.text.size > MOST_BYTES:
+            return FAULT
+        if self.texts.length == self.texts.capacity:
+            self.texts.grow(self.texts.capacity * 2)
+        self.texts.valid[self.texts.length] = True
+        self.texts.length += 1
+        self.texts.offsets[self.texts.length] = self.texts.text.size
+        return 0
+
+
+class BinaryCell(Cell):
+    """BINARY and VARBINARY, written as base64."""
+
+    def __init__(self, path: str, column: Binaries, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.binaries = column
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        size = self.binaries.text.size
+        if self.binaries.decoded(r, start, stop):
+            return FAULT if self.binaries.text.size > MOST_BYTES else self.binaries.ended(True)
+        self.binaries.text.size = size
+        return self.read_slow(r, start, stop)
+
+
+class DateCell(WordCell):
+    """DATE."""
+
+    def __init__(self, path: str, column: Int64Column, **options: Any) -> None:
+        super().__init__(path, column, trims=False, **options)
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        days = days_of(r.data, start, stop) if stop - start == 10 else NO_TIME
+        if days == NO_TIME:
+            return self.read_uncommon(r, start, stop)
+        return self.add_word(days)
+
+
+class TimeCell(WordCell):
+    """TIME, in nanoseconds, cut to a multiple of `unit` microseconds."""
+
+    def __init__(self, path: str, column: Int64Column, *, unit: int, **options: Any) -> None:
+        super().__init__(path, column, trims=False, **options)
+        self.unit = unit
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        micros = micros_of_day(r.data, start, stop, stop)
+        if micros == NO_TIME:
+            return self.read_uncommon(r, start, stop)
+        return self.add_word(micros // self.unit * self.unit * 1000)
+
+
+class TimestampCell(WordCell):
+    """TIMESTAMP and TIMESTAMP_LTZ (`zoned`), in microseconds."""
+
+    def __init__(self, path: str, column: Int64Column, *, zoned: bool, **options: Any) -> None:
+        super().__init__(path, column, trims=True, **options)
+        self.zoned = zoned
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        end = stop
+        if self.zoned:
+            end -= 1
+            if byte(r.data, end, stop) != UPPER_Z:
+                return self.read_uncommon(r, start, stop)
+        if byte(r.data, start + 10, end) != SPACE:
+            return self.read_uncommon(r, start, stop)
+        days = days_of(r.data, start, end)
+        micros = micros_of_day(r.data, start + 11, end, end)
+        if days == NO_TIME or micros == NO_TIME:
+            return self.read_uncommon(r, start, stop)
+        return self.add_word(days * MICROS_OF_A_DAY + micros)
+
+
+class ContainerCell(Cell):
+    """A cell with several elements. `delimiter` is the UTF-8 of the character between them.
+
+    Blank text has no elements, unless the delimiter is a blank. With `trim`, blanks around elements do not count.
+    """
+
+    def __init__(self, path: str, column: Column, *, delimiter: bytes, trim: bool, lenient: bool) -> None:
+        super().__init__(path, column, null_literal=None, empty_is_null=False, lenient=lenient)
+        self.delimiter, self.delimiter_size = word_of(delimiter), len(delimiter)
+        self.delimiters, self.trim = repeated(delimiter), trim
+
+    def element_end(self, r: Reader, at: int, stop: int) -> int:
+        """Return the end of the element at an offset: that of the next delimiter, or `stop`."""
+        at = next_of_two(r.data, at, stop, self.delimiters, self.delimiters)
+        while at < stop and not is_character(r.data, at, stop, self.delimiter, self.delimiter_size):
+            at = next_of_two(r.data, at + 1, stop, self.delimiters, self.delimiters)
+        return at
+
+    def has_elements(self, r: Reader, start: int, stop: int, end: int) -> bool:
+        """Return whether a text has elements, given the end of the first one."""
+        if end < stop:
+            return True
+        while start < stop and byte(r.data, start, stop) <= SPACE:
+            start += 1
+        return start < stop
+
+    def read_element(self, r: Reader, cell: Cell, start: int, stop: int) -> int:
+        """Let a cell read an element."""
+        if self.trim:
+            while start < stop and byte(r.data, start, stop) <= SPACE:
+                start += 1
+            while stop > start and byte(r.data, stop - 1, stop) <= SPACE:
+                stop -= 1
+        return cell.read(r, start, stop)
+
+    def read_slow(self, r: Reader, start: int, stop: int) -> int:
+        return self.read_text(r, start, stop)
+
+
+class ArrayCell(ContainerCell):
+    """ARRAY."""
+
+    def __init__(self, path: str, column: Lists, element: Cell, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.lists, self.element = column, element
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        end = self.element_end(r, start, stop)
+        if self.has_elements(r, start, stop, end):
+            while True:
+                result = self.read_element(r, self.element, start, end)
+                if result < 0:
+                    return result
+                if end >= stop:
+                    break
+                start = end + self.delimiter_size
+                end = self.element_end(r, start, stop)
+        if self.element.column.length > MOST_BYTES:
+            return FAULT
+        return self.lists.end()
+
+
+class RowCell(ContainerCell):
+    """ROW. Elements after its fields are skipped. A lenient reader reads missing elements as null."""
+
+    def __init__(self, path: str, column: Rows, members: list[Cell], **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.rows, self.members = column, members
+        self.count = len(members)
+        self.found = 0
+        self.bad_member: Cell | None = None
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        end = self.element_end(r, start, stop)
+        if not self.has_elements(r, start, stop, end):
+            return self.rows.null()
+        if not self.lenient and self.count_elements(r, end, stop) < self.count:
+            self.bad_member = None
+            return BAD
+        for number in range(self.count):
+            cell = cython.cast(Cell, self.members[number])
+            if start > stop:
+                cell.column.null()
+                continue
+            result = self.read_element(r, cell, start, end)
+            if result == BAD:
+                self.bad_member = cell
+            if result < 0:
+                return result
+            start = end + self.delimiter_size
+            end = self.element_end(r, start, stop)
+        return self.rows.end_row()
+
+    def count_elements(self, r: Reader, end: int, stop: int) -> int:
+        """Count the elements of a text up to the number of the fields, given the end of the first one."""
+        self.found = 1
+        while end < stop and self.found < self.count:
+            self.found += 1
+            end = self.element_end(r, end + self.delimiter_size, stop)
+        return self.found
 
 
 class CsvBatch(TextBatch):

@@ -59,6 +59,18 @@ cdef inline unsigned long long word(const unsigned char[::1] data, Py_ssize_t at
         return found
 
 
+# Returns whether the character at an offset of a message is the one with these bytes, a little-endian word.
+cdef inline bint is_character(
+    const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long character, int size
+) noexcept nogil:
+    with cython.boundscheck(False):
+        if at < 0 or end > data.shape[0] or end - at < size or size < 1:
+            return False
+        return data[at] == character & 255 and (
+            size == 1 or (word(data, at) ^ character) << (64 - 8 * size) == 0
+        )
+
+
 # Appends data[start:stop]. A short part is copied with the bytes after it: copying sixteen bytes needs no call.
 cdef inline int append(Bytes out, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except -1 nogil:
     cdef Py_ssize_t count = stop - start

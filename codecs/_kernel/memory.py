@@ -62,6 +62,10 @@ if not cython.compiled:
         """Return the eight bytes from an offset on as a little-endian integer, with zeros after the data."""
         return int.from_bytes(data[at : at + 8], "little")
 
+    def is_character(data: memoryview[int], at: int, end: int, character: int, size: int) -> bool:
+        """Return whether the character at an offset of a message is the one with these bytes, a little-endian word."""
+        return end - at >= size and int.from_bytes(data[at : at + size], "little") == character
+
     def append(out: Bytes, data: memoryview[int], start: int, stop: int) -> int:
         """Append `data[start:stop]`."""
         count = stop - start

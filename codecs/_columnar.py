@@ -1,4 +1,4 @@
-"""The bytes of a batch of messages, which numpy reads at one cursor per message; for csv and Avro.
+"""The bytes of a batch of messages, which numpy reads at one cursor per message; for Avro.
 
 `MessageBytes` holds the bytes of a whole batch. Texts are pairs of positions (start, end) until the end of reading;
 `MessageBytes.pieces` then copies all of them with one Arrow kernel. Cursors only move forward. If the cursor of a
@@ -34,7 +34,7 @@ _KEPT = 31 << 20
 class MessageBytes:
     """A copy of the bytes of a binary array of at most 1 GB, with the start and end of every message.
 
-    `raw` and `bytes` are the same memory. `blank` overwrites refused messages in it.
+    `raw` and `bytes` are the same memory.
     """
 
     def __init__(self, messages: pa.Array) -> None:
@@ -52,11 +52,6 @@ class MessageBytes:
         self.start = Positions(moved[:-1])
         self.end = Positions(moved[1:])
         self.words: WordArray = np.ndarray((length - 7,), "<u8", self.bytes.data, strides=(1,))
-
-    def blank(self, messages: MessageNumbers) -> None:
-        """Overwrite messages with zero bytes, so that a reader finds no values in them."""
-        for number in messages.tolist():
-            self.bytes[self.start[number] : self.end[number]] = 0
 
     def byte(self, position: Positions) -> ByteArray:
         """Return the byte at each cursor."""
@@ -112,34 +107,6 @@ def ranges(first: Ints, count: Ints) -> Ints:
     ends = np.cumsum(count)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(first - (ends - count), count) + np.arange(total)
-
-
-def merge_rows(rows: pa.Array, refused: Mask, others: pa.ListArray | None = None) -> pa.ListArray:
-    """Merge the rows of a fast reader and the lists of an exact reader in the order of messages.
-
-    `rows` has one row per message. `others` has one list per refused message, in order; null lists stay null. It is
-    None if no message was refused.
-    """
-    count = len(rows)
-    where = np.flatnonzero(refused)
-    if others is None:
-        offsets = pa.array(np.arange(count + 1, dtype=np.int32))
-        return pa.ListArray.from_arrays(offsets, rows)
-    bounds = np.asarray(others.offsets).astype(np.int64)
-    valid = np.asarray(others.is_valid())
-    lengths = np.where(valid, np.diff(bounds), 0)
-    counts = np.ones(count, np.int64)
-    counts[where] = lengths
-    first = np.arange(count)
-    first[where] = count + bounds[:-1]
-    values = pa.concat_arrays([rows, others.values]).take(pa.array(ranges(first, counts)))
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    present = np.ones(count, bool)
-    present[where] = valid
-    return pa.Array.from_buffers(
-        pa.list_(values.type), count, [validity(present), pa.py_buffer(offsets)], children=[values]
-    )
 
 
 def take_slices(data: ByteArray, start: Ints, end: Ints, kind: pa.DataType, valid: Mask | None) -> pa.Array:

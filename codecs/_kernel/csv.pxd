@@ -23,6 +23,17 @@ cdef int NOT_ENOUGH_COLUMNS
 cdef int LENGTH_MISMATCH
 cdef int TOO_MUCH_TEXT
 
+cdef unsigned long long HIGHS
+cdef unsigned long long ZEROS
+cdef unsigned long long DIGIT_LIMITS
+cdef unsigned long long PAIRS
+cdef unsigned long long HIGH_PAIRS
+cdef unsigned long long LOW_PAIRS
+
+@cython.locals(length=cython.Py_ssize_t)
+cdef inline int add_word(Int64Column words, long long value) except -1
+@cython.locals(digits=cython.ulonglong, high=cython.ulonglong, low=cython.ulonglong)
+cdef inline long long eight_digits(unsigned long long found) noexcept nogil
 cdef str text_of(Reader r, Py_ssize_t start, Py_ssize_t stop)
 
 
@@ -48,8 +59,6 @@ cdef class WordCell(Cell):
     cdef bint trims
     cdef Int64Column words
 
-    @cython.final
-    cdef inline int add_word(self, long long value) except -1
     @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, c=cython.int)
     cdef int read_uncommon(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
     @cython.locals(result=cython.int)
@@ -59,7 +68,7 @@ cdef class WordCell(Cell):
 cdef class IntegerCell(WordCell):
     cdef unsigned long long most
 
-    @cython.locals(at=cython.Py_ssize_t, negative=cython.bint, value=cython.ulonglong, c=cython.int)
+    @cython.locals(at=cython.Py_ssize_t, negative=cython.bint, value=cython.ulonglong, eight=cython.longlong, c=cython.int)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
@@ -177,7 +186,7 @@ cdef class CsvBatch(TextBatch):
     cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
     cdef int read_recoded(self, object message) except -9
     cdef int reject_encoding(self) except -9
-    @cython.locals(r=Reader, found=cython.Py_ssize_t)
+    @cython.locals(r=Reader, found=cython.Py_ssize_t, root=Rows)
     cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     @cython.locals(r=Reader, records=RecordReader, count=cython.Py_ssize_t, result=cython.Py_ssize_t, cell=Cell)
     cdef Py_ssize_t read_record(self, Py_ssize_t at, bint loose) except -1

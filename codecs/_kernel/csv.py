@@ -363,7 +363,7 @@ class DateCell(WordCell):
         super().__init__(path, column, trims=False, **options)
 
     def read_text(self, r: Reader, start: int, stop: int) -> int:
-        days = days_of(r.data, start, stop) if stop - start == 10 else NO_TIME
+        days = days_of(r, start, stop) if stop - start == 10 else NO_TIME
         if days == NO_TIME:
             return self.read_uncommon(r, start, stop)
         return add_word(self.words, days)
@@ -377,7 +377,7 @@ class TimeCell(WordCell):
         self.unit = unit
 
     def read_text(self, r: Reader, start: int, stop: int) -> int:
-        micros = micros_of_day(r.data, start, stop, stop)
+        micros = micros_of_day(r, start, stop)
         if micros == NO_TIME:
             return self.read_uncommon(r, start, stop)
         return add_word(self.words, micros // self.unit * self.unit * 1000)
@@ -398,9 +398,9 @@ class TimestampCell(WordCell):
                 return self.read_uncommon(r, start, stop)
         if byte(r.data, start + 10, end) != SPACE:
             return self.read_uncommon(r, start, stop)
-        days = days_of(r.data, start, end)
-        micros = micros_of_day(r.data, start + 11, end, end)
-        if days == NO_TIME or micros == NO_TIME:
+        days = days_of(r, start, end)
+        micros = micros_of_day(r, start + 11, end)
+        if NO_TIME in (days, micros):
             return self.read_uncommon(r, start, stop)
         return add_word(self.words, days * MICROS_OF_A_DAY + micros)
 
@@ -621,7 +621,7 @@ class CsvBatch(TextBatch):
                     return r.fail(at, TOO_MUCH_TEXT)
             self.found += 1
             if not records.has_more:
-                return self.end_record(at, result, loose)
+                return result if self.found == count and not loose else self.end_record(at, result, loose)
 
     def read_unescaped(self, cell: Cell) -> int:
         """Let a cell read the unescaped text."""

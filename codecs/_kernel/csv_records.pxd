@@ -39,7 +39,7 @@ cdef class RecordReader:
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t record_start(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    @cython.locals(c=cython.int, after=cython.int, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
     cdef Py_ssize_t read_column(self, Py_ssize_t at) except -1 nogil
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef inline Py_ssize_t skip_blanks(self, Py_ssize_t at) noexcept nogil

@@ -90,10 +90,10 @@ class RecordReader:
         while self.comments and at < end:
             c = byte(self.reader.data, at, end)
             if c == NUMBER_SIGN:
-                while at < end and c != NEWLINE and c != RETURN:
+                while at < end and c not in (NEWLINE, RETURN):
                     at += 1
                     c = byte(self.reader.data, at, end)
-            elif c == SPACE or c == NEWLINE or c == RETURN:
+            elif c in (SPACE, NEWLINE, RETURN):
                 at += 1
             else:
                 break
@@ -107,20 +107,20 @@ class RecordReader:
             at = self.skip_blanks(at)
         self.start = at
         c = byte(self.reader.data, at, end)
-        if c == NEWLINE or c == RETURN:
+        if c in (NEWLINE, RETURN):
             self.stop = at
             self.has_more = False
             return self.skip_line_break(at)
         if c == self.quote_byte and is_character(self.reader.data, at, end, self.quote, self.quote_size):
             stop = next_of_two(self.reader.data, at + 1, end, self.quotes, self.escapes)
             # the usual case: no quotes and escapes inside, and a delimiter after the closing quote
-            c = byte(self.reader.data, stop + 1, end)
-            if self.is_simple and c == self.delimiter_byte and byte(self.reader.data, stop, end) == self.quote_byte:
-                if stop + 1 < end:
-                    self.start = at + 1
-                    self.stop = stop
-                    self.has_more = True
-                    return stop + 2
+            c = byte(self.reader.data, stop, end)
+            after = byte(self.reader.data, stop + 1, end)
+            if self.is_simple and c == self.quote_byte and after == self.delimiter_byte and stop + 1 < end:
+                self.start = at + 1
+                self.stop = stop
+                self.has_more = True
+                return stop + 2
             return self.read_quoted(at)
         stop = column_end(self.reader.data, at, end, self.delimiters, self.outer_escapes)
         if stop >= end or byte(self.reader.data, stop, end) != self.delimiter_byte or self.delimiter_size > 1:
@@ -138,7 +138,7 @@ class RecordReader:
         end = self.reader.end
         while at < end:
             c = byte(self.reader.data, at, end)
-            if c > SPACE or c == NEWLINE or c == RETURN or c == self.delimiter_byte:
+            if c > SPACE or c in (NEWLINE, RETURN, self.delimiter_byte):
                 break
             at += 1
         return at
@@ -180,9 +180,7 @@ class RecordReader:
                 if span < 0:
                     return span
                 at += self.escape_size + 1
-            elif c == NEWLINE or c == RETURN:
-                break
-            elif is_character(self.reader.data, at, end, self.delimiter, self.delimiter_size):
+            elif c in (NEWLINE, RETURN) or is_character(self.reader.data, at, end, self.delimiter, self.delimiter_size):
                 break
             else:
                 at += 1
@@ -217,7 +215,7 @@ class RecordReader:
         self.end_text(span, at)
         at = self.skip_blanks(at + size)
         c = byte(self.reader.data, at, end)
-        if at >= end or c == NEWLINE or c == RETURN:
+        if at >= end or c in (NEWLINE, RETURN):
             return self.end_column(at)
         if not is_character(self.reader.data, at, end, self.delimiter, self.delimiter_size):
             return self.reader.fail(at, AFTER_QUOTE)

@@ -241,7 +241,7 @@ cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_
         return at
 
 
-# Returns the offset of the next byte that is in `a` or `b` (one byte repeated eight times) or below 14, or `end`.
+# Returns the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times); else `end`.
 cdef inline Py_ssize_t column_end(
     const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long a, unsigned long long b
 ) noexcept nogil:
@@ -266,7 +266,7 @@ cdef inline Py_ssize_t column_end(
         return at if at < end else end
 
 
-# Returns the offset of the next byte that is in `a` or `b` (one byte repeated eight times), or `end`.
+# Returns the offset of the next byte that is in `a` or `b` (a byte repeated eight times), or `end`.
 cdef inline Py_ssize_t next_of_two(
     const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long a, unsigned long long b
 ) noexcept nogil:

@@ -40,14 +40,14 @@ def filled(view: Any, count: int) -> pa.Buffer:
 
 
 @functools.cache
-def _other_than(controls: bool, a: int, b: int) -> re.Pattern[bytes]:
+def _other_than(a: int, b: int, *, controls: bool) -> re.Pattern[bytes]:
     """Return a pattern of all bytes but two, and but those below 14 with `controls`."""
     return re.compile(b"[^%s%s]*" % (rb"\0-\x0d" if controls else b"", re.escape(bytes([a, b]))))
 
 
 if not cython.compiled:
     TAB, NEWLINE, RETURN, SPACE = b"\t\n\r "
-    QUOTE, BACKSLASH, COMMA, COLON = b"\"\\,:"
+    QUOTE, BACKSLASH, COMMA, COLON = b'"\\,:'
     LEFT_BRACKET, RIGHT_BRACKET, LEFT_BRACE, RIGHT_BRACE = b"[]{}"
     PLUS, MINUS, POINT, DIGIT_0, DIGIT_1, DIGIT_9 = b"+-.019"
     LOWER_E, LOWER_F, LOWER_N, LOWER_R, LOWER_T, LOWER_U = b"efnrtu"
@@ -123,12 +123,14 @@ if not cython.compiled:
         return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches
 
     def column_end(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
-        """Return the offset of the next byte that is in `a` or `b` (one byte repeated eight times) or below 14, or `end`."""
-        return _other_than(True, a & 255, b & 255).match(data, at, end).end() if at < end else end  # type: ignore[union-attr]
+        """Return the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times); else `end`."""
+        found = _other_than(a & 255, b & 255, controls=True).match(data, at, end)
+        return found.end() if found and at < end else end
 
     def next_of_two(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
-        """Return the offset of the next byte that is in `a` or `b` (one byte repeated eight times), or `end`."""
-        return _other_than(False, a & 255, b & 255).match(data, at, end).end() if at < end else end  # type: ignore[union-attr]
+        """Return the offset of the next byte that is in `a` or `b` (a byte repeated eight times), or `end`."""
+        found = _other_than(a & 255, b & 255, controls=False).match(data, at, end)
+        return found.end() if found and at < end else end
 
     def ascii_end(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the first byte that is not ASCII, or `end`."""

@@ -539,6 +539,7 @@ class CsvBatch(TextBatch):
         self.root.start(self.capacity(len(messages)))
         self.reader.start_batch(self.root.cells)
         self.run(messages)
+        self.records.release()
         for cell in self.cells:
             if cell.column.length != self.root.length:
                 raise AssertionError(f"a column of {cell.column.length} values in {self.root.length} rows")

@@ -6,6 +6,7 @@ from kvformat.codecs._kernel.reader cimport Reader
 cdef int OPEN_QUOTE
 cdef int AFTER_QUOTE
 cdef int OPEN_ESCAPE
+cdef Py_ssize_t KEPT
 
 
 @cython.final
@@ -57,5 +58,6 @@ cdef class RecordReader:
     cdef Py_ssize_t unescape(self, Py_ssize_t at) except -1 nogil
     cdef inline int end_text(self, Py_ssize_t span, Py_ssize_t stop) except -1 nogil
     cdef int open_unescaped(self) except -1
+    cdef int release(self) except -1
     @cython.locals(i=cython.Py_ssize_t, c=cython.int)
     cdef bint is_blank(self) except -1

@@ -42,6 +42,8 @@ if not cython.compiled:
     )
 
 ONES = 0x0101010101010101
+KEPT = 2**20
+"""The unescaped text of later messages reuses a buffer of up to this number of bytes."""
 _ABSENT = b"\xff"
 """In place of a character that the settings don't have. UTF-8 never contains this byte."""
 
@@ -264,6 +266,13 @@ class RecordReader:
         if len(self.unescaped.data) != len(self.buffer.view):
             self.unescaped.open(self.buffer.view)
         return self.unescaped.start_message(0, self.buffer.size)
+
+    def release(self) -> int:
+        """Free the memory of a large unescaped text."""
+        if len(self.buffer.view) > KEPT:
+            self.unescaped.open(memoryview(b""))
+            self.buffer = Bytes(256)
+        return 0
 
     def is_blank(self) -> bool:
         """Return whether the text of the column has only blanks."""

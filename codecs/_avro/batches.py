@@ -67,8 +67,7 @@ def decode(
     Bad data never raises: see `Decoded.errors`. Raises `SchemaError` if the reader's schema is recursive.
     """
     compiled = plan(writer_schema, reader_schema, rules)
-    writer_index = _without_nulls(messages, np.zeros(len(messages), np.int64)) if messages.null_count else None
-    return read_batch(messages, [compiled], compiled.reader.arrow_type, writer_index, start)
+    return read_batch(messages, [compiled], compiled.reader, None, start)
 
 
 def decode_mixed(
@@ -88,11 +87,7 @@ def decode_mixed(
     Bad data never raises: see `Decoded.errors`. Raises `SchemaError` if the reader's schema is recursive.
     """
     plans = [plan(writer, reader_schema, rules) for writer in writer_schemas]
-    return read_batch(messages, plans, reader_schema.arrow_type, _without_nulls(messages, writer_index), start)
-
-
-def _without_nulls(messages: pa.BinaryArray, writer_index: Ints) -> Ints:
-    return np.where(np.asarray(messages.is_valid()), writer_index, -1) if messages.null_count else writer_index
+    return read_batch(messages, plans, reader_schema, writer_index, start)
 
 
 def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:

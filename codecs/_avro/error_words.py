@@ -58,8 +58,8 @@ def decimal_error(data: bytes, cause: ValueError) -> Said:
 
 
 def describe(w: Any) -> Said:
-    """Return the error of a fault, given the kernel's `Wire`. The text has no path."""
-    code, first = _CODES.get(w.code, ErrorCode.MALFORMED), w.first % 2**64
+    """Return the error of a fault, given the kernel's `AvroWire`. The text has no path."""
+    code, first = _CODES.get(w.code, ErrorCode.MALFORMED), w.first
     if w.code in _SIGNED and first >= 2**63:
         first -= 2**64
     if w.code == codes.NUMBER_OUT_OF_RANGE:

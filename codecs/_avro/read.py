@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -56,7 +57,6 @@ _FIXED_WIDTH: Final = {
     ("float", "double"): codes.SINGLE_AS_DOUBLE,
     ("double", "double"): codes.DOUBLE,
 }
-_LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,8 @@ class ColumnNode:
 
     def field(self, name: str) -> ColumnNode:
         """Return the column of a struct's field."""
-        return self.children[self.kind.get_field_index(name)]
+        at: int = self.kind.get_field_index(name)
+        return self.children[at]
 
 
 def make_columns(kind: pa.DataType) -> ColumnNode:
@@ -100,7 +101,7 @@ def _scalars(kind: pa.DataType) -> Column:
     if pa.types.is_decimal256(kind):
         return WideDecimals(_ANY, kind)
     if pa.types.is_decimal128(kind):
-        return Decimals(_ANY, kind, None)
+        return Decimals(_ANY, kind, Decimal)
     stored = "u4" if kind == pa.float32() else f"i{kind.bit_width // 8}"  # floating-point numbers are kept as bits
     return Int64Column(_ANY, kind, None, stored)
 
@@ -160,16 +161,15 @@ class ReaderMaker:
                 value = _put_form(action.value, node.kind)
                 return avro.NullReader(column) if value is None else avro.DefaultReader(column, value)
             case Record():
-                return self._record(action, node, path)
+                return self._record(action, column, node, path)
             case Array():
                 item = self.reader(action.item, node.children[0], (*path, "element"))
                 words, added = path_words((*path, "element")), added_per_item(action)
-                return avro.ItemsReader(column, item, words, least_size=action.least_size, added=added)
+                return avro.ArrayReader(column, item, words, least_size=action.least_size, added=added)
             case Map():
-                key, item = avro.TextReader(column.keys), self.reader(action.value, node.children[1], (*path, "value"))
-                return avro.EntriesReader(
-                    column, key, item, path_words((*path, "value")), added=added_per_item(action)
-                )
+                key, inside = avro.ByteStringReader(column.keys), (*path, "value")
+                item = self.reader(action.value, node.children[1], inside)
+                return avro.MapReader(column, key, item, path_words(inside), added=added_per_item(action))
             case Union():
                 return self._union(action, node, path)
             case ToBranch():
@@ -177,7 +177,9 @@ class ReaderMaker:
                 others = [child.column for child in node.children if child is not target]
                 return avro.BranchReader(column, self.reader(action.action, target, path), others)
 
-    def _record(self, action: Record, node: ColumnNode, path: tuple[str, ...]) -> avro_wire.AvroReader:
+    def _record(
+        self, action: Record, column: Rows, node: ColumnNode, path: tuple[str, ...]
+    ) -> avro_wire.AvroReader:
         parts = [(step.target or step.name, step.target, step.action) for step in action.steps]
         parts += [(name, name, default) for name, default in action.defaults.items()]
         paths = [(*path, name) for name, _, _ in parts]
@@ -185,7 +187,7 @@ class ReaderMaker:
             self.reader(inner, None if target is None else node.field(target), at)
             for (_, target, inner), at in zip(parts, paths, strict=True)
         ]
-        return avro.RecordReader(node.column, readers, [path_words(at) for at in paths])
+        return avro.RecordReader(column, readers, [path_words(at) for at in paths])
 
     def _union(self, action: Union, node: ColumnNode, path: tuple[str, ...]) -> avro_wire.AvroReader:
         branches = action.branches
@@ -201,22 +203,22 @@ class ReaderMaker:
         found = self._skippers.get(id(schema))
         if found is not None:
             return found
-        made: Any
+        made: avro_wire.AvroReader
         if schema.type in ("string", "bytes"):
             made = avro_wire.BytesSkipper()
         elif schema.type in ("int", "long", "enum"):
             made = avro_wire.NumberSkipper(is_int=schema.type != "long")
         elif schema.type == "record":
-            made = self._skippers[id(schema)] = avro_wire.RecordSkipper()
-            made.fill([self.skipper(field.schema) for field in schema.fields])
+            record = made = self._skippers[id(schema)] = avro_wire.RecordSkipper()
+            record.fill([self.skipper(field.schema) for field in schema.fields])
         elif schema.type == "union":
-            made = self._skippers[id(schema)] = avro_wire.UnionSkipper()
-            made.fill([self.skipper(branch) for branch in schema.branches])
+            union = made = self._skippers[id(schema)] = avro_wire.UnionSkipper()
+            union.fill([self.skipper(branch) for branch in schema.branches])
         elif schema.items is not None or schema.values is not None:
             keyed = schema.values is not None
             item: Any = schema.values if keyed else schema.items
-            made = self._skippers[id(schema)] = avro_wire.BlocksSkipper(item.least_size + keyed, keyed=keyed)
-            made.fill(self.skipper(item))
+            blocks = made = self._skippers[id(schema)] = avro_wire.BlocksSkipper(item.least_size + keyed, keyed=keyed)
+            blocks.fill(self.skipper(item))
         else:
             made = avro_wire.FixedSkipper(_WIDTHS.get(schema.type, schema.size))
         self._skippers[id(schema)] = made
@@ -243,27 +245,27 @@ def _number_reader(action: Number, column: Any) -> avro_wire.AvroReader:
         is_int=is_int,
         times=action.times,
         divisor=action.divisor,
-        least=max(least, -_LARGEST - 1),
-        most=min(most, _LARGEST),
+        least=max(least, -_RANGE["long"]),
+        most=min(most, _RANGE["long"] - 1),
     )
 
 
 def _bytes_reader(action: ByteString, column: Any) -> avro_wire.AvroReader:
     if action.decimal is not None:
         return _decimal_reader(action.decimal, -1 if action.size is None else action.size, column)
-    return avro.TextReader(column) if action.size is None else avro.FixedReader(column, action.size)
+    return avro.ByteStringReader(column) if action.size is None else avro.FixedReader(column, action.size)
 
 
 def _decimal_reader(reading: DecimalReading, size: int, column: Any) -> avro_wire.AvroReader:
     times = 10 ** max(reading.scale - reading.written_scale, 0)
     divisor = 10 ** max(reading.written_scale - reading.scale, 0)
-    most = min(10**reading.precision - 1, _LARGEST) // times
+    most = min(10**reading.precision - 1, _RANGE["long"] - 1) // times
     return avro.DecimalReader(
         column,
         size,
         reading.value,
         decimal_error,
-        most=min(most * divisor, _LARGEST),
+        most=min(most * divisor, _RANGE["long"] - 1),
         times=times,
         divisor=divisor,
     )
@@ -336,7 +338,7 @@ class _Columns:
         self, messages: pa.BinaryArray, plans: Sequence[Plan], which: Any, start: int, *, with_nulls: bool
     ) -> Decoded:
         numbers = np.array([*self.numbers(plans), -1], np.int64)
-        of_messages = np.full(len(messages), numbers[0]) if which is None else numbers[which]
+        of_messages: Any = np.full(len(messages), numbers[0]) if which is None else numbers[which]
         values = self._batch.read_batch(messages, of_messages, start, with_nulls=with_nulls)
         return Decoded(values, *self._batch.errors())
 

@@ -22,7 +22,7 @@ from kvformat.codecs._arrays import RowsOf, as_integers, as_type, row_lookup, va
 from kvformat.codecs._avro.read import Decoded
 from kvformat.codecs._columnar import validity
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode, prefix_codes
+from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _Ints = npt.NDArray[np.int64]
@@ -43,15 +43,18 @@ def read_table(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> D
     if not reasons:
         return DecodedBatch(with_elements(lists, pa.list_(rows.type), rows), None, decoded.errors, decoded.codes)
     offsets = np.asarray(lists.offsets)
-    errors = _with_reasons(decoded, {int(np.searchsorted(offsets, at, "right")) - 1: reasons[at] for at in reasons})
+    errors, codes = _with_reasons(
+        decoded, {int(np.searchsorted(offsets, at, "right")) - 1: reason for at, reason in reasons.items()}
+    )
     good = np.ones(len(rows), np.bool_)
     good[list(reasons)] = False
     kept = np.zeros(len(rows) + 1, np.int32)
     np.cumsum(good, out=kept[1:])
     valid = validity(np.asarray(errors.is_null()) & np.asarray(lists.is_valid()))
-    buffers = [valid, pa.py_buffer(kept[offsets])]
     rows = rows.filter(pa.array(good))
-    return DecodedBatch(pa.Array.from_buffers(pa.list_(rows.type), len(lists), buffers, children=[rows]), None, errors)
+    buffers = [valid, pa.py_buffer(kept[offsets])]
+    found = pa.Array.from_buffers(pa.list_(rows.type), len(lists), buffers, children=[rows])
+    return DecodedBatch(found, None, errors, codes)
 
 
 def read_values(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> tuple[pa.StructArray, pa.Array | None]:
@@ -60,7 +63,8 @@ def read_values(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> 
     Also returns errors that begin with their codes, or None. They include numbers that do not fit their column.
     """
     rows, reasons = _read(decoded.values, row, micros_as_millis=micros_as_millis)
-    return rows, _with_reasons(decoded, reasons) if reasons else prefix_codes(decoded.errors, decoded.codes)
+    errors, codes = _with_reasons(decoded, reasons) if reasons else (decoded.errors, decoded.codes)
+    return rows, None if errors is None else pc.binary_join_element_wise("[", codes, "] ", errors, "")
 
 
 def lists_of_rows(rows: pa.StructArray) -> pa.ListArray:
@@ -85,12 +89,12 @@ def _read(values: pa.StructArray, row: FlinkType, *, micros_as_millis: bool) -> 
     return _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(values, arrow_type(nullable(row)), row)
 
 
-def _with_reasons(decoded: Decoded, reasons: dict[int, str]) -> pa.StringArray:
-    """Add errors by the index of their message to the errors of other messages. All begin with their codes."""
-    texts = [None] * len(decoded.values)
-    if decoded.errors is not None:
-        texts = prefix_codes(decoded.errors, decoded.codes).to_pylist()
-    return pa.array([text or reasons.get(index) for index, text in enumerate(texts)], pa.string())
+def _with_reasons(decoded: Decoded, reasons: dict[int, str]) -> tuple[pa.StringArray, pa.StringArray]:
+    """Add errors by the index of their message, which begin with their codes. Returns the texts and codes of all."""
+    errors, codes = split_codes(pa.array(map(reasons.get, range(len(decoded.values))), pa.string()))
+    if decoded.errors is None:
+        return errors, codes
+    return pc.coalesce(decoded.errors, errors), pc.coalesce(decoded.codes, codes)
 
 
 class _Conversion:

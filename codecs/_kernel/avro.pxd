@@ -1,6 +1,6 @@
 # The C types of avro.py.
 cimport cython
-from kvformat.codecs._kernel.avro_wire cimport AvroReader, Wire
+from kvformat.codecs._kernel.avro_wire cimport AvroReader, AvroWire
 from kvformat.codecs._kernel.columns cimport Column, Decimals, Int64Column, Texts
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, bits_of, bits_of_single, byte, nearest_single, part, single_of_bits, word
@@ -33,9 +33,9 @@ cdef class ColumnReader(AvroReader):
 
     @cython.final
     @cython.locals(c=cython.int)
-    cdef inline Py_ssize_t skip_branch(self, Wire w, Py_ssize_t at) except -1
+    cdef inline Py_ssize_t skip_branch(self, AvroWire w, Py_ssize_t at) except -1
     @cython.final
-    cdef Py_ssize_t read_absent(self, Wire w, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_absent(self, AvroWire w, Py_ssize_t at) except -1
 
 
 cdef class NullReader(ColumnReader):
@@ -61,7 +61,7 @@ cdef class IntegerReader(ColumnReader):
     cdef long long least
     cdef long long most
 
-    cdef Py_ssize_t convert(self, Wire w, Py_ssize_t at) except -1
+    cdef Py_ssize_t convert(self, AvroWire w, Py_ssize_t at) except -1
 
 
 cdef class FixedWidthReader(ColumnReader):
@@ -70,18 +70,18 @@ cdef class FixedWidthReader(ColumnReader):
     cdef Py_ssize_t width
 
     @cython.locals(found=cython.ulonglong)
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
-cdef class TextReader(ColumnReader):
+cdef class ByteStringReader(ColumnReader):
     cdef Texts text
 
     @cython.final
     @cython.locals(text=Texts)
-    cdef inline Py_ssize_t add_text(self, Wire w, Py_ssize_t at, Py_ssize_t size) except -1
+    cdef inline Py_ssize_t add_text(self, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
 
 
-cdef class FixedReader(TextReader):
+cdef class FixedReader(ByteStringReader):
     cdef Py_ssize_t size
 
 
@@ -93,7 +93,7 @@ cdef class EnumReader(ColumnReader):
     cdef list unknown
 
     @cython.locals(index=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
 cdef class DecimalReader(ColumnReader):
@@ -107,8 +107,8 @@ cdef class DecimalReader(ColumnReader):
     cdef long long divisor
 
     @cython.locals(size=cython.Py_ssize_t, found=cython.int, number=cython.longlong, i=cython.Py_ssize_t)
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at) except -1
-    cdef Py_ssize_t read_any(self, Wire w, Py_ssize_t at, Py_ssize_t size) except -1
+    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_any(self, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
 
 
 cdef class RecordReader(ColumnReader):
@@ -118,23 +118,23 @@ cdef class RecordReader(ColumnReader):
     cdef Py_ssize_t count
 
     @cython.locals(i=cython.Py_ssize_t, readers=list)
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
-cdef class ItemsReader(ColumnReader):
+cdef class ArrayReader(ColumnReader):
     cdef Lists lists
     cdef AvroReader item
     cdef bytes path
     cdef Py_ssize_t least_size
     cdef Py_ssize_t added
 
-    cdef Py_ssize_t read_items(self, Wire w, Py_ssize_t at, Py_ssize_t count) except -1
+    cdef Py_ssize_t read_items(self, AvroWire w, Py_ssize_t at, Py_ssize_t count) except -1
     cdef int end(self) except -1
 
 
-cdef class EntriesReader(ItemsReader):
+cdef class MapReader(ArrayReader):
     cdef Pairs pairs
-    cdef TextReader key
+    cdef ByteStringReader key
 
 
 cdef class UnionReader(AvroReader):
@@ -148,18 +148,18 @@ cdef class BranchReader(ColumnReader):
     cdef list others  # list[Column], filled by the constructor: the casts are unchecked
 
     @cython.locals(i=cython.Py_ssize_t)
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
 cdef class AvroBatch(Messages):
     cdef readonly Column root
     cdef list texts
     cdef object describe
-    cdef readonly Wire wire
+    cdef readonly AvroWire wire
     cdef list readers  # list[AvroReader], filled by `add_reader`: the casts are unchecked
 
     cpdef Py_ssize_t add_reader(self, AvroReader reader) except -1
-    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, place=cython.Py_ssize_t, w=Wire, root=Column, number=cython.Py_ssize_t, found=cython.Py_ssize_t)
+    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, place=cython.Py_ssize_t, w=AvroWire, root=Column, number=cython.Py_ssize_t, found=cython.Py_ssize_t)
     cpdef int run(self, object messages, const long long[::1] numbers, Py_ssize_t start, bint with_nulls) except -1
-    @cython.locals(w=Wire, known=tuple, words=list, out=Bytes, path=bytes)
+    @cython.locals(w=AvroWire, known=tuple, words=list, out=Bytes, path=bytes)
     cdef int add_fault(self) except -9

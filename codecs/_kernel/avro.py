@@ -4,10 +4,10 @@ A plan of a writer's schema becomes a tree of readers. `reader.read_value(wire, 
 of the message, appends it to the reader's column, and returns the offset after the value. Records append to their
 columns field by field, in the writer's order. Readers of all plans for one reader's schema share their columns, so
 messages of different writers may follow each other in a batch. The offsets are those of the batch's data:
-`Wire.open` sets the data, `Wire.start` the bounds of a message.
+`AvroWire.open` sets the data, `AvroWire.start` the bounds of a message.
 
-If the value can't be read, the result is FAULT, and `Wire` has the details; an exception is a bug. After a fault, the
-columns may have a part of the value, and the caller truncates the column of the message. The readers of `avro_wire`
+If the value can't be read, the result is FAULT, and `AvroWire` has the details; an exception is a bug. After a fault,
+the columns may have a part of the value, and the caller truncates the column of the message. The readers of `avro_wire`
 skip values. The module `reader` has the rules for all code of this package.
 """
 
@@ -36,11 +36,10 @@ from kvformat.codecs._kernel.avro_codes import (
     SINGLE,
     SINGLE_AS_DOUBLE,
 )
-from kvformat.codecs._kernel.avro_wire import AvroReader, Wire
-from kvformat.codecs._kernel.codes import FAULT, MOST_BYTES
+from kvformat.codecs._kernel.avro_wire import AvroReader, AvroWire
+from kvformat.codecs._kernel.codes import MOST_BYTES
 from kvformat.codecs._kernel.columns import Column, Decimals, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists, Rows
-from kvformat.codecs._kernel.memory import grown
 from kvformat.codecs._kernel.messages import Messages, Said
 from kvformat.codecs._kernel.protobuf_columns import Pairs
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -75,8 +74,8 @@ class ColumnReader(AvroReader):
         super().__init__()
         self.column = column
 
-    def skip_branch(self, w: Wire, at: int) -> int:
-        """Read the branch of a union. Return the offset of the value, ABSENT if it is null (`Wire.after`), or FAULT."""
+    def skip_branch(self, w: AvroWire, at: int) -> int:
+        """Read the branch of a union. Return the value's offset, ABSENT if it is null (`AvroWire.after`), or FAULT."""
         c = byte(w.data, at, w.end)
         if at < w.end and c < 4 and not c & 1:
             at += 1
@@ -91,7 +90,7 @@ class ColumnReader(AvroReader):
         w.after = at
         return ABSENT
 
-    def read_absent(self, w: Wire, at: int) -> int:
+    def read_absent(self, w: AvroWire, at: int) -> int:
         """Append a null after the code ABSENT. Return other codes unchanged."""
         if at != ABSENT:
             return at
@@ -102,7 +101,7 @@ class ColumnReader(AvroReader):
 class NullReader(ColumnReader):
     """Reads null, which has no bytes; also for a default that is null."""
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         self.column.null()
         return at
 
@@ -114,7 +113,7 @@ class DefaultReader(ColumnReader):
         super().__init__(column)
         self.value = value
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         self.column.put(self.value)
         if self.column.weight() > MOST_BYTES:
             return w.fail(COLUMN_TOO_LARGE, 0, 0)
@@ -128,7 +127,7 @@ class FailReader(AvroReader):
         super().__init__()
         self.error, self.text = code.number, text.encode()
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         w.error, w.text = self.error, self.text
         return w.fail(KNOWN_TEXT, 0, 0)
 
@@ -155,7 +154,7 @@ class IntegerReader(ColumnReader):
         self.words, self.how, self.kind, self.is_int = column, how, kind, is_int
         self.times, self.divisor, self.least, self.most = times, divisor, least, most
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
             at = self.skip_branch(w, at)
             if at < 0:
@@ -165,8 +164,8 @@ class IntegerReader(ColumnReader):
             return at
         return self.words.add_value(w.value, at) if self.how == PLAIN else self.convert(w, at)
 
-    def convert(self, w: Wire, at: int) -> int:
-        """Append `Wire.value` as another number."""
+    def convert(self, w: AvroWire, at: int) -> int:
+        """Append `AvroWire.value` as another number."""
         if self.how == AS_DOUBLE:
             return self.words.add_value(bits_of(float(w.value)), at)
         if self.how == AS_SINGLE:
@@ -184,7 +183,7 @@ class FixedWidthReader(ColumnReader):
         super().__init__(column)
         self.words, self.how, self.width = column, how, _WIDTHS[how]
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
             at = self.skip_branch(w, at)
             if at < 0:
@@ -201,14 +200,14 @@ class FixedWidthReader(ColumnReader):
         return self.words.add_value(bits_of(single_of_bits(found)), at + 4)
 
 
-class TextReader(ColumnReader):
+class ByteStringReader(ColumnReader):
     """Reads a string or bytes."""
 
     def __init__(self, column: Texts) -> None:
         super().__init__(column)
         self.text = column
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
             at = self.skip_branch(w, at)
             if at < 0:
@@ -216,7 +215,7 @@ class TextReader(ColumnReader):
         at = w.read_size(at)
         return at if at < 0 else self.add_text(w, at, w.size)
 
-    def add_text(self, w: Wire, at: int, size: int) -> int:
+    def add_text(self, w: AvroWire, at: int, size: int) -> int:
         """Append the bytes at an offset as a value."""
         text = self.text
         append(text.text, w.data, at, at + size)
@@ -226,14 +225,14 @@ class TextReader(ColumnReader):
         return at + size
 
 
-class FixedReader(TextReader):
+class FixedReader(ByteStringReader):
     """Reads a fixed of `size` bytes."""
 
     def __init__(self, column: Texts, size: int) -> None:
         super().__init__(column)
         self.size = size
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
             at = self.skip_branch(w, at)
             if at < 0:
@@ -254,7 +253,7 @@ class EnumReader(ColumnReader):
         self.starts: memoryview[int] = memoryview(np.cumsum([0, *map(len, texts)]).astype(np.int32).tobytes()).cast("i")
         self.unknown = [None if said is None else (said[0].number, said[1].encode()) for said in unknown]
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
             at = self.skip_branch(w, at)
             if at < 0:
@@ -302,7 +301,7 @@ class DecimalReader(ColumnReader):
         self.decimals: Decimals = column if isinstance(column, Decimals) else None  # type: ignore[assignment]
         self.most, self.times, self.divisor = (most, times, divisor) if self.is_short else (0, 1, 1)
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
             at = self.skip_branch(w, at)
             if at < 0:
@@ -331,7 +330,7 @@ class DecimalReader(ColumnReader):
         self.decimals.add_decimal(number & ALL, ALL if number < 0 else 0)
         return at + size
 
-    def read_any(self, w: Wire, at: int, size: int) -> int:
+    def read_any(self, w: AvroWire, at: int, size: int) -> int:
         """Read a decimal of any size in Python."""
         data = part(w.data, at, at + size)
         try:
@@ -354,7 +353,7 @@ class RecordReader(ColumnReader):
         super().__init__(column)
         self.rows, self.readers, self.paths, self.count = column, list(readers), paths, len(readers)
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
             at = self.skip_branch(w, at)
             if at < 0:
@@ -370,7 +369,7 @@ class RecordReader(ColumnReader):
         return at
 
 
-class ItemsReader(ColumnReader):
+class ArrayReader(ColumnReader):
     """Reads an array: blocks of items.
 
     An item has at least `least_size` bytes, and may add `added` bytes. `path` are the words of errors in an item.
@@ -380,7 +379,7 @@ class ItemsReader(ColumnReader):
         super().__init__(column)
         self.lists, self.item, self.path, self.least_size, self.added = column, item, path, least_size, added
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
             at = self.skip_branch(w, at)
             if at < 0:
@@ -405,7 +404,7 @@ class ItemsReader(ColumnReader):
             w.path = self.path
         return at
 
-    def read_items(self, w: Wire, at: int, count: int) -> int:
+    def read_items(self, w: AvroWire, at: int, count: int) -> int:
         """Read the items of a block."""
         return self.item.read_values(w, at, count)
 
@@ -414,14 +413,14 @@ class ItemsReader(ColumnReader):
         return self.lists.end()
 
 
-class EntriesReader(ItemsReader):
+class MapReader(ArrayReader):
     """Reads a map: blocks of keys and values. The last value of a repeated key counts."""
 
-    def __init__(self, column: Pairs, key: TextReader, value: AvroReader, path: bytes, *, added: int) -> None:
+    def __init__(self, column: Pairs, key: ByteStringReader, value: AvroReader, path: bytes, *, added: int) -> None:
         super().__init__(column, value, path, least_size=1, added=added)
         self.pairs, self.key = column, key
 
-    def read_items(self, w: Wire, at: int, count: int) -> int:
+    def read_items(self, w: AvroWire, at: int, count: int) -> int:
         for _ in range(count):
             at = self.key.read_value(w, at)
             if at >= 0:
@@ -442,11 +441,12 @@ class UnionReader(AvroReader):
         super().__init__()
         self.branches, self.count = list(branches), len(branches)
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         at = w.read_branch(at, self.count)
         if at < 0:
             return at
-        return cython.cast(AvroReader, self.branches[w.value]).read_value(w, at)
+        branch: AvroReader = cython.cast(AvroReader, self.branches[w.value])
+        return branch.read_value(w, at)
 
 
 class BranchReader(ColumnReader):
@@ -456,7 +456,7 @@ class BranchReader(ColumnReader):
         super().__init__(column)
         self.rows, self.value, self.others = column, value, list(others)
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
             at = self.skip_branch(w, at)
             if at < 0:
@@ -473,18 +473,18 @@ class AvroBatch(Messages):
     """Reads batches of messages with one datum each. `root` gets the values.
 
     `texts` has, by the number of a fault, the number of the error's code and the words before, between and after the
-    numbers `Wire.first` and `Wire.second`; None if only `describe` knows the text.
+    numbers `AvroWire.first` and `AvroWire.second`; None if only `describe` knows the text.
     """
 
     def __init__(
         self,
         root: Column,
         texts: list[tuple[int, list[bytes]] | None],
-        describe: Callable[[Wire], Said],
+        describe: Callable[[AvroWire], Said],
     ) -> None:
         super().__init__()
         self.root, self.texts, self.describe = root, list(texts), describe
-        self.wire = Wire()
+        self.wire = AvroWire()
         self.readers: list[AvroReader] = []
 
     def add_reader(self, reader: AvroReader) -> int:
@@ -566,7 +566,7 @@ class AvroBatch(Messages):
         if w.code == KNOWN_TEXT:
             append_bytes(out, w.text)
             return self.faults.end(self.current, w.error)
-        known: Any = self.texts[w.code]
+        known = self.texts[w.code]
         if known is None or w.first > LARGEST:
             code, text = self.describe(w)
             append_bytes(out, text.encode())

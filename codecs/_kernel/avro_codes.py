@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL
+from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
+
 ABSENT = -5
 """A result that is not an offset: the value is the null of a union."""
 
 # reasons why a datum can't be read
 KNOWN_TEXT = 1
-"""The error is in `Wire.text` and `Wire.error`."""
+"""The error is in `AvroWire.text` and `AvroWire.error`."""
 CUT_NUMBER = 2
 LONG_INT = 3
 LONG_LONG = 4
@@ -35,3 +38,12 @@ MAX_LEVELS = 200
 """Levels of a recursive value that is skipped. Java fails with a StackOverflowError after some thousand levels."""
 MAX_EMPTY_ITEMS = 1000
 """Items without bytes in all arrays of a message."""
+MAX_ADDED = MOST_CELLS * BYTES_OF_A_CELL
+"""Bytes that cells, enum symbols and defaults may add to the items of a message, beyond `ADDED_PER_BYTE`.
+
+The limit equals the limit on cells of the other formats.
+"""
+ADDED_PER_BYTE = CELLS_PER_BYTE * BYTES_OF_A_CELL
+"""Bytes that may be added for each byte of a message. An item that adds less for each of its bytes is not counted."""
+MAX_ADDED_OF_A_BATCH = MOST_CELLS_OF_A_BATCH * BYTES_OF_A_CELL
+"""Bytes that the messages of a batch may add in all, beyond `ADDED_PER_BYTE`."""

@@ -35,7 +35,7 @@ cdef unsigned long long HIGH_TWENTY_EIGHT
 
 
 @cython.final
-cdef class Wire:
+cdef class AvroWire:
     cdef const unsigned char[::1] data
     cdef readonly Py_ssize_t begin
     cdef readonly Py_ssize_t end
@@ -83,8 +83,8 @@ cdef class Wire:
 cdef class AvroReader:
     cdef public int null_branch
 
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at) except -1
-    cdef Py_ssize_t read_values(self, Wire w, Py_ssize_t at, Py_ssize_t count) except -1
+    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_values(self, AvroWire w, Py_ssize_t at, Py_ssize_t count) except -1
 
 
 cdef class NumberSkipper(AvroReader):
@@ -104,7 +104,7 @@ cdef class RecordSkipper(AvroReader):
     cdef Py_ssize_t count
 
     @cython.locals(i=cython.Py_ssize_t)
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at) except -1
+    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
 cdef class UnionSkipper(AvroReader):
@@ -118,4 +118,4 @@ cdef class BlocksSkipper(AvroReader):
     cdef bint keyed
     cdef AvroReader item
 
-    cdef Py_ssize_t skip_items(self, Wire w, Py_ssize_t at, Py_ssize_t count) except -1
+    cdef Py_ssize_t skip_items(self, AvroWire w, Py_ssize_t at, Py_ssize_t count) except -1

@@ -1,6 +1,6 @@
 """Binary Avro: a reader of the wire format, and readers that skip values.
 
-Each read function takes a start offset and returns the offset after the value, or FAULT; `Wire` then has the details.
+Each read function takes a start offset and returns the offset after the value, or FAULT. `AvroWire` has the details.
 The rules are those of `org.apache.avro.io.BinaryDecoder`. Negative sizes in skipped values make Java read backwards or
 forever; here they are an error. Each size is checked before it is used. The module `reader` has the rules for all code
 of this package.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kvformat.codecs._kernel.avro_codes import (
+    ADDED_PER_BYTE,
     CUT_NUMBER,
     CUT_VALUE,
     INT_BYTES,
@@ -18,6 +19,8 @@ from kvformat.codecs._kernel.avro_codes import (
     LONG_INT,
     LONG_LONG,
     LOW_32_BITS,
+    MAX_ADDED,
+    MAX_ADDED_OF_A_BATCH,
     MAX_EMPTY_ITEMS,
     MAX_LEVELS,
     NEGATIVE_SIZE,
@@ -27,8 +30,7 @@ from kvformat.codecs._kernel.avro_codes import (
     TOO_MANY_EMPTY_ITEMS,
     TOO_MANY_ITEMS,
 )
-from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, FAULT
-from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
+from kvformat.codecs._kernel.codes import FAULT
 
 if TYPE_CHECKING:
     import cython
@@ -48,18 +50,8 @@ EVEN_SEVENS, ODD_SEVENS = 0x007F007F007F007F, 0x7F007F007F007F00
 EVEN_FOURTEENS, ODD_FOURTEENS = 0x00003FFF00003FFF, 0x3FFF00003FFF0000
 LOW_TWENTY_EIGHT, HIGH_TWENTY_EIGHT = 0x000000000FFFFFFF, 0x0FFFFFFF00000000
 
-MAX_ADDED = MOST_CELLS * BYTES_OF_A_CELL
-"""Bytes that cells, enum symbols and defaults may add to the items of a message, beyond `ADDED_PER_BYTE`.
 
-The limit equals the limit on cells of the other formats.
-"""
-ADDED_PER_BYTE = CELLS_PER_BYTE * BYTES_OF_A_CELL
-"""Bytes that may be added for each byte of a message. An item that adds less for each of its bytes is not counted."""
-MAX_ADDED_OF_A_BATCH = MOST_CELLS_OF_A_BATCH * BYTES_OF_A_CELL
-"""Bytes that the messages of a batch may add in all, beyond `ADDED_PER_BYTE`."""
-
-
-class Wire:
+class AvroWire:
     """Tokenizer of a batch of messages. The current message is `data[begin:end]`.
 
     `value` is the last number, `size` the last size in bytes, and `count` the number of items of the last block.
@@ -107,7 +99,7 @@ class Wire:
     def fail(self, code: int, first: int, second: int) -> int:
         """Record why the message can't be read. Return FAULT."""
         self.code = code
-        self.first = first
+        self.first = first & ALL
         self.second = second
         return FAULT
 
@@ -237,11 +229,11 @@ class AvroReader:
     def __init__(self) -> None:
         self.null_branch = -1
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         """Read the value at an offset. Return its end or FAULT. After FAULT a column may have a part of the value."""
         raise NotImplementedError
 
-    def read_values(self, w: Wire, at: int, count: int) -> int:
+    def read_values(self, w: AvroWire, at: int, count: int) -> int:
         """Read so many values, one after the other."""
         for _ in range(count):
             at = self.read_value(w, at)
@@ -257,14 +249,14 @@ class NumberSkipper(AvroReader):
         super().__init__()
         self.is_int = is_int
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         return w.read_int(at) if self.is_int else w.read_long(at)
 
 
 class BytesSkipper(AvroReader):
     """Skips a string or bytes."""
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         at = w.read_size(at)
         return at if at < 0 else at + w.size
 
@@ -276,10 +268,10 @@ class FixedSkipper(AvroReader):
         super().__init__()
         self.size = size
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         return w.skip_bytes(at, self.size)
 
-    def read_values(self, w: Wire, at: int, count: int) -> int:
+    def read_values(self, w: AvroWire, at: int, count: int) -> int:
         if self.size and count <= (w.end - at) // self.size:
             return at + count * self.size
         return AvroReader.read_values(self, w, at, count)
@@ -297,7 +289,7 @@ class RecordSkipper(AvroReader):
         """Set the readers that skip the fields."""
         self.fields, self.count = list(fields), len(fields)
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         if w.depth >= MAX_LEVELS and self.count:
             return w.fail(NESTED_TOO_DEEPLY, 0, 0)
         w.depth += 1
@@ -321,7 +313,7 @@ class UnionSkipper(AvroReader):
         """Set the readers that skip the branches."""
         self.branches, self.count = list(branches), len(branches)
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         at = w.read_branch(at, self.count)
         if at < 0:
             return at
@@ -348,7 +340,7 @@ class BlocksSkipper(AvroReader):
         """Set the reader that skips an item."""
         self.item = item
 
-    def read_value(self, w: Wire, at: int) -> int:
+    def read_value(self, w: AvroWire, at: int) -> int:
         while True:
             at = w.read_long(at)
             if at < 0 or w.value == 0:
@@ -366,7 +358,7 @@ class BlocksSkipper(AvroReader):
                 if at < 0:
                     return at
 
-    def skip_items(self, w: Wire, at: int, count: int) -> int:
+    def skip_items(self, w: AvroWire, at: int, count: int) -> int:
         """Skip so many items."""
         if w.depth >= MAX_LEVELS:
             if self.keyed:

@@ -1,4 +1,4 @@
-"""Columns that Protocol Buffers and Avro need: maps with keys of any type. And enums of Protocol Buffers as their names."""
+"""Columns of maps with keys of any type, also for Avro, and of enums of Protocol Buffers as their names."""
 
 from __future__ import annotations
 

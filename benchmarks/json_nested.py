@@ -20,20 +20,15 @@ figures are printed. With `--store-as NAME` they are also stored under this name
 
 from __future__ import annotations
 
-import argparse
-import functools
-import lzma
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from _kernel import ByOrjson, batches, decoding
-from _measure import Part, Speed, Task, chosen, grid, grid_table, measure, parser, run_parts
-from _orders import SCHEMA as ORDERS
-from _orders import orders
-from _records import SEED, Kind, record_kinds
+from _measure import Speed, Task, grid, grid_table, measure
+from _nested import run_nested
+from _records import Kind
 from _spark import cached_frame, discard_columns, discard_rows, expect_equal, lengths, tables
 
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
@@ -45,29 +40,6 @@ if TYPE_CHECKING:
 
 _MEGABYTES = {"kernel": 25.0, "decode": 50.0}
 _TIMES = 4  # how often a job reads the cached messages
-
-
-def generated_kinds() -> tuple[Kind, ...]:
-    """Return the generated kinds of records, and the orders as the last kind."""
-    rows = orders(20_000, SEED)
-    messages = get_format("json").encode_batch(rows, ORDERS).messages
-    return (*record_kinds(), Kind("orders", ORDERS, tuple(messages.to_pylist())))
-
-
-def kinds_of_folder(folder: Path) -> tuple[Kind, ...]:
-    """Return a kind for each row of the table in the folder's README.md."""
-    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
-    table = [[cell.strip(" `") for cell in line.strip().strip("|").split("|")] for line in lines if line[:1] == "|"]
-    head, _, *rows = table
-    schema = next(i for i, name in enumerate(head) if name.startswith("schema"))
-    kinds = []
-    for row in rows:
-        file = row[head.index("file")]
-        text = lzma.decompress((folder / file).read_bytes())
-        # Not splitlines: some texts contain U+2028, which is not a line end here.
-        pool = tuple(line for line in text.split(b"\n") if line)
-        kinds.append(Kind(file.removesuffix(".jsonl.xz"), row[schema], pool))
-    return tuple(kinds)
 
 
 # --- the kernel alone ------------------------------------------------------------------------------------
@@ -152,25 +124,5 @@ def _tasks(kind: Kind, frame: DataFrame) -> dict[str, Task]:
 PARTS = {"kernel": measure_kernel, "decode": measure_decode}
 
 
-def main() -> None:
-    commands = parser(__doc__ or "", PARTS, 0)
-    commands.add_argument("--megabytes", type=float, help=f"megabytes of messages of each kind; default: {_MEGABYTES}")
-    commands.add_argument("--corpora", type=Path, metavar="FOLDER", help="measure the messages of this folder instead")
-    commands.add_argument("--store-as", metavar="NAME", help="store the figures of a folder in results/NAME.json")
-    arguments = commands.parse_args()
-    kinds = generated_kinds() if arguments.corpora is None else kinds_of_folder(arguments.corpora)
-    if arguments.corpora is not None and arguments.store_as is None:
-        arguments.no_store = True
-    parts = {name: _part(name, kinds, arguments) for name in PARTS}
-    name = arguments.store_as or "json_nested"
-    run_parts(name, chosen(commands, arguments, parts), parts, {"seed": SEED}, arguments)
-
-
-def _part(name: str, kinds: Sequence[Kind], arguments: argparse.Namespace) -> Part:
-    # For a folder, 25 MB in Spark too: it has few messages, and a larger draw only repeats them.
-    default: Mapping[str, float] = _MEGABYTES if arguments.corpora is None else dict.fromkeys(PARTS, 25.0)
-    return functools.partial(PARTS[name], kinds, arguments.megabytes or default[name])
-
-
 if __name__ == "__main__":
-    main()
+    run_nested("json_nested", __doc__ or "", PARTS, _MEGABYTES, folder_megabytes=25.0)

@@ -53,7 +53,7 @@ def run_nested(
     parts: Mapping[str, NestedPart],
     megabytes: Mapping[str, float],
     *,
-    folder_megabytes: float,
+    folder_megabytes: Mapping[str, float],
     changed: Callable[[Kinds], Kinds] = tuple,
 ) -> None:
     """Run a benchmark of nested records from the command line. A folder's figures are only stored with --store-as.
@@ -73,7 +73,7 @@ def run_nested(
         arguments.no_store = True
     made = {
         part: functools.partial(
-            measure_part, kinds, arguments.megabytes or (megabytes[part] if folder is None else folder_megabytes)
+            measure_part, kinds, arguments.megabytes or (megabytes if folder is None else folder_megabytes)[part]
         )
         for part, measure_part in parts.items()
     }

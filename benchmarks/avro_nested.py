@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import json
 import os
 import random
@@ -368,7 +369,8 @@ def _spark_tasks(kind: Kind, frame: DataFrame, url: str, messages: list[bytes]) 
     returned = spark_schema(parse_table(kind.schema))
     fmt = get_format("avro-confluent", {"url": url})
     ours = fmt.decode("value", kind.schema)
-    sample = fmt.decode_batch(pa.array(messages[: 2 * BATCH], pa.binary()), kind.schema).rows.values
+    most = list(itertools.islice(itertools.cycle(messages), 2 * BATCH))  # as many as Spark sends to Python at once
+    sample = fmt.decode_batch(pa.array(most, pa.binary()), kind.schema).rows.values
     theirs = {"fastavro arrow_udf": _udf(_schema_of(kind), pa.struct(_row_type(kind.schema)), returned)}
     if "spark.jars" in _settings():
         failfast = F.create_map(F.lit("mode"), F.lit("FAILFAST"))
@@ -396,4 +398,4 @@ PARTS = {"kernel": measure_kernel, "ids": measure_ids, "changes": measure_change
 
 
 if __name__ == "__main__":
-    run_nested("avro_nested", __doc__ or "", PARTS, _MEGABYTES, folder_megabytes=5.0, changed=avro_kinds)
+    run_nested("avro_nested", __doc__ or "", PARTS, _MEGABYTES, folder_megabytes=_MEGABYTES, changed=avro_kinds)

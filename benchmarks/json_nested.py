@@ -125,4 +125,4 @@ PARTS = {"kernel": measure_kernel, "decode": measure_decode}
 
 
 if __name__ == "__main__":
-    run_nested("json_nested", __doc__ or "", PARTS, _MEGABYTES, folder_megabytes=25.0)
+    run_nested("json_nested", __doc__ or "", PARTS, _MEGABYTES, folder_megabytes=dict.fromkeys(PARTS, 25.0))

@@ -9,9 +9,9 @@ the other benchmarks. Two parts, each with its figures in `results/json_nested.j
 
     kernel    one thread, no Spark, batches of 5,000: `decode_batch`, compared with `orjson.loads` + `pa.array` with the
               same types
-    decode    Spark: `decode` as a Column and `KeyValueFormat.decode` as a table, compared with `from_json`; and the
-              cost of the transport to Python and back, measured with functions that return the length of each message.
-              All with the settings that `recommended_settings()` returns
+    decode    Spark: `decode` as a Column and `KeyValueFormat.decode` as a table, compared with `from_json`. Also both
+              as if decoding took no time: the messages go to Python, which returns ready-made rows. And the cost of the
+              transport alone: Python returns the length of each message. All with `recommended_settings()`
 
 Your own folder must have files `*.jsonl.xz`, with a message in each line, and a README.md. The README.md has a table
 with a column `file` and a column whose name begins with `schema`. Each file is measured like a kind of records. The
@@ -20,16 +20,26 @@ figures are printed. With `--store-as NAME` they are also stored under this name
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from _kernel import ByOrjson, batches, decoding
+from _kernel import BATCH, ByOrjson, batches, decoding
 from _measure import Speed, Task, grid, grid_table, measure
 from _nested import run_nested
 from _records import Kind
-from _spark import cached_frame, discard_columns, discard_rows, expect_equal, lengths, tables
+from _spark import (
+    cached_frame,
+    discard_columns,
+    discard_rows,
+    expect_equal,
+    lengths,
+    ready_made,
+    ready_made_column,
+    tables,
+)
 
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
 from kvformat.registry.contract.ddl import parse_schema
@@ -82,7 +92,7 @@ def _facts(kind: Kind, records: int) -> dict[str, Any]:
 
 
 def measure_decode(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int) -> dict[str, Any]:
-    """Measure `decode`, `KeyValueFormat.decode`, `from_json`, and the transport to Python for both of ours."""
+    """Measure `decode` and `KeyValueFormat.decode`, each also without decoding, and `from_json`."""
     speeds, facts = {}, {}
     for kind in kinds:
         messages = kind.draw(megabytes)
@@ -90,11 +100,11 @@ def measure_decode(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int)
         with cached_frame(tables(messages), times=_TIMES) as frame:
             for name, value in recommended_settings().items():
                 frame.sparkSession.conf.set(name, value)
-            speeds[kind.name] = measure(_tasks(kind, frame), records=_TIMES * len(messages), rounds=rounds)
+            speeds[kind.name] = measure(_tasks(kind, frame, messages), records=_TIMES * len(messages), rounds=rounds)
         facts[kind.name] = _facts(kind, _TIMES * len(messages))
 
     def compared(row: str, column: str) -> tuple[str, str, str] | None:
-        return (row, "from_json", "from_json") if column in ("decode", "KeyValueFormat.decode") else None
+        return None if column == "from_json" else (row, "from_json", "from_json")
 
     found = grid("messages", speeds, compared, facts)
     found["settings"] = recommended_settings()
@@ -102,20 +112,25 @@ def measure_decode(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int)
     return found
 
 
-def _tasks(kind: Kind, frame: DataFrame) -> dict[str, Task]:
+def _tasks(kind: Kind, frame: DataFrame, messages: list[bytes]) -> dict[str, Task]:
     from pyspark.sql import functions as F
 
-    row = parse_schema(kind.schema)
-    ours = get_format("json", kind.options).decode("value", kind.schema)
+    row, fmt = parse_schema(kind.schema), get_format("json", kind.options)
+    ours = fmt.decode("value", kind.schema)
     theirs = F.from_json(F.col("value").cast("string"), spark_schema(row))
     expect_equal(frame, ours, theirs)
     options = {"format": "json", **{f"json.{name}": value for name, value in kind.options.items()}}
     table = KeyValueFormat(kind.schema, options).decode(frame)
     by_column, by_table = lengths(frame, "value")
+    most = itertools.islice(itertools.cycle(messages), 2 * BATCH)  # as many as Spark sends to Python at once
+    rows = fmt.decode_batch(pa.array(most, pa.binary()), kind.schema).rows.values
+    made = pa.RecordBatch.from_struct_array(rows)
     return {
         "from_json": discard_columns(frame, theirs),
         "decode": discard_columns(frame, ours),
         "KeyValueFormat.decode": discard_rows(table),
+        "ready-made rows, Column": discard_columns(frame, ready_made_column("value", rows, spark_schema(row))),
+        "ready-made rows, table": discard_rows(ready_made(frame, "value", made, len(made), table.schema)),
         "Column of lengths": discard_rows(by_column),
         "table of lengths": discard_rows(by_table),
     }

@@ -49,7 +49,7 @@ from kvformat.codecs._avro import decode, encode, parse_schema
 from kvformat.codecs._avro.types import schema_text
 from kvformat.registry import get_format, recommended_settings
 from kvformat.registry.contract.ddl import parse_schema as parse_table
-from kvformat.registry.contract.schemas import arrow_schema, spark_schema
+from kvformat.registry.contract.schemas import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -366,9 +366,9 @@ def _settings() -> Mapping[str, str]:
 def _spark_tasks(kind: Kind, frame: DataFrame, url: str, messages: list[bytes]) -> dict[str, Task]:
     from pyspark.sql import functions as F
 
-    returned = spark_schema(parse_table(kind.schema))
     fmt = get_format("avro-confluent", {"url": url})
     ours = fmt.decode("value", kind.schema)
+    returned = frame.select(ours).schema.fields[0].dataType
     most = list(itertools.islice(itertools.cycle(messages), 2 * BATCH))  # as many as Spark sends to Python at once
     sample = fmt.decode_batch(pa.array(most, pa.binary()), kind.schema).rows.values
     theirs = {"fastavro arrow_udf": _udf(_schema_of(kind), pa.struct(_row_type(kind.schema)), returned)}

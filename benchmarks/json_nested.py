@@ -125,11 +125,12 @@ def _tasks(kind: Kind, frame: DataFrame, messages: list[bytes]) -> dict[str, Tas
     most = itertools.islice(itertools.cycle(messages), 2 * BATCH)  # as many as Spark sends to Python at once
     rows = fmt.decode_batch(pa.array(most, pa.binary()), kind.schema).rows.values
     made = pa.RecordBatch.from_struct_array(rows)
+    returned = frame.select(ours).schema.fields[0].dataType
     return {
         "from_json": discard_columns(frame, theirs),
         "decode": discard_columns(frame, ours),
         "KeyValueFormat.decode": discard_rows(table),
-        "ready-made rows, Column": discard_columns(frame, ready_made_column("value", rows, spark_schema(row))),
+        "ready-made rows, Column": discard_columns(frame, ready_made_column("value", rows, returned)),
         "ready-made rows, table": discard_rows(ready_made(frame, "value", made, len(made), table.schema)),
         "Column of lengths": discard_rows(by_column),
         "table of lengths": discard_rows(by_table),

@@ -14,7 +14,7 @@ from kvformat.codecs._kernel import csv as cells
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Decimals, Doubles, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.csv import CsvBatch
-from kvformat.codecs._kernel.csv_records import RecordReader
+from kvformat.codecs._kernel.csv_records import CsvTokenizer
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.fork_safe import Guarded
@@ -57,7 +57,7 @@ class _Schema:
 
     def batch(self, row: FlinkType) -> CsvBatch:
         settings = self._settings
-        records = RecordReader(
+        records = CsvTokenizer(
             Reader(),
             delimiter=_utf8(settings.delimiter),
             quote=None if settings.quote is None else _utf8(settings.quote),

@@ -2,7 +2,7 @@
 cimport cython
 from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, Texts
 from kvformat.codecs._kernel.containers cimport Lists, Rows
-from kvformat.codecs._kernel.csv_records cimport RecordReader
+from kvformat.codecs._kernel.csv_records cimport CsvTokenizer
 from kvformat.codecs._kernel.memory cimport DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, is_character, matches, next_of_two, part, single, word
 from kvformat.codecs._kernel.messages cimport TextBatch
 from kvformat.codecs._kernel.reader cimport Reader
@@ -172,7 +172,7 @@ cdef class RowCell(ContainerCell):
 cdef class CsvBatch(TextBatch):
     cdef Rows root
     cdef list cells  # list[Cell], filled by the caller of the constructor: the casts are unchecked
-    cdef RecordReader records
+    cdef CsvTokenizer records
     cdef object words
     cdef bint lenient
     cdef bint ignore_trailing_unmappable
@@ -188,11 +188,11 @@ cdef class CsvBatch(TextBatch):
     cdef int reject_encoding(self) except -9
     @cython.locals(r=Reader, found=cython.Py_ssize_t, root=Rows)
     cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
-    @cython.locals(r=Reader, records=RecordReader, count=cython.Py_ssize_t, result=cython.Py_ssize_t, cell=Cell)
+    @cython.locals(r=Reader, records=CsvTokenizer, count=cython.Py_ssize_t, result=cython.Py_ssize_t, cell=Cell)
     cdef Py_ssize_t read_record(self, Py_ssize_t at, bint loose) except -1
-    @cython.locals(records=RecordReader)
+    @cython.locals(records=CsvTokenizer)
     cdef int read_unescaped(self, Cell cell) except -1
-    @cython.locals(r=Reader, records=RecordReader)
+    @cython.locals(r=Reader, records=CsvTokenizer)
     cdef Py_ssize_t read_others(self, Py_ssize_t at, Py_ssize_t result, bint loose) except -1
     @cython.locals(r=Reader, count=cython.Py_ssize_t, number=cython.Py_ssize_t)
     cdef Py_ssize_t end_record(self, Py_ssize_t at, Py_ssize_t result, bint loose) except -1

@@ -34,7 +34,7 @@ from kvformat.codecs._kernel.csv_codes import (
     TOO_MUCH_TEXT,
     UNKNOWN_ENCODING,
 )
-from kvformat.codecs._kernel.csv_records import RecordReader, repeated, word_of
+from kvformat.codecs._kernel.csv_records import CsvTokenizer, repeated, word_of
 from kvformat.codecs._kernel.messages import Recoded, Said, TextBatch
 from kvformat.codecs._kernel.reader import Reader
 
@@ -518,7 +518,7 @@ class CsvBatch(TextBatch):
         self,
         root: Rows,
         cells: list[Cell],
-        records: RecordReader,
+        records: CsvTokenizer,
         words: CsvWords,
         *,
         lenient: bool,

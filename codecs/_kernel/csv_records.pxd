@@ -10,7 +10,7 @@ cdef Py_ssize_t KEPT
 
 
 @cython.final
-cdef class RecordReader:
+cdef class CsvTokenizer:
     cdef readonly Reader reader
     cdef readonly Reader unescaped
     cdef Bytes buffer

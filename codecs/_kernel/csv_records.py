@@ -58,7 +58,7 @@ def repeated(character: bytes) -> int:
     return character[0] * ONES
 
 
-class RecordReader:
+class CsvTokenizer:
     """Tokenizer of the record in the current message of `reader`.
 
     After `read_column` the column's text is `data[start:stop]` of `reader`, or of `unescaped` if `is_unescaped`. Then

@@ -325,7 +325,7 @@ BOMBS = (
     _csv("an integer of a million digits", lambda: b"9" * _A_MILLION + b",1", "a BIGINT, b INT"),
     _csv("a million columns to skip", lambda: b"1,1" + b"," * _A_MILLION, ignore_trailing_unmappable="true"),
     _csv("a million quotes in quotes", lambda: b'"' + b'""' * _A_MILLION + b'",1'),
-    _csv("a million elements of a row", lambda: b"1" + b";" * _A_MILLION + b",1", "a ROW<x STRING, y STRING>, b INT"),
+    _csv("a million elements of a row", lambda: b"1" + b";" * _A_MILLION + b",1", "a ROW<x STRING>, b INT"),
     _csv("a million bad elements", lambda: b"x;" * _A_MILLION + b",1", "a ARRAY<INT>, b INT", **_LENIENT),
     _csv("nothing for two thousand columns", lambda: b"1", _MANY_COLUMNS, **_LENIENT),
     _avro("a text of an exabyte", lambda: b"\x02" + _long(2**60), _ROWS, _AVRO),

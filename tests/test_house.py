@@ -16,7 +16,7 @@ from kvformat.connectors.cli import inspect
 from kvformat.connectors.infer.sample import SAMPLE
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("codecs", "registry", "connectors")
+FOLDERS = ("codecs", "registry", "connectors", "ingestion")
 MEANT_TWICE = {"ReadSettings", "WriteSettings", "ContractError"}
 """Names that several modules may have: those of formats, and the test kit's error of the contract."""
 _BOUND = re.compile(r"_?(MAX|MOST|LONGEST|LARGEST|DEEPEST|SHORTEST)(_|$)")
@@ -115,6 +115,16 @@ def test_imports_have_no_circle() -> None:
     while leaves := {name for name, imported in graph.items() if not imported & graph.keys()}:
         graph = {name: imported for name, imported in graph.items() if name not in leaves}
     assert graph == {}
+
+
+def test_nothing_below_imports_ingestion() -> None:
+    upward = {
+        name: sorted(module for module in imported if module.startswith("kvformat.ingestion"))
+        for name, imported in _import_graph().items()
+        if not name.startswith("kvformat.ingestion")
+    }
+    assert len(upward) > 200
+    assert {name: modules for name, modules in upward.items() if modules} == {}
 
 
 def test_rooms_of_the_registry_import_only_from_lower_ones() -> None:

@@ -15,9 +15,10 @@ from typing import Any
 from kvformat.ingestion.yaml import MASK, Secret, shown_key
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, did_you_mean
-from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.options import Option, OptionValues
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, masked
 
+_HUGE = 2**64  # Python refuses to make texts of very large numbers
 # Options of a table that ingestion replaces: the columns of a table come from its messages, and not from options.
 _OF_DECLARED_TABLES = ("connector", "format", "key.fields", "value.fields-include")
 _DIFFERENT = {
@@ -256,14 +257,14 @@ PIPELINE_OPTIONS = (
         name="schema.change.behavior",
         type="enum",
         default="lenient",
-        allowed=("lenient", "evolve", "try-evolve", "ignore", "exception"),
+        allowed=("lenient", "evolve", "try_evolve", "ignore", "exception"),
         doc="what a change of a source's schema does to the target; `_` and `-` are the same",
     ),
     Option(
         name="route-mode",
         type="enum",
-        default="all-match",
-        allowed=("all-match", "first-match"),
+        default="ALL_MATCH",
+        allowed=("ALL_MATCH", "FIRST_MATCH"),
         doc="a table follows all routes that match, or the first; `_` and `-` are the same",
     ),
     Option(name="local-time-zone", doc="time zone of times without one; the session's by default"),
@@ -311,6 +312,14 @@ ROUTE_OPTIONS = (
 )
 
 
+SCHEMA_CHANGES = (
+    *("add.column", "alter.column.type", "alter.table.comment", "create.table", "drop.column", "drop.table"),
+    *("rename.column", "truncate.table"),
+    *("add", "alter", "create", "drop", "rename", "table", "column", "all"),
+)
+"""Names of changes of a schema, and of families of them, for a sink's `include.` and `exclude.schema.changes`."""
+
+
 # --- values ----------------------------------------------------------------------------------------------------
 
 
@@ -318,11 +327,13 @@ def texts(where: str, block: Mapping[str, Any], lists: Iterable[str] = ()) -> di
     """Return the values of a block, which must be texts, without the keys of `lists`."""
     found: dict[str, str] = {}
     for key, value in block.items():
+        if not isinstance(key, str):
+            raise ConfigurationError(f"{where}: the name of an option must be a text, not {type(key).__name__}")
         if key in lists:
             continue
         if isinstance(value, bool):
             value = "true" if value else "false"
-        elif isinstance(value, int | float):
+        elif isinstance(value, float) or (isinstance(value, int) and abs(value) < _HUGE):
             value = str(value)
         if not isinstance(value, str):
             what = "map" if isinstance(value, Mapping) else "list" if isinstance(value, list | tuple) else "value"
@@ -349,7 +360,7 @@ def parse_values(where: str, specs: Sequence[Option], given: Mapping[str, str], 
             raise OptionError(f"{where}: the option '{prefix}{spec.name}' is missing: {spec.doc}", option=spec.name)
         if spec.type == "map":
             begin = f"{spec.name}."
-            entries = {key[len(begin) :]: given[key] for key in keys if key.startswith(begin)}
+            entries = {key[len(begin) :]: plain_text(given[key]) for key in keys if key.startswith(begin)}
             whole = parse_value(where, spec, spec.name, given[spec.name], prefix) if spec.name in keys else {}
             found[spec.name] = {**whole, **entries}
         else:
@@ -359,18 +370,14 @@ def parse_values(where: str, specs: Sequence[Option], given: Mapping[str, str], 
                     f"{where}: '{prefix}{both[0]}' and '{prefix}{both[1]}' are the same option; write one",
                     option=both[0],
                 )
-            found[spec.name] = (
-                parse_value(where, spec, keys[-1], given[keys[-1]], prefix) if keys else spec.default
-            )
+            found[spec.name] = parse_value(where, spec, keys[-1], given[keys[-1]], prefix) if keys else spec.default
     return found
 
 
 def parse_value(where: str, spec: Option, key: str, text: str, prefix: str = "") -> Any:
     """Parse the value of one option; raises `OptionError` with the allowed values."""
-    if spec.type == "string":
-        return text
     try:
-        return spec.parse(text.reveal() if isinstance(text, Secret) else text)
+        return spec.parse(plain_text(text))
     except ValueError as cause:
         reason = str(cause)
     raise OptionError(
@@ -380,11 +387,40 @@ def parse_value(where: str, spec: Option, key: str, text: str, prefix: str = "")
     )
 
 
+def plain_text(text: str) -> str:
+    """Return a text that may be a secret as a plain `str`, for use and not for people."""
+    return text.reveal() if isinstance(text, Secret) else text
+
+
+def option_values(given: Mapping[str, str], values: Mapping[str, Any] | None = None) -> OptionValues:
+    """Return given options, or the values parsed from them, with a `repr` that masks secrets."""
+    real = {key: plain_text(text) for key, text in given.items()} if values is None else values
+    return OptionValues(real, {key: _shown(key, value, given) for key, value in real.items()})
+
+
+def _shown(key: str, value: Any, given: Mapping[str, str]) -> Any:
+    if isinstance(given.get(key), Secret):
+        return MASK
+    if isinstance(value, Mapping):
+        return {name: _shown(f"{key}.{name}", inner, given) for name, inner in value.items()}
+    return shown_value(key, value) if isinstance(value, str) else value
+
+
+def other_type(block: str, type_: str, known: Sequence[str], others: Sequence[str]) -> str:
+    """Return the type if it is one of `others`, of Flink's; raises `OptionError` for an unknown type."""
+    if type_.lower() in others:
+        return type_.lower()
+    shown = MASK if isinstance(type_, Secret) else shown_key(type_)
+    raise OptionError(
+        f"{block}: unknown type {shown}.{did_you_mean(type_, [*known, *others])} Supported types: {', '.join(known)}",
+        option="type",
+    )
+
+
 def unknown_option(where: str, key: str, known: Sequence[str]) -> OptionError:
     """Return the error for an unknown option, with the nearest known one."""
     return OptionError(
-        f"{where}: there is no option {shown_key(key)}.{did_you_mean(key, known)} "
-        f"Options: {', '.join(sorted(known))}",
+        f"{where}: there is no option {shown_key(key)}.{did_you_mean(key, known)} Options: {', '.join(sorted(known))}",
         option=key,
     )
 

@@ -8,20 +8,23 @@ is an `OptionError`. Rules: Ververica's page "Kafka connector", section "Flink C
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kvformat.connectors import source as spark_source
 from kvformat.connectors.kafka import KafkaTable
-from kvformat.ingestion.options import (
+from kvformat.connectors.offsets import GROUP
+from kvformat.ingestion.blocks.options import (
     FORMAT_OPTIONS,
     SOURCE_OPTIONS,
+    option_values,
+    other_type,
     parse_values,
-    shown_value,
+    plain_text,
     unknown_option,
 )
-from kvformat.ingestion.yaml import MASK, Secret
+from kvformat.ingestion.yaml import Secret, shown_key
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.discovery import available_formats, format_class
@@ -52,13 +55,13 @@ _DEFAULT_FORMAT = next(spec.default for spec in SOURCE_OPTIONS if spec.name == "
 _LEADER_EPOCH = "leader-epoch"
 _ALIYUN = "aliyun."
 _MOST_ID_PARTS = 3  # parts of a table's name: namespace, schema, table
-_GROUP, _MODE, _DUPLICATED = "properties.group.id", "scan.startup.mode", "scan.check.duplicated.group.id"
+_MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
 _OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
 _OF_COLUMNS = ("key.format", "value.format", "key.fields-prefix", "value.fields-prefix")
 
 
 @dataclass(frozen=True)
-class Source:
+class PipelineSource:
     """A checked source.
 
     options: the options as given; `repr` masks secrets.
@@ -84,39 +87,14 @@ class Source:
     notes: tuple[str, ...] = field(default=(), repr=False)
 
 
-def option_values(given: Mapping[str, str], values: Mapping[str, Any] | None = None) -> OptionValues:
-    """Return options, or the values parsed from them, that mask secrets in their `repr`."""
-    shown = given if values is None else values
-    return OptionValues(
-        shown,
-        {
-            key: MASK
-            if isinstance(given.get(key), Secret)
-            else (shown_value(key, value) if isinstance(value, str) else value)
-            for key, value in shown.items()
-        },
-    )
-
-
-def other_type(block: str, type_: str, known: Sequence[str], others: Iterable[str]) -> str:
-    """Return the type if it is one of `others`; raises `OptionError` for an unknown type."""
-    if type_.lower() in others:
-        return type_.lower()
-    raise OptionError(
-        f"{block}: unknown type {type_[:60]!r}.{did_you_mean(type_, [*known, *others])} "
-        f"Supported types: {', '.join(known)}",
-        option="type",
-    )
-
-
-def parse_source(given: Mapping[str, str]) -> Source:
+def parse_source(given: Mapping[str, str]) -> PipelineSource:
     """Check the block `source`. Raises `ConfigurationError`, never with a secret."""
     if "type" not in given:
         raise OptionError("source: the option 'type' is missing; it is 'kafka'", option="type")
     if given["type"].lower() != "kafka":
         other = other_type("source", given["type"], ("kafka",), _OTHER_SOURCES)
         why = f"source '{other}': run Debezium or Flink CDC into Kafka, and read that topic with a source 'kafka'"
-        return Source(other, option_values(given), OptionValues({}, {}), refused=(why,))
+        return PipelineSource(other, option_values(given), OptionValues({}, {}), refused=(why,))
     return _SourceParser(given).parse()
 
 
@@ -132,7 +110,7 @@ class _SourceParser:
             self.notes.append(f"source: no effect: {', '.join(aliyun)}; use 'properties.sasl.*'")
         self.own = {key: text for key, text in given.items() if not key.startswith(_ALIYUN)}
 
-    def parse(self) -> Source:
+    def parse(self) -> PipelineSource:
         checks.check_case(self.own)
         formats = _FormatOptions(self.own)
         plain = {key: text for key, text in self.own.items() if key not in formats.keys}
@@ -154,15 +132,15 @@ class _SourceParser:
         metadata = self._metadata(values["metadata.list"])
         table_id = _table_id(values)
         self._note_options_without_effect(values)
-        return Source(
+        return PipelineSource(
             "kafka",
             option_values(self.given),
             option_values(self.given, values),
             records,
             value_format,
             key_format,
-            _hidden(self.given, "scan.value.initial-schemas.ddls", _first_schemas),
-            _hidden(self.given, "json.infer-schema.fixed-types", _fixed_types),
+            _parsed(self.given, "scan.value.initial-schemas.ddls", _first_schemas),
+            _parsed(self.given, "json.infer-schema.fixed-types", _fixed_types),
             metadata,
             table_id,
             tuple(self.refused),
@@ -172,10 +150,10 @@ class _SourceParser:
     def _records(self, values: Mapping[str, Any]) -> KafkaTable:
         """Return the table of the records, which checks the options of the connector."""
         given = {key: text for key, text in self.own.items() if key in _OF_TABLE or is_client_property(key)}
-        options = {key: _plain(text) for key, text in given.items() if key not in _OF_COLUMNS}
-        if values[_MODE] == "group-offsets" and _GROUP not in given:
+        options = {key: plain_text(text) for key, text in given.items() if key not in _OF_COLUMNS}
+        if values[_MODE] == "group-offsets" and GROUP not in given:
             self.refused.append(
-                f"source: '{_MODE}' = 'group-offsets'{'' if _MODE in given else ' (the default)'} needs '{_GROUP}'; "
+                f"source: '{_MODE}' = 'group-offsets'{'' if _MODE in given else ' (the default)'} needs '{GROUP}'; "
                 "set it, or another mode such as 'earliest-offset'"
             )
             options[_MODE] = "earliest-offset"
@@ -190,27 +168,22 @@ class _SourceParser:
             table = KafkaTable("value BYTES", {**options, "connector": "kafka", "format": "raw"})
             notes = dict(spark_source.planned(table.kv, streaming=True, ask=False).notes)
         except ConfigurationError as error:
-            failed = error
-        else:
-            for key in (_DUPLICATED, bounded):
-                notes.pop(key, None)
-            self.notes += [f"source: {note}" for note in notes.values()]
-            return table
-        if any(isinstance(text, Secret) for text in given.values()):
-            raise OptionError(_without_secrets(str(failed), given), option=failed.option)
-        raise add_context(failed, "source: ")
+            raise add_context(error, "source: ") from None
+        for key in (_DUPLICATED, bounded):
+            notes.pop(key, None)
+        self.notes += [f"source: {note}" for note in notes.values()]
+        return table
 
     def _metadata(self, text: str | None) -> dict[str, str]:
         found: dict[str, str] = {}
-        for name in (text or "").split(",") if text else ():
+        for name in text.split(",") if text else ():
             name = name.strip()
             if name == _LEADER_EPOCH:
                 self.refused.append("source: 'metadata.list': Spark's Kafka source does not have 'leader-epoch'")
                 continue
             if name not in METADATA:
-                shown = MASK if isinstance(text, Secret) else repr(name[:60])
                 raise OptionError(
-                    f"source: 'metadata.list' has no column {shown}.{did_you_mean(name, METADATA)} "
+                    f"source: 'metadata.list' has no column {shown_key(name)}.{did_you_mean(name, METADATA)} "
                     f"Columns: {', '.join(METADATA)}",
                     option="metadata.list",
                 )
@@ -249,9 +222,7 @@ class _FormatOptions:
         self.of_key = {} if self.key_name is None else self._of("key", self.key_name)
         self._check_others()
         own = FORMAT_OPTIONS.get(self.value_name, ())
-        mine = {
-            short: text for short, text in self.of_value.items() if any(spec.keys({short: ""}) for spec in own)
-        }
+        mine = {short: text for short, text in self.of_value.items() if any(spec.keys({short: ""}) for spec in own)}
         parsed = parse_values("source", own, mine, f"{self.value_name}.")
         self.ingestion = {f"{self.value_name}.{name}": value for name, value in parsed.items()}
         self.of_codec = {short: text for short, text in self.of_value.items() if short not in mine}
@@ -273,9 +244,10 @@ class _FormatOptions:
 
     def _check_others(self) -> None:
         """Check that no option belongs to a format that is not in use."""
+        known = available_formats()
         for key in self.given:
             name, dot, _ = key.removeprefix("key.").removeprefix("value.").partition(".")
-            if dot and key not in self.keys and name in available_formats():
+            if dot and key not in self.keys and name in known:
                 raise OptionError(
                     f"source: '{key}' is an option of the format '{name}', but 'value.format' is '{self.value_name}'"
                     + ("" if self.key_name is None else f" and 'key.format' is '{self.key_name}'"),
@@ -315,25 +287,18 @@ def _made(
         if find_option(cls.option_specs, short) is None:
             known = [*(spec.key for spec in cls.option_specs), *also]
             raise unknown_option("source", f"{name}.{short}", [f"{name}.{key}" for key in known])
-    options: Mapping[str, Any] = {short: _plain(text) for short, text in given.items()}
+    options: Mapping[str, Any] = {short: plain_text(text) for short, text in given.items()}
     if topics is not None and len(topics) == 1:
         options = cls.complete_options(options, topic=topics[0], part=part)
     try:
         found = cls(options)
         found.validate("decode")
-        return found
     except ConfigurationError as error:
-        failed = error
-    if any(isinstance(text, Secret) for text in given.values()):
-        raise OptionError(_without_secrets(str(failed), given), format=name, option=failed.option)
-    raise add_context(failed, f"source: format of the {part}: ")
+        raise add_context(error, f"source: format of the {part}: ") from None
+    return found
 
 
 # --- single options --------------------------------------------------------------------------------------------
-
-
-def _plain(text: str) -> str:
-    return text.reveal() if isinstance(text, Secret) else text
 
 
 def _without_client(given: Mapping[str, str]) -> dict[str, str]:
@@ -342,21 +307,12 @@ def _without_client(given: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in given.items() if key in declared or not is_client_property(key)}
 
 
-def _without_secrets(text: str, given: Mapping[str, str]) -> str:
-    """Return an error's text with each secret value replaced, also in the form of `repr`."""
-    secrets = {value.reveal() for value in given.values() if isinstance(value, Secret)}
-    forms = {form for secret in secrets for form in (secret, repr(secret)[1:-1]) if form}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, MASK)
-    return f"source: {text}"
-
-
 def _check_prefixes(given: Mapping[str, str]) -> None:
     key, value = (given.get(f"{part}.fields-prefix") for part in ("key", "value"))
     if key is not None and "key.format" not in given:
         raise OptionError("source: 'key.fields-prefix' needs 'key.format'", option="key.fields-prefix")
     if key is not None and value is not None:
-        first, second = _plain(key), _plain(value)
+        first, second = plain_text(key), plain_text(value)
         if first.startswith(second) or second.startswith(first):
             raise OptionError(
                 "source: of 'key.fields-prefix' and 'value.fields-prefix' neither may begin with the other",
@@ -369,23 +325,20 @@ def _table_id(values: Mapping[str, Any]) -> tuple[str, ...]:
     text = values.get(key)
     if text is None:
         return ()
-    names = tuple(name.strip() for name in _plain(text).split(","))
+    names = tuple(name.strip() for name in plain_text(text).split(","))
     if not all(names) or len(names) > _MOST_ID_PARTS:
         raise OptionError(f"source: '{key}' must be 1 to {_MOST_ID_PARTS} names, separated by ','", option=key)
     return names
 
 
-def _hidden(given: Mapping[str, str], key: str, parse: Any) -> Any:
-    """Parse an option whose errors quote the text; without the quotation if the text is a secret."""
+def _parsed(given: Mapping[str, str], key: str, parse: Callable[[str], Any]) -> Any:
+    """Parse the text of an option, {} if it is not given."""
     if key not in given:
         return {}
     try:
-        return parse(_plain(given[key]))
+        return parse(plain_text(given[key]))
     except ConfigurationError as error:
-        failed = error
-    if isinstance(given[key], Secret):
-        raise OptionError(f"source: invalid value '{MASK}' for option '{key}'", option=key)
-    raise add_context(failed, f"source: option '{key}': ", option=key)
+        raise add_context(error, f"source: option '{key}': ", option=key) from None
 
 
 def _first_schemas(text: str) -> dict[tuple[str, ...], TableDefinition]:

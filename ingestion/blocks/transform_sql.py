@@ -84,6 +84,7 @@ class _ExpressionRewriter(DdlReader):
     def __init__(self, text: str, subject: str) -> None:
         self.subject = subject
         super().__init__(text)
+        self._arguments = self._find_arguments()
         self._calls: list[tuple[str, str]] = []
         self._out: list[str] = []
         self._metadata: set[str] = set()
@@ -200,7 +201,7 @@ class _ExpressionRewriter(DdlReader):
             raise self.error(f"{self.shown()}: functions of models are not supported")
         spark = _RENAMED.get(word, token)
         if word in _WITH_PATTERN:
-            arguments = self._arguments()
+            arguments = [part for part in self._arguments.get(self.index + 1, []) if part]
             if len(arguments) > 1 and len(arguments[-1]) == 1:
                 self._check_pattern(word, self.tokens[arguments[-1][0]])
             if word == "TO_TIMESTAMP_LTZ":
@@ -229,19 +230,20 @@ class _ExpressionRewriter(DdlReader):
                 "with its pattern, TO_TIMESTAMP_LTZ(t, 'yyyy-MM-dd HH:mm:ss')"
             )
 
-    def _arguments(self) -> list[range]:
-        """Return the indexes of the tokens of each argument of the next call, without moving."""
-        found, depth, start = [], 0, self.index + 2
-        for at in range(self.index + 1, len(self.tokens)):
-            token = self.tokens[at]
-            depth += 1 if token in _OPEN else -1 if token in (")", "]") else 0
-            if (depth == 1 and token == ",") or depth == 0:
-                if at > start or depth:
-                    found.append(range(start, at))
-                start = at + 1
-            if depth == 0:
-                return [part for part in found if len(part)]
-        return []
+    def _find_arguments(self) -> dict[int, list[range]]:
+        """Return the indexes of the tokens of each argument, by the index of the opening bracket."""
+        found: dict[int, list[range]] = {}
+        stack: list[tuple[int, int]] = []  # the bracket, and the first token of its current argument
+        for at, token in enumerate(self.tokens):
+            if token in _OPEN:
+                stack.append((at, at + 1))
+            elif stack and token in (",", ")", "]"):
+                bracket, start = stack.pop()
+                found.setdefault(bracket, []).append(range(start, at))
+                if token == ",":
+                    stack.append((bracket, at + 1))
+        unclosed = {bracket for bracket, _ in stack}
+        return {bracket: parts for bracket, parts in found.items() if bracket not in unclosed}
 
     def _check_pattern(self, word: str, token: str) -> None:
         if token.startswith("'"):

@@ -8,10 +8,12 @@ from typing import Any
 from kvformat.connectors import source as spark_source
 from kvformat.connectors.explain import start_in_words
 from kvformat.connectors.offsets import GROUP
+from kvformat.ingestion.behaviors import TAGS
 from kvformat.ingestion.blocks.settings import PipelineSettings
 from kvformat.ingestion.blocks.sink import TOPICS, PipelineSink
 from kvformat.ingestion.blocks.source import PipelineSource
-from kvformat.ingestion.blocks.transform import RouteTexts, TransformRule
+from kvformat.ingestion.blocks.transform import TransformRule
+from kvformat.ingestion.routes import Route
 from kvformat.registry.format import Format
 from kvformat.registry.sql.connector_options import masked
 
@@ -41,19 +43,23 @@ def explain(
     source: PipelineSource,
     sink: PipelineSink,
     transforms: Sequence[TransformRule],
-    routes: Sequence[RouteTexts],
+    routes: Sequence[Route],
     settings: PipelineSettings,
+    changes: frozenset[str],
     refused: Sequence[str],
     notes: Sequence[str],
 ) -> str:
-    """Return the text, with a paragraph for each block."""
+    """Return the text, with a paragraph for each block.
+
+    `changes` are the kinds of schema changes that the sink takes.
+    """
     name = settings.values["name"]
     lines = [f"Pipeline '{name}'" if name else "Pipeline"]
     lines += _source(source, settings)
     for number, rule in enumerate(transforms, 1):
         lines += _transform(number, rule)
     lines += _routes(routes, settings)
-    lines += _sink(sink, settings)
+    lines += _sink(sink, settings, changes)
     lines += _settings(settings)
     lines += ["Refused, this pipeline can't be started:", *_indented(refused)] if refused else []
     lines += ["Notes:", *_indented(notes)] if notes else []
@@ -124,7 +130,7 @@ def _schemas(source: PipelineSource, settings: PipelineSettings) -> list[str]:
     first = ["the given schemas"] if source.schemas else []
     first += [f"the newest {count} messages of each partition"] if count else []
     lines = [f"first schemas: {', then '.join([*first, 'the first batch of the table'])}"]
-    lines += [f"first schema of {'.'.join(name)}: {table.physical()}" for name, table in source.schemas.items()]
+    lines += [f"first schema of {name}: {table.physical()}" for name, table in source.schemas.items()]
     if source.fixed_types:
         lines.append(f"fixed types: {', '.join(f'{name} {type_}' for name, type_ in source.fixed_types.items())}")
     strategy = values.get("canal-json.infer-schema.strategy")
@@ -166,20 +172,19 @@ def _transform(number: int, rule: TransformRule) -> list[str]:
     return [f"Transform {number}: tables {rule.source_table}", *_indented(lines)]
 
 
-def _routes(routes: Sequence[RouteTexts], settings: PipelineSettings) -> list[str]:
+def _routes(routes: Sequence[Route], settings: PipelineSettings) -> list[str]:
     if not routes:
         return []
     which = "the first that matches" if settings.values["route-mode"] == "FIRST_MATCH" else "all that match"
-    lines = [f"{route.source_table} -> {_target(route)}" for route in routes]
+    lines = [f"{route.source} -> {_target(route)}" for route in routes]
     return [f"Routes, {which}; other tables keep their names:", *_indented(lines)]
 
 
-def _target(route: RouteTexts) -> str:
-    symbol = route.replace_symbol
-    return f"{route.sink_table}{f', {symbol} is the name of the table' if symbol else ''}"
+def _target(route: Route) -> str:
+    return f"{route.sink}{f', {route.symbol} is the name of the table' if route.symbol else ''}"
 
 
-def _sink(sink: PipelineSink, settings: PipelineSettings) -> list[str]:
+def _sink(sink: PipelineSink, settings: PipelineSettings, changes: frozenset[str]) -> list[str]:
     if not sink.values:
         return [f"Sink: {sink.type} (refused)"]
     name = f" '{sink.values.shown['name']}'" if sink.values["name"] else ""
@@ -192,7 +197,7 @@ def _sink(sink: PipelineSink, settings: PipelineSettings) -> list[str]:
     else:
         lines = _tables(sink)
     if sink.type not in TOPICS:
-        lines.append(f"changes of schemas ({settings.values['schema.change.behavior']}): {_changes(sink, settings)}")
+        lines += _changes(changes, settings)
     return [f"Sink{name}: {sink.type}", *_indented(lines)]
 
 
@@ -202,7 +207,7 @@ def _topics(sink: PipelineSink) -> list[str]:
     if values["topic"]:
         lines.append(f"topic: {sink.options.shown.get('topic')}")
     else:
-        lines += [f"topic of {', '.join(tables)}: {topic}" for tables, topic in sink.topics]
+        lines += [f"topic of {','.join(tables)}: {topic}" for tables, topic in sink.topics]
         lines.append(f"topic{' of other tables' if sink.topics else ''}: the table's name")
     by_key = values["partition.strategy"] == "hash-by-key"
     lines.append("partition: by the key" if by_key else "partition: 0, so one task writes each topic")
@@ -223,13 +228,11 @@ def _tables(sink: PipelineSink) -> list[str]:
     return lines if values["create-tables"] else [*lines, "tables must exist"]
 
 
-def _changes(sink: PipelineSink, settings: PipelineSettings) -> str:
-    text = _BEHAVIOURS[settings.values["schema.change.behavior"]]
-    text += f"; only {', '.join(sink.include)}" if sink.include else ""
-    exclude = sink.exclude
-    if exclude is None and settings.values["schema.change.behavior"] == "lenient":
-        exclude = ("truncate.table", "drop.table")
-    return f"{text}; without {', '.join(exclude)}" if exclude else text
+def _changes(changes: frozenset[str], settings: PipelineSettings) -> list[str]:
+    behavior = settings.values["schema.change.behavior"]
+    without = sorted({*TAGS} - changes)
+    left_out = [f"left out: {', '.join(without)}"] if without else []
+    return [f"changes of schemas ({behavior}): {_BEHAVIOURS[behavior]}", *left_out]
 
 
 def _settings(settings: PipelineSettings) -> list[str]:

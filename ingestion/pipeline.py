@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvformat.ingestion.behaviors import SchemaChangeBehavior, accepted_tags
 from kvformat.ingestion.blocks.options import texts
 from kvformat.ingestion.blocks.settings import PipelineSettings, parse_settings
 from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
 from kvformat.ingestion.blocks.source import PipelineSource, parse_source
-from kvformat.ingestion.blocks.transform import RouteTexts, TransformRule, parse_routes, parse_transforms
+from kvformat.ingestion.blocks.transform import TransformRule, parse_routes, parse_transforms
 from kvformat.ingestion.explain import explain
+from kvformat.ingestion.routes import Route, pattern_warning
 from kvformat.ingestion.yaml import MASK, Document, Secret, parse_document, read_text
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.sql.connector_options import masked
@@ -34,6 +36,7 @@ class Pipeline:
     can't is in `refused`: such a pipeline can be explained, but not started.
 
     source, sink, settings: the checked blocks. `transforms` and `routes` are the rules, in order.
+    behavior, schema_changes: what a change of a schema does, and the kinds of changes that the sink takes.
     refused: reasons why the pipeline can't be started. `notes`: what has no effect, or another one than in Flink.
     """
 
@@ -87,13 +90,17 @@ class Pipeline:
         self.source: PipelineSource = parse_source(texts("source", source))
         self.sink: PipelineSink = parse_sink(sink)
         self.transforms: tuple[TransformRule, ...] = parse_transforms(self._blocks["transform"])
-        self.routes: tuple[RouteTexts, ...] = parse_routes(self._blocks["route"])
+        self.routes: tuple[Route, ...] = parse_routes(self._blocks["route"])
         self.settings: PipelineSettings = parse_settings(maps["pipeline"])
+        self.behavior = SchemaChangeBehavior(self.settings.values["schema.change.behavior"])
+        self.schema_changes = accepted_tags(self.sink.include, self.sink.exclude, self.behavior)
         self.refused: tuple[str, ...] = tuple(
             self._masked(why) for part in (self.source, self.sink, self.settings) for why in part.refused
         )
         notes += [*self.source.notes, *self.sink.notes, *self.settings.notes]
         notes += [note for rule in self.transforms for note in rule.notes]
+        patterns = {f"route {number}: ": pattern_warning(route.source) for number, route in enumerate(self.routes, 1)}
+        notes += [f"{where}{warning}" for where, warning in patterns.items() if warning]
         if self.routes and self.sink.type == "kafka":
             notes.append(
                 "route: a message has the table's name from its route. To change the topic only, use the sink's "
@@ -104,7 +111,16 @@ class Pipeline:
     def explain(self) -> str:
         """Describe what the pipeline does, what is refused and why, and what has no effect. Shows no secret."""
         return self._masked(
-            explain(self.source, self.sink, self.transforms, self.routes, self.settings, self.refused, self.notes)
+            explain(
+                self.source,
+                self.sink,
+                self.transforms,
+                self.routes,
+                self.settings,
+                self.schema_changes,
+                self.refused,
+                self.notes,
+            )
         )
 
     def _masked(self, text: str) -> str:

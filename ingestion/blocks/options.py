@@ -312,14 +312,6 @@ ROUTE_OPTIONS = (
 )
 
 
-SCHEMA_CHANGES = (
-    *("add.column", "alter.column.type", "alter.table.comment", "create.table", "drop.column", "drop.table"),
-    *("rename.column", "truncate.table"),
-    *("add", "alter", "create", "drop", "rename", "table", "column", "all"),
-)
-"""Names of changes of a schema, and of families of them, for a sink's `include.` and `exclude.schema.changes`."""
-
-
 # --- values ----------------------------------------------------------------------------------------------------
 
 

@@ -8,13 +8,12 @@ What Flink CDC can do and Spark can't is a refusal, as in `source`. Rules: Verve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kvformat.connectors.properties import misspelt, unreadable_key
 from kvformat.ingestion.blocks.options import (
-    SCHEMA_CHANGES,
     SINK_FORMAT_OPTIONS,
     SINK_OPTIONS,
     option_values,
@@ -25,9 +24,10 @@ from kvformat.ingestion.blocks.options import (
     unknown_option,
     writing_options,
 )
+from kvformat.ingestion.routes import Selector
 from kvformat.ingestion.yaml import Secret, shown_key
 from kvformat.registry.contract.discovery import available_formats, format_class
-from kvformat.registry.contract.errors import ConfigurationError, OptionError, did_you_mean
+from kvformat.registry.contract.errors import ConfigurationError, OptionError
 from kvformat.registry.contract.options import Option, OptionValues
 from kvformat.registry.sql.connector_options import is_client_property
 from kvformat.registry.table.connector_checks import check_case
@@ -52,7 +52,7 @@ class PipelineSink:
     options: the options as given; `repr` masks secrets.
     values: the parsed options by their names, with defaults; those of the formats with the format's name in front.
     include, exclude: names of changes of schemas; `exclude` is None if it is not given.
-    topics: patterns of tables, and the topic of each group of them.
+    topics: selectors of tables, each group with the topic of the tables; the first that matches counts.
     headers: headers of each record.
     refused: reasons why the sink can't be written here; `notes` are on options without effect.
     """
@@ -102,21 +102,14 @@ def parse_sink(block: Mapping[str, Any]) -> PipelineSink:
 
 
 def _schema_changes(key: str, value: Any) -> tuple[str, ...]:
+    """Return the names of changes; `Pipeline` checks them."""
     if not isinstance(value, list | tuple):
         raise ConfigurationError(
-            f"sink: '{key}' must be a list: put '- ' before each entry, or write [{', '.join(SCHEMA_CHANGES[:2])}]"
+            f"sink: '{key}' must be a list: put '- ' before each entry, or write [create.table, add.column]"
         )
-    found = []
-    for entry in value:
-        if not isinstance(entry, str) or isinstance(entry, Secret) or entry.lower() not in SCHEMA_CHANGES:
-            shown = shown_key(entry) if isinstance(entry, str) and not isinstance(entry, Secret) else "an entry"
-            near = did_you_mean(entry, SCHEMA_CHANGES) if isinstance(entry, str) else ""
-            raise OptionError(
-                f"sink: '{key}': {shown} is not a change of a schema.{near} Changes: {', '.join(SCHEMA_CHANGES)}",
-                option=key,
-            )
-        found.append(entry.lower())
-    return tuple(found)
+    if not all(isinstance(entry, str) and not isinstance(entry, Secret) for entry in value):
+        raise OptionError(f"sink: '{key}' must be a list of texts", option=key)
+    return tuple(entry.lower() for entry in value)
 
 
 def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: list[str]) -> dict[str, Any]:
@@ -216,11 +209,10 @@ def _entries(key: str, text: str, form: str) -> list[tuple[str, str]]:
 
 def _topics(text: str) -> tuple[tuple[tuple[str, ...], str], ...]:
     """Parse the topics by tables."""
-    found = []
-    for tables, topic in _entries(_MAPPING, text, "table[,table]:topic"):
-        names: Sequence[str] = [name.strip() for name in tables.split(",")]
-        found.append((tuple(name for name in names if name), topic))
-    return tuple(found)
+    found = _entries(_MAPPING, text, "table[,table]:topic")
+    for tables, _ in found:
+        Selector(tables, _MAPPING)
+    return tuple(((tables,), topic) for tables, topic in found)
 
 
 def _headers(text: str) -> tuple[tuple[str, str], ...]:

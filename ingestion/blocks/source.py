@@ -24,6 +24,7 @@ from kvformat.ingestion.blocks.options import (
     plain_text,
     unknown_option,
 )
+from kvformat.ingestion.schemas.table_id import MOST_PARTS, TableId
 from kvformat.ingestion.yaml import Secret, shown_key
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.ddl import parse_schema
@@ -54,7 +55,6 @@ METADATA: Mapping[str, str] = {
 _DEFAULT_FORMAT = next(spec.default for spec in SOURCE_OPTIONS if spec.name == "value.format")
 _LEADER_EPOCH = "leader-epoch"
 _ALIYUN = "aliyun."
-_MOST_ID_PARTS = 3  # parts of a table's name: namespace, schema, table
 _MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
 _OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
 _OF_COLUMNS = ("key.format", "value.format", "key.fields-prefix", "value.fields-prefix")
@@ -68,7 +68,7 @@ class PipelineSource:
     values: the parsed options by their names, with defaults, also those of the value's format that only ingestion has.
     records: the table that reads the topics; its only column is the bytes of the value.
     value_format, key_format: the formats of the records; the key's is None if keys are not read.
-    schemas: first schemas by the parts of the table's name; `fixed_types` are the types of columns in all tables.
+    schemas: first schemas by table; `fixed_types` are the types of columns in all tables.
     metadata: types of the columns of `metadata.list`, by name; `table_id` are the members that name the table.
     refused: reasons why the source can't be read here; `notes` are on options without effect.
     """
@@ -79,7 +79,7 @@ class PipelineSource:
     records: KafkaTable | None = field(default=None, repr=False)
     value_format: Format | None = field(default=None, repr=False)
     key_format: Format | None = field(default=None, repr=False)
-    schemas: Mapping[tuple[str, ...], TableDefinition] = field(default_factory=dict, repr=False)
+    schemas: Mapping[TableId, TableDefinition] = field(default_factory=dict, repr=False)
     fixed_types: Mapping[str, FlinkType] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
     table_id: tuple[str, ...] = field(default=(), repr=False)
@@ -326,8 +326,8 @@ def _table_id(values: Mapping[str, Any]) -> tuple[str, ...]:
     if text is None:
         return ()
     names = tuple(name.strip() for name in plain_text(text).split(","))
-    if not all(names) or len(names) > _MOST_ID_PARTS:
-        raise OptionError(f"source: '{key}' must be 1 to {_MOST_ID_PARTS} names, separated by ','", option=key)
+    if not all(names) or len(names) > MOST_PARTS:
+        raise OptionError(f"source: '{key}' must be 1 to {MOST_PARTS} names, separated by ','", option=key)
     return names
 
 
@@ -341,12 +341,9 @@ def _parsed(given: Mapping[str, str], key: str, parse: Callable[[str], Any]) -> 
         raise add_context(error, f"source: option '{key}': ", option=key) from None
 
 
-def _first_schemas(text: str) -> dict[tuple[str, ...], TableDefinition]:
-    found = created_tables(text)
+def _first_schemas(text: str) -> dict[TableId, TableDefinition]:
+    found = {TableId(name): table for name, table in created_tables(text).items()}
     for name, table in found.items():
-        shown = ".".join(name)
-        if len(name) > _MOST_ID_PARTS:
-            raise OptionError(f"the table's name '{shown}' has more than {_MOST_ID_PARTS} parts")
         refused = [
             *(["WITH (...)"] if table.options else []),
             *(f"the {column.kind} column '{column.name}'" for column in table.columns if column.kind != "physical"),
@@ -355,7 +352,7 @@ def _first_schemas(text: str) -> dict[tuple[str, ...], TableDefinition]:
         ]
         if refused:
             raise OptionError(
-                f"table '{shown}': {refused[0]} is not allowed in a first schema; it has only columns of the messages "
+                f"table '{name}': {refused[0]} is not allowed in a first schema; it has only columns of the messages "
                 "and a PRIMARY KEY"
             )
     if not found:

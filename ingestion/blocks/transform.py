@@ -1,7 +1,7 @@
 """The rules of the blocks `transform` and `route`.
 
     parse_transforms(items)     columns, filters, keys and properties by table; the first rule that matches applies
-    parse_routes(items)         the texts of the routes
+    parse_routes(items)         targets by table
 
 Rules: Flink CDC's pages "Transform" and "Route", `YamlPipelineDefinitionParser`, `TransformParser`.
 """
@@ -9,11 +9,12 @@ Rules: Flink CDC's pages "Transform" and "Route", `YamlPipelineDefinitionParser`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvformat.ingestion.blocks.options import ROUTE_OPTIONS, TRANSFORM_OPTIONS, parse_values, texts
 from kvformat.ingestion.blocks.transform_sql import Projected, Translated, translate_filter, translate_projection
+from kvformat.ingestion.routes import Route, Selector, pattern_warning
 from kvformat.ingestion.yaml import Secret, shown_key
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, add_context
 from kvformat.registry.contract.options import Option
@@ -25,7 +26,7 @@ _KIND = "__data_event_type__"
 class TransformRule:
     """A rule of the block `transform`.
 
-    source_table: the selector of the tables.
+    source_table, selector: the text and the pattern of the tables.
     columns: the projection, None for all columns as they are. `filter`: the condition in Spark SQL, "" for none.
     metadata: the metadata columns that projection and filter use.
     table_options: properties of a created table. `soft_delete`: a deleted row is written with its old values.
@@ -41,16 +42,7 @@ class TransformRule:
     soft_delete: bool
     description: str
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RouteTexts:
-    """The texts of a route: the pattern of the tables, the target, and the text in it that their names replace."""
-
-    source_table: str
-    sink_table: str
-    replace_symbol: str
-    description: str
+    selector: Selector = field(repr=False, compare=False)
 
 
 def parse_transforms(items: Any) -> tuple[TransformRule, ...]:
@@ -65,14 +57,17 @@ def parse_transforms(items: Any) -> tuple[TransformRule, ...]:
     return tuple(found)
 
 
-def parse_routes(items: Any) -> tuple[RouteTexts, ...]:
+def parse_routes(items: Any) -> tuple[Route, ...]:
     """Check the block `route`. Raises `ConfigurationError` with the number of the rule."""
-    return tuple(
-        RouteTexts(
-            values["source-table"], values["sink-table"], values["replace-symbol"] or "", values["description"] or ""
-        )
-        for _, values in _rules("route", items, ROUTE_OPTIONS)
-    )
+    found = []
+    for where, values in _rules("route", items, ROUTE_OPTIONS):
+        route = Route.of(values)
+        try:
+            route.check()
+        except ConfigurationError as error:
+            raise add_context(error, f"{where}: ") from None
+        found.append(route)
+    return tuple(found)
 
 
 def _rules(block: str, items: Any, specs: Sequence[Option]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -106,12 +101,15 @@ def _transform(where: str, values: Mapping[str, Any]) -> TransformRule:
     notes = []
     projection = filtered = Translated()
     try:
+        selector = Selector(values["source-table"], "transform.source-table")
         if values["projection"] is not None:
             projection = translate_projection(values["projection"])
         if values["filter"] is not None:
             filtered = translate_filter(values["filter"])
     except ConfigurationError as error:
         raise add_context(error, f"{where}: ") from None
+    if warning := pattern_warning(values["source-table"]):
+        notes.append(f"{where}: {warning}")
     if projection.divides or filtered.divides:
         notes.append(f"{where}: '/' of two integers has a fraction in Spark, not in Flink; use DIV for whole numbers")
     soft_delete = values["converter-after-transform"] is not None
@@ -131,6 +129,7 @@ def _transform(where: str, values: Mapping[str, Any]) -> TransformRule:
         soft_delete,
         values["description"] or "",
         tuple(notes),
+        selector,
     )
 
 

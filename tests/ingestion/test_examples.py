@@ -19,16 +19,17 @@ _ROUTED = (
 _MOVED = "source: 'sink.tableId-to-topic.mapping' is read as an option of the sink: write it there"
 REFUSED = {
     "source_to_hologres": [
-        "sink 'hologres' is not supported: use 'delta', 'iceberg' or 'parquet'. 'sink.type-normalize-strategy' is known "
-        "there. Other targets can be added with an entry point of the group 'kvformat.targets'"
+        "sink 'hologres' is not supported: use 'delta', 'iceberg' or 'parquet'. 'sink.type-normalize-strategy' is "
+        "known there. Other targets can be added with an entry point of the group 'kvformat.targets'"
     ],
     "syntax": [
         "source: 'scan.startup.mode' = 'group-offsets' (the default) needs 'properties.group.id'; set it, or another "
         "mode such as 'earliest-offset'"
     ],
-    **dict.fromkeys(
-        ("mysql_to_kafka", "no_mapping", "route", "mapping_list", "mapping_entries", "upsert_kafka"), [_MYSQL]
-    ),
+    **{
+        name: [_MYSQL]
+        for name in ("mysql_to_kafka", "no_mapping", "route", "mapping_list", "mapping_entries", "upsert_kafka")
+    },
 }
 NOTES = {
     "mysql_to_kafka": [_ROUTED],
@@ -41,8 +42,8 @@ NOTES = {
 TOLD = {
     "source_to_hologres": ["  value: debezium-json", "Sink: hologres (refused)"],
     "initial_schemas": [
-        "  first schemas: the given schemas, then the newest 50 messages of each partition, then the first batch of the "
-        "table",
+        "  first schemas: the given schemas, then the newest 50 messages of each partition, then the first batch of "
+        "the table",
         "  first schema of db1.t1: ROW<`id` BIGINT, `name` VARCHAR(10)> NOT NULL",
         "  first schema of db1.t2: ROW<`id` BIGINT> NOT NULL",
     ],
@@ -54,7 +55,7 @@ TOLD = {
     "errors_logged": ["  bad records: dropped, without a limit; logged as warnings"],
     "no_mapping": ["  topic: the table's name"],
     "route": ["  mydb.mytable1,mydb.mytable2 -> mytable"],
-    "mapping_list": ["  topic of mydb.mytable1, mydb.mytable2: mytable", "  topic of other tables: the table's name"],
+    "mapping_list": ["  topic of mydb.mytable1,mydb.mytable2: mytable", "  topic of other tables: the table's name"],
     "mapping_entries": ["  topic of mydb.mytable1: mytable", "  topic of mydb.mytable2: mytable"],
     "mysql_to_kafka": [r"  shop.\.* -> shop"],
     "upsert_kafka": [r"  shop.\.* -> shop-now", "Sink 'Upsert Kafka Sink': upsert-kafka"],

@@ -109,6 +109,23 @@ def test_the_mapping_in_the_source_is_moved_to_the_sink() -> None:
     assert f"sink: there is no option '{key}'" in _error({**SOURCE, key: "a:b"})
 
 
+def test_kinds_of_schema_changes_are_checked_with_the_behavior() -> None:
+    assert "'exclude.schema.changes' has 'add.colum', which is not a kind of schema change. Did you mean" in _error(
+        sink={**SINK, "exclude.schema.changes": ["drop", "add.colum"]}
+    )
+    assert not {"drop.table", "truncate.table"} & Pipeline(SOURCE, SINK).schema_changes
+    all_kinds = Pipeline(SOURCE, {**SINK, "exclude.schema.changes": []})
+    assert all_kinds.schema_changes >= {"drop.table", "truncate.table", "add.column"}
+    evolve = Pipeline(SOURCE, SINK, pipeline={"schema.change.behavior": "Try-Evolve"})
+    assert (evolve.behavior, evolve.schema_changes) == ("try_evolve", all_kinds.schema_changes)
+
+
+def test_a_class_of_words_in_a_route_gives_a_note() -> None:
+    made = Pipeline(SOURCE, SINK, route=[{"source-table": "[app|web].a", "sink-table": "b"}])
+    (note,) = made.notes
+    assert note.startswith("route 1: the pattern '[app|web].a' has a class of characters")
+
+
 # --- secrets ---------------------------------------------------------------------------------------------------
 
 _SECRET_OPTIONS = """
@@ -227,7 +244,8 @@ Routes, the first that matches; other tables keep their names:
 Sink: iceberg
   tables: lake
   rows: the last of each key, merged
-  changes of schemas (lenient): columns are added at the end and types widened; no column is dropped; without drop
+  changes of schemas (lenient): columns are added at the end and types widened; no column is dropped
+  left out: drop.column, drop.table
 """.strip()
     )
 
@@ -290,7 +308,9 @@ Sink: iceberg
                 "types: broaden",
                 "property a = 'b'",
                 "tables must exist",
-                "changes of schemas (exception): only new tables are created; any other change stops the query; only add",
+                "changes of schemas (exception): only new tables are created; any other change stops the query",
+                "left out: alter.column.type, alter.table.comment, drop.column, drop.table, rename.column, "
+                "truncate.table",
                 "batches: every 10000 milliseconds",
                 "parallelism: 3",
             ],

@@ -36,8 +36,8 @@ def test_scalars_are_texts_as_written(text: str) -> None:
 
 def test_quotes_blocks_comments_and_flow_have_their_meaning() -> None:
     found = parse_document(
-        "source:  # a comment\n  a: 'it''s # text'\n  b: \"x\\ty\"\n  c: |\n    one\n    two\n  d: >-\n    one\n    two\n"
-        "  e: [1, {f: 2}]\n  g: \\*, a AS b\n  h: ''\n"
+        "source:  # a comment\n  a: 'it''s # text'\n  b: \"x\\ty\"\n  c: |\n    one\n    two\n"
+        "  d: >-\n    one\n    two\n  e: [1, {f: 2}]\n  g: \\*, a AS b\n  h: ''\n"
     )
     assert found.blocks["source"] == {
         **{"a": "it's # text", "b": "x\ty", "c": "one\ntwo\n", "d": "one two", "e": ["1", {"f": "2"}]},

@@ -9,6 +9,7 @@ import pytest
 from kvformat.connectors import KafkaTable
 from kvformat.ingestion.blocks.options import FORMAT_OPTIONS, SOURCE_OPTIONS
 from kvformat.ingestion.blocks.source import PipelineSource, parse_source
+from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry import ConfigurationError
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
 
@@ -119,7 +120,7 @@ def test_defaults() -> None:
             {"scan.value.initial-schemas.ddls": "CREATE TABLE t (a INT); CREATE TABLE t (a INT)"},
             "created twice, again at line 1",
         ),
-        ({"scan.value.initial-schemas.ddls": "CREATE TABLE a.b.c.d (a INT)"}, "has more than 3 parts"),
+        ({"scan.value.initial-schemas.ddls": "CREATE TABLE a.b.c.d (a INT)"}, "a name has one to three parts"),
         (
             {"scan.value.initial-schemas.ddls": "CREATE TABLE t (a INT) WITH ('a' = 'b')"},
             "table 't': WITH (...) is not allowed",
@@ -354,8 +355,8 @@ def test_first_schemas_are_found_by_the_parts_of_the_name() -> None:
     )
     found = _source(**{"scan.value.initial-schemas.ddls": text}).schemas
     assert {name: (str(table.physical()), table.primary_key) for name, table in found.items()} == {
-        ("db1", "t1"): ("ROW<`id` BIGINT NOT NULL, `name` VARCHAR(10)> NOT NULL", ("id",)),
-        ("a.b",): ("ROW<`x` INT> NOT NULL", None),
+        TableId(("db1", "t1")): ("ROW<`id` BIGINT NOT NULL, `name` VARCHAR(10)> NOT NULL", ("id",)),
+        TableId(("a.b",)): ("ROW<`x` INT> NOT NULL", None),
     }
 
 

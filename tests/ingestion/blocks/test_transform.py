@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion.blocks.transform import parse_routes, parse_transforms
+from kvformat.ingestion.routes import Route
+from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.yaml import Secret
 from kvformat.registry import ConfigurationError
 
@@ -16,6 +18,7 @@ TABLE = {"source-table": r"shop.\.*"}
 def test_a_rule_without_options_changes_nothing() -> None:
     (rule,) = parse_transforms([TABLE])
     assert (rule.columns, rule.filter, rule.primary_keys, rule.partition_keys) == (None, "", (), ())
+    assert rule.selector.matches(TableId(("SHOP", "orders")))
     assert (dict(rule.table_options), rule.soft_delete, rule.notes, rule.metadata) == ({}, False, (), frozenset())
 
 
@@ -59,6 +62,8 @@ def test_an_empty_block_has_no_rules(items: Any) -> None:
         (["a"], "transform 1: a rule must be a map, such as 'source-table: db.t'"),
         ([TABLE, {}], "transform 2: the option 'source-table' is missing: selector of the tables"),
         ([{"source-table": " "}], "transform 1: 'source-table' must not be empty"),
+        ([{"source-table": "a.b.c.d"}], "transform 1: 'transform.source-table' is 'a.b.c.d'"),
+        ([{"source-table": "("}], "transform 1: 'transform.source-table' is '('"),
         ([{**TABLE, "projekt": "a"}], "transform 1: there is no option 'projekt'. Did you mean 'projection'?"),
         ([{**TABLE, "projection": "a b"}], "transform 1: cannot read the projection: an expression needs a name"),
         ([{**TABLE, "projection": ["a"]}], "transform 1: option 'projection' must be a text, not a list"),
@@ -83,6 +88,8 @@ def test_malformed_transforms_are_errors(items: Any, reason: str) -> None:
 def test_rules_without_effect_are_said() -> None:
     _, second = parse_transforms([TABLE, TABLE])
     assert second.notes == ("transform 2: no effect, because an earlier rule has the same 'source-table'",)
+    (words,) = parse_transforms([{"source-table": "[a|b].c"}])
+    assert "has a class of characters, [a|b]" in words.notes[0]
     (soft,) = parse_transforms([{**TABLE, "converter-after-transform": "SOFT_DELETE"}])
     assert "'__data_event_type__ AS op_type'" in soft.notes[0]
 
@@ -94,8 +101,8 @@ def test_routes() -> None:
             {"source-table": r"c.\.*", "sink-table": "d.<>", "replace-symbol": "<>", "description": "x"},
         ]
     )
-    assert (first.source_table, first.sink_table, first.replace_symbol) == ("a", "b", "")
-    assert (second.sink_table, second.replace_symbol, second.description) == ("d.<>", "<>", "x")
+    assert first == Route("a", "b")
+    assert second == Route(r"c.\.*", "d.<>", "<>")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +110,8 @@ def test_routes() -> None:
     [
         ({"source-table": "a", "sink-table": "b"}, "route: must be a list of rules: put '- '"),
         ([{"source-table": "a"}], "route 1: the option 'sink-table' is missing: the target table"),
+        ([{"source-table": "(", "sink-table": "b"}], "route 1: 'route.source-table' is '(', which is not a pattern"),
+        ([{"source-table": "a(b)", "sink-table": "$2"}], "route 1: 'route.sink-table' is '$2'"),
         ([{"source-table": "a", "sink-table": ""}], "route 1: 'sink-table' must not be empty"),
         ([{"source-table": "a", "sinktable": "b"}], "there is no option 'sinktable'. Did you mean 'sink-table'?"),
     ],

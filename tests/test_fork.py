@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.fork_safe import Guarded, cached_property
 from tests import forks
 
 FORKS = 20
@@ -69,3 +69,38 @@ def test_only_one_thread_uses_the_state() -> None:
     reentrant = Guarded(lambda: 7, reentrant=True)
     with reentrant.use() as outer, reentrant.use() as inner:
         assert (outer, inner) == (7, 7)
+
+
+class _Slow:
+    """Computes a property while another thread waits."""
+
+    def __init__(self, started: threading.Event, go_on: threading.Event) -> None:
+        self.started, self.go_on, self.computed = started, go_on, 0
+
+    @cached_property
+    def value(self) -> int:
+        """The number of times that it was computed."""
+        self.computed += 1
+        self.started.set()
+        assert self.go_on.wait(10)
+        return self.computed
+
+
+def test_a_property_that_is_computed_blocks_no_other_object() -> None:
+    """`functools.cached_property` of Python 3.11 fails this: it has one lock for all objects of a class."""
+    go_on, free = threading.Event(), threading.Event()
+    free.set()
+    slow, fast = _Slow(threading.Event(), go_on), _Slow(threading.Event(), free)
+    first = threading.Thread(target=lambda: slow.value)
+    second = threading.Thread(target=lambda: fast.value)
+    first.start()
+    assert slow.started.wait(10)
+    second.start()
+    second.join(5)
+    blocked = second.is_alive()
+    go_on.set()
+    first.join()
+    second.join()
+    assert not blocked
+    assert (slow.value, slow.computed, fast.value, fast.computed) == (1, 1, 1, 1)
+    assert _Slow.value.__doc__ == "The number of times that it was computed."

@@ -16,7 +16,7 @@ from kvformat.connectors.cli import inspect
 from kvformat.connectors.infer.sample import SAMPLE
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("codecs", "registry", "connectors")
+FOLDERS = ("codecs", "registry", "connectors", "ingestion")
 MEANT_TWICE = {"ReadSettings", "WriteSettings", "ContractError"}
 """Names that several modules may have: those of formats, and the test kit's error of the contract."""
 _BOUND = re.compile(r"_?(MAX|MOST|LONGEST|LARGEST|DEEPEST|SHORTEST)(_|$)")
@@ -56,9 +56,11 @@ def test_every_bound_states_its_unit_and_reason() -> None:
     assert silent == [], "\n".join(silent)
 
 
-_LOCKS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier", "local", "allocate_lock"}
-_LOCKS |= {"cached_property"}  # Python 3.11's has a lock; `fork_safe` has one without
-_OF_THREADS = {"threading", "_thread", "multiprocessing", "functools"}
+_LOCKS = {
+    *("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier", "local", "allocate_lock"),
+    "cached_property",  # that of Python 3.11 has a lock; the one of `fork_safe` has none
+}
+_WITH_LOCKS = {"threading", "_thread", "multiprocessing", "functools"}
 
 
 def test_all_locks_are_safe_after_a_fork() -> None:
@@ -67,9 +69,9 @@ def test_all_locks_are_safe_after_a_fork() -> None:
     for name, tree, _ in _modules():
         for node in ast.walk(tree):
             names: list[str] = []
-            if isinstance(node, ast.ImportFrom) and node.module in _OF_THREADS:
+            if isinstance(node, ast.ImportFrom) and node.module in _WITH_LOCKS:
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _OF_THREADS:
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _WITH_LOCKS:
                 names = [node.attr]
             found = [f"{name}: {lock}" for lock in names if lock in _LOCKS]
             (seen if name == "registry/contract/fork_safe.py" else others).extend(found)
@@ -113,6 +115,16 @@ def test_imports_have_no_circle() -> None:
     while leaves := {name for name, imported in graph.items() if not imported & graph.keys()}:
         graph = {name: imported for name, imported in graph.items() if name not in leaves}
     assert graph == {}
+
+
+def test_nothing_below_imports_ingestion() -> None:
+    upward = {
+        name: sorted(module for module in imported if module.startswith("kvformat.ingestion"))
+        for name, imported in _import_graph().items()
+        if not name.startswith("kvformat.ingestion")
+    }
+    assert len(upward) > 200
+    assert {name: modules for name, modules in upward.items() if modules} == {}
 
 
 def test_rooms_of_the_registry_import_only_from_lower_ones() -> None:

@@ -17,8 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs import inspect_topic
 from kvformat.codecs._confluent.secrets import scrubbed
-from kvformat.registry import KeyValueFormat, KvFormatError, get_format
+from kvformat.codecs.raw import RawFormat
+from kvformat.registry import KeyValueFormat, KvFormatError, MessageSample, Recognition, SchemaProposal, get_format
 from kvformat.registry.contract.options import mask_userinfo
 from tests.support.registry_server import Registry, RegistryServer
 
@@ -84,6 +86,29 @@ def test_formats_and_tables_hide_secrets(caplog: pytest.LogCaptureFixture) -> No
         assert _SECRET not in _shown(value, caplog)
     assert pickle.loads(pickle.dumps(fmt)) == fmt
     assert pickle.loads(pickle.dumps(kv)).options == kv.options
+
+
+def test_samples_recognitions_and_proposals_hide_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    """A format gets the options of a registry with the sample, and returns them with its answers."""
+    sample = MessageSample((b"a",), registry=_FORMAT)
+    recognition = Recognition((0,), 1.0, "are a", sample.registry)
+    proposal = SchemaProposal((), sample.registry)
+    for value in (sample, recognition, proposal):
+        assert _SECRET not in _shown(value, caplog)
+    assert sample.registry == recognition.options == proposal.options == _FORMAT
+
+
+def test_an_error_of_a_format_in_recognition_hides_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    def recognize(cls: type[RawFormat], sample: MessageSample) -> None:
+        raise ValueError(f"can't connect with {dict(sample.registry)}")
+
+    monkeypatch.setattr(RawFormat, "recognize", classmethod(recognize))
+    registry = {name: value for name, value in _FORMAT.items() if name != "subject"}
+    found = inspect_topic([b"a"], [b"k"], registry=registry)
+    assert _SECRET not in repr(found)
+    start = "format 'raw' can't recognize messages: ValueError (its text is not shown"
+    assert any(note.startswith(start) for note in found.notes)
+    assert any("can't connect with {}" in note for note in inspect_topic([b"a"]).notes)
 
 
 def test_a_missing_option_is_shown_as_none() -> None:

@@ -217,7 +217,8 @@ def _recognitions(sample: MessageSample, notes: Notes) -> Iterator[tuple[str, Re
         except PluginError:
             continue
         except Exception as error:
-            notes.add(f"format '{name}' can't recognize messages: {type(error).__name__} {error}")
+            text = "(its text is not shown, because it may have secrets of the registry)" if sample.registry else error
+            notes.add(f"format '{name}' can't recognize messages: {type(error).__name__} {text}")
 
 
 def _tombstones(sample: MessageSample) -> tuple[int, ...]:

@@ -21,14 +21,15 @@ class MessageSample:
     keys: the keys of the records, one for each message; None if they are unknown.
     cut: a description of the messages that the sample omits; empty if it is complete.
     part: whether `values` are values or keys of records.
-    registry: options of `avro-confluent` that name a schema registry; empty without a registry.
+    registry: options of `avro-confluent` that name a schema registry; empty without a registry. They may have secrets,
+        so `repr` omits them.
     """
 
     values: tuple[bytes | None, ...]
     keys: tuple[bytes | None, ...] | None = None
     cut: str = ""
     part: Literal["key", "value"] = "value"
-    registry: Mapping[str, Any] = field(default_factory=dict)
+    registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def array(self) -> pa.BinaryArray:
@@ -56,14 +57,14 @@ class SchemaProposal:
     """Columns that read the messages of a sample.
 
     fields: the columns, with Flink types.
-    options: options of the format that the messages need, without a prefix.
+    options: options of the format that the messages need, without a prefix. `repr` omits them: they may have secrets.
     primary_key: the columns of the key, if the messages name them.
     notes: sentences about guesses, conflicts and columns that are left out.
     unreadable: why no format reads these messages; empty if one does.
     """
 
     fields: tuple[FlinkField, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     primary_key: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unreadable: str = ""
@@ -81,7 +82,7 @@ class Recognition:
     messages: the indices of the messages in `MessageSample.values`.
     confidence: from 0 to 1. Each message goes to the format with the highest confidence.
     description: what the messages are; it continues the text "3 of 5 messages".
-    options: options of the format that reading them needs, without a prefix.
+    options: options of the format that reading them needs, without a prefix. `repr` omits them: they may have secrets.
     specificity: decides between equal confidences. 0 is for a syntax that other formats use, too, such as JSON or text.
     notes: sentences for the user. They are shown for every format that reads the messages.
     format: the format that reads the messages, if it differs from the format that recognizes them.
@@ -94,7 +95,7 @@ class Recognition:
     messages: tuple[int, ...]
     confidence: float
     description: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     specificity: int = 2
     notes: tuple[str, ...] = ()
     format: str = ""

@@ -14,7 +14,7 @@ import pytest
 from kvformat.connectors import KafkaTable
 
 ROOT = Path(__file__).parent.parent.parent
-pytestmark = [pytest.mark.spark, pytest.mark.services]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 
 
 def _snippets(page: str, language: str, broker: Any) -> list[str]:

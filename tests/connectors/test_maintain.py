@@ -11,7 +11,7 @@ from kvformat.connectors import KafkaTable
 from kvformat.registry import ConfigurationError, KeyValueFormat, current_table
 from tests.connectors.tables import upsert
 
-pytestmark = [pytest.mark.spark, pytest.mark.services]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 
 
 def change(key: int, n: int | None, **more: Any) -> tuple[bytes, bytes | None]:

@@ -243,6 +243,7 @@ def test_deleted_offsets_follow_the_reset_policy(spark: Any, broker: Any) -> Non
     assert _ids(_table(ROWS, broker, topic, given | {reset: "latest"}).read(spark)) == []
 
 
+@pytest.mark.slow
 def test_missing_topics_and_offsets_are_reported(spark: Any, broker: Any, grouped: str) -> None:
     with pytest.raises(OptionError, match="there is no topic 'nowhere'"):
         _table(ROWS, broker, "nowhere", _startup("group-offsets") | GROUP).read(spark)
@@ -490,6 +491,7 @@ def test_options_without_effect_give_one_warning(spark: Any, broker: Any, ten: s
         table.with_options({"scan.parallelism": "1"}).read_stream(spark)
 
 
+@pytest.mark.slow
 def test_secured_brokers_work_and_secrets_are_not_shown(spark: Any, broker: Any, grouped: str) -> None:
     jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     given = {

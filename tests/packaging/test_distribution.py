@@ -15,7 +15,7 @@ import pytest
 from tests.packaging.conftest import run
 
 ROOT = Path(__file__).resolve().parents[2]
-_FOLDERS = ("registry", "codecs", "connectors")
+_FOLDERS = ("registry", "codecs", "connectors", "ingestion")
 _ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
 """Modules of the folder `package`, the root of the installed package."""
 

@@ -262,6 +262,7 @@ def test_both_engines_write_the_same_bytes_after_the_id(spark: Any, registry: Re
 
 @pytest.mark.once
 @pytest.mark.services
+@pytest.mark.slow
 def test_a_registry_can_restart_during_a_job(spark: Any, tmp_path: Path) -> None:
     """Messages of one id are read before the restart, those of the other after it. All are right."""
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.once]
+pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.slow]
 
 SCRIPT = """
 import json, sys

@@ -106,6 +106,7 @@ def test_a_batch_gives_the_tables_of_the_database(
     print(f"{len(wanted)} rows compared")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("connector", "table"), _STREAMED)
 def test_a_maintained_table_equals_the_database(
     spark: Any, database: Database, connector: Connector, table: Table, tmp_path: Path
@@ -127,6 +128,7 @@ def test_a_maintained_table_equals_the_database(
     print(f"{compared} rows compared")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("connector", "table"), _STREAMED)
 def test_a_changelog_has_the_right_old_rows(
     spark: Any, rocksdb: None, database: Database, connector: Connector, table: Table, tmp_path: Path

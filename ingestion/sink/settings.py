@@ -35,6 +35,7 @@ _OPTIONS = (
 _DEBEZIUM_OPTIONS = (
     Option(name="include-schema.enabled", type="boolean", default=False),
     Option(name="emit.full-table-id.enabled", type="boolean", default=False),
+    Option(name="payload", type="enum", default="json", allowed=("json", "connect")),
 )
 _FORMATS = ("json", "csv", "debezium-json", "canal-json")
 
@@ -45,7 +46,8 @@ class SinkSettings:
 
     key_format, value_format: `json` or `csv`; `debezium-json` or `canal-json`.
     key, value: settings of the JSON of keys and values.
-    include_schema: whether a schema of Kafka Connect is beside the payload.
+    include_schema: whether a schema of Kafka Connect is beside the payload. connect_payload: whether values are written
+        as the schema says, otherwise as in JSON.
     full_table_id: whether `source` has all three parts of the table's name.
     topic: the topic of all records, or None. topics: patterns of tables, each with its topic; the first match counts.
     all_to_zero: whether all records go to partition 0; otherwise the producer hashes the key.
@@ -57,6 +59,7 @@ class SinkSettings:
     key: WriteSettings
     value: WriteSettings
     include_schema: bool = False
+    connect_payload: bool = False
     full_table_id: bool = False
     topic: str | None = None
     topics: tuple[tuple[Selector, str], ...] = ()
@@ -78,12 +81,14 @@ class SinkSettings:
         not one.
         """
         key, value = values["key.format"], values["value.format"]
+        include_schema = values.get("debezium-json.include-schema.enabled", False)
         return cls(
             key_format=key,
             value_format=value,
             key=_json_settings(values, "json") if key == "json" else WriteSettings(),
             value=_json_settings(values, value),
-            include_schema=values.get("debezium-json.include-schema.enabled", False),
+            include_schema=include_schema,
+            connect_payload=include_schema and values.get("debezium-json.payload") == "connect",
             full_table_id=values.get("debezium-json.emit.full-table-id.enabled", False),
             topic=values["topic"] or None,
             topics=tuple((Selector(",".join(patterns), _MAPPING), topic) for patterns, topic in topics),

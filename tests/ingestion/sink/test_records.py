@@ -221,3 +221,60 @@ def test_plain_decimals_have_no_zeros_at_their_end() -> None:
     other = {"id": 1, "d": Decimal("100.00"), "n": Decimal(0)}
     values = [v for _, v in _texts(TableRecords(TABLE, schema, settings).write(_changes(schema, ("u", row, other))))]
     assert '"before":{"id":1,"d":100.1,"n":100},"after":{"id":1,"d":100,"n":0}' in values[0]
+
+
+def test_a_payload_that_follows_its_schema_is_read_by_it() -> None:
+    schema = _schema(
+        ("id", "BIGINT NOT NULL"),
+        ("d", "DECIMAL(38, 2)"),
+        ("at", "TIMESTAMP(3)"),
+        ("fine", "TIMESTAMP(6)"),
+        ("ltz", "TIMESTAMP_LTZ(6)"),
+        ("day", "DATE"),
+        ("t", "TIME(3)"),
+        ("b", "BYTES"),
+    )
+    numbers = [Decimal(n).scaleb(-2) for n in (0, 127, 128, -128, -129, 255, 10**35, -(10**35))]
+    rows = [
+        {
+            "id": i,
+            "d": number,
+            "at": dt.datetime(1969, 12, 31, 23, 59, 59, 123000),
+            "fine": dt.datetime(2024, 2, 29, 12, 0, 0, 123456),
+            "ltz": dt.datetime(2024, 2, 29, 12, 0, 0, 1, tzinfo=dt.UTC),
+            "day": dt.date(1969, 12, 31),
+            "t": dt.time(23, 59, 59, 123000),
+            "b": b"\xff",
+        }
+        for i, number in enumerate(numbers)
+    ] + [{column: 8 if column == "id" else None for column in schema.names}]
+    options = {"debezium-json.include-schema.enabled": "true", "debezium-json.payload": "connect"}
+    records = TableRecords(TABLE, schema, SinkSettings.parse(options)).write(
+        _changes(schema, *(("c", None, row) for row in rows))
+    )
+    value = json.loads(records.values[3].as_py())["payload"]["after"]
+    assert [value[name] for name in ("d", "at", "day", "t")] == ["gA==", -877, -1, 86399123000]
+    assert value["ltz"] == "2024-02-29T12:00:00.000001Z"
+    columns = ", ".join(f"{column.name} {column.type}" for column in schema.columns)
+    reader = get_format("debezium-json", {"schema-include": True, "types": "debezium"})
+    decoded = reader.decode_batch(records.values, columns)
+    assert decoded.errors is None
+    assert decoded.rows.flatten().to_pylist() == rows
+
+
+def test_nested_values_of_a_payload_that_follows_its_schema() -> None:
+    schema = _schema(("id", "INT"), ("r", "ROW<l ARRAY<DATE>, m MAP<STRING, DECIMAL(4, 1)>>"), ("n", "ARRAY<TIME(3)>"))
+    rows = [
+        {"id": 1, "r": {"l": [dt.date(1970, 1, 2), None], "m": [("a", Decimal("12.8")), ("b", None)]}, "n": None},
+        {"id": 2, "r": None, "n": []},
+        {"id": 3, "r": {"l": None, "m": None}, "n": [dt.time(0, 0, 1)]},
+    ]
+    options = {"debezium-json.include-schema.enabled": "true", "debezium-json.payload": "connect"}
+    records = TableRecords(TABLE, schema, SinkSettings.parse(options)).write(
+        _changes(schema, *(("c", None, row) for row in rows))
+    )
+    assert [json.loads(value)["payload"]["after"] for value in records.values.to_pylist()] == [
+        {"id": 1, "r": {"l": [1, None], "m": {"a": "AIA=", "b": None}}, "n": None},
+        {"id": 2, "r": None, "n": []},
+        {"id": 3, "r": {"l": None, "m": None}, "n": [1000000]},
+    ]

@@ -1,10 +1,7 @@
-"""Answers cases of the vectors of Flink CDC with the library's own code, so that others can compare.
+"""Translates cases of the vectors to the classes of `kvformat.ingestion`, and their results to answers.
 
-    answer({"current": "INT", "upcoming": "DOUBLE", "values": [0.5]})
-    {"compatible": False, "merged": "DOUBLE", "coerced": [{"double": "0.5"}]}
-
-A case and its answer have the form of `fixtures/flink-cdc-3.6/README.md`. This module only translates between that
-form and the classes of `kvformat.ingestion`.
+The values of rows are those of the library, but for values on which the library and Flink CDC differ on purpose. There,
+`_as_flink` gives what Flink CDC writes, because the vectors have no mark on these rows.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ from kvformat.ingestion.schemas.types import (
 from kvformat.ingestion.sink.changes import CREATE, DELETE, UPDATE, TableChanges
 from kvformat.ingestion.sink.records import TableRecords
 from kvformat.ingestion.sink.settings import SinkSettings
-from kvformat.ingestion.vector_values import array_of, values_of
+from kvformat.ingestion.testing.values import array_of, values_of
 from kvformat.registry.contract.errors import KvFormatError
 from kvformat.registry.contract.types import FlinkType
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags, parse_behavior
+from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
+from kvformat.ingestion.blocks.sink import parse_sink
 from kvformat.ingestion.errors import UnsupportedChangeError
 from kvformat.ingestion.routes import Route, Router, Selector
 from kvformat.ingestion.schemas.coerce import coerce, fit_rows, is_same_kind, texts_of
@@ -127,7 +128,7 @@ class _Evolution:
     """The tables of a case, and a target that refuses the kinds of changes in `unsupported`."""
 
     def __init__(self, router: Router, case: dict[str, Any]) -> None:
-        self._router, self._behavior = router, parse_behavior(case["behavior"])
+        self._router, self._behavior = router, SchemaChangeBehavior(case["behavior"])
         self._plans = SchemaEvolution(router, self._behavior, accepted_tags(case["accepted"], [], self._behavior))
         self._unsupported = case["unsupported"]
         self._state = SchemaState()
@@ -253,7 +254,7 @@ def _iso_day(text: str) -> str:
 def _sink(case: dict[str, Any]) -> dict[str, Any]:
     """Write the rows between two changes of a schema as one batch per table."""
     try:
-        settings = SinkSettings.parse(case["options"])
+        settings = SinkSettings.of(parse_sink({**_KAFKA, **case["options"]}))
     except KvFormatError as cause:
         return {"sink_error": _error(cause)["error"]}
     schemas: dict[TableId, TableSchema] = {}
@@ -309,6 +310,7 @@ def _records(
     ]
 
 
+_KAFKA = {"type": "kafka", "properties.bootstrap.servers": "localhost:9092"}
 _CODES = {"insert": CREATE, "update": UPDATE, "replace": UPDATE, "delete": DELETE}
 
 

@@ -141,7 +141,7 @@ def build(*, rebuild: bool = False, retry: bool = True) -> dict[str, Path]:
         reason = "Cython and setuptools are not installed in this environment"
     if reason:
         raise CompilerMissingError(reason)
-    BUILT.mkdir(parents=True, exist_ok=True)
+    BUILT.mkdir(0o755, parents=True, exist_ok=True)
     with _lock():
         wanted = modules()  # the source may have changed, or been compiled, while another process had the lock
         old = [name for name, file in wanted.items() if rebuild or not file.exists()]

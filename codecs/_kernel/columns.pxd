@@ -52,6 +52,8 @@ cdef class Column:
     @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t read_slow_text(self, Reader r, Py_ssize_t at, int first) except -1
     cdef int put(self, object value) except -1
+    @cython.final
+    cdef int put_or_null(self, object value) except -1
     cdef Py_ssize_t weight(self) noexcept
 
 

@@ -185,6 +185,10 @@ class Column:
         """Append a Python value that `convert` returned."""
         raise NotImplementedError
 
+    def put_or_null(self, value: Any) -> int:
+        """Append a Python value, or a null for None."""
+        return self.null() if value is None else self.put(value)
+
     def weight(self) -> int:
         """Return the size of the texts in bytes."""
         return 0

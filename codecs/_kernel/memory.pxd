@@ -195,6 +195,27 @@ cdef inline double single(double value) noexcept nogil:
     return <double><float>value
 
 
+# Returns the bits of a float. Rounds the value to 32 bits first.
+cdef inline long long bits_of_single(double value) noexcept nogil:
+    cdef float narrow = <float>value
+    cdef unsigned int bits
+    memcpy(&bits, &narrow, 4)
+    return bits
+
+
+# Returns the float nearest a 64-bit integer. A double between them would be rounded twice.
+cdef inline double nearest_single(long long value) noexcept nogil:
+    return <double><float>value
+
+
+# Returns the float whose bits are the low 32 bits of a word.
+cdef inline double single_of_bits(unsigned long long word) noexcept nogil:
+    cdef unsigned int bits = <unsigned int>word
+    cdef float value
+    memcpy(&value, &bits, 4)
+    return <double>value
+
+
 # Returns the offset of the next token: skips blanks.
 cdef inline Py_ssize_t token(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     cdef int c = byte(data, at, end)

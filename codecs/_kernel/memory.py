@@ -107,6 +107,20 @@ if not cython.compiled:
         rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
         return rounded
 
+    def bits_of_single(value: float) -> int:
+        """Return the bits of a float. Round the value to 32 bits first."""
+        with np.errstate(over="ignore"):
+            return int(np.float32(value).view(np.uint32))
+
+    def nearest_single(value: int) -> float:
+        """Return the float nearest a 64-bit integer. A double between them would be rounded twice."""
+        return float(np.float32(np.int64(value)))
+
+    def single_of_bits(bits: int) -> float:
+        """Return the float whose bits are the low 32 bits of a word."""
+        value: float = struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
+        return value
+
     def special(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the next quote or backslash, or an offset not before `end` if there is none."""
         return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches

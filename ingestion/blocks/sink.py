@@ -122,7 +122,7 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: lis
     if own.get("value.format", "").lower() == _PROTOBUF and type_ == "kafka":
         refused.append(f"sink: 'value.format' = '{_PROTOBUF}' is not supported; use 'debezium-json' or 'canal-json'")
         own = {key: text for key, text in own.items() if not key.startswith(_PROTOBUF) and key != "value.format"}
-    formats = _format_keys(type_, own)
+    formats = _format_keys(type_, own, notes)
     plain = {key: text for key, text in own.items() if key not in formats}
     if type_ in TOPICS:
         plain = {key: text for key, text in plain.items() if key == _BOOTSTRAP or not is_client_property(key)}
@@ -147,8 +147,11 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: lis
 # --- options of formats ----------------------------------------------------------------------------------------
 
 
-def _format_keys(type_: str, given: Mapping[str, str]) -> set[str]:
-    """Return the keys that belong to the formats in use; raises `OptionError` for those of other formats."""
+def _format_keys(type_: str, given: Mapping[str, str], notes: list[str]) -> set[str]:
+    """Return the keys that belong to formats. Those of formats that are not in use give a note, as Flink ignores them.
+
+    In Flink's SQL and in a source they are errors.
+    """
     if type_ != "kafka":
         return set()
     specs = {spec.name: spec for spec in SINK_OPTIONS["kafka"]}
@@ -156,18 +159,12 @@ def _format_keys(type_: str, given: Mapping[str, str]) -> set[str]:
         str(parse_values("sink", [specs[name]], {name: given[name]} if name in given else {})[name])
         for name in ("key.format", "value.format")
     }
-    known = available_formats()
-    found = set()
-    for key in given:
-        name, dot, _ = key.partition(".")
-        if dot and name in used:
-            found.add(key)
-        elif dot and name in known:
-            raise OptionError(
-                f"sink: '{key}' is an option of the format '{name}', but the formats are {', '.join(sorted(used))}",
-                option=key,
-            )
-    return found
+    names = {key: key.partition(".")[0] for key in given if "." in key}
+    known = {*available_formats(), *used}
+    for key, name in names.items():
+        if name in known - used:
+            notes.append(f"sink: no effect: '{key}', because the formats are {', '.join(sorted(used))}")
+    return {key for key, name in names.items() if name in known}
 
 
 def _format_specs(part: str, name: str) -> tuple[Option, ...]:

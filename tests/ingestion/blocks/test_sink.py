@@ -82,6 +82,8 @@ def test_defaults() -> None:
         ({"sink.tableId-to-topic.mapping": "[:t"}, "which is not a pattern of table names"),
         ({"debezium-json.timestamp-format.standard": "RFC"}, "supported values are [SQL, ISO-8601]"),
         ({"debezium-json.include-schema.enabled": "1"}, "expected true or false"),
+        ({"maxwell-json.encode.ignore-null-fields": "true"}, "but the formats are debezium-json, json"),
+        ({"key.format": "csv", "avro.encoding": "json"}, "but the formats are csv, debezium-json"),
         ({"catalog": "lake"}, "there is no option 'catalog'"),
         (
             {"topic": {"a": "b"}},
@@ -145,8 +147,6 @@ def test_what_spark_cannot_do_is_refused_not_an_error(options: dict[str, str], r
         ),
         ({"sink.delivery-guarantee": "none"}, "'sink.delivery-guarantee' = 'none' is 'at-least-once'"),
         ({"topic": "all", "sink.tableId-to-topic.mapping": "a:b"}, "because 'topic' is set"),
-        ({"canal-json.encode.ignore-null-fields": "true"}, "because the formats are debezium-json, json"),
-        ({"key.format": "csv", "json.timestamp-format.standard": "x"}, "because the formats are csv, debezium-json"),
         ({"properties.bathc.size": "1"}, "Did you mean 'properties.batch.size'?"),
         # Flink CDC ignores unknown options of formats: vector sink-0580
         ({"debezium-json.include-schema": "true"}, "Did you mean 'debezium-json.include-schema.enabled'?"),
@@ -183,10 +183,17 @@ def test_options_of_the_formats_of_key_and_value() -> None:
             "value.format": "canal-json",
             "key.format": "csv",
             "csv.null-literal": "x",
+            "debezium-json.include-schema.enabled": "true",
+            "json.timestamp-format.standard": "SQL",
         }
     )
     assert found.values["canal-json.map-null-key.mode"] == "LITERAL"
-    assert found.values["csv.null-literal"] == "x"
+    assert "debezium-json.include-schema.enabled" not in found.values
+    assert [note.partition(",")[0] for note in sorted(found.notes)] == [
+        "sink: no effect: 'csv.null-literal'",
+        "sink: no effect: 'debezium-json.include-schema.enabled'",
+        "sink: no effect: 'json.timestamp-format.standard'",
+    ]
 
 
 def test_schema_changes_and_properties_of_tables() -> None:

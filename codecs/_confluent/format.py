@@ -10,6 +10,7 @@ import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -252,12 +253,12 @@ class RegistryFormat(Format):
         present: _Mask,
         on_writer: Callable[[Schema], None] | None = None,
         *,
-        with_nulls: bool,
+        read: Callable[..., _avro.Decoded] = partial(read_batch, with_nulls=False),
     ) -> _avro.Decoded:
         """Decode messages with the schemas of their ids.
 
         reader: the schema of the values. present: which messages are not null.
-        on_writer: called with the schema of each id. with_nulls: see `read_batch`.
+        on_writer: called with the schema of each id. read: reads the datums, with the arguments of `read_batch`.
         """
         frames = read_frames(messages, present)
         ids = frames.ids[frames.good]
@@ -276,7 +277,7 @@ class RegistryFormat(Format):
         writer_index = np.full(len(messages), -1, np.int64)
         writer_index[frames.good] = np.where(is_known, np.cumsum(is_known) - 1, -1)[which]
         plans = [_avro.plan(writer, reader, READING) for writer in writers]
-        decoded = read_batch(messages, plans, reader, writer_index, PREFIX, with_nulls=with_nulls)
+        decoded = read(messages, plans, reader, writer_index, PREFIX)
         if ((writer_index >= 0) | ~present).all():
             return decoded
         reasons = frames.errors()

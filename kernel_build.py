@@ -3,15 +3,20 @@
     python kernel_build.py          compiles changed modules, as every import of an editable install does
     python kernel_build.py check    prints what is missing to compile here
 
-The extension modules are in build/kernel/, and setup.py adds them to wheels. Their file names contain a hash of the
-source and Python's ABI, so a file never changes. Running processes, branches and environments do not conflict.
+The extension modules are in build/kernel/, and setup.py adds them to wheels. Their file names contain Python's ABI and
+a hash of everything they are compiled from, so a file never changes. Running processes, branches and environments do
+not conflict. The environment variable KVFORMAT_KERNEL_CACHE names a folder for the modules of several checkouts, which
+then compile each source once. Only its owner may be able to write to it.
+
 Cython needs a module's package as folders, so it compiles a copy of the sources in build/kernel/source/.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -26,9 +31,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 PACKAGE = "kvformat.codecs._kernel"
 SOURCES = ROOT / "codecs" / "_kernel"
-BUILT = ROOT / "build" / "kernel"
+CACHE = os.environ.get("KVFORMAT_KERNEL_CACHE")
+BUILT = Path(CACHE or ROOT / "build" / "kernel").absolute()
+SHARED = "_cython_shared"
+"""The module with Cython's own code, such as memoryviews. Without it, each module would have a copy."""
 SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
-KEPT = 8
+KEPT = 12
 """The number of builds of a module that are kept, so that switching between branches does not compile again."""
 
 DIRECTIVES = {
@@ -40,15 +48,16 @@ DIRECTIVES = {
     "initializedcheck": True,
     "cdivision": False,
     "embedsignature": False,
+    "auto_pickle": False,  # no reader is pickled, and the code for it doubles the compile time
     "show_performance_hints": False,
 }
-FLAGS = "-O3 -g0"
-"""Flags for gcc and clang. KVFORMAT_KERNEL_FLAGS replaces them (scripts/sanitize)."""
+FLAGS = os.environ.get("KVFORMAT_KERNEL_FLAGS", "-O2 -g0")
+"""Flags for gcc and clang. scripts/sanitize has others. -O3 is not faster, and takes longer to compile."""
 
 INLINE = ("CYTHON_INLINE", "inline __attribute__((always_inline))")
 
 HINT = """\
-The kernel for JSON and protobuf is not compiled: {reason}
+The kernel is not compiled: {reason}
 It works, but reads many times slower. To compile it, install a C compiler and Python's headers
 (Debian, Ubuntu: apt-get install gcc libc6-dev python3-dev) and then kvformat again, with pip's options
 --force-reinstall --no-deps --no-cache-dir."""
@@ -68,17 +77,40 @@ class CompilerMissingError(BuildError):
 
 def modules(sources: Path = SOURCES) -> dict[str, Path]:
     """Return the file of each compiled module for its current source. A file may not exist yet."""
-    shared = hashlib.sha256(Path(__file__).read_bytes())
-    for declarations in sorted(sources.glob("*.pxd")):
-        shared.update(declarations.name.encode() + declarations.read_bytes())
-    found = {}
-    for declarations in sorted(sources.glob("*.pxd")):
-        source = declarations.with_suffix(".py")
+    declared = {file.stem: file.read_bytes() for file in sorted(sources.glob("*.pxd"))}
+    used = {
+        name: set(re.findall(rf"^from {re.escape(PACKAGE)}\.(\w+) cimport ", text.decode(), re.MULTILINE))
+        for name, text in declared.items()
+    }
+    shared = hashlib.sha256(f"{_cython_version()} {FLAGS} ".encode() + Path(__file__).read_bytes())
+    found = {SHARED: shared}
+    for name in declared:
+        source = sources / f"{name}.py"
         if source.exists():
             content = shared.copy()
+            needed, more = {name}, used[name]
+            while more := more - needed:  # Cython also reads the declarations that the declarations need
+                needed |= more
+                more = set().union(*(used[other] for other in more))
+            for other in sorted(needed):
+                content.update(other.encode() + declared[other])
             content.update(source.read_bytes())
-            found[source.stem] = BUILT / f"{source.stem}-{content.hexdigest()[:16]}{SUFFIX}"
-    return found
+            found[name] = content
+    return {name: BUILT / f"{name}-{content.hexdigest()[:16]}{SUFFIX}" for name, content in found.items()}
+
+
+@functools.cache
+def _cython_version() -> str:
+    """Return the version of the installed Cython, or else of the Cython that built the newest modules.
+
+    Modules work together only if they come from one version.
+    """
+    try:
+        return importlib.metadata.version("Cython")
+    except importlib.metadata.PackageNotFoundError:
+        with contextlib.suppress(OSError):
+            return (BUILT / "cython").read_text(encoding="utf-8")
+        return ""
 
 
 def obstacle() -> str | None:
@@ -99,6 +131,8 @@ def build(*, rebuild: bool = False, retry: bool = True) -> dict[str, Path]:
 
     Raises `CompilerMissingError` if the kernel can't be compiled here, and `BuildError` if compiling fails.
     """
+    if CACHE:
+        _make_private(BUILT)
     wanted = modules()
     if not rebuild and all(file.exists() for file in wanted.values()):
         return wanted
@@ -115,8 +149,7 @@ def build(*, rebuild: bool = False, retry: bool = True) -> dict[str, Path]:
         if old and failure.exists() and not retry:
             raise BuildError(failure.read_text(encoding="utf-8"))
         if old:
-            what = f"the kernel for JSON and protobuf ({', '.join(old)})"
-            print(f"kvformat: compiling {what}", file=sys.stderr, flush=True)
+            print(f"kvformat: compiling the kernel ({', '.join(old)})", file=sys.stderr, flush=True)
             command = [sys.executable, "-P", __file__, "compile", *old]
             run = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -129,6 +162,13 @@ def build(*, rebuild: bool = False, retry: bool = True) -> dict[str, Path]:
             if not all(file.exists() for file in wanted.values()):
                 raise BuildError("its source changed while it was compiled")
     return wanted
+
+
+def _make_private(folder: Path) -> None:
+    """Create the folder if needed. Refuse a folder that other users can write to: their code would run here."""
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    if sys.platform != "win32" and (folder.stat().st_uid != os.geteuid() or folder.stat().st_mode & 0o022):
+        raise CompilerMissingError(f"other users can write to {folder}, which KVFORMAT_KERNEL_CACHE names")
 
 
 @contextlib.contextmanager
@@ -169,7 +209,7 @@ def _compile(names: list[str]) -> None:
         def build_extensions(self) -> None:
             if self.compiler.compiler_type != "msvc":
                 for extension in self.extensions:
-                    extension.extra_compile_args = os.environ.get("KVFORMAT_KERNEL_FLAGS", FLAGS).split()
+                    extension.extra_compile_args = FLAGS.split()
                     extension.define_macros = [INLINE]
             super().build_extensions()
 
@@ -179,10 +219,15 @@ def _compile(names: list[str]) -> None:
         outdated.unlink()
     shutil.copytree(SOURCES, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     files = modules(folder)  # the files for the copy, which does not change
+    # Cython writes the C file of the shared module. The longest compilation starts first.
+    sources = {name: folder / f"{name}.{'c' if name == SHARED else 'py'}" for name in names}
+    longest = sorted(names, key=lambda name: -sources[name].stat().st_size if name != SHARED else 0)
     extensions = cythonize(
-        [Extension(f"{PACKAGE}.{name}", [str(folder / f"{name}.py")]) for name in names],
+        [Extension(f"{PACKAGE}.{name}", [str(sources[name])]) for name in longest],
         include_path=["source"],
         compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=f"{PACKAGE}.{SHARED}",
+        nthreads=os.cpu_count(),
         force=True,
     )
     with tempfile.TemporaryDirectory(dir=BUILT) as scratch:
@@ -192,6 +237,7 @@ def _compile(names: list[str]) -> None:
         command.run()
         for name in names:
             os.replace(command.get_ext_fullpath(f"{PACKAGE}.{name}"), files[name])
+    Path("cython").write_text(_cython_version(), encoding="utf-8")
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import functools
+import gc
 import importlib.metadata
 import json
 import os
@@ -186,6 +187,8 @@ def measure(
 
     The tasks take turns, so that other load on the machine affects all of them. The first round is a warm-up.
     """
+    gc.collect()
+    gc.freeze()  # the garbage collector of a task must not search the input, which may have millions of objects
     speeds: dict[str, list[float]] = {name: [] for name in tasks}
     for number in range(rounds + 1):
         for name, task in tasks.items():

@@ -118,11 +118,14 @@ def ready_made(frame: DataFrame, column: str, rows: pa.RecordBatch, of: int, sch
     return frame.select(column).mapInArrow(made, schema)
 
 
-def ready_made_lists(column: str, lists: pa.ListArray, schema: Any) -> Column:
-    """Return a Column of ready-made lists of rows: `decode_rows` if decoding took no time."""
+def ready_made_column(column: str, values: pa.Array, schema: Any) -> Column:
+    """Return a Column of ready-made rows or lists of rows: `decode` or `decode_rows` if decoding took no time.
+
+    `values` must be at least as many as Spark sends to Python at once.
+    """
     from pyspark.sql import functions as F
 
-    batch = pa.RecordBatch.from_arrays([lists], ["rows"])
+    batch = pa.RecordBatch.from_arrays([values], ["rows"])
     text = batch.serialize().to_pybytes()
     types = batch.schema.serialize().to_pybytes()
     kept: list[pa.Array] = []

@@ -3,12 +3,15 @@ r"""`csv` with flat orders of nine fields and about 100 bytes, compared with Spa
     scripts/benchmark csv_orders
     scripts/benchmark csv_orders --records 300000 --only kernel,variants
 
-Four parts, each with its figures in `results/csv_orders.json`:
+Five parts, each with its figures in `results/csv_orders.json`:
 
-    decode    Spark: `decode`, compared with `from_csv` with the same types and an arrow_udf that returns its input
-    encode    Spark: `encode`, compared with `to_csv`
-    kernel    one thread, no Spark: `decode_batch`, compared with `csv.reader` + `pa.array`
-    variants  `decode_batch` of these orders with other quotes, escapes, blanks, line ends and empty fields
+    decode          Spark: `decode`, compared with `from_csv` with the same types and with an identity arrow_udf
+    encode          Spark: `encode`, compared with `to_csv`
+    kernel          one thread, no Spark: `decode_batch`, compared with `csv.reader` + `pa.array`. Also for orders with
+                    quotes in quotes, escapes, blanks, and an array
+    variants        `decode_batch` of these orders with other quotes, escapes, blanks, line ends, empty fields, and
+                    malformed messages
+    variants-spark  Spark: `decode` of some variants, compared with `from_csv`
 """
 
 from __future__ import annotations
@@ -20,20 +23,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from _measure import Task, document, measure, run, table
+from _measure import Task, document, grid, grid_table, measure, run, table
 from _orders import BATCH, SEED, chunks
 from _spark import cached_frame, discard_columns, expect_equal, identity
 
 from kvformat.registry import KeyValueFormat, get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.schemas import arrow_schema, spark_schema
-from kvformat.registry.contract.types import arrow_type
+from kvformat.registry.contract.types import FlinkType, arrow_type
 
 SCHEMA = (
     "order_id BIGINT, customer STRING, product STRING, weight DOUBLE, price DECIMAL(10, 2), ordered_at TIMESTAMP(3), "
     "paid BOOLEAN, city STRING, floor INT"
 )
 ROW = parse_schema(SCHEMA)
+WITH_TAGS = f"{SCHEMA}, tags ARRAY<STRING>"
 OPTIONS = {"null-literal": ""}  # as in Spark's own functions
 
 
@@ -106,32 +110,69 @@ def measure_encode(records: int, rounds: int) -> dict[str, Any]:
 
 def measure_kernel(records: int, rounds: int) -> dict[str, Any]:
     """Measure `decode_batch`, compared with Python's csv module with the same types."""
-    records = min(records, 500_000)
-    messages = [part for chunk in messages_of(records) for part in _batches(chunk)]
-    lines = [[m.decode() for m in batch.to_pylist()] for batch in messages]
-    tasks = {
-        "csv.reader + pa.array": lambda: [_by_csv_reader(batch) for batch in lines],
-        "kvformat decode_batch": _kernel(messages, OPTIONS),
-    }
+    records = min(records, 200_000)
+    plain = [message.decode() for chunk in messages_of(records) for message in chunk.to_pylist()]
+    orders, rng = list(csv.reader(plain)), random.Random(SEED)
+    theirs, ours = "csv.reader + pa.array", "kvformat decode_batch"
+    tasks: dict[str, Task] = {}
+    for name in ("", *_DIALECTS):
+        texts = [_CHANGES[name](rng, order) for order in orders] if name else plain
+        of = f", {name}" if name else ""
+        tasks |= _kernel_tasks(f"{theirs}{of}", f"{ours}{of}", texts, SCHEMA, name)
+    tasks |= _kernel_tasks(f"{theirs}, array", f"{ours}, array", _with_tags(records), WITH_TAGS, "")
     speeds = measure(tasks, records=records, rounds=rounds, clock=time.process_time)
-    print(table("kernel, one thread, records per CPU-second", speeds, "csv.reader + pa.array"))
-    return document(speeds, [("kvformat decode_batch", "csv.reader + pa.array")], records)
+    print(table("kernel, one thread, records per CPU-second", speeds, theirs))
+    return document(speeds, [(name, name.replace(ours, theirs)) for name in tasks if name.startswith(ours)], records)
+
+
+def _kernel_tasks(theirs: str, ours: str, texts: list[str], schema: str, dialect: str) -> dict[str, Task]:
+    options = OPTIONS | _VARIANT_OPTIONS.get(dialect, {})
+    fmt, row = get_format("csv", options), parse_schema(schema)
+    lines = [texts[i : i + BATCH] for i in range(0, len(texts), BATCH)]
+    messages = [pa.array([text.encode() for text in some], pa.binary()) for some in lines]
+    read = _by_csv_reader(row, _DIALECTS.get(dialect, {}), strip=dialect == "blanks")
+    for batch, some in zip(messages, lines, strict=True):
+        if not fmt.decode_batch(batch, schema).rows.values.equals(read(some)):
+            raise AssertionError(f"csv.reader and kvformat read different rows of {ours}")
+    return {theirs: lambda: [read(some) for some in lines], ours: _kernel(messages, options, schema)}
+
+
+def _with_tags(records: int) -> list[str]:
+    """Return the orders with their tags, an array of up to three texts."""
+    fmt, fields = get_format("csv", OPTIONS), list(arrow_schema(parse_schema(WITH_TAGS)))
+    found: list[str] = []
+    for rows, whole in zip(flat_orders(records), chunks(records), strict=True):
+        tagged = pa.StructArray.from_arrays([*rows.flatten(), whole.field("tags")], fields=fields)
+        found += [message.decode() for message in fmt.encode_batch(tagged, WITH_TAGS).messages.to_pylist()]
+    return found
 
 
 def _batches(messages: pa.BinaryArray) -> list[pa.BinaryArray]:
     return [pa.concat_arrays([messages[i : i + BATCH]]) for i in range(0, len(messages), BATCH)]
 
 
-def _kernel(batches: list[pa.BinaryArray], options: Mapping[str, str]) -> Task:
-    fmt, schema = get_format("csv", options), arrow_schema(ROW)
+def _kernel(batches: list[pa.BinaryArray], options: Mapping[str, str], columns: str = SCHEMA) -> Task:
+    fmt, schema = get_format("csv", options), arrow_schema(parse_schema(columns))
     return lambda: [fmt.decode_batch(batch, schema) for batch in batches]
 
 
-def _by_csv_reader(lines: list[str]) -> pa.StructArray:
-    columns = zip(*csv.reader(lines), strict=True)
-    fields = list(arrow_type(ROW))
-    texts = [pa.array([text or None for text in column], pa.string()) for column in columns]
-    return pa.StructArray.from_arrays([t.cast(f.type) for t, f in zip(texts, fields, strict=True)], fields=fields)
+def _by_csv_reader(row: FlinkType, dialect: Mapping[str, Any], *, strip: bool) -> Callable[[list[str]], pa.StructArray]:
+    fields = list(arrow_type(row))
+
+    def column(texts: tuple[str, ...], kind: pa.DataType) -> pa.Array:
+        if pa.types.is_list(kind):
+            return pa.array([text.split(";") if text else [] for text in texts], kind)
+        if strip:
+            texts = tuple(text.strip() for text in texts)
+        return pa.array([text or None for text in texts], pa.string()).cast(kind)
+
+    def read(lines: list[str]) -> pa.StructArray:
+        columns = zip(*csv.reader(lines, **dialect), strict=True)
+        return pa.StructArray.from_arrays(
+            [column(texts, field.type) for texts, field in zip(columns, fields, strict=True)], fields=fields
+        )
+
+    return read
 
 
 # --- ordinary input that Flink does not write ----------------------------------------------------------
@@ -175,6 +216,19 @@ def _line_ends(rng: random.Random, order: list[str]) -> str:
     return _few_quotes(rng, order) + "\r\n"
 
 
+def _malformed(rng: random.Random, order: list[str]) -> str:
+    """Break 1 message in 100: a number with a letter, a missing closing quote, or too many columns."""
+    if rng.random() >= 0.01:
+        return _few_quotes(rng, order)
+    number, customer, *others = order
+    broken = [
+        [f"{number}x", customer, *others],
+        [number, f'"{customer}', *others],
+        [number, customer, *others, *others],
+    ]
+    return ",".join(rng.choice(broken))
+
+
 _Change = Callable[[random.Random, list[str]], str]
 _CHANGES: dict[str, _Change] = {
     "all quoted": _all_quoted,
@@ -184,8 +238,22 @@ _CHANGES: dict[str, _Change] = {
     "blanks": _blanks,
     "empty fields": _empty_fields,
     "line ends": _line_ends,
+    "1 in 100 malformed": _malformed,
 }
 _VARIANT_OPTIONS = {"escapes": {"escape-character": "\\"}, "blanks": {"trim-spaces": "true"}}
+_DIALECTS: dict[str, dict[str, Any]] = {
+    "quotes in quotes": {},
+    "escapes": {"escapechar": "\\", "doublequote": False},
+    "blanks": {"skipinitialspace": True},
+}
+"""The options of `csv.reader` for some of the variants."""
+_IN_SPARK: dict[str, dict[str, str]] = {
+    "quotes in quotes": {"escape": '"'},
+    "escapes": {},
+    "blanks": {"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"},
+    "1 in 100 malformed": {},
+}
+"""The options of `from_csv` for some of the variants."""
 
 
 def measure_variants(records: int, rounds: int) -> dict[str, Any]:
@@ -198,9 +266,10 @@ def measure_variants(records: int, rounds: int) -> dict[str, Any]:
         options = OPTIONS | _VARIANT_OPTIONS.get(name, {})
         changed = [change(rng, order) for order in orders]
         inputs[name] = (changed, options)
-        mixed = [c if rng.random() < 0.1 else p for c, p in zip(changed, plain, strict=True)]
-        inputs[f"{name}, 1 in 10"] = (mixed, options)
-    kinds = [change for name, change in _CHANGES.items() if name not in _VARIANT_OPTIONS]
+        if change is not _malformed:
+            mixed = [c if rng.random() < 0.1 else p for c, p in zip(changed, plain, strict=True)]
+            inputs[f"{name}, 1 in 10"] = (mixed, options)
+    kinds = [c for name, c in _CHANGES.items() if name not in _VARIANT_OPTIONS and c is not _malformed]
     inputs["all kinds mixed"] = ([rng.choice(kinds)(rng, order) for order in orders], OPTIONS)
     tasks = {
         name: _kernel(_batches(pa.array([text.encode() for text in texts], pa.binary())), options)
@@ -211,11 +280,43 @@ def measure_variants(records: int, rounds: int) -> dict[str, Any]:
     return document(speeds, [(name, "plain") for name in tasks if name != "plain"], records)
 
 
+def measure_variants_in_spark(records: int, rounds: int) -> dict[str, Any]:
+    """Measure `decode` of some variants, compared with `from_csv`."""
+    from pyspark.sql import functions as F
+
+    records = min(records, 500_000)
+    plain = [message.decode() for chunk in messages_of(records) for message in chunk.to_pylist()]
+    orders, rng = list(csv.reader(plain)), random.Random(SEED)
+    columns = {name: [_CHANGES[name](rng, order).encode() for order in orders] for name in _IN_SPARK}
+    speeds = {}
+    with cached_frame([pa.table({name: pa.array(texts, pa.binary()) for name, texts in columns.items()})]) as frame:
+        for name, given in _IN_SPARK.items():
+            print(f"\n{name}")
+            fmt = get_format("csv", OPTIONS | _VARIANT_OPTIONS.get(name, {}))
+            theirs = F.from_csv(F.col(name).cast("string"), spark_schema(ROW).toDDL(), given)
+            malformed = name == "1 in 100 malformed"
+            ours = fmt.decode(name, SCHEMA, errors="capture" if malformed else "raise")
+            if not malformed:
+                expect_equal(frame, ours, theirs)
+            tasks = {"from_csv": discard_columns(frame, theirs), "kvformat decode": discard_columns(frame, ours)}
+            speeds[name] = measure(tasks, records=records, rounds=rounds)
+
+    def compared(row: str, column: str) -> tuple[str, str, str] | None:
+        return None if column == "from_csv" else (row, "from_csv", "from_csv")
+
+    found = grid("messages", speeds, compared, {name: {"records": records} for name in speeds})
+    print(grid_table("variants in Spark, records per CPU-second", found))
+    return found
+
+
+PARTS = {
+    "kernel": measure_kernel,
+    "variants": measure_variants,
+    "decode": measure_decode,
+    "encode": measure_encode,
+    "variants-spark": measure_variants_in_spark,
+}
+
+
 if __name__ == "__main__":
-    run(
-        "csv_orders",
-        __doc__,
-        {"kernel": measure_kernel, "variants": measure_variants, "decode": measure_decode, "encode": measure_encode},
-        {"schema": SCHEMA, "options": OPTIONS},
-        records=1_000_000,
-    )
+    run("csv_orders", __doc__, PARTS, {"schema": SCHEMA, "options": OPTIONS}, records=1_000_000)

@@ -41,7 +41,7 @@ from _spark import (
     expect_equal,
     lengths,
     ready_made,
-    ready_made_lists,
+    ready_made_column,
 )
 
 from kvformat.registry import KeyValueFormat, explode_changes, get_format, recommended_settings
@@ -272,7 +272,7 @@ def _ready_made(frame: DataFrame, whole: DataFrame, decoded: Column) -> tuple[Da
     structs = pa.StructArray.from_arrays(kinds, ["row_kind", *whole.columns[:-1]])
     lists = pa.ListArray.from_arrays(batch.rows.offsets, structs)
     lists_type = frame.select(decoded).schema.fields[0].dataType
-    inlined = frame.select(F.inline(ready_made_lists("value", lists, lists_type)))
+    inlined = frame.select(F.inline(ready_made_column("value", lists, lists_type)))
     return ready_made(frame, "value", rows, len(sample), whole.schema), inlined
 
 

@@ -9,9 +9,9 @@ the other benchmarks. Two parts, each with its figures in `results/json_nested.j
 
     kernel    one thread, no Spark, batches of 5,000: `decode_batch`, compared with `orjson.loads` + `pa.array` with the
               same types
-    decode    Spark: `decode` as a Column and `KeyValueFormat.decode` as a table, compared with `from_json`; and the
-              cost of the transport to Python and back, measured with functions that return the length of each message.
-              All with the settings that `recommended_settings()` returns
+    decode    Spark: `decode` as a Column and `KeyValueFormat.decode` as a table, compared with `from_json`. Also both
+              as if decoding took no time: the messages go to Python, which returns ready-made rows. And the cost of the
+              transport alone: Python returns the length of each message. All with `recommended_settings()`
 
 Your own folder must have files `*.jsonl.xz`, with a message in each line, and a README.md. The README.md has a table
 with a column `file` and a column whose name begins with `schema`. Each file is measured like a kind of records. The
@@ -20,21 +20,26 @@ figures are printed. With `--store-as NAME` they are also stored under this name
 
 from __future__ import annotations
 
-import argparse
-import functools
-import lzma
+import itertools
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from _kernel import ByOrjson, batches, decoding
-from _measure import Part, Speed, Task, chosen, grid, grid_table, measure, parser, run_parts
-from _orders import SCHEMA as ORDERS
-from _orders import orders
-from _records import SEED, Kind, record_kinds
-from _spark import cached_frame, discard_columns, discard_rows, expect_equal, lengths, tables
+from _kernel import BATCH, ByOrjson, batches, decoding
+from _measure import Speed, Task, grid, grid_table, measure
+from _nested import run_nested
+from _records import Kind
+from _spark import (
+    cached_frame,
+    discard_columns,
+    discard_rows,
+    expect_equal,
+    lengths,
+    ready_made,
+    ready_made_column,
+    tables,
+)
 
 from kvformat.registry import KeyValueFormat, get_format, recommended_settings
 from kvformat.registry.contract.ddl import parse_schema
@@ -45,29 +50,6 @@ if TYPE_CHECKING:
 
 _MEGABYTES = {"kernel": 25.0, "decode": 50.0}
 _TIMES = 4  # how often a job reads the cached messages
-
-
-def generated_kinds() -> tuple[Kind, ...]:
-    """Return the generated kinds of records, and the orders as the last kind."""
-    rows = orders(20_000, SEED)
-    messages = get_format("json").encode_batch(rows, ORDERS).messages
-    return (*record_kinds(), Kind("orders", ORDERS, tuple(messages.to_pylist())))
-
-
-def kinds_of_folder(folder: Path) -> tuple[Kind, ...]:
-    """Return a kind for each row of the table in the folder's README.md."""
-    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
-    table = [[cell.strip(" `") for cell in line.strip().strip("|").split("|")] for line in lines if line[:1] == "|"]
-    head, _, *rows = table
-    schema = next(i for i, name in enumerate(head) if name.startswith("schema"))
-    kinds = []
-    for row in rows:
-        file = row[head.index("file")]
-        text = lzma.decompress((folder / file).read_bytes())
-        # Not splitlines: some texts contain U+2028, which is not a line end here.
-        pool = tuple(line for line in text.split(b"\n") if line)
-        kinds.append(Kind(file.removesuffix(".jsonl.xz"), row[schema], pool))
-    return tuple(kinds)
 
 
 # --- the kernel alone ------------------------------------------------------------------------------------
@@ -110,7 +92,7 @@ def _facts(kind: Kind, records: int) -> dict[str, Any]:
 
 
 def measure_decode(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int) -> dict[str, Any]:
-    """Measure `decode`, `KeyValueFormat.decode`, `from_json`, and the transport to Python for both of ours."""
+    """Measure `decode` and `KeyValueFormat.decode`, each also without decoding, and `from_json`."""
     speeds, facts = {}, {}
     for kind in kinds:
         messages = kind.draw(megabytes)
@@ -118,11 +100,11 @@ def measure_decode(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int)
         with cached_frame(tables(messages), times=_TIMES) as frame:
             for name, value in recommended_settings().items():
                 frame.sparkSession.conf.set(name, value)
-            speeds[kind.name] = measure(_tasks(kind, frame), records=_TIMES * len(messages), rounds=rounds)
+            speeds[kind.name] = measure(_tasks(kind, frame, messages), records=_TIMES * len(messages), rounds=rounds)
         facts[kind.name] = _facts(kind, _TIMES * len(messages))
 
     def compared(row: str, column: str) -> tuple[str, str, str] | None:
-        return (row, "from_json", "from_json") if column in ("decode", "KeyValueFormat.decode") else None
+        return None if column == "from_json" else (row, "from_json", "from_json")
 
     found = grid("messages", speeds, compared, facts)
     found["settings"] = recommended_settings()
@@ -130,20 +112,26 @@ def measure_decode(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int)
     return found
 
 
-def _tasks(kind: Kind, frame: DataFrame) -> dict[str, Task]:
+def _tasks(kind: Kind, frame: DataFrame, messages: list[bytes]) -> dict[str, Task]:
     from pyspark.sql import functions as F
 
-    row = parse_schema(kind.schema)
-    ours = get_format("json", kind.options).decode("value", kind.schema)
+    row, fmt = parse_schema(kind.schema), get_format("json", kind.options)
+    ours = fmt.decode("value", kind.schema)
     theirs = F.from_json(F.col("value").cast("string"), spark_schema(row))
     expect_equal(frame, ours, theirs)
     options = {"format": "json", **{f"json.{name}": value for name, value in kind.options.items()}}
     table = KeyValueFormat(kind.schema, options).decode(frame)
     by_column, by_table = lengths(frame, "value")
+    most = itertools.islice(itertools.cycle(messages), 2 * BATCH)  # as many as Spark sends to Python at once
+    rows = fmt.decode_batch(pa.array(most, pa.binary()), kind.schema).rows.values
+    made = pa.RecordBatch.from_struct_array(rows)
+    returned = frame.select(ours).schema.fields[0].dataType
     return {
         "from_json": discard_columns(frame, theirs),
         "decode": discard_columns(frame, ours),
         "KeyValueFormat.decode": discard_rows(table),
+        "ready-made rows, Column": discard_columns(frame, ready_made_column("value", rows, returned)),
+        "ready-made rows, table": discard_rows(ready_made(frame, "value", made, len(made), table.schema)),
         "Column of lengths": discard_rows(by_column),
         "table of lengths": discard_rows(by_table),
     }
@@ -152,25 +140,5 @@ def _tasks(kind: Kind, frame: DataFrame) -> dict[str, Task]:
 PARTS = {"kernel": measure_kernel, "decode": measure_decode}
 
 
-def main() -> None:
-    commands = parser(__doc__ or "", PARTS, 0)
-    commands.add_argument("--megabytes", type=float, help=f"megabytes of messages of each kind; default: {_MEGABYTES}")
-    commands.add_argument("--corpora", type=Path, metavar="FOLDER", help="measure the messages of this folder instead")
-    commands.add_argument("--store-as", metavar="NAME", help="store the figures of a folder in results/NAME.json")
-    arguments = commands.parse_args()
-    kinds = generated_kinds() if arguments.corpora is None else kinds_of_folder(arguments.corpora)
-    if arguments.corpora is not None and arguments.store_as is None:
-        arguments.no_store = True
-    parts = {name: _part(name, kinds, arguments) for name in PARTS}
-    name = arguments.store_as or "json_nested"
-    run_parts(name, chosen(commands, arguments, parts), parts, {"seed": SEED}, arguments)
-
-
-def _part(name: str, kinds: Sequence[Kind], arguments: argparse.Namespace) -> Part:
-    # For a folder, 25 MB in Spark too: it has few messages, and a larger draw only repeats them.
-    default: Mapping[str, float] = _MEGABYTES if arguments.corpora is None else dict.fromkeys(PARTS, 25.0)
-    return functools.partial(PARTS[name], kinds, arguments.megabytes or default[name])
-
-
 if __name__ == "__main__":
-    main()
+    run_nested("json_nested", __doc__ or "", PARTS, _MEGABYTES, folder_megabytes=dict.fromkeys(PARTS, 25.0))

@@ -1,4 +1,4 @@
-"""The bytes of a batch of messages, which numpy reads at one cursor per message; for csv and Avro.
+"""The bytes of a batch of messages, which numpy reads at one cursor per message; for csv.
 
 `MessageBytes` holds the bytes of a whole batch. Texts are pairs of positions (start, end) until the end of reading;
 `MessageBytes.pieces` then copies all of them with one Arrow kernel. Cursors only move forward. If the cursor of a
@@ -8,7 +8,7 @@ message is at the message's end after reading, the reader has not read bytes of 
 from __future__ import annotations
 
 import functools
-from typing import Any, NewType
+from typing import NewType
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ Ints = npt.NDArray[np.int64]
 WordArray = npt.NDArray[np.uint64]
 ByteArray = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
-AnyArray = npt.NDArray[Any]
 MessageNumbers = NewType("MessageNumbers", npt.NDArray[np.int64])
 """Indices of messages in a batch."""
 Positions = NewType("Positions", npt.NDArray[np.int64])
@@ -95,16 +94,6 @@ def _are_below(position: Ints, stop: int) -> bool:
 def validity(valid: Mask) -> pa.Buffer | None:
     """Return Arrow's validity bitmap of a mask; None if all values are valid."""
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
-def fixed_width(kind: pa.DataType, values: AnyArray, valid: Mask) -> pa.Array:
-    """Return an array of a type of fixed width over the memory of `values`, null where `valid` is false."""
-    count = len(valid)
-    if kind == pa.bool_():
-        data = np.packbits(values, bitorder="little")
-    else:
-        data = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(kind, count, [validity(valid), pa.py_buffer(data)])
 
 
 def ranges(first: Ints, count: Ints) -> Ints:

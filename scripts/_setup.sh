@@ -46,7 +46,7 @@ search_compiler() {
 }
 find_compiler() {
     search_compiler && return
-    fail "The kernel for JSON and protobuf is compiled, but $("$python" -P kernel_build.py check)." \
+    fail "The kernel is compiled, but $("$python" -P kernel_build.py check)." \
         "On Debian or Ubuntu: sudo apt-get install gcc libc6-dev python3-dev, then run this again." \
         "Or name one: CC=/path/to/gcc $0"
 }

@@ -75,6 +75,23 @@ class JavaPattern:
             raise SlowMatchError(answer)
         return answer
 
+    @property
+    def group_count(self) -> int:
+        """The number of groups, without the whole match."""
+        count: int = self._pattern.groups
+        return count
+
+    def groups(self, text: str) -> tuple[str | None, ...] | None:
+        """Return the groups of a match of the whole text, None for a group without a match; None if nothing matches.
+
+        Raises `SlowMatchError` if the match takes too long.
+        """
+        try:
+            found = self._pattern.fullmatch(text, timeout=self._seconds)
+        except TimeoutError:
+            raise SlowMatchError(self._seconds) from None
+        return None if found is None else found.groups()
+
     def _answer(self, text: str) -> bool | float:
         """Return whether the text matches, or the timeout in seconds if it took too long."""
         seconds = self._seconds

@@ -29,7 +29,7 @@ __all__ = ["ADVICE", "COMPILED", "KERNEL", "WHY", "count_messages"]
 _FOLDER = os.path.dirname(os.path.realpath(__file__))
 _WARN_AFTER = 5_000
 """The process warns after it has read this many messages uncompiled. Interactive work stays below it."""
-_NAME = "the kernel for JSON and protobuf"
+_NAME = "the kernel"
 
 
 class _Finder:

@@ -1,4 +1,4 @@
-"""Columns for Protocol Buffers only: maps with keys of any type, and enums as their names."""
+"""Columns of maps with keys of any type, also for Avro, and of enums of Protocol Buffers as their names."""
 
 from __future__ import annotations
 

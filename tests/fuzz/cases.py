@@ -17,6 +17,7 @@ import base64
 import functools
 import json
 import lzma
+import os
 import random
 import shutil
 import tempfile
@@ -322,6 +323,9 @@ def _of_schemas(name: str, format: str, number: int) -> Case:
         options = schemas.json_options(rng)
         messages = schemas.json_messages(rng, columns, "flattened" in options, _KNOWN)
         metadata = ("schema",) if rng.random() < 0.2 else ()
+    elif format == "avro-confluent" and rng.random() < 0.5:
+        text, texts, messages = schemas.nested(rng, _KNOWN)
+        options = {"url": _registry(name, texts)}
     else:
         options = schemas.avro_options(rng, format)
         envelope = format != "avro-confluent" and "flattened" not in options
@@ -364,8 +368,15 @@ _MAKERS: dict[str, Any] = {
 }
 
 
+FOLDER_VARIABLE = "KVFORMAT_FUZZ_FOLDER"
+"""The environment variable with the folder of schema registries. Error messages contain the path of the registry."""
+
+
 @functools.cache
-def _folder() -> Path:
+def registries() -> Path:
+    """Return the folder of all schema registries: that of the process that started this one, or a temporary one."""
+    if FOLDER_VARIABLE in os.environ:
+        return Path(os.environ[FOLDER_VARIABLE])
     folder = Path(tempfile.mkdtemp(prefix="kvformat-fuzz-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -373,7 +384,7 @@ def _folder() -> Path:
 
 def _registry(name: str, known: dict[int, str]) -> str:
     """Return the URL of a schema registry in the case's own folder."""
-    folder = _folder() / name.replace("/", "-")
+    folder = registries() / name.replace("/", "-")
     folder.mkdir(exist_ok=True)
     for schema_id, text in known.items():
         (folder / f"{schema_id}.avsc").write_text(text, encoding="utf-8")

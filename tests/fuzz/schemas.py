@@ -7,6 +7,7 @@ messages have a schema id before the datum. The id may belong to several schemas
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import random
@@ -14,6 +15,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import fastavro
+
+from kvformat.codecs._avro import parse_schema
+from kvformat.codecs._avro.types import schema_text
+from kvformat.registry import SchemaError
+from kvformat.registry.contract.ddl import parse_schema as parse_table
+from tests.codecs.avro.avro_mutation import evolved
+from tests.codecs.avro.avro_random import Maker, written
+from tests.fuzz import rows
 
 FORMATS = ("debezium-json", "avro-confluent", "debezium-avro-confluent")
 _TIME, _CONNECT, _DATA = "io.debezium.time.", "org.apache.kafka.connect.data.", "io.debezium.data."
@@ -111,7 +120,7 @@ def table(rng: random.Random, format: str) -> tuple[str, dict[str, str]]:
 def _kinds(rng: random.Random, table: dict[str, str]) -> list[dict[str, _Said]]:
     """Return the columns of several writer schemas. Each may lack a column or have an additional one."""
     found = []
-    for _ in range(rng.randint(2, 5)):
+    for _ in range(rng.choice([2, 3, 5, 10])):
         columns = {name: _said_of(rng, type) for name, type in table.items() if rng.random() < 0.9}
         found.append(columns | ({"other": _said(rng)} if rng.random() < 0.3 else {}))
     return found
@@ -220,6 +229,33 @@ def avro_messages(
         schema_id = rng.choice([_UNKNOWN, _BROKEN]) if rng.random() < 0.08 else number + 1
         found.append(b"\0" + schema_id.to_bytes(4, "big") + out.getvalue())
     return texts, found
+
+
+def nested(rng: random.Random, count: int) -> tuple[str, dict[int, str], list[bytes]]:
+    """Return a schema with nested columns, texts of writer schemas by id, and messages with these and unknown ids.
+
+    The writer schemas differ from the table's schema in the order and types of fields at all levels.
+    """
+    node: Any = None
+    while node is None:
+        text = rows.schema(rng)
+        with contextlib.suppress(SchemaError):  # Flink's Avro does not support all types
+            node = json.loads(schema_text(parse_table(text), legacy=True))
+    del node["namespace"]  # fastavro would need it in the names of a union's branches
+    maker, writers = Maker(rng.randrange(2**32)), [node]
+    for _ in range(rng.choice([1, 3, 9])):
+        changed = evolved(rng, node)
+        with contextlib.suppress(SchemaError):  # a removed field defined a name
+            parse_schema(json.dumps(changed))
+            writers.append(changed)
+    datums = [written(schema, [maker.value(schema) for _ in range(4)]) for schema in writers]
+    texts = {number: json.dumps(schema) for number, schema in enumerate(writers, 1)}
+    found = []
+    for _ in range(count):
+        number = rng.randrange(len(writers))
+        schema_id = _UNKNOWN if rng.random() < 0.03 else number + 1
+        found.append(b"\0" + schema_id.to_bytes(4, "big") + rng.choice(datums[number]))
+    return text, texts, found
 
 
 def _avro_schema(columns: dict[str, _Said], envelope: bool) -> Any:

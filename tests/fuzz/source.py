@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvformat.codecs import KERNEL
-from tests.fuzz.cases import case
+from tests.fuzz.cases import FOLDER_VARIABLE, case, registries
 from tests.fuzz.properties import Batch
 
 EVERY = 8
@@ -40,7 +40,7 @@ def source() -> Iterator[Source | None]:
         yield None
         return
     command = [sys.executable, "-m", "tests.fuzz.source"]
-    environment = {**os.environ, "KVFORMAT_KERNEL": "python"}
+    environment = {**os.environ, "KVFORMAT_KERNEL": "python", FOLDER_VARIABLE: str(registries())}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         try:
             yield Source(process)

@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("pyproject.toml", "setup.py", "kernel_build.py", "_kvformat_alias.py", "MANIFEST.in", "README.md", "LICENSE")
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 PAIRS = sorted(file.stem for file in (ROOT / "codecs" / "_kernel").glob("*.pxd") if file.with_suffix(".py").exists())
-"""The compiled modules of the kernel."""
+"""The modules of the kernel that are compiled."""
+SHARED = "_cython_shared"
+"""The module with the code of Cython that these modules share. It has no source."""
 BUILT = Path("build", "kernel")
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a short-lived JVM: its second compiler would cost more than it saves."""
@@ -38,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def run(command: Iterable[str | Path], *, cwd: Path, extra: dict[str, str] | None = None) -> str:
     """Run a command and return its stdout. Fails with all of its output."""
-    hidden = {"PYTHONPATH", "PYTHONHOME", "SPARK_HOME", "VIRTUAL_ENV"}
+    hidden = {"PYTHONPATH", "PYTHONHOME", "SPARK_HOME", "VIRTUAL_ENV", "KVFORMAT_KERNEL_CACHE"}
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | (extra or {})
     done = subprocess.run([str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr[-8000:]}"

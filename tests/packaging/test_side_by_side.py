@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import BUILT, PAIRS, ROOT, Environment, copy_sources, run
+from tests.packaging.conftest import BUILT, PAIRS, ROOT, SHARED, Environment, copy_sources, run
 from tests.packaging.test_spark_submit import write_zip
 
 WHERE = """
@@ -95,7 +95,7 @@ def test_a_checkout_beside_the_job_does_not_shadow_the_package(
     environment, home = beside_checkout
     assert shadows(checkout.parent), "the checkout's folder must not be a regular package"
     told = where(environment, checkout.parent)
-    kernel = {f"kvformat.codecs._kernel.{name}" for name in PAIRS} if home.name == "editable" else set()
+    kernel = {f"kvformat.codecs._kernel.{name}" for name in [*PAIRS, SHARED]} if home.name == "editable" else set()
     others = {"_kvformat_alias", "kvformat_kernel_build"}  # in site-packages, and the builder that the import loads
     assert set(outside(told, home)) - others == kernel
     assert Path(told["files"]["_kvformat_alias"]).parent == site_packages(environment)
@@ -193,7 +193,7 @@ def test_a_checkout_first_on_the_path_has_its_own_kernel(
 ) -> None:
     """A checkout's compiled modules are not next to the source; their file names contain a hash of the source."""
     told = where(with_wheel, with_wheel.folder, PYTHONPATH=str(source / "build" / "editable"))
-    kernel = {f"kvformat.codecs._kernel.{name}" for name in PAIRS}
+    kernel = {f"kvformat.codecs._kernel.{name}" for name in [*PAIRS, SHARED]}
     others = {"_kvformat_alias", "kvformat_kernel_build"}
     assert set(outside(told, source / "build" / "editable")) - others == kernel
     assert {name for name in kernel if not Path(told["files"][name]).is_relative_to(source / BUILT)} == set()

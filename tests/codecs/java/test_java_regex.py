@@ -202,3 +202,12 @@ def test_a_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_java.cache_clear()
     with pytest.raises(MissingExtraError, match="pip install regex"):
         compile_java("a")
+
+
+def test_groups_of_a_match() -> None:
+    pattern = compile_java(r"db_(.*)\.(.*)_tbl(x)?")
+    assert pattern.group_count == 3
+    assert pattern.groups("db_foo.bar_tbl") == ("foo", "bar", None)
+    assert pattern.groups("db_foo.bar") is None
+    with pytest.raises(SlowMatchError):
+        compile_java("(a|aa)+b").groups("a" * 10_000)

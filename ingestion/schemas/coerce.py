@@ -1,0 +1,262 @@
+"""Values of one type as values of another type, and rows of one schema as rows of another, on Arrow arrays.
+
+    source  id INT, v TIMESTAMP(3)       7, 2024-02-29 12:00:01.123
+    target  id BIGINT, w INT, v STRING   7, null, '2024-02-29T12:00:01.123'
+
+A wider type (`merge_types`) holds every value: numbers exactly or as the nearest DOUBLE, everything else as text.
+Texts are numbers and booleans as Java writes them, base64 of bytes, ISO dates and times, and JSON of nested values.
+A TIMESTAMP or DATE without time zone is one of the session's time zone where it becomes TIMESTAMP_LTZ, and the other
+way around.
+
+Any other type holds a value if nothing is lost: BIGINT 7 fits an INT, 7000000000 does not. A row with a value that
+does not fit is bad. Flink CDC writes NULL, 0 or '' instead.
+Rules: Flink CDC's `SchemaMergingUtils.coerceObject`. It compares only types, takes local times as UTC, and writes
+nested values as Java's `toString`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts
+from kvformat.codecs._json.settings import WriteSettings
+from kvformat.codecs._json.write import TEXT, JsonWriter, base64_texts, date_texts, timestamp_texts
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.ingestion.schemas.types import (
+    BINARY_ROOTS,
+    INTEGER_DIGITS,
+    NESTED_ROOTS,
+    TEXT_ROOTS,
+    TIMESTAMP_ROOTS,
+    merge_types,
+)
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+
+_NUMBERS = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE")
+_TIMES = (*TIMESTAMP_ROOTS, "DATE")
+_AS_TEXT = ("TIMESTAMP_TZ", "VARIANT")  # Arrow has no such types, so their values are texts
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_SHOWN = 40  # characters of a value that an error shows
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRows:
+    """Rows with the columns of the target's schema, and an error per bad row. `errors` is None if all rows fit."""
+
+    rows: pa.StructArray
+    errors: pa.StringArray | None
+
+
+def fit_rows(rows: pa.StructArray, source: TableSchema, target: TableSchema, time_zone: str) -> FittedRows:
+    """Convert rows of the source's schema to rows of the target's schema, by the names of columns.
+
+    A column that the source lacks is null. The errors have the code SCHEMA: a value does not fit its column, or a
+    NOT NULL column has no value. `time_zone` is the session's time zone, such as `Asia/Shanghai`.
+    """
+    # flatten() makes the values of a null row null
+    values = dict(zip(source.names, rows.flatten(), strict=True))
+    fitted: list[pa.Array] = []
+    errors: dict[int, str] = {}
+    for column in target.columns:
+        found = source.column(column.name)
+        if found is None:
+            column_values = pa.nulls(len(rows), arrow_type_of(column.type))
+        elif is_same_kind(found.type, column.type):
+            column_values = values[column.name]
+        else:
+            column_values = coerce(values[column.name], found.type, column.type, time_zone)
+            _note_misfits(errors, values[column.name], column_values, found, column)
+        if not column.type.nullable:
+            _note_missing(errors, rows, column_values, column)
+        fitted.append(column_values)
+    fields = [pa.field(column.name, array.type) for column, array in zip(target.columns, fitted, strict=True)]
+    mask = rows.is_null() if rows.null_count else None
+    made = pa.StructArray.from_arrays(fitted, fields=fields, mask=mask)
+    if not errors:
+        return FittedRows(made, None)
+    texts = np.full(len(rows), None, dtype=object)
+    for index, text in errors.items():
+        texts[index] = ErrorCode.SCHEMA.marked(text)
+    return FittedRows(made, pa.array(texts, pa.string()))
+
+
+def _note_misfits(
+    errors: dict[int, str], before: pa.Array, after: pa.Array, source: SchemaColumn, target: SchemaColumn
+) -> None:
+    for index in np.flatnonzero(pc.and_(before.is_valid(), after.is_null()).to_numpy(zero_copy_only=False)).tolist():
+        value = str(before[index].as_py())[:_SHOWN]
+        text = f"column {target.name!r}: the value {value} of type {source.type} does not fit {target.type}"
+        errors.setdefault(index, text)
+
+
+def _note_missing(errors: dict[int, str], rows: pa.StructArray, values: pa.Array, column: SchemaColumn) -> None:
+    for index in np.flatnonzero(pc.and_(rows.is_valid(), values.is_null()).to_numpy(zero_copy_only=False)).tolist():
+        errors.setdefault(index, f"column {column.name!r} is {column.type}, and the row has no value for it")
+
+
+def is_same_kind(source: FlinkType, target: FlinkType) -> bool:
+    """Whether values need no conversion. Lengths and digits of a second are not enforced, as in the formats."""
+    one, other = nullable(source), nullable(target)
+    if one == other:
+        return True
+    for roots in (TEXT_ROOTS, BINARY_ROOTS):
+        if one.root in roots:
+            return other.root in roots
+    return one.root == other.root and one.root in ("TIME", *TIMESTAMP_ROOTS)
+
+
+def arrow_type_of(t: FlinkType) -> pa.DataType:
+    """Return the Arrow type of a type, text for TIMESTAMP_TZ and VARIANT."""
+    return pa.string() if t.root in _AS_TEXT else arrow_type(nullable(t))
+
+
+def coerce(values: pa.Array, source: FlinkType, target: FlinkType, time_zone: str) -> pa.Array:
+    """Convert values to another type. A value that does not fit becomes null.
+
+    Raises `SchemaError` for a nested target, because only equal nested types have a common type, and they need no
+    conversion.
+    """
+    if target.root in NESTED_ROOTS:
+        raise SchemaError(f"values of type {source} can't be converted to {target}; only the same type fits")
+    if is_same_kind(source, target):
+        return values
+    if target.root in TEXT_ROOTS:
+        return texts_of(values, source)
+    if source.root in _NUMBERS and target.root in _NUMBERS:
+        if nullable(merge_types(source, target)) == nullable(target):
+            return values.cast(arrow_type(nullable(target)), safe=False)
+        fit = _NARROWED[target.root]
+        return pa.array([None if v is None else fit(v, target) for v in values.to_pylist()], arrow_type_of(target))
+    if source.root in _TIMES and target.root in _TIMES and "TIMESTAMP_TZ" not in (source.root, target.root):
+        return _convert_time(values, source.root, target.root, time_zone)
+    return pa.nulls(len(values), arrow_type_of(target))
+
+
+# --- text ----------------------------------------------------------------------------------------------
+
+
+def texts_of(values: pa.Array, t: FlinkType) -> pa.StringArray:
+    """Return the text of each value, null for null."""
+    return _TEXTS[t.root](values, t).cast(pa.string())
+
+
+def _plain_texts(values: pa.Array, t: FlinkType) -> pa.Array:
+    return values.cast(TEXT)
+
+
+def _time_texts(values: pa.Array, t: FlinkType) -> pa.Array:
+    return _grouped_fraction(pc.ascii_rtrim(pc.ascii_rtrim(values.cast(pa.time64("ns")).cast(TEXT), "0"), "."))
+
+
+def _timestamp_texts(values: pa.Array, t: FlinkType) -> pa.Array:
+    texts = _grouped_fraction(timestamp_texts(values, "T"))
+    if t.root == "TIMESTAMP":
+        return texts
+    return pc.binary_join_element_wise(texts, pa.scalar("Z", TEXT), pa.scalar("", TEXT))
+
+
+def _grouped_fraction(texts: pa.Array) -> pa.Array:
+    """Fill up fractions of a second to 3, 6 or 9 digits, as in Java."""
+    for digits, zeros in ((r"\d", "00"), (r"\d\d", "0")):
+        texts = pc.replace_substring_regex(texts, rf"(\.(?:\d\d\d)*{digits})$", rf"\1{zeros}")
+    return texts
+
+
+def _json_texts(values: pa.Array, t: FlinkType) -> pa.Array:
+    """Return the JSON of nested values. Raises `SchemaError` for a MAP with keys that are not texts."""
+    row = FlinkType("ROW", fields=(FlinkField("v", t),))
+    rows = pa.StructArray.from_arrays([values], ["v"])
+    texts, _ = JsonWriter(row, WriteSettings(null_key_mode="LITERAL")).texts(rows)
+    inside = pc.binary_replace_slice(pc.binary_replace_slice(texts, -1, 2**31 - 1, ""), 0, len('{"v":'), "")
+    return pc.if_else(values.is_valid(), inside, pa.scalar(None, TEXT))
+
+
+_TEXTS: dict[str, Callable[[pa.Array, FlinkType], pa.Array]] = {
+    **dict.fromkeys(("BOOLEAN", *INTEGER_DIGITS, *TEXT_ROOTS, *_AS_TEXT), _plain_texts),
+    **dict.fromkeys(("INTERVAL YEAR TO MONTH",), _plain_texts),
+    "INTERVAL DAY TO SECOND": lambda values, t: values.cast(pa.duration("ms"), safe=False).cast(pa.int64()).cast(TEXT),
+    "FLOAT": lambda values, t: double_texts(values),
+    "DOUBLE": lambda values, t: double_texts(values),
+    "DECIMAL": lambda values, t: plain_decimal_texts(values),
+    **dict.fromkeys(BINARY_ROOTS, lambda values, t: base64_texts(values.cast(pa.large_binary()))),
+    "DATE": lambda values, t: date_texts(values),
+    "TIME": _time_texts,
+    "TIMESTAMP": _timestamp_texts,
+    "TIMESTAMP_LTZ": _timestamp_texts,
+    **dict.fromkeys(NESTED_ROOTS, _json_texts),
+}
+
+
+# --- numbers -------------------------------------------------------------------------------------------
+
+
+def _fit_integer(value: Any, target: FlinkType) -> int | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    bits = arrow_type(nullable(target)).bit_width
+    return int(value) if value == int(value) and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None
+
+
+def _fit_decimal(value: Any, target: FlinkType) -> Decimal | None:
+    assert target.precision is not None
+    assert target.scale is not None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    unscaled = Decimal(value).scaleb(target.scale, _EXACT)
+    if unscaled != unscaled.to_integral_value() or abs(unscaled) >= 10**target.precision:
+        return None
+    return Decimal(int(unscaled)).scaleb(-target.scale, _EXACT)
+
+
+def _fit_float(value: Any, target: FlinkType) -> float | None:
+    nearest = float(value)
+    if target.root == "DOUBLE":
+        return nearest
+    single = float(np.float32(nearest))
+    return single if not isinstance(value, float) or single == value or math.isnan(value) else None
+
+
+_NARROWED: dict[str, Callable[[Any, FlinkType], Any]] = {
+    **dict.fromkeys(INTEGER_DIGITS, _fit_integer),
+    "DECIMAL": _fit_decimal,
+    "FLOAT": _fit_float,
+    "DOUBLE": _fit_float,
+}
+"""How a number fits a type that does not hold all values of its own. Only the nearest DOUBLE may lose digits."""
+
+
+# --- dates and times -----------------------------------------------------------------------------------
+
+
+def _convert_time(values: pa.Array, source: str, target: str, time_zone: str) -> pa.Array:
+    """Convert between DATE, TIMESTAMP and TIMESTAMP_LTZ. A DATE is midnight, and only midnight is a DATE."""
+    if source == "DATE":
+        local = values.cast(pa.timestamp("us"))
+        return local if target == "TIMESTAMP" else _local_to_utc(local, time_zone)
+    local = values if source == "TIMESTAMP" else _utc_to_local(values, time_zone)
+    if target == "TIMESTAMP_LTZ":
+        return _local_to_utc(local, time_zone)
+    if target == "TIMESTAMP":
+        return local
+    days = pc.floor_temporal(local, unit="day")
+    return pc.if_else(pc.equal(days, local), days.cast(pa.date32()), pa.scalar(None, pa.date32()))
+
+
+def _local_to_utc(values: pa.Array, time_zone: str) -> pa.Array:
+    """Times that a change of the clock skips become the first one after it; of repeated times the first counts."""
+    zoned = pc.assume_timezone(values, time_zone, ambiguous="earliest", nonexistent="latest")
+    return zoned.cast(pa.timestamp(values.type.unit, "UTC"))
+
+
+def _utc_to_local(values: pa.Array, time_zone: str) -> pa.Array:
+    return pc.local_timestamp(values.cast(pa.timestamp(values.type.unit, time_zone)))

@@ -1,0 +1,237 @@
+"""Answers cases of the vectors of Flink CDC with the library's own code, so that others can compare.
+
+    answer({"current": "INT", "upcoming": "DOUBLE", "values": [0.5]})
+    {"compatible": False, "merged": "DOUBLE", "coerced": [{"double": "0.5"}]}
+
+A case and its answer have the form of `fixtures/flink-cdc-3.6/README.md`. This module only translates between that
+form and the classes of `kvformat.ingestion`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags, parse_behavior
+from kvformat.ingestion.errors import UnsupportedChangeError
+from kvformat.ingestion.routes import Route, Router, Selector
+from kvformat.ingestion.schemas.coerce import coerce, fit_rows, is_same_kind, texts_of
+from kvformat.ingestion.schemas.events import SchemaEvent, event_from_json, event_to_json, schema_difference
+from kvformat.ingestion.schemas.state import SchemaState
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema, merge_schemas, needs_no_change
+from kvformat.ingestion.schemas.types import (
+    INTEGER_DIGITS,
+    TEXT_ROOTS,
+    is_compatible,
+    merge_types,
+    note_on_merge,
+    parse_column_type,
+)
+from kvformat.ingestion.vector_values import array_of, values_of
+from kvformat.registry.contract.errors import KvFormatError
+from kvformat.registry.contract.types import FlinkType
+
+_MERGE_ZONE = "Asia/Shanghai"
+"""The session's time zone of the cases that merge types."""
+_TABLE = TableId(("db", "t"))
+
+
+def answer(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the library's answer to a case, without its answer, in the form of the vectors.
+
+    Raises `KeyError` for a case of no known form.
+    """
+    if "current" in case:
+        return _merge_types(case)
+    if "upcoming_schema" in case:
+        return _merge_schemas(case)
+    try:
+        if "selector" in case:
+            selector = Selector(case["selector"], "source-table")
+            return {"matches": [selector.matches(TableId.parse(table)) for table in case["tables"]]}
+        router = Router([Route.of(route) for route in case["routes"]], case["route_mode"])
+        if "tables" in case:
+            return {"routed": [_routed(router, TableId.parse(table)) for table in case["tables"]]}
+    except KvFormatError as cause:
+        return _error(cause)
+    return {"steps": list(_Evolution(router, case).steps(case["events"]))}
+
+
+def _error(cause: Exception) -> dict[str, Any]:
+    return {"error": {"class": type(cause).__name__, "message": str(cause)}}
+
+
+# --- merge ---------------------------------------------------------------------------------------------
+
+
+def _merge_types(case: dict[str, Any]) -> dict[str, Any]:
+    current, upcoming = parse_column_type(case["current"]), parse_column_type(case["upcoming"])
+    merged = merge_types(current, upcoming)
+    coerced = []
+    for value in case["values"]:
+        try:
+            values = coerce(array_of([value], upcoming), upcoming, merged, _MERGE_ZONE)
+            coerced += values_of(values, merged)
+        except KvFormatError as cause:
+            coerced.append(_error(cause))
+    compatible = is_compatible(current, upcoming)
+    found: dict[str, Any] = {"compatible": compatible, "merged": str(merged), "coerced": coerced}
+    if current.root == upcoming.root == "DECIMAL" and (note := note_on_merge(current, upcoming)):
+        # Flink CDC 3.6.0 fails here, and an error is recorded. The library warns instead, and the column is a STRING.
+        found["error"] = {"class": None, "message": note}
+    return found
+
+
+def _merge_schemas(case: dict[str, Any]) -> dict[str, Any]:
+    current = None if case["current_schema"] is None else TableSchema.from_json(case["current_schema"])
+    upcoming = TableSchema.from_json(case["upcoming_schema"])
+    merged = merge_schemas(current, upcoming)
+    return {
+        "compatible": needs_no_change(current, upcoming),
+        "merged": merged.to_json(),
+        "events": [_event(event) for event in schema_difference(_TABLE, current, merged)],
+    }
+
+
+def _event(event: SchemaEvent) -> dict[str, Any]:
+    ((name, details),) = event_to_json(event).items()
+    return {name: {**details, "table": str(event.table)}}
+
+
+# --- evolve --------------------------------------------------------------------------------------------
+
+
+def _routed(router: Router, table: TableId) -> list[str] | dict[str, Any]:
+    try:
+        return [str(target) for target in router.targets(table)]
+    except KvFormatError as cause:
+        return _error(cause)
+
+
+class _Evolution:
+    """The tables of a case, and a target that refuses the kinds of changes in `unsupported`."""
+
+    def __init__(self, router: Router, case: dict[str, Any]) -> None:
+        self._router, self._behavior = router, parse_behavior(case["behavior"])
+        self._plans = SchemaEvolution(router, self._behavior, accepted_tags(case["accepted"], [], self._behavior))
+        self._unsupported = case["unsupported"]
+        self._state = SchemaState()
+
+    def steps(self, events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield the answers of the events, up to the first error, which ends the job."""
+        for event in events:
+            ((name, details),) = event.items()
+            table = TableId.parse(details["table"])
+            try:
+                if name in _OPERATIONS:
+                    yield {"rows": self._rows(table, name, details)}
+                else:
+                    yield self._change(event_from_json({name: {**details, "table": table.parts}}))
+            except KvFormatError as cause:
+                yield _error(cause)
+                return
+
+    def _change(self, event: SchemaEvent) -> dict[str, Any]:
+        self._state, planned = self._plans.plan(self._state, event)
+        targets = self._router.targets(event.table)
+        applied = []
+        for change in sorted(planned, key=lambda change: _java_order(change.table)):
+            if change.tag in self._unsupported:
+                if self._behavior is not SchemaChangeBehavior.TRY_EVOLVE:
+                    raise UnsupportedChangeError(f"the target does not support {change.tag}", table=str(change.table))
+                continue
+            self._state = self._state.change_target(change)
+            applied.append(_event(change))
+        schemas = {str(target): self._state.targets.get(target) for target in targets}
+        return {"applied": applied, "evolved": {name: s and s.to_json() for name, s in schemas.items()}}
+
+    def _rows(self, table: TableId, operation: str, details: dict[str, Any]) -> dict[str, Any]:
+        source = self._state.sources[table]
+        rows: dict[str, Any] = {}
+        for target in self._router.targets(table):
+            schema = self._state.targets.get(target)
+            if schema is None:
+                rows[str(target)] = None
+                continue
+            images = {
+                image: _row_as_flink(details[image], source, schema) if details.get(image) is not None else None
+                for image in ("before", "after")
+            }
+            rows[str(target)] = {"op": operation.upper(), **images}
+        return rows
+
+
+_OPERATIONS = ("insert", "update", "delete", "replace")
+
+
+def _java_order(table: TableId) -> int:
+    """Return the place of a table in a `HashSet`: Flink CDC changes the targets of a table in its order."""
+    parts = (table.namespace, table.schema, table.table)
+    code = functools.reduce(lambda code, part: _java_hash(part or "") + 31 * code, parts, 1) & 0xFFFFFFFF
+    return (code ^ code >> 16) & 0xF
+
+
+def _java_hash(text: str) -> int:
+    return functools.reduce(lambda code, unit: (31 * code + unit) & 0xFFFFFFFF, text.encode("utf-16-be")[1::2], 0)
+
+
+def _row_as_flink(row: list[Any], source: TableSchema, target: TableSchema) -> list[Any]:
+    """Return a row of the target, as the library writes it, but for a value that does not fit as Flink CDC writes it.
+
+    The library makes a row with such a value a bad record. Flink CDC has no bad records here.
+    """
+    arrays = [array_of([value], column.type) for value, column in zip(row, source.columns, strict=True)]
+    rows = pa.StructArray.from_arrays(arrays, [*source.names])
+    fitted = fit_rows(rows, source, target, "UTC").rows
+    written = []
+    for column, values in zip(target.columns, fitted.flatten(), strict=True):
+        (value,) = values_of(values, column.type)
+        before = source.column(column.name)
+        if before is not None and not is_same_kind(before.type, column.type):
+            text = texts_of(arrays[source.names.index(column.name)], before.type)[0].as_py()
+            value = _as_flink(text, value, before.type, column.type)
+        written.append(value)
+    return written
+
+
+def _as_flink(text: str | None, value: Any, source: FlinkType, target: FlinkType) -> Any:
+    """Return what Flink CDC writes for a value, where it differs from the library on purpose.
+
+    It compares types, not values: an INT never fits a SMALLINT. A number is a day of a DATE, and a BIGINT of a
+    TIMESTAMP. Any text but `true` is the BOOLEAN false. Timestamps in UTC lose their `Z`.
+    """
+    if text is None:
+        return None
+    if target.root == "BOOLEAN":
+        return text == "true"
+    if target.root == "DATE":
+        return _iso_day(text) if source.root in (*INTEGER_DIGITS, *_FLOATS) else None
+    if target.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and source.root == "BIGINT":
+        return f"{_iso_day(text)}T00:00{':00Z' if target.root == 'TIMESTAMP_LTZ' else ''}"
+    if source.root == "TIMESTAMP_LTZ" and target.root in TEXT_ROOTS:
+        return text.removesuffix("Z")
+    if target.root in _TAKES:
+        return value if source.root in _TAKES[target.root] else None
+    return value
+
+
+_FLOATS = ("FLOAT", "DOUBLE")
+_EXACT = (*INTEGER_DIGITS, "DECIMAL")
+_TAKES = {
+    **{root: tuple(INTEGER_DIGITS)[: place + 1] for place, root in enumerate(INTEGER_DIGITS)},
+    "DECIMAL": _EXACT,
+    "FLOAT": (*_EXACT, "FLOAT"),
+    "DOUBLE": (*_EXACT, *_FLOATS),
+}
+"""The types of numbers that Flink CDC converts to each type of numbers."""
+
+
+def _iso_day(text: str) -> str:
+    days = np.int64(int(float(text))).astype(np.int32)  # Java's int overflows
+    day = str(days.astype("datetime64[D]"))
+    return f"+{day}" if len(day) > len("9999-12-31") and day[0] != "-" else day

@@ -1,0 +1,80 @@
+"""Patterns of table names and routes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvformat.ingestion.routes import Route, Router, Selector, pattern_warning
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.registry.contract.errors import OptionError
+
+
+def _targets(*routes: Route, table: str, mode: str = "ALL_MATCH") -> list[str]:
+    return [str(target) for target in Router(routes, mode).targets(TableId.parse(table))]  # type: ignore[arg-type]
+
+
+def test_groups_replace_their_numbers_as_in_java() -> None:
+    assert _targets(Route(r"mydb.(\.*)_(\.*)", "$2.${1}x".replace("{1}", "1")), table="mydb.a_b") == ["b.ax"]
+    assert _targets(Route(r"db.(t)(\d)", r"$12.\$1"), table="db.t7") == ["t2.$1"]
+    assert _targets(Route(r"db.t(x)?", "ods.t$1_"), table="db.t") == ["ods.t_"]
+    assert _targets(Route(r"db.t", "ods.$0"), table="db.t") == ["ods.db.t"]
+
+
+def test_a_symbol_wins_over_groups() -> None:
+    assert _targets(Route(r"db.(t)", "ods.<>_$1", "<>"), table="db.t") == ["ods.t_$1"]
+
+
+def test_each_target_comes_once() -> None:
+    one, other = Route(r"db.\.*", "ods.t"), Route("db.t", "ods.t")
+    assert _targets(one, other, table="db.t") == ["ods.t"]
+    rest = Route(r"\.*.\.*", "rest.t")
+    assert _targets(one, rest, table="db.t") == ["ods.t", "rest.t"]
+    assert _targets(one, rest, table="db.t", mode="FIRST_MATCH") == ["ods.t"]
+
+
+def test_routes_match_the_text_of_a_name_with_dots() -> None:
+    topic = TableId(("shop.orders",))
+    assert Router([Route("shop.orders", "ods.orders")]).targets(topic) == (TableId(("ods", "orders")),)
+    assert Router([Route("x", "y")]).targets(topic) == (topic,)
+    assert Selector("shop.orders", "source-table").matches(topic)
+    assert not Selector("orders", "source-table").matches(topic)
+
+
+@pytest.mark.parametrize(
+    ("route", "message"),
+    [
+        (Route("(", "x"), r"'route\.source-table' is '\(', which is not a pattern of table names"),
+        (Route("db.t{1,2}", "x"), "A comma separates alternatives, so it can't be part of a pattern"),
+        (Route(r"db.(\.*)", "$2.t"), r"has 1 groups: write one of \$1 to \$n"),
+        (Route("db.t", "costs$"), r"'route\.sink-table' is 'costs\$'"),
+    ],
+)
+def test_a_wrong_route_is_an_error_at_the_start(route: Route, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Router([route]).check()
+
+
+def test_a_target_that_is_no_name_is_an_error() -> None:
+    with pytest.raises(OptionError, match=r"'a\.b\.c\.d' is not the name of a table"):
+        _targets(Route("db.t", "a.b.c.d"), table="db.t")
+
+
+def test_a_slow_pattern_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvformat.codecs._java.regex._LONGEST_MATCH", 0.05)
+    with pytest.raises(OptionError, match="repeats are nested"):
+        _targets(Route(r"(a|aa)+(?<!a)", "x"), table="a" * 60)
+
+
+def test_wrong_selectors() -> None:
+    for text in ("a.b.c.d", "", ",", ".", "(", "a\\"):
+        with pytest.raises(OptionError, match="'source-table' is") as caught:
+            Selector(text, "source-table")
+        assert caught.value.option == "source-table"
+
+
+def test_alternatives_in_a_class_have_a_warning() -> None:
+    assert pattern_warning(r"[app|web].order_\.*") == (
+        r"the pattern '[app|web].order_\\.*' has a class of characters, [app|web]; for one of several words, "
+        "write (app|web)"
+    )
+    assert pattern_warning("(app|web).t[0-9]") == ""

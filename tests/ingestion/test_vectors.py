@@ -1,0 +1,18 @@
+"""Compare types, routes, changes of schemas and the Kafka sink's bytes with the answers of real Flink CDC."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.cdc_vectors import difference, lines
+
+COMPARED = {"merge": 1724, "evolve": 287}
+"""The minimum number of compared lines of each file."""
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_answers_equal_flink_cdc(name: str) -> None:
+    cases = lines(name)
+    problems = [problem for line in cases if (problem := difference(line))]
+    assert not problems, f"{len(problems)} answers differ, the first:\n" + "\n".join(problems[:5])
+    assert len(cases) >= COMPARED[name]

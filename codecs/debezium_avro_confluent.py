@@ -15,7 +15,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,18 +25,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._avro.table import read_values
 from kvformat.codecs._avro.types import provided_schema, row_of_schema, schema_text
-from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
+from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE
 from kvformat.codecs._changes.other_messages import ERROR, OTHER_MESSAGES, find_by_members
 from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import RowPlan, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
-from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.codecs._debezium import flattened_avro
+from kvformat.codecs._debezium.avro_changes import AvroChangeReader, AvroChangeSettings
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
+from kvformat.codecs._debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs._debezium.hints import MONGODB_HINT, NO_BEFORE_HINT
 from kvformat.codecs._debezium.options import (
     AVRO_TYPE_OPTIONS,
@@ -45,12 +45,11 @@ from kvformat.codecs._debezium.options import (
     check_types,
     modes_of,
 )
-from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
+from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS
 from kvformat.codecs._debezium.value_readings import ConnectorModes, flink_misreads, plan_row
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
@@ -180,8 +179,8 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         options, flat = self.options, self.options[FLATTENED.name]
         modes = modes_of(options) if options["types"] == DEBEZIUM else None
         bare = self.upsert and self.row_key is not None and self.row_key.in_record
-        settings = (modes, flat, options[OTHER_MESSAGES.name], self.upsert and not flat, bare)
-        return _reading(row, writer, options["schema"], *settings)
+        settings = AvroChangeSettings(options[OTHER_MESSAGES.name], self.upsert and not flat, bare)
+        return _reading(row, writer, options["schema"], modes, flat, settings)
 
     def _with_mongodb_hints(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
         """The batch with hints at the errors of MongoDB's messages."""
@@ -219,12 +218,19 @@ def _envelope(row: FlinkType) -> FlinkType:
 
 @cached_by_identity
 def _table(schema: pa.Schema, provided: str | None) -> ConfluentTable:
-    row = _envelope(row_type(schema))
+    row = row_type(schema)
+    return ConfluentTable(_envelope(row), _schema(row, provided))
+
+
+@cached_by_identity
+def _schema(row: FlinkType, provided: str | None) -> Schema:
+    """Return the schema of envelopes: the given one, or the one for rows of this type."""
+    envelope = _envelope(row)
     if provided is None:
-        return ConfluentTable(row, parse_schema(schema_text(row, legacy=True, optional=True)))
+        return parse_schema(schema_text(envelope, legacy=True, optional=True))
     given = provided_schema(provided)
-    _check(given, row)
-    return ConfluentTable(row, given)
+    _check(given, envelope)
+    return given
 
 
 class _Reading(NamedTuple):
@@ -245,9 +251,7 @@ def _reading(
     provided: str | None,
     modes: ConnectorModes | None,
     flat: bool,
-    other_messages: str,
-    upsert: bool,
-    bare_deletes: bool,
+    settings: AvroChangeSettings,
 ) -> _Reading:
     plan, wire, refusal = None, row, ""
     if modes is not None:
@@ -257,17 +261,19 @@ def _reading(
     if flat:
         wire = flattened_avro.add_marks(wire, writer)
         refusal = "" if writer is None else flattened_avro.refusal_of(writer, row)
-    reader = _reader(
-        wire,
-        len(row.fields),
-        provided,
-        ROW_ALONE if flat else CHANGE,
-        refusal,
-        other_messages,
-        upsert,
-        bare_deletes,
-    )
+    reader = _reader(wire, len(row.fields), provided, flat, refusal, settings)
     return _Reading(plan, reader, f"{plan} {wire.summary()} {refusal}")
+
+
+@cached_by_identity
+def _reader(
+    wire: FlinkType, columns: int, provided: str | None, flat: bool, refusal: str, settings: AvroChangeSettings
+) -> AvroChangeReader:
+    """Return the reader of rows of a type. Writers whose columns are read alike share it."""
+    if flat:
+        schema = parse_schema(schema_text(wire, legacy=True, optional=True))
+        return AvroChangeReader(wire, columns, schema, ROW_ALONE, settings, refusal)
+    return AvroChangeReader(wire, columns, _schema(wire, provided), CHANGE, settings, refusal)
 
 
 @cached_by_identity

@@ -73,7 +73,9 @@ def write_table(
     return _Conversion(reading=False, micros_as_millis=micros_as_millis).convert(rows, target, row)
 
 
-def read_rows(values: pa.StructArray, row: FlinkType, *, micros_as_millis: bool) -> tuple[pa.StructArray, dict[int, str]]:
+def read_rows(
+    values: pa.StructArray, row: FlinkType, *, micros_as_millis: bool
+) -> tuple[pa.StructArray, dict[int, str]]:
     """Convert records to rows of the type `row`. Also returns errors by the index of their row."""
     return _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(values, arrow_type(nullable(row)), row)
 

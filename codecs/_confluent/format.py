@@ -139,6 +139,9 @@ class ConfluentTable:
     schema: Schema
 
 
+_read_lists = partial(read_batch, with_nulls=False)
+
+
 class RegistryFormat(Format):
     """A format whose messages start with the id of a schema, followed by a datum of this schema."""
 
@@ -253,7 +256,7 @@ class RegistryFormat(Format):
         present: _Mask,
         on_writer: Callable[[Schema], None] | None = None,
         *,
-        read: Callable[..., _avro.Decoded] = partial(read_batch, with_nulls=False),
+        read: Callable[..., _avro.Decoded] = _read_lists,
     ) -> _avro.Decoded:
         """Decode messages with the schemas of their ids.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,12 +42,19 @@ class ChangeColumns(BatchColumns):
         return Decoded((read.values, changes.arrays(), changes.explain()), read.errors, read.codes)
 
 
+class AvroChangeSettings(NamedTuple):
+    """How changes are read. The fields are those of `ChangeSettings`."""
+
+    other_messages: str
+    upsert: bool
+    bare_deletes: bool
+
+
 class AvroChangeReader:
     """Reads changes to rows of a table.
 
     row: the type of a row in the messages. It has fields after the table's `columns` if the messages are rows alone.
     schema: the reader's schema, of the envelope or of the row alone. refusal: the error of all messages, or "".
-    other_messages, upsert, bare_deletes: see `ChangeSettings`.
     """
 
     def __init__(
@@ -56,33 +63,31 @@ class AvroChangeReader:
         columns: int,
         schema: Schema,
         envelope: Envelope,
-        *,
+        settings: AvroChangeSettings,
         refusal: str,
-        other_messages: str,
-        upsert: bool,
-        bare_deletes: bool,
     ) -> None:
         self.schema = schema
-        self._row, self._columns, self._refusal, self._others = row, columns, refusal, other_messages
-        self._envelope = without_before_rows(envelope) if upsert else envelope
-        self._operations = operation_rows(self._envelope, other_messages, upsert=upsert)
-        self._bare_deletes = bare_deletes
+        self._row, self._columns, self._settings, self._refusal = row, columns, settings, refusal
+        self._envelope = without_before_rows(envelope) if settings.upsert else envelope
+        self._operations = operation_rows(self._envelope, settings.other_messages, upsert=settings.upsert)
         self._batch = Guarded(lambda: ChangeColumns(self._root))
 
     def _root(self) -> ColumnNode:
-        kind = self.schema.arrow_type
+        kind, changes = self.schema.arrow_type, self._operations
+        root: Any
         if self._envelope.flattened:
-            image = make_columns(kind)
-            marks = (image.field(name).column for name in (self._envelope.operation, self._envelope.before))
-            changes: Any = FlatChanges(image.column, *marks, self._operations, upsert="u", delete="d")
-            return ColumnNode(kind, changes, image.children)
-        image, op = make_columns(kind.field(0).type), make_columns(pa.string())
+            image: Any = make_columns(kind)
+            op, deleted = (image.field(name).column for name in (self._envelope.operation, self._envelope.before))
+            root = FlatChanges(image.column, op, deleted, changes, upsert="u", delete="d")
+            return ColumnNode(kind, root, image.children)
+        image = make_columns(kind.field(0).type)
+        text: Any = make_columns(pa.string())
         members = Bytes(64)
         columns = [child.column for child in image.children]
         before, after = (Image(image.column, columns, member, members) for member in (BEFORE, AFTER))
-        changes = Envelopes(before, after, op.column, self._operations, bare_deletes=self._bare_deletes)
+        root = Envelopes(before, after, text.column, changes, bare_deletes=self._settings.bare_deletes)
         images = (ColumnNode(image.kind, column, image.children) for column in (before, after))
-        return ColumnNode(kind, changes, (*images, op))
+        return ColumnNode(kind, root, (*images, text))
 
     def read(
         self, messages: pa.BinaryArray, plans: Sequence[Plan], reader: Schema, which: Any, start: int
@@ -103,7 +108,7 @@ class AvroChangeReader:
         reasons = self._value_errors(changes, wrong)
         if self._refusal:
             refused = ErrorCode.MISSING_FIELD.marked(self._refusal)
-            reasons = {message: refused for message in np.flatnonzero(filled).tolist()} | reasons
+            reasons = dict.fromkeys(np.flatnonzero(filled).tolist(), refused) | reasons
         failed = np.array(list(reasons), np.int64)  # these messages may have rows
         for message in changes.nulls.tolist():
             if filled[message]:
@@ -119,7 +124,7 @@ class AvroChangeReader:
         if changes.places is not None:
             rows = rows.take(pa.Array.from_buffers(pa.int64(), len(kinds), [None, changes.places]))
         if len(failed):
-            counts = np.diff(np.frombuffer(offsets, np.int32))
+            counts: Any = np.diff(np.frombuffer(offsets, np.int32))
             fine = np.ones(count, np.bool_)
             fine[failed] = False
             kept = np.repeat(fine, counts)
@@ -145,9 +150,10 @@ class AvroChangeReader:
         name, rows = self._envelope.operation, self._envelope.rows
         known = ", ".join(f'"{known}"' for known in rows)
         if op is None:
-            hint = ". Heartbeats and transactions do not have it: set 'other-messages' to 'skip' to skip them"
+            skip = ". Heartbeats and transactions do not have it: set 'other-messages' to 'skip' to skip them"
+            hint = skip if self._settings.other_messages == ERROR else ""
             return ErrorCode.MISSING_FIELD.marked(
-                f"'{name}': is missing or null; it must be one of {known}{hint if self._others == ERROR else ''}. "
+                f"'{name}': is missing or null; it must be one of {known}{hint}. "
                 "If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true, or "
                 "read them as plain rows by format avro-confluent"
             )

@@ -15,7 +15,7 @@ Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -121,12 +121,18 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
             filled = filled & ~self._skipped(messages, row, filled)
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
-        flat = self.options[FLATTENED.name]
+        flat, seen = self.options[FLATTENED.name], list[Schema]()
+
+        def on_writer(writer: Schema) -> None:
+            seen.append(writer)
+            if self.options["types"] != DEBEZIUM:
+                _warn_of_types(row, writer, flat)
+
         if flat or self.options["types"] == DEBEZIUM:
-            batch = self._decode_by_schemas(messages, row, present, filled)
+            batch = self._decode_by_schemas(messages, row, present, filled, on_writer)
         else:
-            batch = self._decode(messages, row, self._reading(row, None), present, filled)
-        if batch.errors is not None and not flat:
+            batch = self._decode(messages, self._reading(row, None), present, filled, on_writer)
+        if batch.errors is not None and not flat and any(map(is_mongodb_schema, seen)):
             batch = self._with_mongodb_hints(batch, messages, filled)
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
 
@@ -144,7 +150,12 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         return np.isin(ids, skipped)
 
     def _decode_by_schemas(
-        self, messages: pa.BinaryArray, row: FlinkType, present: _Mask, filled: _Mask
+        self,
+        messages: pa.BinaryArray,
+        row: FlinkType,
+        present: _Mask,
+        filled: _Mask,
+        on_writer: Callable[[Schema], None],
     ) -> DecodedBatch:
         """Decode messages by their writers' schemas; messages whose columns are read alike are decoded together."""
         ids, writers = self.writers(messages, filled)
@@ -158,20 +169,22 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         for number, reading in enumerate(found.values() or [self._reading(row, None)]):
             at = np.flatnonzero(which == number)
             some = messages if len(at) == len(ids) else messages.take(pa.array(at))
-            parts.append((at, self._decode(some, row, reading, present[at], filled[at])))
+            parts.append((at, self._decode(some, reading, present[at], filled[at], on_writer)))
         return parts[0][1] if len(parts) == 1 else join_parts(parts)
 
     def _decode(
-        self, messages: pa.BinaryArray, row: FlinkType, reading: _Reading, present: _Mask, filled: _Mask
+        self,
+        messages: pa.BinaryArray,
+        reading: _Reading,
+        present: _Mask,
+        filled: _Mask,
+        on_writer: Callable[[Schema], None],
     ) -> DecodedBatch:
         """Decode messages whose columns are read alike."""
-
-        def on_writer(writer: Schema) -> None:
-            if self.options["types"] != DEBEZIUM:
-                _warn_of_types(row, writer, self.options[FLATTENED.name])
-
-        read = self.decode_datums(messages, reading.reader.schema, filled, on_writer, read=reading.reader.read)
-        batch = reading.reader.rows_of(read, present, filled)
+        reader = reading.reader
+        batch = reader.rows_of(
+            self.decode_datums(messages, reader.schema, filled, on_writer, read=reader.read), present, filled
+        )
         return batch if reading.plan is None else reading.plan.apply(batch)
 
     def _reading(self, row: FlinkType, writer: Schema | None) -> _Reading:
@@ -187,8 +200,6 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         assert batch.errors is not None
         ids, writers = self.writers(messages, filled)
         mongodb = [schema_id for schema_id, writer in writers.items() if is_mongodb_schema(writer)]
-        if not mongodb:
-            return batch
         texts: list[str | None] = batch.errors.to_pylist()
         for place in np.flatnonzero(np.isin(ids, mongodb) & np.asarray(batch.errors.is_valid())).tolist():
             texts[place] = str(texts[place]).removesuffix(NO_BEFORE_HINT).removesuffix(NO_KEY_HINT) + MONGODB_HINT

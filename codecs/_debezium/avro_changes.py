@@ -110,10 +110,10 @@ class AvroChangeReader:
             refused = ErrorCode.MISSING_FIELD.marked(self._refusal)
             reasons = dict.fromkeys(np.flatnonzero(filled).tolist(), refused) | reasons
         failed = np.array(list(reasons), np.int64)  # these messages may have rows
-        for message in changes.nulls.tolist():
-            if filled[message]:
-                what = "a row" if self._envelope.flattened else "a record of before, after and op"
-                reasons.setdefault(message, ErrorCode.MISSING_FIELD.marked(f"the message is null in place of {what}"))
+        known = filled if read.errors is None else filled & np.asarray(read.errors.is_null())
+        what = "a row" if self._envelope.flattened else "a record of before, after and op"
+        for message in changes.nulls[known[changes.nulls]].tolist():
+            reasons.setdefault(message, ErrorCode.MISSING_FIELD.marked(f"the message is null in place of {what}"))
         for message, (op, *has) in zip(changes.faults, faults, strict=True):
             reasons.setdefault(message, self._fault(op, dict(zip(("before", "after"), has, strict=True))))
         errors, codes = with_reasons(read, count, reasons) if reasons else (read.errors, read.codes)

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from kvformat.codecs import _avro
 from kvformat.codecs._avro import ResolutionRules, Schema, parse_schema
 from kvformat.codecs._avro.json_encoding import AvroJsonReader, AvroJsonWriter
-from kvformat.codecs._avro.table import read_table, write_table
+from kvformat.codecs._avro.read import read_batch
+from kvformat.codecs._avro.table import lists_of_rows, read_table, write_table
 from kvformat.codecs._avro.types import schema_text
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
@@ -74,14 +75,12 @@ class AvroFormat(Format):
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         table = self._table(schema)
-        present = messages.is_valid().to_numpy(zero_copy_only=False)
         if self.options["encoding"] == "json":
             reader = AvroJsonReader(table.row, table.schema, micros_as_millis=table.micros_as_millis)
             rows, errors = reader.read(messages)
-            found = pa.array(errors, pa.string()) if any(errors) else None
-            return read_table(rows, found, present, table.row, micros_as_millis=False)
-        decoded = _avro.decode(messages, table.schema, rules=READING)
-        return read_table(decoded.values, decoded.errors, present, table.row, micros_as_millis=table.micros_as_millis)
+            return DecodedBatch(lists_of_rows(rows), None, pa.array(errors, pa.string()) if any(errors) else None)
+        decoded = read_batch(messages, [_avro.plan(table.schema, rules=READING)], table.schema, with_nulls=False)
+        return read_table(decoded, table.row, micros_as_millis=table.micros_as_millis)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None

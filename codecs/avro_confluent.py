@@ -54,8 +54,8 @@ class AvroConfluentFormat(RegistryFormat):
     ) -> DecodedBatch:
         table = self.table(schema)
         present = messages.is_valid().to_numpy(zero_copy_only=False)
-        values, errors = self.decode_datums(messages, table.schema, present)
-        return read_table(values, errors, present, table.row, micros_as_millis=False)
+        decoded = self.decode_datums(messages, table.schema, present, with_nulls=False)
+        return read_table(decoded, table.row, micros_as_millis=False)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None

@@ -169,8 +169,8 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         filled: _Mask,
         on_writer: Callable[[Schema], None] | None = None,
     ) -> DecodedBatch:
-        values, errors = self.decode_datums(messages, table.schema, filled, on_writer)
-        envelopes, errors = read_values(values, errors, table.row, micros_as_millis=False)
+        decoded = self.decode_datums(messages, table.schema, filled, on_writer, with_nulls=True)
+        envelopes, errors = read_values(decoded, table.row, micros_as_millis=False)
         bare = self.upsert and self.row_key is not None and self.row_key.in_record
         others = self.options[OTHER_MESSAGES.name]
         return _Changes(
@@ -216,8 +216,8 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         on_writer: Callable[[Schema], None],
     ) -> DecodedBatch:
         """Decode messages that are rows alone."""
-        values, errors = self.decode_datums(messages, reading.table.schema, filled, on_writer)
-        rows, errors = read_values(values, errors, reading.table.row, micros_as_millis=False)
+        decoded = self.decode_datums(messages, reading.table.schema, filled, on_writer, with_nulls=True)
+        rows, errors = read_values(decoded, reading.table.row, micros_as_millis=False)
         if reading.refusal:
             refused = pa.scalar(ErrorCode.MISSING_FIELD.marked(reading.refusal))
             nothing = pa.nulls(len(messages), pa.string()) if errors is None else errors

@@ -121,20 +121,26 @@ LIMITS = (
         "with references, a small schema can double many times",
         ("codecs._avro.parse.MAX_NODES",),
     ),
-    Limit("levels of an Avro value", "{}", plain, "the readers are recursive", ("codecs._avro.exact.MAX_LEVELS",)),
+    Limit(
+        "levels of a skipped Avro value",
+        "{}",
+        plain,
+        "the readers are recursive",
+        ("codecs._kernel.avro_codes.MAX_LEVELS",),
+    ),
     Limit(
         "items that take no bytes in an Avro message",
         "{}",
         plain,
         "ten bytes can declare 2^60 of them",
-        ("codecs._avro.bounds.MAX_EMPTY_ITEMS",),
+        ("codecs._kernel.avro_codes.MAX_EMPTY_ITEMS",),
     ),
     Limit(
         "bytes that columns, enum symbols and defaults add to the items of an Avro message",
         "{} and {} for each byte of the message",
         in_bytes,
         "the limit on values and NULLs, with eight bytes each; one byte can stand for a long text",
-        ("codecs._avro.bounds.MAX_ADDED", "codecs._avro.bounds.ADDED_PER_BYTE"),
+        ("codecs._kernel.avro_codes.MAX_ADDED", "codecs._kernel.avro_codes.ADDED_PER_BYTE"),
     ),
     Limit(
         "time to match a name with a filter (`table.include`)",
@@ -282,6 +288,13 @@ LIMITS = (
         in_bytes,
         "Kafka's own limit is similar; if text is read as a length by mistake, the number is mostly larger",
         ("connectors.cli._framing._LONGEST",),
+    ),
+    Limit(
+        "characters and values of a pipeline in YAML, also those of aliases",
+        "{}, {}",
+        plain,
+        "PyYAML needs seconds for more; each alias is a copy",
+        ("ingestion.yaml._LONGEST", "ingestion.yaml._MOST_VALUES"),
     ),
 )
 

@@ -1,6 +1,6 @@
 """Decode and encode batches of messages.
 
-The fast reader and writer process all messages at once. Messages that they refuse go to the exact ones.
+The kernel reads messages. The fast writer encodes all values at once; values that it refuses go to the exact writer.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro.exact import BadDatum, write_datum
-from kvformat.codecs._avro.merging import CHUNK_ROWS, concat_errors, replace_rows, spread_errors
 from kvformat.codecs._avro.read import Decoded, read_batch
 from kvformat.codecs._avro.resolve import Plan, ResolutionRules, compile_plan
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._avro.write import write_batch
+from kvformat.codecs._avro.write_datum import BadDatum, write_datum
 from kvformat.codecs._columnar import Ints, MessageNumbers
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import SchemaError
@@ -25,6 +24,8 @@ from kvformat.registry.contract.errors import SchemaError
 __all__ = ["Decoded", "Encoded", "decode", "decode_mixed", "encode", "plan"]
 
 _RULES: Final = ResolutionRules()
+_CHUNK_ROWS: Final = 32_768
+"""Rows that are written at once. Chunks of this size fit the processor's caches."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,7 @@ def decode(
     Bad data never raises: see `Decoded.errors`. Raises `SchemaError` if the reader's schema is recursive.
     """
     compiled = plan(writer_schema, reader_schema, rules)
-    writer_index = _without_nulls(messages, np.zeros(len(messages), np.int64)) if messages.null_count else None
-    return read_batch(messages, [compiled], compiled.reader.arrow_type, writer_index, start)
+    return read_batch(messages, [compiled], compiled.reader, None, start)
 
 
 def decode_mixed(
@@ -88,11 +88,7 @@ def decode_mixed(
     Bad data never raises: see `Decoded.errors`. Raises `SchemaError` if the reader's schema is recursive.
     """
     plans = [plan(writer, reader_schema, rules) for writer in writer_schemas]
-    return read_batch(messages, plans, reader_schema.arrow_type, _without_nulls(messages, writer_index), start)
-
-
-def _without_nulls(messages: pa.BinaryArray, writer_index: Ints) -> Ints:
-    return np.where(np.asarray(messages.is_valid()), writer_index, -1) if messages.null_count else writer_index
+    return read_batch(messages, plans, reader_schema, writer_index, start)
 
 
 def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:
@@ -112,13 +108,15 @@ def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:
 
 def _encode_values(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
     """Encode values in chunks that fit the processor's caches."""
-    if len(values) > CHUNK_ROWS:
+    if len(values) > _CHUNK_ROWS:
         parts = [
-            _encode_values(values.slice(at, CHUNK_ROWS), schema, prefix) for at in range(0, len(values), CHUNK_ROWS)
+            _encode_values(values.slice(at, _CHUNK_ROWS), schema, prefix) for at in range(0, len(values), _CHUNK_ROWS)
         ]
-        return Encoded(
-            pa.concat_arrays([part.messages for part in parts]), concat_errors(parts, CHUNK_ROWS, len(values))
-        )
+        messages = pa.concat_arrays([part.messages for part in parts])
+        if all(part.errors is None for part in parts):
+            return Encoded(messages, None)
+        errors = [pa.nulls(len(part.messages), pa.string()) if part.errors is None else part.errors for part in parts]
+        return Encoded(messages, pa.concat_arrays(errors))
     if not len(values):
         return Encoded(pa.array([], pa.binary()), None)
     messages, bad = write_batch(values, schema, prefix)
@@ -134,7 +132,18 @@ def _encode_values(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
             error = str(fault)
         exact.append(message)
         errors.append(error)
-    return Encoded(replace_rows(messages, rows, pa.array(exact, pa.binary())), spread_errors(rows, errors, len(values)))
+    messages = _replace_rows(messages, rows, pa.array(exact, pa.binary()))
+    if all(error is None for error in errors):
+        return Encoded(messages, None)
+    nothing = pa.nulls(len(values), pa.string())
+    return Encoded(messages, _replace_rows(nothing, rows, pa.array(errors, pa.string())))
+
+
+def _replace_rows(values: pa.Array, rows: MessageNumbers, others: pa.Array) -> pa.Array:
+    """Return the values with those of `rows` replaced by `others`."""
+    source = np.arange(len(values))
+    source[rows] = len(values) + np.arange(len(rows))
+    return pa.concat_arrays([values, others]).take(pa.array(source))
 
 
 def view_as(values: pa.Array, kind: pa.DataType) -> pa.Array:

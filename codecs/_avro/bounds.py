@@ -1,7 +1,8 @@
 """Limits on output that is larger than its message: items without bytes, NULLs, enum symbols, reader's defaults.
 
 All other output has its bytes in the message. Some items need one byte or none, but become a default of thousands of
-bytes or thousands of columns. Without these limits, a message of kilobytes could become gigabytes.
+bytes or thousands of columns. Without these limits, a message of kilobytes could become gigabytes. The kernel counts
+what a message adds; the limits are in `codecs/_kernel/avro_codes.py`.
 """
 
 from __future__ import annotations
@@ -9,30 +10,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kvformat.codecs._avro.resolve import Action, Array, Constant, Enum, Map, Record, ToBranch, Union
+from kvformat.codecs._kernel.avro_codes import ADDED_PER_BYTE
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 
-MAX_EMPTY_ITEMS: Final = 1000
-"""Items without bytes in all arrays of a message."""
-MAX_ADDED: Final = MOST_CELLS * BYTES_OF_A_CELL
-"""Bytes that cells, enum symbols and defaults may add to the items of a message, beyond `ADDED_PER_BYTE`.
-
-The limit equals the limit on cells of the other formats.
-"""
-ADDED_PER_BYTE: Final = CELLS_PER_BYTE * BYTES_OF_A_CELL
-"""Bytes that may be added for each byte of a message. An item that adds less for each of its bytes is not counted."""
 _WIDTH: Final = 16
 """Bytes that a number in a default counts as."""
-
-
-class AddedBytesBudget:
-    """The bytes that the messages of a batch may still add beyond `ADDED_PER_BYTE`."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = MOST_CELLS_OF_A_BATCH * BYTES_OF_A_CELL
 
 
 @cached_by_identity

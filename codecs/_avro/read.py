@@ -1,152 +1,369 @@
-"""Read a batch of messages: first with the fast reader, then refused messages with the exact reader."""
+"""Reads batches of messages: makes the kernel's columns for a reader's schema, and its readers for a plan.
+
+The columns have the reader's Arrow type. The readers of all plans of one reader's schema fill the same columns.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro.bounds import AddedBytesBudget
-from kvformat.codecs._avro.columns import IndexedPart, Part, finish, scatter
-from kvformat.codecs._avro.cursors import AvroBatch, Cursors
-from kvformat.codecs._avro.exact import BadDatum, read_datum
-from kvformat.codecs._avro.fast import fast_reader
-from kvformat.codecs._avro.merging import CHUNK_ROWS, concat_errors, replace_rows, spread_errors
-from kvformat.codecs._avro.resolve import Plan
-from kvformat.codecs._columnar import Ints, MessageNumbers, Positions
+from kvformat.codecs._avro.bounds import added_per_item
+from kvformat.codecs._avro.decimals import DecimalReading
+from kvformat.codecs._avro.error_words import PLACED, decimal_error, describe, path_words
+from kvformat.codecs._avro.resolve import (
+    Action,
+    Array,
+    ByteString,
+    Constant,
+    Enum,
+    Fail,
+    Map,
+    Null,
+    Number,
+    Plan,
+    Record,
+    Skip,
+    ToBranch,
+    Union,
+)
+from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._kernel import avro, avro_wire, count_messages
+from kvformat.codecs._kernel import avro_codes as codes
+from kvformat.codecs._kernel.avro_columns import FixedBytes, Nulls, RepairedTexts, WideDecimals
+from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Int64Column
+from kvformat.codecs._kernel.containers import Lists, Rows
+from kvformat.codecs._kernel.protobuf_columns import Pairs
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.types import FlinkType
 
-_MOST_BYTES: Final = 2**30  # of messages read at once: half of the range of an Arrow array's offsets
+_ANY: Final = FlinkType("RAW")
+"""The columns do not use Flink's type, because their Arrow type is that of an Avro schema."""
+_MOST_READERS: Final = 256
+"""Writers' schemas whose readers are kept for a reader's schema."""
+_RANGE: Final = {"int": 2**31, "long": 2**63}
+_WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_FIXED_WIDTH: Final = {
+    ("boolean", "boolean"): codes.BOOLEAN,
+    ("float", "float"): codes.SINGLE,
+    ("float", "double"): codes.SINGLE_AS_DOUBLE,
+    ("double", "double"): codes.DOUBLE,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnNode:
+    """A column for an Arrow type, and those inside of it: of fields, of items, or of keys and values."""
+
+    kind: pa.DataType
+    column: Column
+    children: tuple[ColumnNode, ...] = ()
+
+    def field(self, name: str) -> ColumnNode:
+        """Return the column of a struct's field."""
+        at: int = self.kind.get_field_index(name)
+        return self.children[at]
+
+
+def make_columns(kind: pa.DataType) -> ColumnNode:
+    """Make the columns of an Arrow type."""
+    if pa.types.is_struct(kind):
+        fields = tuple(make_columns(field.type) for field in kind)
+        return ColumnNode(kind, Rows(_ANY, kind, kind.names, [field.column for field in fields]), fields)
+    if pa.types.is_map(kind):
+        key, item = make_columns(kind.key_type), make_columns(kind.item_type)
+        return ColumnNode(kind, Pairs(_ANY, kind, key.column, item.column), (key, item))
+    if pa.types.is_list(kind):
+        item = make_columns(kind.value_type)
+        return ColumnNode(kind, Lists(_ANY, kind, item.column), (item,))
+    return ColumnNode(kind, _scalars(kind))
+
+
+def _scalars(kind: pa.DataType) -> Column:
+    if pa.types.is_null(kind):
+        return Nulls(_ANY, kind)
+    if pa.types.is_boolean(kind):
+        return Booleans(_ANY, kind, bool)
+    if pa.types.is_string(kind):
+        return RepairedTexts(_ANY, kind)
+    if pa.types.is_binary(kind):
+        return Binaries(_ANY, kind)
+    if pa.types.is_fixed_size_binary(kind):
+        return FixedBytes(_ANY, kind)
+    if pa.types.is_decimal256(kind):
+        return WideDecimals(_ANY, kind)
+    if pa.types.is_decimal128(kind):
+        return Decimals(_ANY, kind, Decimal)
+    stored = "u4" if kind == pa.float32() else f"i{kind.bit_width // 8}"  # floating-point numbers are kept as bits
+    return Int64Column(_ANY, kind, None, stored)
+
+
+# --- readers -------------------------------------------------------------------------------------------------
+
+
+class ReaderMaker:
+    """Makes the readers of a plan's actions.
+
+    A reader is made once for each action and path, because schemas may use a record in many places. A path leads to
+    one column.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ColumnNode | None, tuple[str, ...], int], avro_wire.AvroReader] = {}
+        self._skippers: dict[int, avro_wire.AvroReader] = {}
+
+    def reader(
+        self, action: Action, node: ColumnNode | None, path: tuple[str, ...] = (), null_branch: int = -1
+    ) -> avro_wire.AvroReader:
+        """Return the reader of an action. `node` is None for values that are skipped.
+
+        path: the names of the fields around the value. null_branch: see `AvroReader`.
+        """
+        key = (id(action), node, path, null_branch)
+        if key not in self._known:
+            made = self._reader(action, node, path)
+            if null_branch >= 0:
+                made.null_branch = null_branch
+            self._known[key] = made
+        return self._known[key]
+
+    def _reader(self, action: Action, node: ColumnNode | None, path: tuple[str, ...]) -> avro_wire.AvroReader:
+        if isinstance(action, Fail):
+            return avro.FailReader(ErrorCode.INCOMPATIBLE_SCHEMA, action.reason)
+        if isinstance(action, Skip):
+            return self.skipper(action.schema)
+        assert node is not None
+        column: Any = node.column
+        match action:
+            case Null():
+                return avro.NullReader(column)
+            case Number():
+                return _number_reader(action, column)
+            case ByteString():
+                return _bytes_reader(action, column)
+            case Enum():
+                unknown = [
+                    (ErrorCode.INCOMPATIBLE_SCHEMA, f"No match for {name} in the reader's enum")
+                    if text is None
+                    else None
+                    for text, name in zip(action.texts, action.names, strict=True)
+                ]
+                return avro.EnumReader(column, list(action.texts), unknown)
+            case Constant():
+                value = _put_form(action.value, node.kind)
+                return avro.NullReader(column) if value is None else avro.DefaultReader(column, value)
+            case Record():
+                return self._record(action, column, node, path)
+            case Array():
+                item = self.reader(action.item, node.children[0], (*path, "element"))
+                words, added = path_words((*path, "element")), added_per_item(action)
+                return avro.ArrayReader(column, item, words, least_size=action.least_size, added=added)
+            case Map():
+                key, inside = avro.ByteStringReader(column.keys), (*path, "value")
+                item = self.reader(action.value, node.children[1], inside)
+                return avro.MapReader(column, key, item, path_words(inside), added=added_per_item(action))
+            case Union():
+                return self._union(action, node, path)
+            case ToBranch():
+                target = node.field(action.branch)
+                others = [child.column for child in node.children if child is not target]
+                return avro.BranchReader(column, self.reader(action.action, target, path), others)
+
+    def _record(
+        self, action: Record, column: Rows, node: ColumnNode, path: tuple[str, ...]
+    ) -> avro_wire.AvroReader:
+        parts = [(step.target or step.name, step.target, step.action) for step in action.steps]
+        parts += [(name, name, default) for name, default in action.defaults.items()]
+        paths = [(*path, name) for name, _, _ in parts]
+        readers = [
+            self.reader(inner, None if target is None else node.field(target), at)
+            for (_, target, inner), at in zip(parts, paths, strict=True)
+        ]
+        return avro.RecordReader(column, readers, [path_words(at) for at in paths])
+
+    def _union(self, action: Union, node: ColumnNode, path: tuple[str, ...]) -> avro_wire.AvroReader:
+        branches = action.branches
+        if len(branches) == 2:
+            for index, null in enumerate(branches):
+                other = branches[1 - index]
+                if isinstance(null, Null) and not isinstance(other, Null | Fail):
+                    return self.reader(other, node, path, 2 * index)
+        return avro.UnionReader([self.reader(branch, node, path) for branch in branches])
+
+    def skipper(self, schema: Schema) -> avro_wire.AvroReader:
+        """Return the reader that skips a value of a schema. The schema may contain itself."""
+        found = self._skippers.get(id(schema))
+        if found is not None:
+            return found
+        made: avro_wire.AvroReader
+        if schema.type in ("string", "bytes"):
+            made = avro_wire.BytesSkipper()
+        elif schema.type in ("int", "long", "enum"):
+            made = avro_wire.NumberSkipper(is_int=schema.type != "long")
+        elif schema.type == "record":
+            record = made = self._skippers[id(schema)] = avro_wire.RecordSkipper()
+            record.fill([self.skipper(field.schema) for field in schema.fields])
+        elif schema.type == "union":
+            union = made = self._skippers[id(schema)] = avro_wire.UnionSkipper()
+            union.fill([self.skipper(branch) for branch in schema.branches])
+        elif schema.items is not None or schema.values is not None:
+            keyed = schema.values is not None
+            item: Any = schema.values if keyed else schema.items
+            blocks = made = self._skippers[id(schema)] = avro_wire.BlocksSkipper(item.least_size + keyed, keyed=keyed)
+            blocks.fill(self.skipper(item))
+        else:
+            made = avro_wire.FixedSkipper(_WIDTHS.get(schema.type, schema.size))
+        self._skippers[id(schema)] = made
+        return made
+
+
+def _number_reader(action: Number, column: Any) -> avro_wire.AvroReader:
+    if action.writer not in _RANGE:
+        return avro.FixedWidthReader(column, _FIXED_WIDTH[action.writer, action.reader])
+    is_int = action.writer == "int"
+    if action.reader not in _RANGE:
+        how = codes.AS_SINGLE if action.reader == "float" else codes.AS_DOUBLE
+        return avro.IntegerReader(column, how, action.reader, is_int=is_int)
+    if action.times == action.divisor == 1:
+        return avro.IntegerReader(column, codes.PLAIN, action.reader, is_int=is_int)
+    bound = _RANGE[action.reader]
+    # the numbers n with -bound <= n * times // divisor < bound
+    least = -(bound * action.divisor // action.times)
+    most = (bound * action.divisor - 1) // action.times
+    return avro.IntegerReader(
+        column,
+        codes.SCALED,
+        action.reader,
+        is_int=is_int,
+        times=action.times,
+        divisor=action.divisor,
+        least=max(least, -_RANGE["long"]),
+        most=min(most, _RANGE["long"] - 1),
+    )
+
+
+def _bytes_reader(action: ByteString, column: Any) -> avro_wire.AvroReader:
+    if action.decimal is not None:
+        return _decimal_reader(action.decimal, -1 if action.size is None else action.size, column)
+    return avro.ByteStringReader(column) if action.size is None else avro.FixedReader(column, action.size)
+
+
+def _decimal_reader(reading: DecimalReading, size: int, column: Any) -> avro_wire.AvroReader:
+    times = 10 ** max(reading.scale - reading.written_scale, 0)
+    divisor = 10 ** max(reading.written_scale - reading.scale, 0)
+    most = min(10**reading.precision - 1, _RANGE["long"] - 1) // times
+    return avro.DecimalReader(
+        column,
+        size,
+        reading.value,
+        decimal_error,
+        most=min(most * divisor, _RANGE["long"] - 1),
+        times=times,
+        divisor=divisor,
+    )
+
+
+def _put_form(value: Any, kind: pa.DataType) -> Any:
+    """Return a default as the columns' `put` takes it: floating-point numbers as their bits."""
+    if value is None:
+        return None
+    if kind == pa.float32():
+        with np.errstate(over="ignore"):
+            return int(np.float32(value).view(np.uint32))
+    if kind == pa.float64():
+        return struct.unpack("<q", struct.pack("<d", value))[0]
+    if pa.types.is_struct(kind):
+        return {field.name: _put_form(value.get(field.name), field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return [(_put_form(key, kind.key_type), _put_form(item, kind.item_type)) for key, item in value]
+    if pa.types.is_list(kind):
+        return [_put_form(item, kind.value_type) for item in value]
+    if pa.types.is_string(kind):
+        return value.encode("utf-8", "replace").decode()  # JSON can write lone surrogates, UTF-8 can't
+    return value
+
+
+# --- batches -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """The result of `decode` and `decode_mixed`.
+    """The result of reading a batch.
 
     values: array of the reader's Arrow type with one value per message. Null for a null message, a message with an
-        error, and the datum null.
-    errors: string array with one error per message, null for a message without an error. None if there are no errors.
-    end: the offset in each message after the datum, in bytes. The reader ignores bytes after the datum. 0 for null
-        messages and messages with an error.
+        error, and the datum null. Or one list of values per message: see `read_batch`.
+    errors, codes: string arrays with the error text and the `ErrorCode` of each message, null for a message without an
+        error. None if there are no errors.
     """
 
     values: pa.Array
     errors: pa.StringArray | None
-    end: Ints
+    codes: pa.StringArray | None
+
+
+class _Columns:
+    """The columns of a reader's schema, and the readers of its plans."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._start()
+
+    def _start(self) -> None:
+        self._root = make_columns(self._kind)
+        self._batch = avro.AvroBatch(self._root.column, PLACED, describe)
+        self._numbers: dict[int, tuple[Plan, int]] = {}
+
+    def numbers(self, plans: Sequence[Plan]) -> list[int]:
+        """Return the number of each plan's reader in the batch."""
+        if len(self._numbers.keys() | {id(plan) for plan in plans}) > max(_MOST_READERS, len(plans)):
+            self._start()
+        return [self._number(plan) for plan in plans]
+
+    def _number(self, plan: Plan) -> int:
+        found = self._numbers.get(id(plan))
+        if found is None:
+            reader = ReaderMaker().reader(plan.action, self._root)
+            found = self._numbers[id(plan)] = plan, self._batch.add_reader(reader)
+        return found[1]
+
+    def read(
+        self, messages: pa.BinaryArray, plans: Sequence[Plan], which: Any, start: int, *, with_nulls: bool
+    ) -> Decoded:
+        numbers = np.array([*self.numbers(plans), -1], np.int64)
+        of_messages: Any = np.full(len(messages), numbers[0]) if which is None else numbers[which]
+        values = self._batch.read_batch(messages, of_messages, start, with_nulls=with_nulls)
+        return Decoded(values, *self._batch.errors())
+
+
+@cached_by_identity
+def _columns_of(reader: Schema) -> Guarded[_Columns]:
+    return Guarded(lambda: _Columns(reader.arrow_type))
 
 
 def read_batch(
     messages: pa.BinaryArray,
     plans: Sequence[Plan],
-    kind: pa.DataType,
-    writer_index: Ints | None,
-    start: int,
-    budget: AddedBytesBudget | None = None,
+    reader: Schema,
+    which: Any = None,
+    start: int = 0,
+    *,
+    with_nulls: bool = True,
 ) -> Decoded:
-    """Read messages with several plans, which all give values of the Arrow type `kind`.
+    """Read the datum of each message.
 
-    writer_index: for each message, the index of its plan, or -1 to skip the message. None if there is one plan and no
-        message is null.
-    start: bytes before each datum.
-    budget: the bytes that the whole batch may add; its chunks share it.
+    reader: the reader's schema of all plans. which: for each message the index of its plan, -1 to skip the message; or
+    None if there is one plan. start: bytes before each datum. with_nulls: whether each message has one value; otherwise
+    it has a list of at most one value, which is null for a null message, a skipped message and a message with an error,
+    and empty for the datum null.
     """
-    count = len(messages)
-    budget = budget or AddedBytesBudget()
-    if not count:
-        return Decoded(pa.array([], kind), None, np.zeros(0, np.int64))
-    too_large = _total_bytes(messages) > _MOST_BYTES
-    if count > CHUNK_ROWS or (too_large and count > 1):
-        size = (count + 1) // 2 if too_large else CHUNK_ROWS
-        return _read_chunks(messages, plans, kind, writer_index, start, size, budget)
-    if too_large:
-        refused = MessageNumbers(np.zeros(1 if writer_index is None or writer_index[0] >= 0 else 0, np.int64))
-        return _reread_refused(
-            messages, plans, writer_index, start, pa.nulls(1, kind), refused, np.zeros(1, np.int64), budget
-        )
-    batch = AvroBatch(messages, budget)
-    end = np.zeros(count, np.int64)
-    part = _read_fast(batch, plans, kind, writer_index, start, end)
-    batch.charge_budget()
-    refused = MessageNumbers(np.flatnonzero(batch.refused))
-    return _reread_refused(messages, plans, writer_index, start, finish(part, kind, batch), refused, end, budget)
-
-
-def _read_chunks(
-    messages: pa.BinaryArray,
-    plans: Sequence[Plan],
-    kind: pa.DataType,
-    writer_index: Ints | None,
-    start: int,
-    size: int,
-    budget: AddedBytesBudget,
-) -> Decoded:
-    parts = []
-    for at in range(0, len(messages), size):
-        some = None if writer_index is None else writer_index[at : at + size]
-        parts.append(read_batch(messages.slice(at, size), plans, kind, some, start, budget))
-    values = pa.concat_arrays([part.values for part in parts])
-    return Decoded(values, concat_errors(parts, size, len(messages)), np.concatenate([part.end for part in parts]))
-
-
-def _read_fast(
-    batch: AvroBatch, plans: Sequence[Plan], kind: pa.DataType, writer_index: Ints | None, start: int, end: Ints
-) -> Part:
-    """Read with the fast readers. Writes the offset after the datum of each message to `end`."""
-    if writer_index is None:
-        messages = MessageNumbers(np.arange(len(end)))
-        return _read_messages(batch, plans[0], messages, start, end)
-    parts: list[IndexedPart] = []
-    for number, compiled in enumerate(plans):
-        messages = MessageNumbers(np.flatnonzero(writer_index == number))
-        if len(messages):
-            parts.append((messages, _read_messages(batch, compiled, messages, start, end)))
-    return scatter(parts, len(end), kind, batch)
-
-
-def _read_messages(batch: AvroBatch, compiled: Plan, messages: MessageNumbers, start: int, end: Ints) -> Part:
-    cursors = Cursors(batch, messages, Positions(batch.start[messages] + start), Positions(batch.end[messages]))
-    cursors.check()
-    part = fast_reader(compiled).read_part(cursors)
-    cursors.check()
-    end[messages] = cursors.pos - batch.start[messages]
-    return part
-
-
-def _reread_refused(
-    messages: pa.BinaryArray,
-    plans: Sequence[Plan],
-    writer_index: Ints | None,
-    start: int,
-    values: pa.Array,
-    refused: MessageNumbers,
-    end: Ints,
-    budget: AddedBytesBudget,
-) -> Decoded:
-    """Read the refused messages with the exact reader and put their values and errors into the batch."""
-    if not len(refused):
-        return Decoded(values, None, end)
-    found, errors = [], []
-    numbers = [0] * len(refused) if writer_index is None else writer_index[refused].tolist()
-    alone = messages.take(pa.array(refused)).to_pylist()
-    for row, number, message in zip(refused.tolist(), numbers, alone, strict=True):
-        value, end[row], error = _read_exactly(plans[number], message, start, budget)
-        found.append(value)
-        errors.append(error)
-    merged = replace_rows(values, refused, pa.array(found, values.type))
-    return Decoded(merged, spread_errors(refused, errors, len(values)), end)
-
-
-def _read_exactly(compiled: Plan, message: bytes, start: int, budget: AddedBytesBudget) -> tuple[Any, int, str | None]:
-    try:
-        value, end = read_datum(compiled.action, message, start, budget)
-    except BadDatum as bad:
-        return None, 0, str(bad)
-    return value, end, None
-
-
-def _total_bytes(messages: pa.BinaryArray) -> int:
-    """Return the size of all messages in bytes."""
-    offsets = np.frombuffer(messages.buffers()[1], np.int32)
-    return int(offsets[messages.offset + len(messages)] - offsets[messages.offset])
+    count_messages(len(messages))
+    with _columns_of(reader).use() as columns:  # the columns grow in place
+        return columns.read(messages, plans, which, start, with_nulls=with_nulls)

@@ -78,7 +78,7 @@ class Enum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """Gives a default, in the exact reader's representation."""
+    """Gives a default, as a Python value that `pyarrow.array` accepts for the reader's Arrow type; maps as pairs."""
 
     value: Any
 
@@ -377,7 +377,7 @@ def _default(f: Field) -> Action:
 
 
 def _value(schema: Schema, value: Any) -> Any:
-    """Convert a JSON default to the exact reader's representation. A union's default belongs to its first branch."""
+    """Convert a JSON default to the value of a `Constant`. A union's default belongs to its first branch."""
     if schema.type == "union":
         return _union_value(schema, value)
     if schema.type in ("float", "double"):

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import RowsOf, as_integers, as_type, row_lookup, valid_mask, with_elements
+from kvformat.codecs._avro.read import Decoded
 from kvformat.codecs._columnar import validity
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _Ints = npt.NDArray[np.int64]
@@ -32,29 +33,48 @@ _MICROS = 1000  # in a millisecond
 _FARTHEST = (2**63 - 1) // _MICROS
 
 
-def read_table(
-    values: pa.Array, errors: pa.Array | None, present: _Mask, row: FlinkType, *, micros_as_millis: bool
-) -> DecodedBatch:
-    """Convert decoded records to rows: one list of rows per message.
+def read_table(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> DecodedBatch:
+    """Convert decoded records of a schema for the type `row` to rows.
 
-    values: one record per message, of a schema for the type `row`. errors: None, or an error or null per message.
-    present: which messages are not null.
-    The list is null for a message with an error and for a null message, and empty for the datum null. Numbers that do
-    not fit their column become errors.
+    `decoded` has one list of records per message. Numbers that do not fit their column become errors of their message.
     """
-    rows, errors = read_values(values, errors, row, micros_as_millis=micros_as_millis)
-    good = present if errors is None else present & errors.is_null().to_numpy(zero_copy_only=False)
-    return DecodedBatch(_lists(rows, good), None, errors)
-
-
-def read_values(
-    values: pa.Array, errors: pa.Array | None, row: FlinkType, *, micros_as_millis: bool
-) -> tuple[pa.StructArray, pa.Array | None]:
-    """Convert decoded records to rows of the type `row`. Adds the errors of numbers that do not fit."""
-    rows, reasons = _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(
-        values, arrow_type(nullable(row)), row
+    lists = decoded.values
+    rows, reasons = _read(lists.values, row, micros_as_millis=micros_as_millis)
+    if not reasons:
+        return DecodedBatch(with_elements(lists, pa.list_(rows.type), rows), None, decoded.errors, decoded.codes)
+    offsets = np.asarray(lists.offsets)
+    errors, codes = _with_reasons(
+        decoded, {int(np.searchsorted(offsets, at, "right")) - 1: reason for at, reason in reasons.items()}
     )
-    return rows, _with_reasons(errors, reasons, len(rows)) if reasons else errors
+    good = np.ones(len(rows), np.bool_)
+    good[list(reasons)] = False
+    kept = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum(good, out=kept[1:])
+    valid = validity(np.asarray(errors.is_null()) & np.asarray(lists.is_valid()))
+    rows = rows.filter(pa.array(good))
+    buffers = [valid, pa.py_buffer(kept[offsets])]
+    found = pa.Array.from_buffers(pa.list_(rows.type), len(lists), buffers, children=[rows])
+    return DecodedBatch(found, None, errors, codes)
+
+
+def read_values(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> tuple[pa.StructArray, pa.Array | None]:
+    """Convert decoded records, one per message, to rows of the type `row`.
+
+    Also returns errors that begin with their codes, or None. They include numbers that do not fit their column.
+    """
+    rows, reasons = _read(decoded.values, row, micros_as_millis=micros_as_millis)
+    errors, codes = _with_reasons(decoded, reasons) if reasons else (decoded.errors, decoded.codes)
+    return rows, None if errors is None else pc.binary_join_element_wise("[", codes, "] ", errors, "")
+
+
+def lists_of_rows(rows: pa.StructArray) -> pa.ListArray:
+    """Return one list of a row per message, null for a null row."""
+    valid = np.asarray(rows.is_valid())
+    offsets = np.zeros(len(rows) + 1, np.int32)
+    np.cumsum(valid, out=offsets[1:])
+    values = rows.filter(pa.array(valid)) if rows.null_count else rows
+    buffers = [validity(valid), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(pa.list_(values.type), len(rows), buffers, children=[values])
 
 
 def write_table(
@@ -64,20 +84,17 @@ def write_table(
     return _Conversion(reading=False, micros_as_millis=micros_as_millis).convert(rows, target, row)
 
 
-def _lists(rows: pa.StructArray, good: _Mask) -> pa.ListArray:
-    count = len(rows)
-    filled = good & rows.is_valid().to_numpy(zero_copy_only=False) if rows.null_count else good
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(filled, out=offsets[1:])
-    values = rows if filled.all() else rows.filter(pa.array(filled))
-    buffers = [validity(good), pa.py_buffer(offsets)]
-    return pa.Array.from_buffers(pa.list_(pa.field("item", values.type)), count, buffers, children=[values])
+def _read(values: pa.StructArray, row: FlinkType, *, micros_as_millis: bool) -> tuple[pa.StructArray, dict[int, str]]:
+    """Convert records to rows of the type `row`. Also returns errors by the index of their row."""
+    return _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(values, arrow_type(nullable(row)), row)
 
 
-def _with_reasons(errors: pa.Array | None, reasons: dict[int, str], count: int) -> pa.StringArray:
-    """Add reasons to the errors of rows without an error."""
-    texts = [None] * count if errors is None else errors.to_pylist()
-    return pa.array([text or reasons.get(index) for index, text in enumerate(texts)], pa.string())
+def _with_reasons(decoded: Decoded, reasons: dict[int, str]) -> tuple[pa.StringArray, pa.StringArray]:
+    """Add errors by the index of their message, which begin with their codes. Returns the texts and codes of all."""
+    errors, codes = split_codes(pa.array(map(reasons.get, range(len(decoded.values))), pa.string()))
+    if decoded.errors is None:
+        return errors, codes
+    return pc.coalesce(decoded.errors, errors), pc.coalesce(decoded.codes, codes)
 
 
 class _Conversion:

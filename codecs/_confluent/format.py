@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import _avro
 from kvformat.codecs._avro import Schema, parse_schema
+from kvformat.codecs._avro.read import read_batch
 from kvformat.codecs._avro.types import check_provided
 from kvformat.codecs._confluent import (
     PREFIX,
@@ -32,7 +33,7 @@ from kvformat.codecs._confluent import (
 )
 from kvformat.codecs.avro import READING, encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import Part
@@ -250,37 +251,40 @@ class RegistryFormat(Format):
         reader: Schema,
         present: _Mask,
         on_writer: Callable[[Schema], None] | None = None,
-    ) -> tuple[pa.Array, pa.Array | None]:
-        """Decode messages with the schemas of their ids. Returns values, and errors or None.
+        *,
+        with_nulls: bool,
+    ) -> _avro.Decoded:
+        """Decode messages with the schemas of their ids.
 
         reader: the schema of the values. present: which messages are not null.
-        on_writer: called with the schema of each id.
+        on_writer: called with the schema of each id. with_nulls: see `read_batch`.
         """
         frames = read_frames(messages, present)
         ids = frames.ids[frames.good]
         if len(ids) == len(messages) and len(ids) and (ids == ids[0]).all():
-            return self._decode_by(int(ids[0]), messages, reader, on_writer)
-        errors, where = frames.errors(), np.flatnonzero(frames.good)
-        writer_index = np.full(len(messages), -1, np.int64)
-        found, kind, counts = np.unique(ids, return_inverse=True, return_counts=True)
-        schemas = self._schemas_of(found[np.argsort(-counts, kind="stable")].tolist())
-        writers = {i: schema for i, schema in schemas.items() if isinstance(schema, Schema)}
+            found, which = ids[:1], np.zeros(len(ids), np.int64)
+        else:
+            found, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
+            order = np.argsort(-counts, kind="stable")
+            found, which = found[order], np.argsort(order)[which]
+        schemas = self._schemas_of(found.tolist())
+        writers = [schema for schema in schemas.values() if isinstance(schema, Schema)]
         if on_writer is not None:
-            for writer in writers.values():
+            for writer in writers:
                 on_writer(writer)
-        places = {schema_id: place for place, schema_id in enumerate(writers)}
-        writer_index[where] = np.array([places.get(schema_id, -1) for schema_id in found.tolist()], np.int64)[kind]
-        reasons = [None if schema_id in writers else schemas[schema_id] for schema_id in found.tolist()]
-        errors[where] = np.array(reasons, object)[kind]
-        decoded = _avro.decode_mixed(
-            messages, list(writers.values()), writer_index, reader, start=PREFIX, rules=READING
-        )
+        is_known = np.array([isinstance(schema, Schema) for schema in schemas.values()], np.bool_)
+        writer_index = np.full(len(messages), -1, np.int64)
+        writer_index[frames.good] = np.where(is_known, np.cumsum(is_known) - 1, -1)[which]
+        plans = [_avro.plan(writer, reader, READING) for writer in writers]
+        decoded = read_batch(messages, plans, reader, writer_index, PREFIX, with_nulls=with_nulls)
+        if ((writer_index >= 0) | ~present).all():
+            return decoded
+        reasons = frames.errors()
+        reasons[frames.good] = np.array([None if isinstance(s, Schema) else s for s in schemas.values()], object)[which]
+        errors, codes = split_codes(pa.array(reasons, pa.string()))
         if decoded.errors is not None:
-            bad = np.flatnonzero(decoded.errors.is_valid())
-            errors[bad] = decoded.errors.take(pa.array(bad)).to_pylist()
-        elif ((writer_index >= 0) | ~present).all():
-            return decoded.values, None
-        return decoded.values, pa.array(errors, pa.string())
+            errors, codes = pc.coalesce(errors, decoded.errors), pc.coalesce(codes, decoded.codes)
+        return _avro.Decoded(decoded.values, errors, codes)
 
     def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int32], dict[int, Schema]]:
         """Return the id of each message, -1 if it has none, and the valid schemas by their ids."""
@@ -288,18 +292,6 @@ class RegistryFormat(Format):
         ids = np.where(frames.good, frames.ids, -1)
         known = self._schemas_of(np.unique(ids[frames.good]).tolist())
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
-
-    def _decode_by(
-        self, schema_id: int, messages: pa.Array, reader: Schema, on_writer: Callable[[Schema], None] | None
-    ) -> tuple[pa.Array, pa.Array | None]:
-        """Decode messages that all have the same id."""
-        writer = self._schemas_of([schema_id])[schema_id]
-        if isinstance(writer, Schema):
-            if on_writer is not None:
-                on_writer(writer)
-            decoded = _avro.decode(messages, writer, reader, start=PREFIX, rules=READING)
-            return decoded.values, decoded.errors
-        return pa.nulls(len(messages), reader.arrow_type), pa.repeat(pa.scalar(writer), len(messages))
 
     def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:
         """Return the schema of each id, or the error of its messages. Requests the ids in this order."""

@@ -81,6 +81,8 @@ cdef class Rows(Column):
     @cython.locals(number=cython.int, column=Column, place=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef Py_ssize_t read_members_carefully(self, Reader r, Py_ssize_t at) except -1
     @cython.locals(number=cython.int)
+    cdef int put(self, object value) except -1
+    @cython.locals(number=cython.int)
     cdef int null(self) except -1
     @cython.locals(number=cython.int)
     cdef int truncate(self, Py_ssize_t length) except -1

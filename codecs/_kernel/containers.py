@@ -208,7 +208,7 @@ class Lists(Slices):
 
     def put(self, value: Any) -> int:
         for item in value:
-            self.element.put(item)
+            self.element.put_or_null(item)
         return self.end()
 
     def null(self) -> int:
@@ -524,6 +524,11 @@ class Rows(Column):
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
         return self.add_validity(True)
+
+    def put(self, value: Any) -> int:
+        for number in range(self.names.count):
+            cython.cast(Column, self.columns[number]).put_or_null(value[self.field_names[number]])
+        return self.end_row()
 
     def null(self) -> int:
         for number in range(self.names.count):

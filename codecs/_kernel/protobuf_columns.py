@@ -1,4 +1,4 @@
-"""Columns for Protocol Buffers only: maps with keys of any type, and enums as their names."""
+"""Columns of maps with keys of any type, also for Avro, and of enums of Protocol Buffers as their names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._kernel.avro_columns import RepairedTexts
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, MOST_BYTES
 from kvformat.codecs._kernel.columns import Column, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists
@@ -65,13 +66,19 @@ class Pairs(Lists):
             return False
         return size == 0 or same(texts.text.view, start, texts.offsets[b], size)
 
+    def put(self, value: Any) -> int:
+        for key, item in value:
+            self.keys.put(key)
+            self.items.put_or_null(item)
+        return self.end()
+
     def truncate(self, length: int) -> int:
         self.keys.truncate(self.offsets[length])
         return Lists.truncate(self, length)
 
     def finish(self) -> pa.Array:
         keys, items, offsets = self.keys.finish(), self.items.finish(), filled(self.offsets, self.length + 1)
-        if self.has_equal:
+        if self.has_equal or (isinstance(self.keys, RepairedTexts) and self.keys.is_repaired):
             bounds = np.frombuffer(offsets, np.int32)
             codes = np.asarray(keys.dictionary_encode().indices, np.int64)
             rows = np.repeat(np.arange(self.length), np.diff(bounds))

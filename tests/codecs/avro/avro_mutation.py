@@ -1,18 +1,24 @@
-"""Random changes of messages, and checks that hold for any message."""
+"""Random schemas, random changes of messages, and what comes of them.
+
+python -m tests.codecs.avro.avro_mutation COUNT    writes the kernel, then the answers for each batch
+"""
 
 from __future__ import annotations
 
 import json
+import pickle
 import random
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro import Decoded, Plan, Schema, decode, parse_schema, plan
-from kvformat.codecs._avro.batches import view_as
-from kvformat.codecs._avro.exact import BadDatum, read_datum
+from kvformat.codecs import KERNEL
+from kvformat.codecs._avro import Decoded, decode, decode_mixed, parse_schema
 from kvformat.registry.contract.errors import SchemaError
+from tests.codecs.avro.avro_cases import shown, texts
 from tests.codecs.avro.avro_random import Maker, branch_name, written
 
 _PROMOTED = {
@@ -101,32 +107,32 @@ class Case:
         self.whole = written(schema, [maker.value(schema) for _ in range(count)])
         self.messages = [mutated(rng, m) if i % 3 else m for i, m in enumerate(self.whole)]
 
-    @property
-    def plan(self) -> Plan:
-        """The plan for both schemas."""
-        return plan(self.writer, self.reader)
-
     def decoded(self, messages: list[bytes] | None = None) -> Decoded:
         """Decode the messages as a batch."""
         return decode(pa.array(messages or self.messages, pa.binary()), self.writer, self.reader)
 
 
-def exactly(plan: Plan, messages: list[bytes]) -> tuple[pa.Array, list[str | None], list[int]]:
-    """Return values, errors and ends of messages from the exact reader."""
-    values, errors, ends = [], [], []
-    for message in messages:
-        value, end, error = None, 0, None
-        try:
-            value, end = read_datum(plan.action, message, 0)
-        except BadDatum as bad:
-            error = str(bad)
-        values.append(value)
-        errors.append(error)
-        ends.append(end)
-    return pa.array(values, plan.reader.arrow_type), errors, ends
+
+def batches(count: int) -> Iterator[tuple[list[bytes], list[str], list[str | None]]]:
+    """Yield at least so many messages: those of a batch, their values and their errors.
+
+    Half of the batches have the messages of two writers, one after the other.
+    """
+    seed = 0
+    while count > 0:
+        case = Case(seed)
+        decoded = case.decoded()
+        if seed % 4 > 1:
+            which = np.arange(len(case.messages)) % 2
+            messages = pa.array(case.messages, pa.binary())
+            decoded = decode_mixed(messages, [case.writer, case.reader], which, case.reader)
+        decoded.values.validate()  # a time may be outside of its day: only a format makes it an error
+        yield case.messages, shown(decoded.values, case.reader), texts(decoded)
+        count -= len(case.messages)
+        seed += 1
 
 
-def shown(values: pa.Array, schema: Schema) -> list[str]:
-    """Return each value as a string for comparison: NaN equals NaN, -0.0 differs from 0.0, dates are numbers."""
-    fresh = values.take(pa.array(np.arange(len(values))))
-    return [repr(value) for value in view_as(fresh, schema.storage_type).to_pylist()]
+if __name__ == "__main__":
+    pickle.dump(KERNEL, sys.stdout.buffer)
+    for batch in batches(int(sys.argv[1])):
+        pickle.dump(batch, sys.stdout.buffer)

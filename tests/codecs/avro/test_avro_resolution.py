@@ -13,8 +13,7 @@ import pytest
 
 from kvformat.codecs._avro import Decoded, ResolutionRules, decode, decode_mixed, encode
 from kvformat.codecs._avro.resolve import _Resolver
-from tests.codecs.avro.avro_cases import MANY, array, error, read, record, schema_of
-from tests.codecs.avro.avro_mutation import shown
+from tests.codecs.avro.avro_cases import MANY, array, error, read, record, schema_of, shown, texts
 from tests.codecs.avro.avro_random import Maker, written
 
 _PAIRS = [
@@ -262,8 +261,7 @@ def test_a_mismatch_only_affects_messages_that_have_it() -> None:
     writer, reader = schema_of(["null", "int", "string"]), schema_of(["null", "int"])
     decoded = decode(array("00", "0204", "040261"), writer, reader)
     assert decoded.values.to_pylist() == [None, 2, None]
-    assert decoded.errors is not None
-    assert decoded.errors.to_pylist() == [None, None, "[INCOMPATIBLE_SCHEMA] Found string, expecting union"]
+    assert texts(decoded) == [None, None, "[INCOMPATIBLE_SCHEMA] Found string, expecting union"]
 
 
 _MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
@@ -355,13 +353,7 @@ def test_messages_with_several_writer_schemas() -> None:
     which = np.array([0, 1, 1, -1, 1, 2] * MANY)
     schemas = [schema_of(writer) for writer in writers]
     decoded = decode_mixed(messages, schemas, which, reader)
-    errors = ["missing required field f0" in error if error else None for error in _texts(decoded)]
+    errors = ["missing required field f0" in error if error else None for error in texts(decoded)]
     assert errors == [None, None, None, None, False, True] * MANY
     assert decoded.values.to_pylist() == [{"f0": 2.0}, {"f0": 3.0}, None, None, None, None] * MANY
-    assert decoded.end.tolist() == [1, 3, 0, 0, 0, 0] * MANY
 
-
-def _texts(decoded: Decoded) -> list[str | None]:
-    assert decoded.errors is not None
-    texts: list[str | None] = decoded.errors.to_pylist()
-    return texts

@@ -1,0 +1,187 @@
+"""The exact writer: one datum at a time, with the results of Avro's Java library.
+
+It gets the values that the fast writer refuses, and reports their errors. Values have the Python types of
+`Schema.storage_type`: numbers (also for dates and times), bytes, `Decimal`, lists, lists of pairs for maps, dicts for
+records and for unions that are structs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from kvformat.codecs._avro.decimals import to_bytes, unscaled
+from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._java.charsets import java_text
+from kvformat.registry.contract.error_codes import ErrorCode
+
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+
+
+class BadDatum(ValueError):
+    """A value that can't be written. `path` has the names of fields to it."""
+
+    def __init__(self, reason: str, code: ErrorCode) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.path: list[str] = []
+
+    def in_field(self, name: str) -> BadDatum:
+        """Prefix the path with the name of a field, and return the error."""
+        self.path.insert(0, name)
+        return self
+
+    def __str__(self) -> str:
+        where = f"field {'.'.join(self.path)}: " if self.path else ""
+        return self.code.marked(where + str(self.args[0]))
+
+
+def write_datum(schema: Schema, value: Any) -> bytes:
+    """Encode a value of `schema.storage_type`. Raises `BadDatum` for a value that the schema does not allow."""
+    out = bytearray()
+    _write_value(schema, value, out)
+    return bytes(out)
+
+
+def _write_value(schema: Schema, value: Any, out: bytearray) -> None:
+    if value is None and schema.type not in ("null", "union"):
+        raise BadDatum(f"null value for (non-nullable) {schema}", ErrorCode.NULL_VALUE)
+    _WRITERS[schema.type](schema, value, out)
+
+
+def _write_long(number: int, out: bytearray) -> None:
+    number = (number << 1) ^ (number >> 63)
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def _write_null(schema: Schema, value: Any, out: bytearray) -> None:
+    if value is not None:
+        raise BadDatum(f"{value!r} is not null", ErrorCode.WRONG_TYPE)
+
+
+def _write_integer(schema: Schema, value: int, out: bytearray) -> None:
+    _write_long(value, out)
+
+
+def _write_boolean(schema: Schema, value: bool, out: bytearray) -> None:
+    out.append(value)
+
+
+def _write_float(schema: Schema, value: float, out: bytearray) -> None:
+    out += (_FLOAT if schema.type == "float" else _DOUBLE).pack(value)
+
+
+def _write_bytes(schema: Schema, value: bytes | Decimal, out: bytearray) -> None:
+    """Write bytes, a decimal or a string. Replaces invalid UTF-8 in strings, as Java does."""
+    data = _decimal_bytes(schema, value) if isinstance(value, Decimal) else value
+    if schema.type == "string":
+        data = java_text(data).encode()
+    if schema.type != "fixed":
+        _write_long(len(data), out)
+    elif len(data) != schema.size:
+        raise BadDatum(f"{len(data)} bytes for {schema}, which has {schema.size}", ErrorCode.WRONG_TYPE)
+    out += data
+
+
+def _decimal_bytes(schema: Schema, value: Decimal) -> bytes:
+    number = unscaled(value)
+    if schema.type == "bytes":
+        return to_bytes(number)
+    try:
+        return number.to_bytes(schema.size, "big", signed=True)
+    except OverflowError:
+        raise BadDatum(f"{value} does not fit into {schema.size} bytes", ErrorCode.OUT_OF_RANGE) from None
+
+
+def _write_enum(schema: Schema, value: bytes, out: bytearray) -> None:
+    text = java_text(value)
+    if text not in schema.symbols:
+        raise BadDatum(
+            f"{text!r} is not a symbol of enum {schema.full_name}; it has {', '.join(schema.symbols)}",
+            ErrorCode.WRONG_TYPE,
+        )
+    _write_long(schema.symbols.index(text), out)
+
+
+def _write_record(schema: Schema, value: dict[str, Any], out: bytearray) -> None:
+    for f in schema.fields:
+        try:
+            _write_value(f.schema, value[f.name], out)
+        except BadDatum as bad:
+            raise bad.in_field(f.name) from None
+
+
+def _write_array(schema: Schema, value: list[Any], out: bytearray) -> None:
+    assert schema.items is not None
+    if value:
+        _write_long(len(value), out)
+        for item in value:
+            _write_part(schema.items, item, "element", out)
+    out.append(0)
+
+
+def _write_map(schema: Schema, value: list[tuple[bytes, Any]], out: bytearray) -> None:
+    assert schema.values is not None
+    if value:
+        _write_long(len(value), out)
+        for key, item in value:
+            _write_part(_KEY, key, "key", out)
+            _write_part(schema.values, item, "value", out)
+    out.append(0)
+
+
+def _write_part(schema: Schema, value: Any, name: str, out: bytearray) -> None:
+    try:
+        _write_value(schema, value, out)
+    except BadDatum as bad:
+        raise bad.in_field(name) from None
+
+
+def _write_union(schema: Schema, value: Any, out: bytearray) -> None:
+    kinds = [branch.type for branch in schema.branches]
+    if value is None:
+        if "null" not in kinds:
+            raise BadDatum(f"null value for (non-nullable) {schema}", ErrorCode.NULL_VALUE)
+        _write_long(kinds.index("null"), out)
+    elif schema.optional is not None or len(kinds) == 1:
+        index = 1 - kinds.index("null") if schema.optional is not None else 0
+        _write_long(index, out)
+        _write_value(schema.branches[index], value, out)
+    else:
+        _write_branch(schema, value, out)
+
+
+def _write_branch(schema: Schema, value: dict[str, Any], out: bytearray) -> None:
+    """Write a union that is a struct in Arrow. Exactly one field of the struct may be set."""
+    names = [name for name, inner in value.items() if inner is not None]
+    if len(names) != 1:
+        raise BadDatum(
+            f"{len(names)} branches of the union {schema} are set, but it takes exactly one", ErrorCode.WRONG_TYPE
+        )
+    index = next(i for i, branch in enumerate(schema.branches) if branch.full_name == names[0])
+    _write_long(index, out)
+    _write_part(schema.branches[index], value[names[0]], names[0], out)
+
+
+_KEY: Final = Schema("string")
+_WRITERS: Final[dict[str, Callable[[Schema, Any, bytearray], None]]] = {
+    "null": _write_null,
+    "boolean": _write_boolean,
+    "int": _write_integer,
+    "long": _write_integer,
+    "float": _write_float,
+    "double": _write_float,
+    "bytes": _write_bytes,
+    "string": _write_bytes,
+    "fixed": _write_bytes,
+    "enum": _write_enum,
+    "record": _write_record,
+    "array": _write_array,
+    "map": _write_map,
+    "union": _write_union,
+}

@@ -1,0 +1,70 @@
+"""Columns for Avro only: bytes of a fixed size, decimals of up to 76 digits, texts that may not be UTF-8, nulls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._java.charsets import java_text
+from kvformat.codecs._kernel.columns import Binaries, Column, Texts, unscaled_of
+
+if TYPE_CHECKING:
+    import cython
+else:
+    from kvformat.codecs._kernel import pure_cython as cython
+
+if not cython.compiled:
+    from kvformat.codecs._kernel.memory import append_bytes, ascii_end
+
+
+class Nulls(Column):
+    """The type of nothing but nulls."""
+
+    def finish(self) -> pa.Array:
+        return pa.nulls(self.length, self.kind)
+
+
+class RepairedTexts(Texts):
+    """STRING. `finish` replaces malformed UTF-8 by U+FFFD, as Java does, and then sets `is_repaired`."""
+
+    def __init__(self, type: Any, kind: pa.DataType) -> None:
+        super().__init__(type, kind)
+        self.is_repaired = False
+
+    def finish(self) -> pa.Array:
+        texts = Texts.finish(self)
+        self.is_repaired = False
+        if ascii_end(self.text.view, 0, self.text.size) < self.text.size:
+            try:
+                texts.validate(full=True)
+            except pa.ArrowInvalid:
+                self.is_repaired = True
+                raw = texts.view(pa.binary()).to_pylist()
+                texts = pa.array([None if data is None else java_text(data) for data in raw], self.kind)
+        return texts
+
+
+class FixedBytes(Binaries):
+    """BINARY(n). Only values take bytes while the column grows. `finish` adds those of the nulls."""
+
+    def buffers(self) -> list[pa.Buffer]:
+        size = self.kind.bit_width // 8
+        offsets = np.frombuffer(memoryview(self.offsets), np.int32, self.length + 1)
+        data = np.frombuffer(memoryview(self.text.view), np.uint8, self.text.size)
+        if self.text.size < self.length * size:
+            spread = np.zeros((self.length, size), np.uint8)
+            spread[np.diff(offsets) > 0] = data.reshape(-1, size)
+            data = spread.reshape(-1)
+        return [pa.py_buffer(data)]
+
+
+class WideDecimals(FixedBytes):
+    """DECIMAL(p, s) of up to 76 digits: 32 bytes per value."""
+
+    def put(self, value: Any) -> int:
+        if value is None:
+            return self.null()
+        append_bytes(self.text, unscaled_of(value, self.kind.scale).to_bytes(32, "little", signed=True))
+        return self.ended(True)

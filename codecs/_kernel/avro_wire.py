@@ -1,0 +1,378 @@
+"""Binary Avro: a reader of the wire format, and readers that skip values.
+
+Each read function takes a start offset and returns the offset after the value, or FAULT. `AvroWire` has the details.
+The rules are those of `org.apache.avro.io.BinaryDecoder`. Negative sizes in skipped values make Java read backwards or
+forever; here they are an error. Each size is checked before it is used. The module `reader` has the rules for all code
+of this package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kvformat.codecs._kernel.avro_codes import (
+    ADDED_PER_BYTE,
+    CUT_NUMBER,
+    CUT_VALUE,
+    INT_BYTES,
+    LONG_BYTES,
+    LONG_INT,
+    LONG_LONG,
+    LOW_32_BITS,
+    MAX_ADDED,
+    MAX_ADDED_OF_A_BATCH,
+    MAX_EMPTY_ITEMS,
+    MAX_LEVELS,
+    NEGATIVE_SIZE,
+    NESTED_TOO_DEEPLY,
+    NO_BRANCH,
+    TOO_MANY_ADDED_BYTES,
+    TOO_MANY_EMPTY_ITEMS,
+    TOO_MANY_ITEMS,
+)
+from kvformat.codecs._kernel.codes import FAULT
+
+if TYPE_CHECKING:
+    import cython
+else:
+    from kvformat.codecs._kernel import pure_cython as cython
+
+if not cython.compiled:
+    from kvformat.codecs._kernel.memory import byte, word
+
+ALL = 0xFFFFFFFFFFFFFFFF
+LARGEST = 2**63 - 1  # largest signed 64-bit integer
+# masks that select bits of each byte, and of pairs and groups of four bytes of a word
+ONES = 0x0101010101010101
+LAST_OF_NUMBER = 0x8080808080808080
+SEVENS = 0x7F7F7F7F7F7F7F7F
+EVEN_SEVENS, ODD_SEVENS = 0x007F007F007F007F, 0x7F007F007F007F00
+EVEN_FOURTEENS, ODD_FOURTEENS = 0x00003FFF00003FFF, 0x3FFF00003FFF0000
+LOW_TWENTY_EIGHT, HIGH_TWENTY_EIGHT = 0x000000000FFFFFFF, 0x0FFFFFFF00000000
+
+
+class AvroWire:
+    """Tokenizer of a batch of messages. The current message is `data[begin:end]`.
+
+    `value` is the last number, `size` the last size in bytes, and `count` the number of items of the last block.
+
+    After a fault `code`, `first` and `second` say what is wrong, and `path` where: the words before the error text, or
+    None. For `KNOWN_TEXT`, `text` is the error text and `error` the number of its `ErrorCode`. `culprit` is the reader
+    of a number that is out of range.
+    """
+
+    def __init__(self) -> None:
+        self.data = memoryview(b"")
+        self.begin = self.end = 0
+        self.value = self.count = self.size = self.after = 0
+        self.code = self.first = self.second = self.error = 0
+        self.path: bytes | None = None
+        self.text = b""
+        self.culprit: Any = None
+        self.depth = self.empty = 0
+        self.added = self.most_added = self.added_left = 0
+
+    def open(self, data: memoryview[int]) -> int:
+        """Start a batch."""
+        self.data = data
+        self.added_left = MAX_ADDED_OF_A_BATCH
+        return 0
+
+    def start(self, begin: int, end: int) -> int:
+        """Start reading the message `data[begin:end]`."""
+        self.begin = begin
+        self.end = end
+        self.depth = 0
+        self.empty = 0
+        self.added = 0
+        self.most_added = min(MAX_ADDED, self.added_left) + ADDED_PER_BYTE * (end - begin)
+        self.path = None
+        return 0
+
+    def charge(self) -> int:
+        """Charge the batch with the added bytes that exceed the allowance of the message's size."""
+        over = self.added - ADDED_PER_BYTE * (self.end - self.begin)
+        if over > 0:
+            self.added_left -= over
+        return 0
+
+    def fail(self, code: int, first: int, second: int) -> int:
+        """Record why the message can't be read. Return FAULT."""
+        self.code = code
+        self.first = first & ALL
+        self.second = second
+        return FAULT
+
+    # --- numbers ---------------------------------------------------------------------------------------
+
+    def read_long(self, at: int) -> int:
+        """Read a long into `value`."""
+        if at < self.end:
+            c = byte(self.data, at, self.end)
+            if c < 128:
+                self.value = (c >> 1) ^ -(c & 1)
+                return at + 1
+        return self.read_wide(at, LONG_BYTES)
+
+    def read_int(self, at: int) -> int:
+        """Read an int into `value`."""
+        if at < self.end:
+            c = byte(self.data, at, self.end)
+            if c < 128:
+                self.value = (c >> 1) ^ -(c & 1)
+                return at + 1
+        return self.read_wide(at, INT_BYTES)
+
+    def read_wide(self, at: int, most: int) -> int:
+        """Read a number of any width, at most `most` bytes, into `value`. Drops bits beyond 32 or 64."""
+        found = word(self.data, at)
+        last = ~found & LAST_OF_NUMBER
+        last &= ALL - last + 1
+        size = (((last - 1) & ONES) * ONES & ALL) >> 56
+        if last == 0 or size > most or at + 8 > self.end:
+            return self.read_slow(at, most)
+        found &= (last ^ (last - 1)) & SEVENS
+        found = (found & EVEN_SEVENS) | (found & ODD_SEVENS) >> 1
+        found = (found & EVEN_FOURTEENS) | (found & ODD_FOURTEENS) >> 2
+        found = (found & LOW_TWENTY_EIGHT) | (found & HIGH_TWENTY_EIGHT) >> 4
+        if most == INT_BYTES:
+            found &= LOW_32_BITS
+        self.value = (found >> 1) ^ -(found & 1)
+        return at + size
+
+    def read_slow(self, at: int, most: int) -> int:
+        """Read a number byte by byte, as `read_wide`."""
+        found = 0
+        for i in range(most):
+            if at >= self.end:
+                return self.fail(CUT_NUMBER, 0, 0)
+            c = byte(self.data, at, self.end)
+            found |= (c & 127) << 7 * i
+            at += 1
+            if c < 128:
+                found &= LOW_32_BITS if most == INT_BYTES else ALL
+                self.value = (found >> 1) ^ -(found & 1)
+                return at
+        return self.fail(LONG_INT if most == INT_BYTES else LONG_LONG, 0, 0)
+
+    # --- sizes -----------------------------------------------------------------------------------------
+
+    def read_size(self, at: int) -> int:
+        """Read the size of a text or of bytes into `size`. Return the offset of the first byte."""
+        at = self.read_long(at)
+        if at < 0:
+            return at
+        if self.value < 0 or self.value > self.end - at:
+            return self.fail_size(at)
+        self.size = self.value
+        return at
+
+    def fail_size(self, at: int) -> int:
+        """Fail at a value of `value` bytes."""
+        if self.value < 0:
+            return self.fail(NEGATIVE_SIZE, self.value, 0)
+        return self.fail(CUT_VALUE, self.value, self.end - at)
+
+    def skip_bytes(self, at: int, size: int) -> int:
+        """Skip a value of `size` bytes."""
+        return at + size if size <= self.end - at else self.fail(CUT_VALUE, size, self.end - at)
+
+    def read_branch(self, at: int, branches: int) -> int:
+        """Read the index of one of so many branches of a union into `value`."""
+        at = self.read_int(at)
+        if at < 0:
+            return at
+        if self.value < 0 or self.value >= branches:
+            return self.fail(NO_BRANCH, self.value, branches)
+        return at
+
+    # --- blocks ----------------------------------------------------------------------------------------
+
+    def read_count(self, at: int) -> int:
+        """Read the number of items of a block of an array or a map into `count`. Skip the block's size in bytes."""
+        at = self.read_long(at)
+        if at < 0:
+            return at
+        if self.value >= 0:
+            self.count = self.value
+            return at
+        self.count = ALL - (self.value & ALL) + 1
+        return self.read_long(at)
+
+    def check_count(self, at: int, least_size: int, added: int) -> int:
+        """Check that `count` items of at least `least_size` bytes fit into the message. Return the offset or FAULT.
+
+        An item may add `added` bytes of cells, enum symbols and defaults.
+        """
+        left = self.end - at
+        if least_size:
+            if self.count > left // least_size:
+                return self.fail(TOO_MANY_ITEMS, self.count, left)
+        elif self.count > MAX_EMPTY_ITEMS - self.empty:
+            return self.fail(TOO_MANY_EMPTY_ITEMS, self.count + self.empty, 0)
+        else:
+            self.empty += self.count
+        if added:
+            self.added += self.count * added
+            if self.added > self.most_added:
+                return self.fail(TOO_MANY_ADDED_BYTES, self.count, added)
+        return at
+
+
+class AvroReader:
+    """Reads a value of the writer's schema.
+
+    With a `null_branch`, the value is in a union of null and one other type. The attribute is twice the index of null,
+    which is the byte that stands for it, and -1 for values outside of such a union.
+    """
+
+    def __init__(self) -> None:
+        self.null_branch = -1
+
+    def read_value(self, w: AvroWire, at: int) -> int:
+        """Read the value at an offset. Return its end or FAULT. After FAULT a column may have a part of the value."""
+        raise NotImplementedError
+
+    def read_values(self, w: AvroWire, at: int, count: int) -> int:
+        """Read so many values, one after the other."""
+        for _ in range(count):
+            at = self.read_value(w, at)
+            if at < 0:
+                return at
+        return at
+
+
+class NumberSkipper(AvroReader):
+    """Skips an int, a long or an enum. The enum need not have the symbol, as in Java."""
+
+    def __init__(self, *, is_int: bool) -> None:
+        super().__init__()
+        self.is_int = is_int
+
+    def read_value(self, w: AvroWire, at: int) -> int:
+        return w.read_int(at) if self.is_int else w.read_long(at)
+
+
+class BytesSkipper(AvroReader):
+    """Skips a string or bytes."""
+
+    def read_value(self, w: AvroWire, at: int) -> int:
+        at = w.read_size(at)
+        return at if at < 0 else at + w.size
+
+
+class FixedSkipper(AvroReader):
+    """Skips a value of `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def read_value(self, w: AvroWire, at: int) -> int:
+        return w.skip_bytes(at, self.size)
+
+    def read_values(self, w: AvroWire, at: int, count: int) -> int:
+        if self.size and count <= (w.end - at) // self.size:
+            return at + count * self.size
+        return AvroReader.read_values(self, w, at, count)
+
+
+class RecordSkipper(AvroReader):
+    """Skips a record. `fill` sets the fields, because a record may contain itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: list[AvroReader] = []
+        self.count = 0
+
+    def fill(self, fields: list[AvroReader]) -> None:
+        """Set the readers that skip the fields."""
+        self.fields, self.count = list(fields), len(fields)
+
+    def read_value(self, w: AvroWire, at: int) -> int:
+        if w.depth >= MAX_LEVELS and self.count:
+            return w.fail(NESTED_TOO_DEEPLY, 0, 0)
+        w.depth += 1
+        for i in range(self.count):
+            at = cython.cast(AvroReader, self.fields[i]).read_value(w, at)
+            if at < 0:
+                return at
+        w.depth -= 1
+        return at
+
+
+class UnionSkipper(AvroReader):
+    """Skips a union. `fill` sets the branches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.branches: list[AvroReader] = []
+        self.count = 0
+
+    def fill(self, branches: list[AvroReader]) -> None:
+        """Set the readers that skip the branches."""
+        self.branches, self.count = list(branches), len(branches)
+
+    def read_value(self, w: AvroWire, at: int) -> int:
+        at = w.read_branch(at, self.count)
+        if at < 0:
+            return at
+        if w.depth >= MAX_LEVELS:
+            return w.fail(NESTED_TOO_DEEPLY, 0, 0)
+        w.depth += 1
+        at = cython.cast(AvroReader, self.branches[w.value]).read_value(w, at)
+        w.depth -= 1
+        return at
+
+
+class BlocksSkipper(AvroReader):
+    """Skips an array, or a map if it is `keyed`: blocks with a size in bytes at once, others item by item.
+
+    An item has at least `least_size` bytes. `fill` sets the reader that skips it.
+    """
+
+    def __init__(self, least_size: int, *, keyed: bool) -> None:
+        super().__init__()
+        self.least_size, self.keyed = least_size, keyed
+        self.item: AvroReader = self
+
+    def fill(self, item: AvroReader) -> None:
+        """Set the reader that skips an item."""
+        self.item = item
+
+    def read_value(self, w: AvroWire, at: int) -> int:
+        while True:
+            at = w.read_long(at)
+            if at < 0 or w.value == 0:
+                return at
+            if w.value < 0:
+                at = w.read_size(at)
+                if at < 0:
+                    return at
+                at += w.size
+            elif self.least_size:
+                w.count = w.value
+                at = w.check_count(at, self.least_size, 0)
+                if at >= 0:
+                    at = self.skip_items(w, at, w.count)
+                if at < 0:
+                    return at
+
+    def skip_items(self, w: AvroWire, at: int, count: int) -> int:
+        """Skip so many items."""
+        if w.depth >= MAX_LEVELS:
+            if self.keyed:
+                at = w.read_size(at)
+            return at if at < 0 else w.fail(NESTED_TOO_DEEPLY, 0, 0)
+        w.depth += 1
+        if self.keyed:
+            for _ in range(count):
+                at = w.read_size(at)
+                if at >= 0:
+                    at = self.item.read_value(w, at + w.size)
+                if at < 0:
+                    return at
+        else:
+            at = self.item.read_values(w, at, count)
+        w.depth -= 1
+        return at

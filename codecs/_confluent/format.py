@@ -298,9 +298,9 @@ class RegistryFormat(Format):
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
 
     def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:
-        """Return the schema of each id, or the error of its messages. Requests the ids in this order."""
+        """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
         texts = schemas_by_id(self.settings, ids)
-        return {schema_id: self._schema(schema_id, text) for schema_id, text in texts.items()}
+        return {schema_id: self._schema(schema_id, texts[schema_id]) for schema_id in ids}
 
     def _schema(self, schema_id: int, text: str | Refused) -> Schema | str:
         registry = f"the schema registry at {self.settings.shown_url}"

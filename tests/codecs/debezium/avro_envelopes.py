@@ -164,6 +164,12 @@ def expected(event: Event, settings: Mapping[str, str], *, bare_deletes: bool = 
     return rows
 
 
+def is_usual(event: Event) -> bool:
+    """Return whether an event has exactly the rows of its operation. Without other events, rows are not reordered."""
+    op = event["op"] or ""
+    return (event["before"] is not None) == (op in "ud") and (event["after"] is not None) == (op in "cru")
+
+
 def batches(count: int) -> Iterator[tuple[list[bytes | None], Any]]:
     """Yield at least so many messages: those of a batch, and what `rows` returns for them."""
     seed = 0

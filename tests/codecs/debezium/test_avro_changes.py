@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kvformat.codecs import KERNEL
 from kvformat.registry import get_format
 from tests.codecs.debezium import avro_envelopes
-from tests.codecs.debezium.avro_envelopes import Envelopes, expected, message, random_row
+from tests.codecs.debezium.avro_envelopes import Envelopes, expected, is_usual, message, random_row
 from tests.support.extent import case_count
 
 _ROOT = Path(__file__).parents[3]
@@ -41,6 +41,8 @@ def test_events_give_the_rows_of_their_operations(options: dict[str, str], in_re
         assert [error is None for error, _ in found] == [rows is not None for rows in wanted]
         rows += sum(len(rows or ()) for rows in wanted)
         errors += wanted.count(None)
+        usual = [i for i, event in enumerate(case.events) if wanted[i] is not None and is_usual(event)]
+        assert [rows for _, rows in case.rows([case.messages[i] for i in usual])] == [wanted[i] for i in usual]
     assert rows >= 1000
     assert errors >= 200
 

@@ -6,8 +6,6 @@ r"""`csv`: one record per message, without a line end.
 Columns are found by position. Text is quoted if it has more than 24 characters, or a character that is not greater
 than the larger of delimiter and quote. Numbers, booleans and NULL are never quoted. `array-element-delimiter` joins the
 elements of an ARRAY or ROW, without quotes and escapes. Only the first record of a message is read.
-The batch reader parses the messages of a batch together. It refuses messages that it may not parse exactly as Flink.
-The message reader then parses the refused messages, one at a time.
 Rules: Flink's "CSV Format" page, its `CsvRowDataDeserializationSchema`, `CsvRowDataSerializationSchema` and
 `CsvFormatFactory`, and Jackson's csv module under them.
 """
@@ -20,12 +18,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._csv.batch_reader import CsvBatchReader
-from kvformat.codecs._csv.message_reader import CsvMessageReader
+from kvformat.codecs._csv.read import CsvReader
 from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
 from kvformat.codecs._csv.types import check_types
 from kvformat.codecs._csv.write import CsvWriter
-from kvformat.codecs._fast_or_exact import FastOrExactReader
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
@@ -193,9 +189,9 @@ class CsvFormat(Format):
 
 
 @cached_by_identity
-def _reader(row: FlinkType, settings: ReadSettings) -> FastOrExactReader:
+def _reader(row: FlinkType, settings: ReadSettings) -> CsvReader:
     check_types(row, "decode")
-    return FastOrExactReader(row, CsvBatchReader(row, settings), CsvMessageReader(row, settings))
+    return CsvReader(row, settings)
 
 
 @cached_by_identity

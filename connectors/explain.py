@@ -77,7 +77,7 @@ def _reading(kv: KeyValueFormat, *, streaming: bool) -> dict[str, Any]:
         plan = source.planned(kv, streaming=streaming, headers=headers, ask=False)
     except ConfigurationError as error:
         return {"refused": str(error)}
-    found = {"gives": _gives(kv, streaming), "from": _words(kv, _BEGINS, "startup")}
+    found = {"gives": _gives(kv, streaming), "from": start_in_words(kv)}
     return {
         **found,
         **({} if streaming else {"to": _words(kv, _ENDS, "bounded")}),
@@ -102,6 +102,11 @@ def _gives(kv: KeyValueFormat, streaming: bool) -> str:
     if streaming or not kv.primary_key:
         return "changes, with row_kind"
     return "the current row of each key, or with changelog=True the changes"
+
+
+def start_in_words(kv: KeyValueFormat) -> str:
+    """Return where reading starts, without a checkpoint."""
+    return _words(kv, _BEGINS, "startup")
 
 
 def _words(kv: KeyValueFormat, of: Mapping[str, str], side: str) -> str:

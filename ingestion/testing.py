@@ -9,7 +9,9 @@ form and the classes of `kvformat.ingestion`.
 
 from __future__ import annotations
 
+import base64
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +22,13 @@ from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, 
 from kvformat.ingestion.errors import UnsupportedChangeError
 from kvformat.ingestion.routes import Route, Router, Selector
 from kvformat.ingestion.schemas.coerce import coerce, fit_rows, is_same_kind, texts_of
-from kvformat.ingestion.schemas.events import SchemaEvent, event_from_json, event_to_json, schema_difference
+from kvformat.ingestion.schemas.events import (
+    CreateTable,
+    SchemaEvent,
+    event_from_json,
+    event_to_json,
+    schema_difference,
+)
 from kvformat.ingestion.schemas.state import SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema, merge_schemas, needs_no_change
@@ -32,6 +40,9 @@ from kvformat.ingestion.schemas.types import (
     note_on_merge,
     parse_column_type,
 )
+from kvformat.ingestion.sink.changes import CREATE, DELETE, UPDATE, TableChanges
+from kvformat.ingestion.sink.records import TableRecords
+from kvformat.ingestion.sink.settings import SinkSettings
 from kvformat.ingestion.vector_values import array_of, values_of
 from kvformat.registry.contract.errors import KvFormatError
 from kvformat.registry.contract.types import FlinkType
@@ -50,6 +61,8 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
         return _merge_types(case)
     if "upcoming_schema" in case:
         return _merge_schemas(case)
+    if "options" in case:
+        return _sink(case)
     try:
         if "selector" in case:
             selector = Selector(case["selector"], "source-table")
@@ -235,3 +248,72 @@ def _iso_day(text: str) -> str:
     days = np.int64(int(float(text))).astype(np.int32)  # Java's int overflows
     day = str(days.astype("datetime64[D]"))
     return f"+{day}" if len(day) > len("9999-12-31") and day[0] != "-" else day
+
+
+# --- sink ----------------------------------------------------------------------------------------------
+
+
+def _sink(case: dict[str, Any]) -> dict[str, Any]:
+    """Write the rows between two changes of a schema as one batch per table."""
+    try:
+        settings = SinkSettings.parse(case["options"])
+    except KvFormatError as cause:
+        return {"sink_error": _error(cause)["error"]}
+    schemas: dict[TableId, TableSchema] = {}
+    records: list[Any] = []
+    events = [next(iter(event.items())) for event in case["events"]]
+    for is_row, group in itertools.groupby(enumerate(events), key=lambda item: item[1][0] in _OPERATIONS):
+        if not is_row:
+            for _, (name, details) in group:
+                table = TableId.parse(details["table"])
+                event = event_from_json({name: {**details, "table": table.parts}})
+                schemas = {**schemas, table: _schema_after(event, schemas.get(table))}
+                records.append(None)
+            continue
+        rows = list(group)
+        written: dict[int, Any] = {}
+        for table in dict.fromkeys(TableId.parse(details["table"]) for _, (_, details) in rows):
+            own = [(place, name, details) for place, (name, details) in rows if details["table"] == str(table)]
+            answers = _records(table, schemas[table], settings, [(name, details) for _, name, details in own])
+            written |= dict(zip([place for place, *_ in own], answers, strict=True))
+        records += [written[place] for place, _ in rows]
+    return {"records": records}
+
+
+def _schema_after(event: SchemaEvent, schema: TableSchema | None) -> TableSchema:
+    if isinstance(event, CreateTable):
+        return event.schema
+    assert schema is not None
+    return event.apply(schema)
+
+
+def _records(
+    table: TableId, schema: TableSchema, settings: SinkSettings, rows: list[tuple[str, dict[str, Any]]]
+) -> list[Any]:
+    try:
+        writer = TableRecords(table, schema, settings)
+    except KvFormatError as cause:
+        return [_error(cause)] * len(rows)
+    operations = pa.array([_CODES[name] for name, _ in rows])
+    images = array_of([details.get(image) for image in ("before", "after") for _, details in rows], schema.row_type())
+    found = writer.write(TableChanges(operations, images[: len(rows)], images[len(rows) :]))
+    errors = [None] * len(rows) if found.errors is None else found.errors.to_pylist()
+    return [
+        {"error": {"class": None, "message": error}}
+        if error is not None
+        else {
+            "topic": writer.topic,
+            "partition": writer.partition,
+            "key": _base64(key),
+            "value": _base64(value),
+            "headers": [[name, _base64(content)] for name, content in writer.headers],
+        }
+        for key, value, error in zip(found.keys.to_pylist(), found.values.to_pylist(), errors, strict=True)
+    ]
+
+
+_CODES = {"insert": CREATE, "update": UPDATE, "replace": UPDATE, "delete": DELETE}
+
+
+def _base64(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode()

@@ -289,6 +289,13 @@ LIMITS = (
         "Kafka's own limit is similar; if text is read as a length by mistake, the number is mostly larger",
         ("connectors.cli._framing._LONGEST",),
     ),
+    Limit(
+        "characters and values of a pipeline in YAML, also those of aliases",
+        "{}, {}",
+        plain,
+        "PyYAML needs seconds for more; each alias is a copy",
+        ("ingestion.yaml._LONGEST", "ingestion.yaml._MOST_VALUES"),
+    ),
 )
 
 

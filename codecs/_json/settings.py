@@ -68,13 +68,17 @@ class ReadSettings:
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
-    """How values are written. `null_key_mode` is FAIL, DROP or LITERAL."""
+    """How values are written. `null_key_mode` is FAIL, DROP or LITERAL.
+
+    `trimmed_decimals`: whether plain decimals have no zeros at their ends, as in Flink 1.
+    """
 
     iso: bool = False
     null_key_mode: str = "FAIL"
     null_key_literal: str = "null"
     plain_decimals: bool = False
     ignore_null_fields: bool = False
+    trimmed_decimals: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> WriteSettings:

@@ -338,8 +338,10 @@ def _float(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
 
 def _decimal(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     values = values.cast(arrow_type(t))
-    texts = plain_decimal_texts if settings.plain_decimals else stripped_decimal_texts
-    return [texts(values).cast(TEXT)]
+    if not settings.plain_decimals:
+        return [stripped_decimal_texts(values).cast(TEXT)]
+    texts = plain_decimal_texts(values).cast(TEXT)
+    return [_without_zeros(texts) if settings.trimmed_decimals and t.scale else texts]
 
 
 def _string(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
@@ -432,7 +434,7 @@ def timestamp_texts(values: pa.Array, between: str = " ") -> pa.LargeStringArray
 
 
 def _without_zeros(texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Remove trailing zeros of the fraction."""
+    """Remove trailing zeros of the fraction, which each text must have."""
     return pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
 
 

@@ -91,8 +91,11 @@ cdef class Decimals(Column):
     cdef int precision
     cdef int scale
 
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t, start=cython.Py_ssize_t, value=cython.ulonglong, unit=cython.ulonglong, shift=cython.longlong)
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t, start=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
+    @cython.final
+    @cython.locals(value=cython.ulonglong, unit=cython.ulonglong, shift=cython.longlong)
+    cdef bint add_number(self, unsigned long long mantissa, long long exponent, bint negative) except -1
     @cython.final
     cdef inline int add_decimal(self, unsigned long long low, unsigned long long high) except -1
 

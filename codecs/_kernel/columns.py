@@ -436,28 +436,37 @@ class Decimals(Column):
             end += 1
         elif end < 0:
             return end
-        value = r.mantissa
-        shift = r.exponent + self.scale
-        if r.digit_count > 18 or not -18 <= shift <= 18:
+        if r.digit_count > 18 or not self.add_number(r.mantissa, r.exponent, r.negative):
             return self.read_slow(r, at)
+        return end
+
+    def add_number(self, mantissa: int, exponent: int, negative: bool) -> bool:
+        """Append `mantissa * 10**exponent`, rounded, or null if it does not fit. The mantissa has up to 18 digits.
+
+        Return False, and append nothing, if `convert` must read the number.
+        """
+        value = mantissa
+        shift = exponent + self.scale
+        if not -18 <= shift <= 18:
+            return False
         if shift >= 0:
             if value >= TENS[18 - shift]:
-                return self.read_slow(r, at)
+                return False
             value *= TENS[shift]
         else:
             unit = TENS[-shift]
             if self.other_forms and value % unit:
-                return self.read_slow(r, at)
+                return False
             value = value // unit + (1 if value % unit * 2 >= unit else 0)
         if self.precision <= 18 and value >= TENS[self.precision]:
             if self.other_forms:
-                return self.read_slow(r, at)
+                return False
             self.null()
-        elif r.negative and value:
+        elif negative and value:
             self.add_decimal((LARGEST - (value - 1)) | (LARGEST + 1), LARGEST * 2 + 1)
         else:
             self.add_decimal(value, 0)
-        return end
+        return True
 
     def add_decimal(self, low: int, high: int) -> int:
         """Append an unscaled number, given as two words."""

@@ -10,6 +10,7 @@ cdef enum:
     RETURN = 13
     SPACE = 32
     QUOTE = 34
+    NUMBER_SIGN = 35
     PLUS = 43
     COMMA = 44
     MINUS = 45
@@ -30,6 +31,7 @@ cdef enum:
     LOWER_E = 101
     LOWER_F = 102
     LOWER_N = 110
+    LOWER_R = 114
     LOWER_T = 116
     LOWER_U = 117
     LEFT_BRACE = 123
@@ -55,6 +57,18 @@ cdef inline unsigned long long word(const unsigned char[::1] data, Py_ssize_t at
             return rest
         memcpy(&found, &data[at], 8)  # a constant size, so the compiler makes it one instruction
         return found
+
+
+# Returns whether the character at an offset of a message is the one with these bytes, a little-endian word.
+cdef inline bint is_character(
+    const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long character, int size
+) noexcept nogil:
+    with cython.boundscheck(False):
+        if at < 0 or end > data.shape[0] or end - at < size or size < 1:
+            return False
+        return data[at] == character & 255 and (
+            size == 1 or (word(data, at) ^ character) << (64 - 8 * size) == 0
+        )
 
 
 # Appends data[start:stop]. A short part is copied with the bytes after it: copying sixteen bytes needs no call.
@@ -246,6 +260,56 @@ cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_
         while at < end and byte(data, at, end) != QUOTE and byte(data, at, end) != BACKSLASH:
             at += 1
         return at
+
+
+# Returns the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times); else `end`.
+cdef inline Py_ssize_t column_end(
+    const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long a, unsigned long long b
+) noexcept nogil:
+    cdef unsigned long long found, first, second
+    cdef unsigned long long ones = 0x0101010101010101ULL
+    cdef unsigned long long highs = 0x8080808080808080ULL
+    cdef Py_ssize_t last = data.shape[0] - 8  # words may extend past `end`
+    with cython.boundscheck(False):
+        if at < 0 or end > data.shape[0]:
+            return end
+        while at < end and at <= last:
+            memcpy(&found, &data[at], 8)
+            first = found ^ a
+            second = found ^ b
+            found = ((first - ones) & ~first | (second - ones) & ~second | (found - 14 * ones) & ~found) & highs
+            if found:
+                at += <Py_ssize_t>((((found - 1) & ones) * ones) >> 56) - 1
+                return at if at < end else end
+            at += 8
+        while at < end and data[at] >= 14 and data[at] != a & 255 and data[at] != b & 255:
+            at += 1
+        return at if at < end else end
+
+
+# Returns the offset of the next byte that is in `a` or `b` (a byte repeated eight times), or `end`.
+cdef inline Py_ssize_t next_of_two(
+    const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long a, unsigned long long b
+) noexcept nogil:
+    cdef unsigned long long found, first, second
+    cdef unsigned long long ones = 0x0101010101010101ULL
+    cdef unsigned long long highs = 0x8080808080808080ULL
+    cdef Py_ssize_t last = data.shape[0] - 8  # words may extend past `end`
+    with cython.boundscheck(False):
+        if at < 0 or end > data.shape[0]:
+            return end
+        while at < end and at <= last:
+            memcpy(&found, &data[at], 8)
+            first = found ^ a
+            second = found ^ b
+            found = ((first - ones) & ~first | (second - ones) & ~second) & highs
+            if found:
+                at += <Py_ssize_t>((((found - 1) & ones) * ones) >> 56) - 1
+                return at if at < end else end
+            at += 8
+        while at < end and data[at] != a & 255 and data[at] != b & 255:
+            at += 1
+        return at if at < end else end
 
 
 # Returns the offset of the first byte that is not ASCII, or `end`.

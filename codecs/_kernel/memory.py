@@ -6,6 +6,7 @@ here do the same in Python. All offsets and sizes are in bytes.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from typing import TYPE_CHECKING, Any
@@ -38,14 +39,20 @@ def filled(view: Any, count: int) -> pa.Buffer:
     return pa.py_buffer(memoryview(view)[:count])
 
 
+@functools.cache
+def _other_than(a: int, b: int, *, controls: bool) -> re.Pattern[bytes]:
+    """Return a pattern of all bytes but two, and but those below 14 with `controls`."""
+    return re.compile(b"[^%s%s]*" % (rb"\0-\x0d" if controls else b"", re.escape(bytes([a, b]))))
+
+
 if not cython.compiled:
     TAB, NEWLINE, RETURN, SPACE = b"\t\n\r "
-    QUOTE, BACKSLASH, COMMA, COLON = b"\"\\,:"
+    QUOTE, BACKSLASH, COMMA, COLON = b'"\\,:'
     LEFT_BRACKET, RIGHT_BRACKET, LEFT_BRACE, RIGHT_BRACE = b"[]{}"
     PLUS, MINUS, POINT, DIGIT_0, DIGIT_1, DIGIT_9 = b"+-.019"
-    LOWER_E, LOWER_F, LOWER_N, LOWER_T, LOWER_U = b"efntu"
+    LOWER_E, LOWER_F, LOWER_N, LOWER_R, LOWER_T, LOWER_U = b"efnrtu"
     UPPER_E, UPPER_I, UPPER_N, UPPER_Z = b"EINZ"
-    EQUALS, QUESTION_MARK = b"=?"
+    EQUALS, NUMBER_SIGN, QUESTION_MARK = b"=#?"
 
     def byte(data: memoryview[int], at: int, end: int) -> int:
         """Return the byte at an offset, or 0 if the offset is negative or not before `end`."""
@@ -54,6 +61,10 @@ if not cython.compiled:
     def word(data: memoryview[int], at: int) -> int:
         """Return the eight bytes from an offset on as a little-endian integer, with zeros after the data."""
         return int.from_bytes(data[at : at + 8], "little")
+
+    def is_character(data: memoryview[int], at: int, end: int, character: int, size: int) -> bool:
+        """Return whether the character at an offset of a message is the one with these bytes, a little-endian word."""
+        return end - at >= size and int.from_bytes(data[at : at + size], "little") == character
 
     def append(out: Bytes, data: memoryview[int], start: int, stop: int) -> int:
         """Append `data[start:stop]`."""
@@ -124,6 +135,16 @@ if not cython.compiled:
     def special(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the next quote or backslash, or an offset not before `end` if there is none."""
         return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches
+
+    def column_end(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
+        """Return the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times); else `end`."""
+        found = _other_than(a & 255, b & 255, controls=True).match(data, at, end)
+        return found.end() if found and at < end else end
+
+    def next_of_two(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
+        """Return the offset of the next byte that is in `a` or `b` (a byte repeated eight times), or `end`."""
+        found = _other_than(a & 255, b & 255, controls=False).match(data, at, end)
+        return found.end() if found and at < end else end
 
     def ascii_end(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the first byte that is not ASCII, or `end`."""

@@ -39,16 +39,31 @@ cdef class Messages:
     cdef int add_error(self, object said) except -9
 
 
-cdef class Batch(Messages):
+cdef class TextBatch(Messages):
     cdef readonly Reader reader
+
+    cdef object recode(self, object message)
+    cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef int read_empty(self, Py_ssize_t at) except -9
+    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
+    cdef int undo(self, Py_ssize_t rows) except -1
+    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, checked=cython.Py_ssize_t, last=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
+    cpdef int run(self, object messages) except -1
+    @cython.locals(found=cython.int, data="const unsigned char[::1]")
+    cdef int read_recoded(self, object message) except -9
+    cdef int reject_encoding(self) except -9
+
+
+cdef class Batch(TextBatch):
     cdef readonly object words
     cdef dict placed
     cdef object malformed
     cdef Py_ssize_t value_end
     cdef Tree nodes
 
-    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
-    cdef int undo(self, Py_ssize_t rows) except -1
+    cdef object recode(self, object message)
+    @cython.locals(r=Reader, first=cython.int)
+    cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
     @cython.locals(r=Reader)
     cdef Py_ssize_t check_end(self, Py_ssize_t end, bint loose) except -1
     @cython.locals(r=Reader, c=cython.int)
@@ -57,10 +72,6 @@ cdef class Batch(Messages):
     cdef object only_value(self, Py_ssize_t at, bint loose)
     @cython.locals(r=Reader, known=tuple, text=bytes)
     cdef int add_syntax_error(self, bint loose) except -9
-    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, first=cython.int, second=cython.int, checked=cython.Py_ssize_t, last=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
-    cpdef int run(self, object messages) except -1
-    @cython.locals(found=cython.int, data="const unsigned char[::1]")
-    cdef int read_recoded(self, object message) except -9
 
 
 cdef class JsonBatch(Batch):

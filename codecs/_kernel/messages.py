@@ -46,12 +46,14 @@ if not cython.compiled:
 
 Said: TypeAlias = "tuple[ErrorCode, str]"
 """The code and the text of an error."""
+Recoded: TypeAlias = "tuple[bytes, bool]"
+"""A message as UTF-8, and whether it was malformed."""
 
 
 class ErrorWords(Protocol):
     """The Python functions that a batch calls: for other encodings than UTF-8, and for the texts of errors."""
 
-    def recoded(self, message: bytes) -> tuple[bytes, bool]:
+    def recoded(self, message: bytes) -> Recoded:
         """Return a message as UTF-8, and whether it was malformed. A malformed message ends where Jackson fails."""
 
     def placed(self) -> dict[int, Said]:
@@ -147,16 +149,27 @@ class Messages:
         return self.faults.arrays(self.count)
 
 
-class Batch(Messages):
-    """Reads batches of text messages. Call `run` for a batch, then take the arrays."""
+class TextBatch(Messages):
+    """Reads batches of text messages in any encoding that Jackson knows. Call `run`, then take the arrays."""
 
-    def __init__(self, reader: Reader, words: ErrorWords) -> None:
+    def __init__(self, reader: Reader) -> None:
         super().__init__()
-        self.reader, self.words = reader, words
-        self.placed = {fault: (code.number, text.encode()) for fault, (code, text) in words.placed().items()}
-        self.malformed = words.malformed()
-        self.nodes = Tree(keep_repeats=False)
-        self.value_end = 0
+        self.reader = reader
+
+    def recode(self, message: bytes) -> Recoded | None:
+        """Return a message as UTF-8, and whether it was malformed. Return None if its encoding is not supported.
+
+        A malformed message ends where Jackson fails.
+        """
+        raise NotImplementedError
+
+    def is_usual(self, begin: int, end: int) -> bool:
+        """Return whether a message may be UTF-8 without a byte order mark. It is not empty."""
+        raise NotImplementedError
+
+    def read_empty(self, at: int) -> int:
+        """Read an empty message. The result is that of `read_message`."""
+        return 1
 
     def read_message(self, begin: int, end: int, loose: bool) -> int:
         """Read a message that is not empty. Return 1, or 0 if it is bad and its error was added.
@@ -191,23 +204,24 @@ class Batch(Messages):
             self.present[i] = 1
             begin = offsets[place]
             end = offsets[place + 1]
-            if begin == end:
-                continue
-            if not 0 <= begin < end <= len(r.data):
+            if not 0 <= begin <= end <= len(r.data):
                 raise ValueError("a message outside of the data")
             rows = self.rows
             self.current = i
-            # JSON in UTF-8 without a mark begins with ASCII. In UTF-16 and UTF-32 one of the first two bytes is zero.
-            first = byte(r.data, begin, end)
-            second = byte(r.data, begin + 1, end)
-            plain = 0 < first < 128 and (second != 0 or begin + 1 == end)
+            plain = begin < end and self.is_usual(begin, end)
             stop = end
             # inside of valid UTF-8, a message is valid if it begins and ends at a character
-            if plain and (end > checked or byte(r.data, end, len(r.data)) & 0xC0 == 0x80):
+            if plain and (
+                end > checked
+                or byte(r.data, end, len(r.data)) & 0xC0 == 0x80
+                or byte(r.data, begin, end) & 0xC0 == 0x80
+            ):
                 stop = r.utf8_end(begin, end)
                 if end > checked:
                     checked = r.utf8_end(end, last)
-            if plain and stop == end:
+            if begin == end:
+                found = self.read_empty(begin)
+            elif plain and stop == end:
                 found = self.read_message(begin, end, False)
             elif plain and not r.is_loose(stop, end):
                 found = self.read_message(begin, stop, True)
@@ -228,13 +242,41 @@ class Batch(Messages):
     def read_recoded(self, message: bytes) -> int:
         """Convert a message to UTF-8 and read it."""
         data = self.reader.data
-        text, malformed = self.words.recoded(message)
+        recoded = self.recode(message)
+        if recoded is None:
+            return self.reject_encoding()
+        text, malformed = recoded
         self.reader.open(memoryview(text))
         try:
             found: int = self.read_message(0, len(text), malformed)
         finally:
             self.reader.open(data)
         return found
+
+    def reject_encoding(self) -> int:
+        """Reject a message whose encoding is not supported. The result is that of `read_message`."""
+        raise NotImplementedError
+
+
+class Batch(TextBatch):
+    """Reads batches of JSON messages."""
+
+    def __init__(self, reader: Reader, words: ErrorWords) -> None:
+        super().__init__(reader)
+        self.words = words
+        self.placed = {fault: (code.number, text.encode()) for fault, (code, text) in words.placed().items()}
+        self.malformed = words.malformed()
+        self.nodes = Tree(keep_repeats=False)
+        self.value_end = 0
+
+    def recode(self, message: bytes) -> Recoded | None:
+        return self.words.recoded(message)
+
+    def is_usual(self, begin: int, end: int) -> bool:
+        # JSON in UTF-8 without a mark begins with ASCII. In UTF-16 and UTF-32 one of the first two bytes is zero.
+        r = self.reader
+        first = byte(r.data, begin, end)
+        return 0 < first < 128 and (byte(r.data, begin + 1, end) != 0 or begin + 1 == end)
 
     def check_end(self, end: int, loose: bool) -> int:
         """Return `end` if only blanks follow the value that ends there, else FAULT. Return a code unchanged."""

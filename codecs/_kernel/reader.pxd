@@ -65,6 +65,7 @@ cdef class Reader:
     cdef Py_ssize_t cached_size
     cdef Py_ssize_t openings  # number of calls of `open`
     cdef public bint careful
+    cdef public bint has_surrogates
     cdef readonly int code
     cdef readonly Py_ssize_t where
     cdef public Py_ssize_t bad_at

@@ -122,6 +122,7 @@ class Reader:
     `streaming`, `lenient` and `fail_on_missing` are those of `ReadSettings`. With `decimals`, an exponent outside of
     the range of Java's BigDecimal is a syntax error. Without `raw_controls`, strings must escape control characters.
 
+    `has_surrogates`: lone surrogates may be encoded in the data.
     After a BAD value a message is read again with `careful` set. Containers then read the last value of each
     name in the order of the columns, and add the path to the bad value to `steps`.
     """
@@ -141,7 +142,7 @@ class Reader:
         self.begin = self.end = self.where = self.bad_at = 0
         self.cached_at = self.cached_size = self.openings = 0
         self.code = self.depth = self.rereads = 0
-        self.careful = False
+        self.careful = self.has_surrogates = False
         self.culprit: Any = None
         self.reason: Any = None
         self.final: Any = None

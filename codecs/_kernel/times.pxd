@@ -21,9 +21,9 @@ cdef unsigned long long TIME_LIMITS
 cdef inline unsigned long long digits_of(unsigned long long found, unsigned long long pattern, unsigned long long limits) noexcept nogil
 cdef inline int two(unsigned long long digits, int place) noexcept nogil
 @cython.locals(days=cython.longlong, digits=cython.ulonglong, last_two=cython.ulonglong, year=cython.uint, month=cython.uint, day=cython.uint, last=cython.uint)
-cdef long long days_of(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef long long days_of(Reader r, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 @cython.locals(micros=cython.longlong, fraction=cython.int, count=cython.int, c=cython.int, digits=cython.ulonglong, hour=cython.longlong, minute=cython.int, second=cython.int)
-cdef long long micros_of_day(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t end) noexcept nogil
+cdef long long micros_of_day(Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
 
 
 cdef class Dates(Int64Column):

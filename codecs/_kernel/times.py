@@ -54,12 +54,12 @@ def two(digits: int, place: int) -> int:
     return (digits >> 8 * place & 15) * 10 + (digits >> 8 * place + 8 & 15)
 
 
-def days_of(data: memoryview[int], at: int, end: int) -> int:
+def days_of(r: Reader, at: int, end: int) -> int:
     """Parse ten characters as a date, `2024-02-29`. Return days since 1970, or `NO_TIME`."""
     if at + 10 > end:
         return NO_TIME
-    digits = digits_of(word(data, at), DATE, DATE_LIMITS)
-    last_two = digits_of(word(data, at + 2), MONTH_DAY, MONTH_DAY_LIMITS)
+    digits = digits_of(word(r.data, at), DATE, DATE_LIMITS)
+    last_two = digits_of(word(r.data, at + 2), MONTH_DAY, MONTH_DAY_LIMITS)
     if digits == NO_DIGITS or last_two == NO_DIGITS:
         return NO_TIME
     year = two(digits, 0) * 100 + two(digits, 2)
@@ -80,11 +80,11 @@ def days_of(data: memoryview[int], at: int, end: int) -> int:
     return days + (month * 153 + 2) // 5 + day - 719469 - 146097
 
 
-def micros_of_day(data: memoryview[int], at: int, stop: int, end: int) -> int:
-    """Parse `data[at:stop]` as a time, `23:59:59` or `23:59:59.123456789`. Return microseconds, or `NO_TIME`."""
-    if at + 8 > stop or stop > end:
+def micros_of_day(r: Reader, at: int, stop: int) -> int:
+    """Parse `r.data[at:stop]` as a time, `23:59:59` or `23:59:59.123456789`. Return microseconds, or `NO_TIME`."""
+    if at + 8 > stop:
         return NO_TIME
-    digits = digits_of(word(data, at), TIME, TIME_LIMITS)
+    digits = digits_of(word(r.data, at), TIME, TIME_LIMITS)
     if digits == NO_DIGITS:
         return NO_TIME
     hour, minute, second = two(digits, 0), two(digits, 3), two(digits, 6)
@@ -94,12 +94,12 @@ def micros_of_day(data: memoryview[int], at: int, stop: int, end: int) -> int:
     at += 8
     if at == stop:
         return micros
-    if byte(data, at, end) != POINT or not 2 <= stop - at <= 10:
+    if byte(r.data, at, stop) != POINT or not 2 <= stop - at <= 10:
         return NO_TIME
     fraction = count = 0
     at += 1
     while at < stop:
-        c = byte(data, at, end) - DIGIT_0
+        c = byte(r.data, at, stop) - DIGIT_0
         if c < 0 or c > 9:
             return NO_TIME
         if count < 6:
@@ -124,7 +124,7 @@ class Dates(Int64Column):
         end = r.string(at)
         if end < 0:
             return end
-        days = days_of(r.data, at + 1, r.end) if end - at == 12 else NO_TIME
+        days = days_of(r, at + 1, r.end) if end - at == 12 else NO_TIME
         if days == NO_TIME:
             return self.read_slow(r, at)
         return self.add_value(days, end)
@@ -142,7 +142,7 @@ class Times(Int64Column):
         end = r.string(at)
         if end < 0:
             return end
-        micros = micros_of_day(r.data, at + 1, end - 1, r.end)
+        micros = micros_of_day(r, at + 1, end - 1)
         if micros == NO_TIME:
             return self.read_slow(r, at)
         return self.add_value(micros // 1000 * 1_000_000, end)
@@ -181,8 +181,8 @@ class Timestamps(Int64Column):
             stop -= 1
             if byte(r.data, stop, r.end) != UPPER_Z:
                 return self.read_slow(r, at)
-        days = days_of(r.data, at + 1, r.end)
-        micros = micros_of_day(r.data, at + 12, stop, r.end)
+        days = days_of(r, at + 1, r.end)
+        micros = micros_of_day(r, at + 12, stop)
         if days == NO_TIME or micros == NO_TIME or byte(r.data, at + 11, r.end) != self.between:
             return self.read_slow(r, at)
         if (self.width and end - at != self.width + 2) or (self.unit > 1 and days < FIRST_DAY):

@@ -29,7 +29,7 @@ from kvformat.registry.sql.shared_functions import (
 
 _MOST_NESTED = 60  # levels of brackets; each needs four frames of Python's stack of 1,000
 # The word before a literal in quotes, such as DATE '2024-01-02', with Spark's word for it.
-_LITERAL_PREFIXES = {"DATE": "DATE", "TIME": "TIME", "TIMESTAMP": "TIMESTAMP_NTZ", "X": "X"}
+LITERAL_PREFIXES = {"DATE": "DATE", "TIME": "TIME", "TIMESTAMP": "TIMESTAMP_NTZ", "X": "X"}
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 _PARTS = (*_UNITS[:-1], "DOW", "DOY")  # of EXTRACT; Spark's second has a fraction
 _COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
@@ -191,8 +191,8 @@ class ExpressionReader(DdlReader):
             found = self._condition(depth + 1)
             self._copy_required(")")
             return found
-        elif word in _LITERAL_PREFIXES and self.peek(1).startswith("'"):
-            self._copy(_LITERAL_PREFIXES[word])
+        elif word in LITERAL_PREFIXES and self.peek(1).startswith("'"):
+            self._copy(LITERAL_PREFIXES[word])
             self._copy_string()
         elif word == "NULL":
             self._copy()
@@ -307,7 +307,7 @@ class ExpressionReader(DdlReader):
         from_bytes = cast_to.root in _TEXTS and (found is None or found.root in _BYTES)
         if from_bytes:
             self._spark[at] = f"make_valid_utf8({self._spark[at]}"
-        self._write(str(cast_to), _spark_type(cast_to) + ")" * from_bytes)
+        self._write(str(cast_to), spark_type_text(cast_to) + ")" * from_bytes)
         return cast_to
 
     _call_try_cast = _call_cast
@@ -402,17 +402,22 @@ class ExpressionReader(DdlReader):
         token = self.peek()
         if not token.startswith("'"):
             raise self.error(f"{self.shown()}: expected a string in single quotes")
-        escaped = token[1:-1].replace("''", "'").replace("\\", "\\\\").replace("'", "\\'")
-        self._copy(f"'{escaped}'")
+        self._copy(spark_string(token))
 
 
 _SPECIAL = [name.removeprefix("_call_").upper() for name in vars(ExpressionReader) if name.startswith("_call_")]
 """Functions whose arguments are not a list of values; each has a method."""
 
 
-def _spark_type(type_: FlinkType) -> str:
+def spark_string(literal: str) -> str:
+    """Return Flink's string literal as one of Spark SQL, in which a backslash begins an escape."""
+    escaped = literal[1:-1].replace("''", "'").replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def spark_type_text(type_: FlinkType) -> str:
     """Return a type in Spark SQL's spelling."""
-    members = [_spark_type(member.type) for member in type_.fields]
+    members = [spark_type_text(member.type) for member in type_.fields]
     if type_.root == "ROW":
         return f"STRUCT<{', '.join(f'{quoted(f.name)}: {m}' for f, m in zip(type_.fields, members, strict=True))}>"
     if type_.root in ("ARRAY", "MAP"):

@@ -4,6 +4,8 @@
         SET              at line 1
         CREATE TABLE t   at line 1
         INSERT t         at line 1
+    find_table(text, "t")        the definition of one table
+    created_tables(text)         the definitions of all, for a text that only creates tables
 
 Only CREATE TABLE is parsed. Of other statements only the first words are read, because USE, DROP TABLE and ALTER TABLE
 change the meaning of names. Strings, names in backticks and comments may contain `;`.
@@ -110,6 +112,27 @@ def find_table(
     tables if there is no such table or more than one.
     """
     return _Tables(text, choose).table(name)
+
+
+def created_tables(text: str) -> dict[tuple[str, ...], TableDefinition]:
+    """Return the tables that a text of CREATE TABLE statements creates, by the parts of their names as written.
+
+    Raises `SchemaError` with line and column; also for other statements, and for a table that is created twice.
+    """
+    found: dict[tuple[str, ...], TableDefinition] = {}
+    for statement in statements(text):
+        if statement.kind != "CREATE TABLE":
+            raise SchemaError(
+                f"cannot read the Flink SQL: only CREATE TABLE is allowed here, not {statement.kind}, at line "
+                f"{statement.line}"
+            )
+        table = parse_create_table(text, statement._start, statement._end)
+        if found.setdefault(_names(statement.name), table) is not table:
+            raise SchemaError(
+                f"cannot read the Flink SQL: table '{statement.name}' is created twice, again at line {statement.line}",
+                field=statement.name,
+            )
+    return found
 
 
 class _Tables:

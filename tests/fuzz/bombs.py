@@ -87,6 +87,8 @@ _FAR = "1e999999999"
 _ROWS = "a STRING, b INT"
 _LIST = "a ARRAY<STRING>, b INT"
 _CSV = b"1,1"
+_MANY_COLUMNS = ", ".join(f"c{n} INT" for n in range(2000))
+_LENIENT = {"ignore_parse_errors": "true"}
 _AVRO = b"\x02\x02x\x02\x02"
 _AVRO_LIST = b"\x02\x02\x02\x02x\x00\x02\x02"
 _NOTHING = b"\x02\x00\x02\x02"  # an empty list, and b
@@ -319,6 +321,13 @@ BOMBS = (
     _csv("a million escapes", lambda: b"\\" * _A_MILLION + b",1", escape_character="\\"),
     _csv("a decimal of a million digits", lambda: b"9" * _A_MILLION + b",1", _DECIMAL),
     _csv("a huge exponent", lambda: f"{_FAR},1".encode(), _DECIMAL),
+    _csv("a double of a million digits", lambda: b"0." + b"7" * _A_MILLION + b",1", "a DOUBLE, b INT"),
+    _csv("an integer of a million digits", lambda: b"9" * _A_MILLION + b",1", "a BIGINT, b INT"),
+    _csv("a million columns to skip", lambda: b"1,1" + b"," * _A_MILLION, ignore_trailing_unmappable="true"),
+    _csv("a million quotes in quotes", lambda: b'"' + b'""' * _A_MILLION + b'",1'),
+    _csv("a million elements of a row", lambda: b"1" + b";" * _A_MILLION + b",1", "a ROW<x STRING>, b INT"),
+    _csv("a million bad elements", lambda: b"x;" * _A_MILLION + b",1", "a ARRAY<INT>, b INT", **_LENIENT),
+    _csv("nothing for two thousand columns", lambda: b"1", _MANY_COLUMNS, **_LENIENT),
     _avro("a text of an exabyte", lambda: b"\x02" + _long(2**60), _ROWS, _AVRO),
     _avro("a text of negative length", lambda: b"\x02" + _long(-(2**40)) + b"x", _ROWS, _AVRO),
     _avro("a block of 2^60 items", lambda: b"\x02" + _long(2**60)),

@@ -11,7 +11,7 @@ import pytest
 from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.sql.create_table import parse_create_table
-from kvformat.registry.sql.statements import find_table, statements
+from kvformat.registry.sql.statements import created_tables, find_table, statements
 from kvformat.registry.sql.table_definition import TableDefinition
 from tests.support import interop
 
@@ -202,3 +202,27 @@ def test_a_path_is_not_parsed_as_text(text: str) -> None:
 def test_a_text_that_is_not_a_path_is_reported(text: str) -> None:
     with pytest.raises(SchemaError, match="the text has no CREATE TABLE"):
         KeyValueFormat.from_ddl(text)
+
+
+def test_all_tables_of_a_text_by_the_parts_of_their_names() -> None:
+    found = created_tables("CREATE TABLE db.t (a INT);\n-- a comment\nCREATE TABLE `a.b` (c STRING);")
+    assert {name: str(table.physical()) for name, table in found.items()} == {
+        ("db", "t"): "ROW<`a` INT> NOT NULL",
+        ("a.b",): "ROW<`c` STRING> NOT NULL",
+    }
+    assert created_tables(" ; ") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("CREATE TABLE t (a INT);\nDROP TABLE t", "only CREATE TABLE is allowed here, not DROP TABLE, at line 2"),
+        ("CREATE TABLE t (a INT);\nCREATE TABLE t (a INT)", "table 't' is created twice, again at line 2"),
+        ("CREATE TABLE t (a INT);\nCREATE TABLE u LIKE t", "LIKE needs the CREATE TABLE of its base table"),
+        ("CREATE TABLE t (a NT)", "unknown type 'NT'"),
+    ],
+)
+def test_a_text_of_tables_has_nothing_else(text: str, reason: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        created_tables(text)
+    assert reason in str(caught.value)

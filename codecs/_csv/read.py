@@ -1,0 +1,121 @@
+"""Decode csv messages to rows: makes the kernel's columns, and the cells that fill them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from kvformat.codecs._csv.error_messages import CsvErrorMessages
+from kvformat.codecs._csv.scalars import INTEGER_BITS, MOST_TIME_DIGITS, scalar_converter
+from kvformat.codecs._csv.settings import ReadSettings
+from kvformat.codecs._kernel import count_messages
+from kvformat.codecs._kernel import csv as cells
+from kvformat.codecs._kernel.columns import Binaries, Booleans, Decimals, Doubles, Int64Column, Texts
+from kvformat.codecs._kernel.containers import Lists, Rows
+from kvformat.codecs._kernel.csv import CsvBatch
+from kvformat.codecs._kernel.csv_records import CsvTokenizer
+from kvformat.codecs._kernel.reader import Reader
+from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+
+
+class CsvReader:
+    """Reads batches of messages as rows. `check_types` must have accepted the type `row`."""
+
+    def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
+        def batch() -> CsvBatch:
+            return _Schema(settings).batch(row)
+
+        self._batch = Guarded(batch)
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """Return a list of one row per message: null for a null message or an error, empty if it is skipped."""
+        count_messages(len(messages))
+        with self._batch.use() as batch:  # the columns grow in place
+            rows = batch.read_batch(messages)
+            errors, codes = batch.errors()
+        return DecodedBatch(rows, None, errors, codes)
+
+
+class _Schema:
+    """Makes the columns and the cells of one table."""
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self._nulls: dict[str, Any] = {
+            "null_literal": None if settings.null_literal is None else _utf8(settings.null_literal),
+            "empty_is_null": settings.empty_string_as_null,
+            "lenient": settings.lenient,
+        }
+        self._elements: dict[str, Any] = {
+            "delimiter": _utf8(settings.element_delimiter),
+            "trim": settings.trim,
+            "lenient": settings.lenient,
+        }
+
+    def batch(self, row: FlinkType) -> CsvBatch:
+        settings = self._settings
+        records = CsvTokenizer(
+            Reader(),
+            delimiter=_utf8(settings.delimiter),
+            quote=None if settings.quote is None else _utf8(settings.quote),
+            escape=None if settings.escape is None else _utf8(settings.escape),
+            comments=settings.comments,
+            trim=settings.trim,
+        )
+        columns = [self._cell(field.name, field.type) for field in row.fields]
+        return CsvBatch(
+            _rows(row, columns),
+            columns,
+            records,
+            CsvErrorMessages(settings, len(columns)),
+            lenient=settings.lenient,
+            ignore_trailing_unmappable=settings.ignore_trailing_unmappable,
+            allow_trailing_comma=settings.allow_trailing_comma,
+            fail_on_missing_columns=settings.fail_on_missing_columns,
+        )
+
+    def _cell(self, path: str, t: FlinkType) -> cells.Cell:
+        """Make the cell of a column, or of an element of one."""
+        kind = _stored(t)
+        if t.root == "ARRAY":
+            element = self._cell(f"{path}[]", t.fields[0].type)
+            return cells.ArrayCell(path, Lists(t, kind, element.column), element, **self._elements)
+        if t.root == "ROW":
+            members = [self._cell(f"{path}.{field.name}", field.type) for field in t.fields]
+            return cells.RowCell(path, _rows(t, members), members, **self._elements)
+        convert, nulls = scalar_converter(t), self._nulls
+        if t.root in INTEGER_BITS:
+            bits = INTEGER_BITS[t.root]
+            return cells.IntegerCell(path, Int64Column(t, kind, convert, f"i{bits // 8}"), bits=bits, **nulls)
+        if t.root in ("FLOAT", "DOUBLE"):
+            return cells.DoubleCell(path, Doubles(t, kind, convert), **nulls)
+        if t.root == "DECIMAL":
+            return cells.DecimalCell(path, Decimals(t, kind, convert), **nulls)
+        if t.root == "BOOLEAN":
+            return cells.BooleanCell(path, Booleans(t, kind, convert), **nulls)
+        if t.root in ("CHAR", "VARCHAR"):
+            return cells.TextCell(path, Texts(t, kind, convert), **nulls)
+        if t.root in ("BINARY", "VARBINARY"):
+            return cells.BinaryCell(path, Binaries(t, kind, convert), **nulls)
+        if t.root == "DATE":
+            return cells.DateCell(path, Int64Column(t, kind, convert, "i4"), **nulls)
+        words = Int64Column(t, kind, convert, "i8")
+        if t.root == "TIME":
+            unit = 10 ** (6 - min(t.precision or 0, MOST_TIME_DIGITS))
+            return cells.TimeCell(path, words, unit=unit, **nulls)
+        return cells.TimestampCell(path, words, zoned=t.root == "TIMESTAMP_LTZ", **nulls)
+
+
+def _rows(t: FlinkType, members: list[cells.Cell]) -> Rows:
+    return Rows(t, _stored(t), [field.name for field in t.fields], [member.column for member in members])
+
+
+def _stored(t: FlinkType) -> pa.DataType:
+    return arrow_type(nullable(t))
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

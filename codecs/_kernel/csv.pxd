@@ -1,0 +1,202 @@
+# The C types of csv.py.
+cimport cython
+from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, Texts
+from kvformat.codecs._kernel.containers cimport Lists, Rows
+from kvformat.codecs._kernel.csv_records cimport CsvTokenizer
+from kvformat.codecs._kernel.memory cimport DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, is_character, matches, next_of_two, part, single, word
+from kvformat.codecs._kernel.messages cimport TextBatch
+from kvformat.codecs._kernel.reader cimport Reader
+from kvformat.codecs._kernel.times cimport MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
+
+cdef int BAD
+cdef int FAULT
+cdef Py_ssize_t MOST_BYTES
+cdef unsigned long long ALL
+cdef unsigned long long LOWER_CASE
+cdef unsigned long long FOUR_BYTES
+cdef unsigned long long TRUE_TEXT
+cdef int NO_RECORD
+cdef int NOT_TEXT
+cdef int UNKNOWN_ENCODING
+cdef int TOO_MANY_COLUMNS
+cdef int NOT_ENOUGH_COLUMNS
+cdef int LENGTH_MISMATCH
+cdef int TOO_MUCH_TEXT
+
+cdef unsigned long long HIGHS
+cdef unsigned long long ZEROS
+cdef unsigned long long DIGIT_LIMITS
+cdef unsigned long long PAIRS
+cdef unsigned long long HIGH_PAIRS
+cdef unsigned long long LOW_PAIRS
+
+@cython.locals(length=cython.Py_ssize_t)
+cdef inline int add_word(Int64Column words, long long value) except -1
+@cython.locals(digits=cython.ulonglong, high=cython.ulonglong, low=cython.ulonglong)
+cdef inline long long eight_digits(unsigned long long found) noexcept nogil
+cdef str text_of(Reader r, Py_ssize_t start, Py_ssize_t stop)
+
+
+cdef class Cell:
+    cdef readonly str path
+    cdef readonly Column column
+    cdef readonly object convert
+    cdef readonly object type
+    cdef bint lenient
+    cdef bint empty_is_null
+    cdef Py_ssize_t null_size
+    cdef const unsigned char[::1] null_literal
+    cdef readonly str bad_text
+
+    @cython.final
+    @cython.locals(size=cython.Py_ssize_t, result=cython.int)
+    cdef inline int read(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    cdef int read_slow(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class WordCell(Cell):
+    cdef bint trims
+    cdef Int64Column words
+
+    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, c=cython.int)
+    cdef int read_uncommon(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    @cython.locals(result=cython.int)
+    cdef int read_trimmed(self, Reader r, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t first, Py_ssize_t last) except -1
+
+
+cdef class IntegerCell(WordCell):
+    cdef unsigned long long most
+
+    @cython.locals(at=cython.Py_ssize_t, negative=cython.bint, value=cython.ulonglong, eight=cython.longlong, c=cython.int)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class NumberCell(WordCell):
+    cdef unsigned long long mantissa
+    cdef bint negative
+    cdef Py_ssize_t digit_count
+
+    @cython.final
+    @cython.locals(first=cython.Py_ssize_t, point=cython.Py_ssize_t, mantissa=cython.ulonglong, c=cython.int)
+    cdef inline Py_ssize_t parse(self, Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+
+
+cdef class DoubleCell(NumberCell):
+    cdef bint short
+
+    @cython.locals(fraction=cython.Py_ssize_t, value=cython.double)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class DecimalCell(NumberCell):
+    cdef Decimals decimals
+
+    @cython.locals(fraction=cython.Py_ssize_t)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class BooleanCell(WordCell):
+    @cython.locals(is_true=cython.bint)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class TextCell(Cell):
+    cdef Texts texts
+
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class BinaryCell(Cell):
+    cdef Binaries binaries
+
+    @cython.locals(size=cython.Py_ssize_t)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class DateCell(WordCell):
+    @cython.locals(days=cython.longlong)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class TimeCell(WordCell):
+    cdef long long unit
+
+    @cython.locals(micros=cython.longlong)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class TimestampCell(WordCell):
+    cdef bint zoned
+
+    @cython.locals(end=cython.Py_ssize_t, days=cython.longlong, micros=cython.longlong)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class ContainerCell(Cell):
+    cdef unsigned long long delimiter
+    cdef int delimiter_size
+    cdef unsigned long long delimiters
+    cdef bint trim
+
+    @cython.final
+    cdef Py_ssize_t element_end(self, Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    @cython.final
+    cdef bint has_elements(self, Reader r, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end) noexcept nogil
+    @cython.final
+    cdef int read_element(self, Reader r, Cell cell, Py_ssize_t start, Py_ssize_t stop) except -1
+    cdef int read_slow(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class ArrayCell(ContainerCell):
+    cdef Lists lists
+    cdef readonly Cell element
+
+    @cython.locals(end=cython.Py_ssize_t, result=cython.int)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class RowCell(ContainerCell):
+    cdef Rows rows
+    cdef list members  # list[Cell], filled by the constructor: the casts are unchecked
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t found
+    cdef readonly Cell bad_member
+
+    @cython.locals(end=cython.Py_ssize_t, result=cython.int, number=cython.Py_ssize_t, cell=Cell)
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    @cython.final
+    cdef Py_ssize_t count_elements(self, Reader r, Py_ssize_t end, Py_ssize_t stop) except -1
+
+
+cdef class CsvBatch(TextBatch):
+    cdef Rows root
+    cdef list cells  # list[Cell], filled by the caller of the constructor: the casts are unchecked
+    cdef CsvTokenizer records
+    cdef object words
+    cdef bint lenient
+    cdef bint ignore_trailing_unmappable
+    cdef bint allow_trailing_comma
+    cdef bint fail_on_missing_columns
+    cdef Py_ssize_t found
+    cdef object bad
+
+    cdef object recode(self, object message)
+    @cython.locals(r=Reader, first=cython.int, second=cython.int)
+    cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
+    cdef int read_recoded(self, object message) except -9
+    cdef int reject_encoding(self) except -9
+    @cython.locals(r=Reader, found=cython.Py_ssize_t, root=Rows)
+    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
+    @cython.locals(r=Reader, records=CsvTokenizer, count=cython.Py_ssize_t, result=cython.Py_ssize_t, cell=Cell)
+    cdef Py_ssize_t read_record(self, Py_ssize_t at, bint loose) except -1
+    @cython.locals(records=CsvTokenizer)
+    cdef int read_unescaped(self, Cell cell) except -1
+    @cython.locals(r=Reader, records=CsvTokenizer)
+    cdef Py_ssize_t read_others(self, Py_ssize_t at, Py_ssize_t result, bint loose) except -1
+    @cython.locals(r=Reader, count=cython.Py_ssize_t, number=cython.Py_ssize_t)
+    cdef Py_ssize_t end_record(self, Py_ssize_t at, Py_ssize_t result, bint loose) except -1
+    @cython.locals(r=Reader)
+    cdef int reject(self, Py_ssize_t result, Py_ssize_t columns) except -9
+    cdef int undo(self, Py_ssize_t rows) except -1
+    cdef int read_empty(self, Py_ssize_t at) except -9

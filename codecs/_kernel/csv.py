@@ -1,0 +1,671 @@
+"""csv: cells that read texts into columns, and batches of messages with one record each.
+
+A cell reads the usual forms of a text itself. For all other forms it calls `convert`, the type's function in
+`_csv.scalars`, which has the complete rule of the type.
+
+The read functions of a cell take the reader of the text, and the offsets of its start and its end. They return 0 after
+they have appended a value or a null, BAD if the text is not a value of the type, or FAULT if the column has too much
+text. The module `csv_records` finds the texts. The module `reader` has the rules for all code of this package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from kvformat.codecs._kernel.codes import BAD, FAULT, MOST_BYTES, TRUE_TEXT
+from kvformat.codecs._kernel.columns import (
+    Binaries,
+    Booleans,
+    Column,
+    Decimals,
+    Doubles,
+    Int64Column,
+    Texts,
+)
+from kvformat.codecs._kernel.containers import Lists, Rows
+from kvformat.codecs._kernel.csv_codes import (
+    LENGTH_MISMATCH,
+    NO_RECORD,
+    NOT_ENOUGH_COLUMNS,
+    NOT_TEXT,
+    TOO_MANY_COLUMNS,
+    TOO_MUCH_TEXT,
+    UNKNOWN_ENCODING,
+)
+from kvformat.codecs._kernel.csv_records import CsvTokenizer, repeated, word_of
+from kvformat.codecs._kernel.messages import Recoded, Said, TextBatch
+from kvformat.codecs._kernel.reader import Reader
+
+if TYPE_CHECKING:
+    import cython
+else:
+    from kvformat.codecs._kernel import pure_cython as cython
+
+if not cython.compiled:
+    from kvformat.codecs._kernel.columns import EXACT_DOUBLE, HALF_WAY, LOW_BITS, POWERS
+    from kvformat.codecs._kernel.memory import (
+        DIGIT_0,
+        DIGIT_9,
+        MINUS,
+        PLUS,
+        POINT,
+        SPACE,
+        UPPER_I,
+        UPPER_N,
+        UPPER_Z,
+        append,
+        bits_of,
+        byte,
+        is_character,
+        matches,
+        next_of_two,
+        part,
+        single,
+        word,
+    )
+    from kvformat.codecs._kernel.times import MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
+
+ALL = 0xFFFFFFFFFFFFFFFF
+LOWER_CASE = 0x20202020
+FOUR_BYTES = 0xFFFFFFFF
+HIGHS = 0x8080808080808080
+ZEROS = 0x3030303030303030
+DIGIT_LIMITS = 0x7676767676767676
+"""Added to a digit in each byte, this sets the high bit of a byte above 9."""
+PAIRS, HIGH_PAIRS, LOW_PAIRS = 0x000000FF000000FF, 100 + (1_000_000 << 32), 1 + (10_000 << 32)
+"""A mask of every second pair of digits, and the factors that add up the pairs in the high half of a product."""
+
+
+class CsvWords(Protocol):
+    """The Python functions that a batch calls: for other encodings than UTF-8, and for the texts of errors."""
+
+    def recoded(self, message: bytes) -> Recoded | None:
+        """Return a message as UTF-8 and whether it was malformed, or None if its encoding is not supported.
+
+        A malformed message ends where Jackson fails. Lone surrogates are encoded like other characters.
+        """
+
+    def fault(self, reader: Reader, columns: int) -> Said:
+        """Return why the reader's message, in which `columns` columns were found, is not a record."""
+
+    def bad_value(self, cell: Cell) -> Said:
+        """Return why a cell can't take its text."""
+
+
+def text_of(r: Reader, start: int, stop: int) -> str:
+    """Return a part of the data as text. Surrogates may be encoded."""
+    return part(r.data, start, stop).decode("utf-8", "surrogatepass")
+
+
+def add_word(words: Int64Column, value: int) -> int:
+    """Append a value to a column. `Int64Column.add_value` does the same, but no other module can inline it."""
+    length = words.length
+    if length == words.capacity:
+        words.grow(length * 2)
+    words.values[length] = value
+    words.valid[length] = True
+    words.length = length + 1
+    return 0
+
+
+def eight_digits(found: int) -> int:
+    """Parse eight bytes, a little-endian word, as digits. Return -1 if they are not digits."""
+    digits = found ^ ZEROS
+    if (digits + DIGIT_LIMITS | digits) & HIGHS:
+        return -1
+    digits = digits * 10 + (digits >> 8)  # pairs of digits are in every second byte
+    high, low = (digits & PAIRS) * HIGH_PAIRS, (digits >> 16 & PAIRS) * LOW_PAIRS
+    return (high + low & ALL) >> 32
+
+
+class Cell:
+    """Reads texts into `column`.
+
+    A text that is `null_literal`, or empty with `empty_is_null`, is null. If lenient, a text that is not a value of the
+    type is null too. `path` is the field's path for error messages.
+    """
+
+    def __init__(
+        self, path: str, column: Column, *, null_literal: bytes | None, empty_is_null: bool, lenient: bool
+    ) -> None:
+        self.path, self.column, self.lenient = path, column, lenient
+        self.convert, self.type = column.convert, column.type
+        self.empty_is_null = empty_is_null or null_literal == b""
+        self.null_size = len(null_literal) if null_literal else -1
+        literal = (null_literal or b"") + bytes(8)
+        self.null_literal: memoryview[int] = memoryview(literal)
+        self.bad_text = ""
+
+    def read(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of `data[start:stop]`, or null."""
+        size = stop - start
+        if size == 0:
+            if self.empty_is_null:
+                return self.column.null()
+        elif size == self.null_size and matches(r.data, start, stop, self.null_literal, 0, size):
+            return self.column.null()
+        result = self.read_slow(r, start, stop) if r.has_surrogates else self.read_text(r, start, stop)
+        if result == BAD and self.lenient:
+            return self.column.null()
+        return result
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of a text that is not null."""
+        raise NotImplementedError
+
+    def read_slow(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of a text as `convert` reads it."""
+        text = text_of(r, start, stop)
+        try:
+            value: Any = self.convert(text)  # type: ignore[misc]
+        except ValueError:
+            self.bad_text = text
+            return BAD
+        self.column.put(value)
+        return FAULT if self.column.weight() > MOST_BYTES else 0
+
+
+class WordCell(Cell):
+    """Reads numbers, dates and times, most of them into a column of words.
+
+    With `trims`, blanks around the text do not count.
+    """
+
+    def __init__(self, path: str, column: Column, *, trims: bool, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.trims = trims
+        self.words: Int64Column = column if isinstance(column, Int64Column) else None  # type: ignore[assignment]
+
+    def read_uncommon(self, r: Reader, start: int, stop: int) -> int:
+        """Append the value of a text that the fast path does not read."""
+        first = start
+        last = stop
+        while first < last and byte(r.data, first, stop) <= SPACE:
+            first += 1
+        while last > first and byte(r.data, last - 1, stop) <= SPACE:
+            last -= 1
+        c = byte(r.data, first, last)
+        if self.lenient and c < 128 and not DIGIT_0 <= c <= DIGIT_9 and c not in (PLUS, MINUS, POINT, UPPER_I, UPPER_N):
+            return BAD  # without the cost of an exception: no number, date or time begins with this character
+        if self.trims and 0 < last - first < stop - start:
+            return self.read_trimmed(r, start, stop, first, last)
+        return self.read_slow(r, start, stop)
+
+    def read_trimmed(self, r: Reader, start: int, stop: int, first: int, last: int) -> int:
+        """Append the value of `data[first:last]`, which is the text without blanks around it."""
+        result = self.read_text(r, first, last)
+        if result == BAD:
+            self.bad_text = text_of(r, start, stop)
+        return result
+
+
+class IntegerCell(WordCell):
+    """TINYINT to BIGINT."""
+
+    def __init__(self, path: str, column: Int64Column, *, bits: int, **options: Any) -> None:
+        super().__init__(path, column, trims=True, **options)
+        self.most = 2 ** (bits - 1) - 1
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        at = start
+        negative = byte(r.data, at, stop) == MINUS
+        if negative:
+            at += 1
+        if not 0 < stop - at <= 18:
+            return self.read_uncommon(r, start, stop)
+        value = 0
+        while at + 8 <= stop:
+            eight = eight_digits(word(r.data, at))
+            if eight < 0:
+                return self.read_uncommon(r, start, stop)
+            value = value * 100_000_000 + eight
+            at += 8
+        while at < stop:
+            c = byte(r.data, at, stop) - DIGIT_0
+            if c < 0 or c > 9:
+                return self.read_uncommon(r, start, stop)
+            value = value * 10 + c
+            at += 1
+        if value > self.most:
+            return self.read_uncommon(r, start, stop)
+        return add_word(self.words, -value if negative else value)
+
+
+class NumberCell(WordCell):
+    """Reads numbers with digits and a point into `mantissa` and `negative`."""
+
+    def parse(self, r: Reader, at: int, stop: int) -> int:
+        """Parse a number without exponent. Return the count of its fraction's digits, or -1 if it is another text.
+
+        The mantissa is exact if `digit_count` is below 20.
+        """
+        self.negative = byte(r.data, at, stop) == MINUS
+        if self.negative:
+            at += 1
+        first = at
+        point = -1
+        mantissa = 0
+        while at < stop:
+            c = byte(r.data, at, stop) - DIGIT_0
+            if 0 <= c <= 9:
+                mantissa = (mantissa * 10 + c) & ALL
+            elif c == POINT - DIGIT_0 and point < 0:
+                point = at
+            else:
+                return -1
+            at += 1
+        self.mantissa = mantissa
+        self.digit_count = stop - first
+        if point >= 0:
+            self.digit_count -= 1
+        if self.digit_count == 0:
+            return -1
+        return stop - point - 1 if point >= 0 else 0
+
+
+class DoubleCell(NumberCell):
+    """FLOAT and DOUBLE."""
+
+    def __init__(self, path: str, column: Doubles, **options: Any) -> None:
+        super().__init__(path, column, trims=True, **options)
+        self.short = column.type.root == "FLOAT"
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        fraction = self.parse(r, start, stop)
+        if fraction < 0 and (start >= stop or r.number(start) != stop):
+            return self.read_uncommon(r, start, stop)
+        if 0 <= fraction <= 22 and self.digit_count < 20 and self.mantissa <= EXACT_DOUBLE:
+            # both operands are exact, so the result is rounded once
+            value = float(self.mantissa)
+            value = value / POWERS[fraction]
+            if self.negative:
+                value = -value
+        else:
+            value = float(part(r.data, start, stop))
+        if self.short and value != 0:
+            if not 1.1754943508222875e-38 <= abs(value) < 3.4028234e38 or bits_of(value) & LOW_BITS == HALF_WAY:
+                return self.read_slow(r, start, stop)
+            value = single(value)
+        return add_word(self.words, bits_of(value))
+
+
+class DecimalCell(NumberCell):
+    """DECIMAL(p, s), rounded half up to the scale; null if it does not fit."""
+
+    def __init__(self, path: str, column: Decimals, **options: Any) -> None:
+        super().__init__(path, column, trims=False, **options)
+        self.decimals = column
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        fraction = self.parse(r, start, stop)
+        if fraction < 0 or self.digit_count > 18:
+            return self.read_uncommon(r, start, stop)
+        if not self.decimals.add_number(self.mantissa, -fraction, self.negative):
+            return self.read_slow(r, start, stop)
+        return 0
+
+
+class BooleanCell(WordCell):
+    """BOOLEAN: every text except true is false."""
+
+    def __init__(self, path: str, column: Booleans, **options: Any) -> None:
+        super().__init__(path, column, trims=True, **options)
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        while start < stop and byte(r.data, start, stop) <= SPACE:
+            start += 1
+        while stop > start and byte(r.data, stop - 1, stop) <= SPACE:
+            stop -= 1
+        is_true = stop - start == 4 and (word(r.data, start) | LOWER_CASE) & FOUR_BYTES == TRUE_TEXT
+        return add_word(self.words, is_true)
+
+
+class TextCell(Cell):
+    """CHAR and VARCHAR."""
+
+    def __init__(self, path: str, column: Texts, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.texts = column
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        append(self.texts.text, r.data, start, stop)
+        if self.texts.text.size > MOST_BYTES:
+            return FAULT
+        if self.texts.length == self.texts.capacity:
+            self.texts.grow(self.texts.capacity * 2)
+        self.texts.valid[self.texts.length] = True
+        self.texts.length += 1
+        self.texts.offsets[self.texts.length] = self.texts.text.size
+        return 0
+
+
+class BinaryCell(Cell):
+    """BINARY and VARBINARY, written as base64."""
+
+    def __init__(self, path: str, column: Binaries, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.binaries = column
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        size = self.binaries.text.size
+        if self.binaries.decoded(r, start, stop):
+            return FAULT if self.binaries.text.size > MOST_BYTES else self.binaries.ended(True)
+        self.binaries.text.size = size
+        return self.read_slow(r, start, stop)
+
+
+class DateCell(WordCell):
+    """DATE."""
+
+    def __init__(self, path: str, column: Int64Column, **options: Any) -> None:
+        super().__init__(path, column, trims=False, **options)
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        days = days_of(r, start, stop) if stop - start == 10 else NO_TIME
+        if days == NO_TIME:
+            return self.read_uncommon(r, start, stop)
+        return add_word(self.words, days)
+
+
+class TimeCell(WordCell):
+    """TIME, in nanoseconds, cut to a multiple of `unit` microseconds."""
+
+    def __init__(self, path: str, column: Int64Column, *, unit: int, **options: Any) -> None:
+        super().__init__(path, column, trims=False, **options)
+        self.unit = unit
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        micros = micros_of_day(r, start, stop)
+        if micros == NO_TIME:
+            return self.read_uncommon(r, start, stop)
+        return add_word(self.words, micros // self.unit * self.unit * 1000)
+
+
+class TimestampCell(WordCell):
+    """TIMESTAMP and TIMESTAMP_LTZ (`zoned`), in microseconds."""
+
+    def __init__(self, path: str, column: Int64Column, *, zoned: bool, **options: Any) -> None:
+        super().__init__(path, column, trims=True, **options)
+        self.zoned = zoned
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        end = stop
+        if self.zoned:
+            end -= 1
+            if byte(r.data, end, stop) != UPPER_Z:
+                return self.read_uncommon(r, start, stop)
+        if byte(r.data, start + 10, end) != SPACE:
+            return self.read_uncommon(r, start, stop)
+        days = days_of(r, start, end)
+        micros = micros_of_day(r, start + 11, end)
+        if NO_TIME in (days, micros):
+            return self.read_uncommon(r, start, stop)
+        return add_word(self.words, days * MICROS_OF_A_DAY + micros)
+
+
+class ContainerCell(Cell):
+    """A cell with several elements. `delimiter` is the UTF-8 of the character between them.
+
+    Blank text has no elements, unless the delimiter is a blank. With `trim`, blanks around elements do not count.
+    """
+
+    def __init__(self, path: str, column: Column, *, delimiter: bytes, trim: bool, lenient: bool) -> None:
+        super().__init__(path, column, null_literal=None, empty_is_null=False, lenient=lenient)
+        self.delimiter, self.delimiter_size = word_of(delimiter), len(delimiter)
+        self.delimiters, self.trim = repeated(delimiter), trim
+
+    def element_end(self, r: Reader, at: int, stop: int) -> int:
+        """Return the end of the element at an offset: that of the next delimiter, or `stop`."""
+        at = next_of_two(r.data, at, stop, self.delimiters, self.delimiters)
+        while at < stop and not is_character(r.data, at, stop, self.delimiter, self.delimiter_size):
+            at = next_of_two(r.data, at + 1, stop, self.delimiters, self.delimiters)
+        return at
+
+    def has_elements(self, r: Reader, start: int, stop: int, end: int) -> bool:
+        """Return whether a text has elements, given the end of the first one."""
+        if end < stop:
+            return True
+        while start < stop and byte(r.data, start, stop) <= SPACE:
+            start += 1
+        return start < stop
+
+    def read_element(self, r: Reader, cell: Cell, start: int, stop: int) -> int:
+        """Let a cell read an element."""
+        if self.trim:
+            while start < stop and byte(r.data, start, stop) <= SPACE:
+                start += 1
+            while stop > start and byte(r.data, stop - 1, stop) <= SPACE:
+                stop -= 1
+        return cell.read(r, start, stop)
+
+    def read_slow(self, r: Reader, start: int, stop: int) -> int:
+        return self.read_text(r, start, stop)
+
+
+class ArrayCell(ContainerCell):
+    """ARRAY."""
+
+    def __init__(self, path: str, column: Lists, element: Cell, **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.lists, self.element = column, element
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        end = self.element_end(r, start, stop)
+        if self.has_elements(r, start, stop, end):
+            while True:
+                result = self.read_element(r, self.element, start, end)
+                if result < 0:
+                    return result
+                if end >= stop:
+                    break
+                start = end + self.delimiter_size
+                end = self.element_end(r, start, stop)
+        if self.element.column.length > MOST_BYTES:
+            return FAULT
+        return self.lists.end()
+
+
+class RowCell(ContainerCell):
+    """ROW. Elements after its fields are skipped. A lenient reader reads missing elements as null."""
+
+    def __init__(self, path: str, column: Rows, members: list[Cell], **options: Any) -> None:
+        super().__init__(path, column, **options)
+        self.rows, self.members = column, members
+        self.count = len(members)
+        self.found = 0
+        self.bad_member: Cell | None = None
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        end = self.element_end(r, start, stop)
+        if not self.has_elements(r, start, stop, end):
+            return self.rows.null()
+        if not self.lenient and self.count_elements(r, end, stop) < self.count:
+            self.bad_member = None
+            return BAD
+        for number in range(self.count):
+            cell = cython.cast(Cell, self.members[number])
+            if start > stop:
+                cell.column.null()
+                continue
+            result = self.read_element(r, cell, start, end)
+            if result == BAD:
+                self.bad_member = cell
+            if result < 0:
+                return result
+            start = end + self.delimiter_size
+            end = self.element_end(r, start, stop)
+        return self.rows.end_row()
+
+    def count_elements(self, r: Reader, end: int, stop: int) -> int:
+        """Count the elements of a text up to the number of the fields, given the end of the first one."""
+        self.found = 1
+        while end < stop and self.found < self.count:
+            self.found += 1
+            end = self.element_end(r, end + self.delimiter_size, stop)
+        return self.found
+
+
+class CsvBatch(TextBatch):
+    """Reads batches of csv messages, one row per message.
+
+    `cells` fill the columns of `root`. `lenient`, `ignore_trailing_unmappable`, `allow_trailing_comma` and
+    `fail_on_missing_columns` are those of `ReadSettings`.
+    """
+
+    def __init__(
+        self,
+        root: Rows,
+        cells: list[Cell],
+        records: CsvTokenizer,
+        words: CsvWords,
+        *,
+        lenient: bool,
+        ignore_trailing_unmappable: bool,
+        allow_trailing_comma: bool,
+        fail_on_missing_columns: bool,
+    ) -> None:
+        super().__init__(records.reader)
+        self.root, self.cells, self.records, self.words = root, cells, records, words
+        self.lenient, self.allow_trailing_comma = lenient, allow_trailing_comma
+        self.ignore_trailing_unmappable = ignore_trailing_unmappable
+        self.fail_on_missing_columns = fail_on_missing_columns
+        self.found = 0
+        self.bad: Any = None
+
+    def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
+        """Return the row of each message, in a list."""
+        self.root.start(self.capacity(len(messages)))
+        self.reader.start_batch(self.root.cells)
+        self.run(messages)
+        self.records.release()
+        for cell in self.cells:
+            if cell.column.length != self.root.length:
+                raise AssertionError(f"a column of {cell.column.length} values in {self.root.length} rows")
+        return self.lists(self.root.finish())
+
+    def undo(self, rows: int) -> int:
+        return self.root.truncate(rows)
+
+    def recode(self, message: bytes) -> Recoded | None:
+        recoded = self.words.recoded(message)
+        if recoded is not None:
+            # in valid UTF-8 no surrogates are encoded
+            text, _ = recoded
+            self.reader.open(memoryview(text))
+            self.reader.has_surrogates = self.reader.utf8_end(0, len(text)) < len(text)
+        return recoded
+
+    def read_recoded(self, message: bytes) -> int:
+        found = TextBatch.read_recoded(self, message)
+        self.reader.has_surrogates = False
+        return found
+
+    def is_usual(self, begin: int, end: int) -> bool:
+        # In UTF-16 and UTF-32 one of the first two bytes is zero, or a byte order mark.
+        r = self.reader
+        first = byte(r.data, begin, end)
+        second = byte(r.data, begin + 1, end)
+        if first == 0 or first >= 0xFE or (first == 0xEF and second == 0xBB):
+            return False
+        return second != 0 or begin + 1 == end
+
+    def read_empty(self, at: int) -> int:
+        return self.read_message(at, at, False)
+
+    def reject_encoding(self) -> int:
+        return self.reject(self.reader.fail(self.reader.begin, UNKNOWN_ENCODING), 0)
+
+    def read_message(self, begin: int, end: int, loose: bool) -> int:
+        r = self.reader
+        r.start_message(begin, end)
+        found = self.read_record(self.records.record_start(begin), loose)
+        if found < 0:
+            return self.reject(found, self.found)
+        # every cell has appended one value: `read_batch` checks that
+        root = self.root
+        if root.length == root.capacity:
+            root.grow(root.capacity * 2)
+        root.valid[root.length] = True
+        root.length += 1
+        self.rows += 1
+        return 1
+
+    def read_record(self, at: int, loose: bool) -> int:
+        """Append the row of the record at an offset, without its end. Return FAULT if the message is not a record.
+
+        Return BAD if a column can't take its value; `bad` has the error.
+        """
+        r = self.reader
+        records = self.records
+        count = len(self.cells)
+        self.found = 0
+        result = 0
+        if at >= r.end:
+            return r.fail(at, NOT_TEXT if loose else NO_RECORD)
+        while True:
+            at = records.read_column(at)
+            if at < 0:
+                return at
+            if self.found == count:
+                return self.read_others(at, result, loose)
+            if result == 0:
+                cell = cython.cast(Cell, self.cells[self.found])
+                if records.is_unescaped:
+                    result = self.read_unescaped(cell)
+                else:
+                    result = cell.read(r, records.start, records.stop)
+                if result == BAD:
+                    self.bad = self.words.bad_value(cell)
+                elif result == FAULT:
+                    return r.fail(at, TOO_MUCH_TEXT)
+            self.found += 1
+            if not records.has_more:
+                return result if self.found == count and not loose else self.end_record(at, result, loose)
+
+    def read_unescaped(self, cell: Cell) -> int:
+        """Let a cell read the unescaped text."""
+        records = self.records
+        records.open_unescaped()
+        records.unescaped.has_surrogates = self.reader.has_surrogates
+        return cell.read(records.unescaped, records.start, records.stop)
+
+    def read_others(self, at: int, result: int, loose: bool) -> int:
+        """Read the columns after those of the schema. The first of them was just read, and ends at an offset."""
+        r = self.reader
+        records = self.records
+        if not self.ignore_trailing_unmappable:
+            if records.has_more:
+                at = records.read_column(at)
+                return at if at < 0 else r.fail(at, TOO_MANY_COLUMNS)
+            if not self.allow_trailing_comma or not records.is_blank():
+                return r.fail(at, TOO_MANY_COLUMNS)
+        while records.has_more:
+            at = records.read_column(at)
+            if at < 0:
+                return at
+        return self.end_record(at, result, loose)
+
+    def end_record(self, at: int, result: int, loose: bool) -> int:
+        """Check the end of the record, and append nulls for missing columns. Return `result`, or FAULT."""
+        r = self.reader
+        if loose and self.records.record_start(at) >= r.end:
+            return r.fail(at, NOT_TEXT)
+        count = len(self.cells)
+        if self.found < count:
+            if self.fail_on_missing_columns:
+                return r.fail(at, NOT_ENOUGH_COLUMNS)
+            if not self.lenient:
+                return r.fail(at, LENGTH_MISMATCH)
+            for number in range(self.found, count):
+                cython.cast(Cell, self.cells[number]).column.null()
+        return result
+
+    def reject(self, result: int, columns: int) -> int:
+        """Add the error of a message, or skip the message. `result` and the result are those of `read_message`."""
+        r = self.reader
+        if self.lenient and r.code != TOO_MUCH_TEXT:
+            self.root.truncate(self.rows)
+            return 1
+        return self.add_error(self.bad if result == BAD else self.words.fault(r, columns))

@@ -1,0 +1,63 @@
+# The C types of csv_records.py.
+cimport cython
+from kvformat.codecs._kernel.memory cimport Bytes, DIGIT_0, LOWER_N, LOWER_R, LOWER_T, NEWLINE, NUMBER_SIGN, RETURN, SPACE, TAB, append, byte, column_end, is_character, next_of_two
+from kvformat.codecs._kernel.reader cimport Reader
+
+cdef int OPEN_QUOTE
+cdef int AFTER_QUOTE
+cdef int OPEN_ESCAPE
+cdef Py_ssize_t KEPT
+
+
+@cython.final
+cdef class CsvTokenizer:
+    cdef readonly Reader reader
+    cdef readonly Reader unescaped
+    cdef Bytes buffer
+    # the special characters as words, and their sizes
+    cdef unsigned long long delimiter
+    cdef unsigned long long quote
+    cdef unsigned long long escape
+    cdef unsigned long long outer_escape
+    cdef int delimiter_size
+    cdef int quote_size
+    cdef int escape_size
+    # their first bytes, once and eight times
+    cdef int delimiter_byte
+    cdef int quote_byte
+    cdef unsigned long long delimiters
+    cdef unsigned long long quotes
+    cdef unsigned long long escapes
+    cdef unsigned long long outer_escapes
+    cdef bint is_simple
+    cdef bint comments
+    cdef bint trim
+    # the column
+    cdef Py_ssize_t start
+    cdef Py_ssize_t stop
+    cdef bint has_more
+    cdef bint is_unescaped
+
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t)
+    cdef Py_ssize_t record_start(self, Py_ssize_t at) noexcept nogil
+    @cython.locals(c=cython.int, after=cython.int, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    cdef Py_ssize_t read_column(self, Py_ssize_t at) except -1 nogil
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t)
+    cdef inline Py_ssize_t skip_blanks(self, Py_ssize_t at) noexcept nogil
+    cdef inline int trim_end(self) except -1 nogil
+    @cython.locals(end=cython.Py_ssize_t)
+    cdef inline Py_ssize_t end_column(self, Py_ssize_t at) noexcept nogil
+    @cython.locals(end=cython.Py_ssize_t)
+    cdef Py_ssize_t skip_line_break(self, Py_ssize_t at) noexcept nogil
+    @cython.locals(end=cython.Py_ssize_t, span=cython.Py_ssize_t, c=cython.int)
+    cdef Py_ssize_t read_unquoted(self, Py_ssize_t at) except -1 nogil
+    @cython.locals(end=cython.Py_ssize_t, at=cython.Py_ssize_t, span=cython.Py_ssize_t, size=cython.Py_ssize_t, c=cython.int)
+    cdef Py_ssize_t read_quoted(self, Py_ssize_t opening) except -1 nogil
+    cdef inline int keep(self, Py_ssize_t start, Py_ssize_t stop) except -1 nogil
+    @cython.locals(after=cython.Py_ssize_t, c=cython.int)
+    cdef Py_ssize_t unescape(self, Py_ssize_t at) except -1 nogil
+    cdef inline int end_text(self, Py_ssize_t span, Py_ssize_t stop) except -1 nogil
+    cdef int open_unescaped(self) except -1
+    cdef int release(self) except -1
+    @cython.locals(i=cython.Py_ssize_t, c=cython.int)
+    cdef bint is_blank(self) except -1

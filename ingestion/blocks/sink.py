@@ -1,0 +1,219 @@
+"""The sink of a pipeline: topics or tables, their options, and which changes of schemas they take.
+
+    parse_sink(block)      the checked sink
+
+What Flink CDC can do and Spark can't is a refusal, as in `source`. Rules: Ververica's pages "Kafka connector" and
+"Upsert Kafka connector", Flink CDC's `KafkaDataSinkFactory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvformat.connectors.properties import misspelt, unreadable_key
+from kvformat.ingestion.blocks.options import (
+    SINK_FORMAT_OPTIONS,
+    SINK_OPTIONS,
+    option_values,
+    other_type,
+    parse_values,
+    plain_text,
+    texts,
+    unknown_option,
+    writing_options,
+)
+from kvformat.ingestion.routes import Selector
+from kvformat.ingestion.yaml import Secret, shown_key
+from kvformat.registry.contract.discovery import available_formats, format_class
+from kvformat.registry.contract.errors import ConfigurationError, OptionError
+from kvformat.registry.contract.options import Option, OptionValues
+from kvformat.registry.sql.connector_options import is_client_property
+from kvformat.registry.table.connector_checks import check_case
+
+TOPICS = ("kafka", "upsert-kafka")
+"""The types of sinks that write records of topics."""
+_OTHER_SINKS = (
+    *("clickhouse", "doris", "elasticsearch", "fluss", "hologres", "hudi", "maxcompute", "mysql", "oceanbase"),
+    *("paimon", "postgres", "starrocks"),
+)
+_INCLUDE, _EXCLUDE = "include.schema.changes", "exclude.schema.changes"
+_MAPPING, _HEADERS, _GUARANTEE = "sink.tableId-to-topic.mapping", "sink.custom-header", "sink.delivery-guarantee"
+_ALIYUN = "aliyun."
+_PROTOBUF = "canal-protobuf"
+_BOOTSTRAP = "properties.bootstrap.servers"
+
+
+@dataclass(frozen=True)
+class PipelineSink:
+    """A checked sink.
+
+    options: the options as given; `repr` masks secrets.
+    values: the parsed options by their names, with defaults; those of the formats with the format's name in front.
+    include, exclude: names of changes of schemas; `exclude` is None if it is not given.
+    topics: selectors of tables, each group with the topic of the tables; the first that matches counts.
+    headers: headers of each record.
+    refused: reasons why the sink can't be written here; `notes` are on options without effect.
+    """
+
+    type: str
+    options: OptionValues
+    values: OptionValues
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] | None = None
+    topics: tuple[tuple[tuple[str, ...], str], ...] = field(default=(), repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    refused: tuple[str, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
+
+
+def parse_sink(block: Mapping[str, Any]) -> PipelineSink:
+    """Check the block `sink`. Raises `ConfigurationError`, never with a secret."""
+    given = texts("sink", block, (_INCLUDE, _EXCLUDE))
+    include, exclude = (_schema_changes(key, block[key]) if key in block else None for key in (_INCLUDE, _EXCLUDE))
+    if "type" not in given:
+        raise OptionError(f"sink: the option 'type' is missing. Types: {', '.join(SINK_OPTIONS)}", option="type")
+    type_ = given["type"].lower()
+    if type_ not in SINK_OPTIONS:
+        other = other_type("sink", given["type"], tuple(SINK_OPTIONS), _OTHER_SINKS)
+        strategy = "'sink.type-normalize-strategy' is known there. "
+        why = (
+            f"sink '{other}' is not supported: use 'delta', 'iceberg' or 'parquet'. "
+            f"{strategy if 'sink.type-normalize-strategy' in given else ''}"
+            "Other targets can be added with an entry point of the group 'kvformat.targets'"
+        )
+        return PipelineSink(other, option_values(given), OptionValues({}, {}), include or (), exclude, refused=(why,))
+    check_case(given)
+    refused: list[str] = []
+    notes: list[str] = []
+    values = _parsed(type_, given, refused, notes)
+    return PipelineSink(
+        type_,
+        option_values(given),
+        option_values(given, values),
+        include or (),
+        exclude,
+        _topics(given.get(_MAPPING, "")),
+        _headers(given.get(_HEADERS, "")),
+        tuple(refused),
+        tuple(notes),
+    )
+
+
+def _schema_changes(key: str, value: Any) -> tuple[str, ...]:
+    """Return the names of changes; `Pipeline` checks them."""
+    if not isinstance(value, list | tuple):
+        raise ConfigurationError(
+            f"sink: '{key}' must be a list: put '- ' before each entry, or write [create.table, add.column]"
+        )
+    if not all(isinstance(entry, str) and not isinstance(entry, Secret) for entry in value):
+        raise OptionError(f"sink: '{key}' must be a list of texts", option=key)
+    return tuple(entry.lower() for entry in value)
+
+
+def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: list[str]) -> dict[str, Any]:
+    """Parse all options of a known type."""
+    specs = SINK_OPTIONS[type_]
+    own = {key: text for key, text in given.items() if not (type_ in TOPICS and key.startswith(_ALIYUN))}
+    if len(own) < len(given):
+        without = sorted(key for key in given if key not in own)
+        notes.append(f"sink: no effect: {', '.join(without)}; use 'properties.sasl.*'")
+    if own.get("value.format", "").lower() == _PROTOBUF and type_ == "kafka":
+        refused.append(f"sink: 'value.format' = '{_PROTOBUF}' is not supported; use 'debezium-json' or 'canal-json'")
+        own = {key: text for key, text in own.items() if not key.startswith(_PROTOBUF) and key != "value.format"}
+    formats = _format_keys(type_, own)
+    plain = {key: text for key, text in own.items() if key not in formats}
+    if type_ in TOPICS:
+        plain = {key: text for key, text in plain.items() if key == _BOOTSTRAP or not is_client_property(key)}
+    values = parse_values("sink", specs, plain)
+    if type_ in TOPICS:
+        properties = {key: plain_text(text) for key, text in own.items()}
+        notes += [f"sink: {note}" for note in (misspelt(properties) | unreadable_key(properties)).values()]
+        if values[_GUARANTEE] == "exactly-once":
+            refused.append(f"sink: '{_GUARANTEE}' = 'exactly-once': Spark's Kafka sink has no transactions")
+        elif values[_GUARANTEE] == "none":
+            notes.append(f"sink: no effect: '{_GUARANTEE}' = 'none' is 'at-least-once'")
+    if type_ == "kafka":
+        values["topic"] = values["topic"] or None
+        if values["topic"] and _MAPPING in given:
+            notes.append(f"sink: no effect: '{_MAPPING}', because 'topic' is set")
+        values |= _format_values("value", values["value.format"], own, notes)
+        if values["key.format"] != values["value.format"]:
+            values |= _format_values("key", values["key.format"], own, notes)
+    return values
+
+
+# --- options of formats ----------------------------------------------------------------------------------------
+
+
+def _format_keys(type_: str, given: Mapping[str, str]) -> set[str]:
+    """Return the keys that belong to the formats in use; raises `OptionError` for those of other formats."""
+    if type_ != "kafka":
+        return set()
+    specs = {spec.name: spec for spec in SINK_OPTIONS["kafka"]}
+    used = {
+        str(parse_values("sink", [specs[name]], {name: given[name]} if name in given else {})[name])
+        for name in ("key.format", "value.format")
+    }
+    known = available_formats()
+    found = set()
+    for key in given:
+        name, dot, _ = key.partition(".")
+        if dot and name in used:
+            found.add(key)
+        elif dot and name in known:
+            raise OptionError(
+                f"sink: '{key}' is an option of the format '{name}', but the formats are {', '.join(sorted(used))}",
+                option=key,
+            )
+    return found
+
+
+def _format_specs(part: str, name: str) -> tuple[Option, ...]:
+    if part == "value":
+        return (*SINK_FORMAT_OPTIONS[name], *writing_options())
+    return format_class("csv").option_specs if name == "csv" else writing_options()
+
+
+def _format_values(part: str, name: str, given: Mapping[str, str], notes: list[str]) -> dict[str, Any]:
+    """Parse the options of a format. Flink ignores unknown ones, so they only give a note."""
+    prefix = f"{name}."
+    specs = _format_specs(part, name)
+    known = [spec.name for spec in specs]
+    short = {key.removeprefix(prefix): text for key, text in given.items() if key.startswith(prefix)}
+    for key in short:
+        if key not in known:
+            error = unknown_option("sink", prefix + key, [prefix + other for other in known])
+            notes.append(f"no effect: {error}")
+    parsed = parse_values("sink", specs, {key: text for key, text in short.items() if key in known}, prefix)
+    return {prefix + key: value for key, value in parsed.items()}
+
+
+# --- single options --------------------------------------------------------------------------------------------
+
+
+def _entries(key: str, text: str, form: str) -> list[tuple[str, str]]:
+    """Split `a:b;c:d` into pairs; a `;` at the end is skipped."""
+    plain = plain_text(text)
+    found = []
+    for entry in plain.rstrip("; ").split(";") if plain.strip("; ") else ():
+        name, colon, value = entry.partition(":")
+        if not colon or ":" in value or not name.strip() or not value.strip():
+            raise OptionError(
+                f"sink: an entry of '{key}' must be {form}, with one ':': {shown_key(entry.strip())}", option=key
+            )
+        found.append((name.strip(), value.strip()))
+    return found
+
+
+def _topics(text: str) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Parse the topics by tables."""
+    found = _entries(_MAPPING, text, "table[,table]:topic")
+    for tables, _ in found:
+        Selector(tables, _MAPPING)
+    return tuple(((tables,), topic) for tables, topic in found)
+
+
+def _headers(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple(_entries(_HEADERS, text, "name:value"))

@@ -1,0 +1,364 @@
+"""The source of a pipeline: topics of Kafka, the formats of their records, and how schemas are found.
+
+    parse_source(block)     the checked source; `records` is the table that reads the topics' bytes
+
+What Flink CDC can do and Spark can't is a refusal: the pipeline can be explained, but not started. Anything malformed
+is an `OptionError`. Rules: Ververica's page "Kafka connector", section "Flink CDC".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvformat.connectors import source as spark_source
+from kvformat.connectors.kafka import KafkaTable
+from kvformat.connectors.offsets import GROUP
+from kvformat.ingestion.blocks.options import (
+    FORMAT_OPTIONS,
+    SOURCE_OPTIONS,
+    option_values,
+    other_type,
+    parse_values,
+    plain_text,
+    unknown_option,
+)
+from kvformat.ingestion.schemas.table_id import MOST_PARTS, TableId
+from kvformat.ingestion.yaml import Secret, shown_key
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.discovery import available_formats, format_class
+from kvformat.registry.contract.errors import ConfigurationError, OptionError, add_context, did_you_mean
+from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.options import OptionValues, find_option
+from kvformat.registry.contract.types import FlinkType, nullable
+from kvformat.registry.format import Format
+from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, is_client_property
+from kvformat.registry.sql.statements import created_tables
+from kvformat.registry.sql.table_definition import TableDefinition
+from kvformat.registry.table import connector_checks as checks
+
+_OTHER_SOURCES = (
+    *("db2", "doris", "mongodb", "mysql", "oceanbase", "oracle", "paimon", "polardb", "postgres", "sls"),
+    *("sqlserver", "tidb", "values", "vitess"),
+)
+METADATA: Mapping[str, str] = {
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP_LTZ(3)",
+    "timestamp-type": "STRING",
+    "headers": "MAP<STRING, BYTES>",
+}
+"""The names of `metadata.list` and the types of their columns."""
+_DEFAULT_FORMAT = next(spec.default for spec in SOURCE_OPTIONS if spec.name == "value.format")
+_LEADER_EPOCH = "leader-epoch"
+_ALIYUN = "aliyun."
+_MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
+_OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
+_OF_COLUMNS = ("key.format", "value.format", "key.fields-prefix", "value.fields-prefix")
+
+
+@dataclass(frozen=True)
+class PipelineSource:
+    """A checked source.
+
+    options: the options as given; `repr` masks secrets.
+    values: the parsed options by their names, with defaults, also those of the value's format that only ingestion has.
+    records: the table that reads the topics; its only column is the bytes of the value.
+    value_format, key_format: the formats of the records; the key's is None if keys are not read.
+    schemas: first schemas by table; `fixed_types` are the types of columns in all tables.
+    metadata: types of the columns of `metadata.list`, by name; `table_id` are the members that name the table.
+    refused: reasons why the source can't be read here; `notes` are on options without effect.
+    """
+
+    type: str
+    options: OptionValues
+    values: OptionValues
+    records: KafkaTable | None = field(default=None, repr=False)
+    value_format: Format | None = field(default=None, repr=False)
+    key_format: Format | None = field(default=None, repr=False)
+    schemas: Mapping[TableId, TableDefinition] = field(default_factory=dict, repr=False)
+    fixed_types: Mapping[str, FlinkType] = field(default_factory=dict, repr=False)
+    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+    table_id: tuple[str, ...] = field(default=(), repr=False)
+    refused: tuple[str, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
+
+
+def parse_source(given: Mapping[str, str]) -> PipelineSource:
+    """Check the block `source`. Raises `ConfigurationError`, never with a secret."""
+    if "type" not in given:
+        raise OptionError("source: the option 'type' is missing; it is 'kafka'", option="type")
+    if given["type"].lower() != "kafka":
+        other = other_type("source", given["type"], ("kafka",), _OTHER_SOURCES)
+        why = f"source '{other}': run Debezium or Flink CDC into Kafka, and read that topic with a source 'kafka'"
+        return PipelineSource(other, option_values(given), OptionValues({}, {}), refused=(why,))
+    return _SourceParser(given).parse()
+
+
+class _SourceParser:
+    """Parses a source of Kafka. `refused` and `notes` grow as the options are checked."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = given
+        self.refused: list[str] = []
+        self.notes: list[str] = []
+        aliyun = sorted(key for key in given if key.startswith(_ALIYUN))
+        if aliyun:
+            self.notes.append(f"source: no effect: {', '.join(aliyun)}; use 'properties.sasl.*'")
+        self.own = {key: text for key, text in given.items() if not key.startswith(_ALIYUN)}
+
+    def parse(self) -> PipelineSource:
+        checks.check_case(self.own)
+        formats = _FormatOptions(self.own)
+        plain = {key: text for key, text in self.own.items() if key not in formats.keys}
+        values = parse_values("source", SOURCE_OPTIONS, _without_client(plain))
+        checks.check_topic(values, required=True)
+        checks.check_tolerance(values)
+        if values["scan.max.pre.fetch.records"] < 0:
+            raise OptionError(
+                "source: 'scan.max.pre.fetch.records' must be at least 0", option="scan.max.pre.fetch.records"
+            )
+        _check_prefixes(self.own)
+        records = self._records(values)
+        if formats.value_name == "avro":
+            self.refused.append(
+                "source: 'value.format' = 'avro': the messages don't have their schema; use 'avro-confluent'"
+            )
+        value_format, key_format = formats.value(values["topic"]), formats.key(values["topic"])
+        values |= formats.ingestion
+        metadata = self._metadata(values["metadata.list"])
+        table_id = _table_id(values)
+        self._note_options_without_effect(values)
+        return PipelineSource(
+            "kafka",
+            option_values(self.given),
+            option_values(self.given, values),
+            records,
+            value_format,
+            key_format,
+            _parsed(self.given, "scan.value.initial-schemas.ddls", _first_schemas),
+            _parsed(self.given, "json.infer-schema.fixed-types", _fixed_types),
+            metadata,
+            table_id,
+            tuple(self.refused),
+            tuple(self.notes),
+        )
+
+    def _records(self, values: Mapping[str, Any]) -> KafkaTable:
+        """Return the table of the records, which checks the options of the connector."""
+        given = {key: text for key, text in self.own.items() if key in _OF_TABLE or is_client_property(key)}
+        options = {key: plain_text(text) for key, text in given.items() if key not in _OF_COLUMNS}
+        if values[_MODE] == "group-offsets" and GROUP not in given:
+            self.refused.append(
+                f"source: '{_MODE}' = 'group-offsets'{'' if _MODE in given else ' (the default)'} needs '{GROUP}'; "
+                "set it, or another mode such as 'earliest-offset'"
+            )
+            options[_MODE] = "earliest-offset"
+        bounded = "scan.bounded.mode"
+        if values[bounded] not in ("unbounded", "latest-offset"):
+            self.refused.append(
+                f"source: '{bounded}' = '{values[bounded]}': a stream of Spark can't stop there. Use 'latest-offset', "
+                "which reads what is there when the query starts"
+            )
+            options.pop(bounded)
+        try:
+            table = KafkaTable("value BYTES", {**options, "connector": "kafka", "format": "raw"})
+            notes = dict(spark_source.planned(table.kv, streaming=True, ask=False).notes)
+        except ConfigurationError as error:
+            raise add_context(error, "source: ") from None
+        for key in (_DUPLICATED, bounded):
+            notes.pop(key, None)
+        self.notes += [f"source: {note}" for note in notes.values()]
+        return table
+
+    def _metadata(self, text: str | None) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in text.split(",") if text else ():
+            name = name.strip()
+            if name == _LEADER_EPOCH:
+                self.refused.append("source: 'metadata.list': Spark's Kafka source does not have 'leader-epoch'")
+                continue
+            if name not in METADATA:
+                raise OptionError(
+                    f"source: 'metadata.list' has no column {shown_key(name)}.{did_you_mean(name, METADATA)} "
+                    f"Columns: {', '.join(METADATA)}",
+                    option="metadata.list",
+                )
+            if name in found:
+                raise OptionError(f"source: 'metadata.list' has the column '{name}' twice", option="metadata.list")
+            found[name] = METADATA[name]
+        return found
+
+    def _note_options_without_effect(self, values: Mapping[str, Any]) -> None:
+        given = self.given
+        tolerance = "ingestion.error-tolerance.max-count"
+        if tolerance in given and not values["ingestion.ignore-errors"]:
+            self.notes.append(f"source: no effect: '{tolerance}', because 'ingestion.ignore-errors' is not true")
+        for key in given:
+            if key.endswith(".distributed-tables"):
+                self.notes.append(f"source: no effect: '{key}'; a table may always be in several partitions")
+        tiny = "canal-json.mysql.treat-tinyint1-as-boolean.enabled"
+        if tiny in given and values["canal-json.infer-schema.strategy"] != "MYSQL_TYPE":
+            self.notes.append(f"source: no effect: '{tiny}', because it needs 'MYSQL_TYPE'")
+
+
+class _FormatOptions:
+    """The options of a source that belong to the formats of value and key, by their prefix.
+
+    `json.x` is an option of the value's format if that is json, otherwise of the key's. `value.json.x` and `key.json.x`
+    are always those of one part. `keys` are all given keys that belong to a format.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.given = given
+        named = {name: given.get(f"{name}.format") for name in ("key", "value")}
+        self.value_name = named["value"] or _DEFAULT_FORMAT
+        self.key_name = named["key"]
+        self.keys: set[str] = set()
+        self.of_value = self._of("value", self.value_name)
+        self.of_key = {} if self.key_name is None else self._of("key", self.key_name)
+        self._check_others()
+        own = FORMAT_OPTIONS.get(self.value_name, ())
+        mine = {short: text for short, text in self.of_value.items() if any(spec.keys({short: ""}) for spec in own)}
+        parsed = parse_values("source", own, mine, f"{self.value_name}.")
+        self.ingestion = {f"{self.value_name}.{name}": value for name, value in parsed.items()}
+        self.of_codec = {short: text for short, text in self.of_value.items() if short not in mine}
+
+    def _of(self, part: str, name: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for prefix in (f"{part}.{name}.", f"{name}."):
+            for key, text in self.given.items():
+                if key.startswith(prefix) and key not in self.keys:
+                    short = key.removeprefix(prefix)
+                    if short in found:
+                        raise OptionError(
+                            f"source: '{part}.{name}.{short}' and '{name}.{short}' are the same option; write one",
+                            option=key,
+                        )
+                    found[short] = text
+                    self.keys.add(key)
+        return found
+
+    def _check_others(self) -> None:
+        """Check that no option belongs to a format that is not in use."""
+        known = available_formats()
+        for key in self.given:
+            name, dot, _ = key.removeprefix("key.").removeprefix("value.").partition(".")
+            if dot and key not in self.keys and name in known:
+                raise OptionError(
+                    f"source: '{key}' is an option of the format '{name}', but 'value.format' is '{self.value_name}'"
+                    + ("" if self.key_name is None else f" and 'key.format' is '{self.key_name}'"),
+                    option=key,
+                )
+
+    def value(self, topics: Sequence[str] | None) -> Format:
+        """Return the value's format."""
+        own = FORMAT_OPTIONS.get(self.value_name, ())
+        return _made("value", self.value_name, self.of_codec, topics, [spec.name for spec in own])
+
+    def key(self, topics: Sequence[str] | None) -> Format | None:
+        """Return the key's format, None if keys are not read."""
+        if self.key_name is None:
+            return None
+        found = _made("key", self.key_name, self.of_key, topics)
+        if found.changelog_mode is not ChangelogMode.INSERT_ONLY:
+            raise OptionError(
+                f"source: 'key.format' = '{found.identifier}': a key's format must be insert-only, such as 'json'",
+                format=found.identifier,
+                option="key.format",
+            )
+        return found
+
+
+def _made(
+    part: Part, name: str, given: Mapping[str, str], topics: Sequence[str] | None, also: Sequence[str] = ()
+) -> Format:
+    """Create a format from its options; `also` are names for the error of an unknown option."""
+    if isinstance(name, Secret):
+        raise OptionError(f"source: '{part}.format' must not be a secret", option=f"{part}.format")
+    try:
+        cls = format_class(name)
+    except ConfigurationError as error:
+        raise add_context(error, f"source: option '{part}.format': ") from None
+    for short in given:
+        if find_option(cls.option_specs, short) is None:
+            known = [*(spec.key for spec in cls.option_specs), *also]
+            raise unknown_option("source", f"{name}.{short}", [f"{name}.{key}" for key in known])
+    options: Mapping[str, Any] = {short: plain_text(text) for short, text in given.items()}
+    if topics is not None and len(topics) == 1:
+        options = cls.complete_options(options, topic=topics[0], part=part)
+    try:
+        found = cls(options)
+        found.validate("decode")
+    except ConfigurationError as error:
+        raise add_context(error, f"source: format of the {part}: ") from None
+    return found
+
+
+# --- single options --------------------------------------------------------------------------------------------
+
+
+def _without_client(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options without those of the client that have no declaration."""
+    declared = {spec.name for spec in SOURCE_OPTIONS}
+    return {key: text for key, text in given.items() if key in declared or not is_client_property(key)}
+
+
+def _check_prefixes(given: Mapping[str, str]) -> None:
+    key, value = (given.get(f"{part}.fields-prefix") for part in ("key", "value"))
+    if key is not None and "key.format" not in given:
+        raise OptionError("source: 'key.fields-prefix' needs 'key.format'", option="key.fields-prefix")
+    if key is not None and value is not None:
+        first, second = plain_text(key), plain_text(value)
+        if first.startswith(second) or second.startswith(first):
+            raise OptionError(
+                "source: of 'key.fields-prefix' and 'value.fields-prefix' neither may begin with the other",
+                option="key.fields-prefix",
+            )
+
+
+def _table_id(values: Mapping[str, Any]) -> tuple[str, ...]:
+    key = "json.decode.parser-table-id.fields"
+    text = values.get(key)
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in plain_text(text).split(","))
+    if not all(names) or len(names) > MOST_PARTS:
+        raise OptionError(f"source: '{key}' must be 1 to {MOST_PARTS} names, separated by ','", option=key)
+    return names
+
+
+def _parsed(given: Mapping[str, str], key: str, parse: Callable[[str], Any]) -> Any:
+    """Parse the text of an option, {} if it is not given."""
+    if key not in given:
+        return {}
+    try:
+        return parse(plain_text(given[key]))
+    except ConfigurationError as error:
+        raise add_context(error, f"source: option '{key}': ", option=key) from None
+
+
+def _first_schemas(text: str) -> dict[TableId, TableDefinition]:
+    found = {TableId(name): table for name, table in created_tables(text).items()}
+    for name, table in found.items():
+        refused = [
+            *(["WITH (...)"] if table.options else []),
+            *(f"the {column.kind} column '{column.name}'" for column in table.columns if column.kind != "physical"),
+            *(["the WATERMARK"] if table.watermark is not None else []),
+            *(["PARTITIONED BY"] if table.partition_keys else []),
+        ]
+        if refused:
+            raise OptionError(
+                f"table '{name}': {refused[0]} is not allowed in a first schema; it has only columns of the messages "
+                "and a PRIMARY KEY"
+            )
+    if not found:
+        raise OptionError("the text has no CREATE TABLE")
+    return found
+
+
+def _fixed_types(text: str) -> dict[str, FlinkType]:
+    return {column.name: nullable(column.type) for column in parse_schema(text).fields}

@@ -1,0 +1,186 @@
+"""A pipeline: the description of an ingestion, as Flink CDC and Ververica write it in YAML.
+
+    Pipeline.from_yaml("pipeline.yaml", set={"kafka.topic": "shop"}).explain()
+
+It is made of checked blocks, and asks no broker and no session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kvformat.ingestion.behaviors import SchemaChangeBehavior, accepted_tags
+from kvformat.ingestion.blocks.options import texts
+from kvformat.ingestion.blocks.settings import PipelineSettings, parse_settings
+from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
+from kvformat.ingestion.blocks.source import PipelineSource, parse_source
+from kvformat.ingestion.blocks.transform import TransformRule, parse_routes, parse_transforms
+from kvformat.ingestion.explain import explain
+from kvformat.ingestion.routes import Route, pattern_warning
+from kvformat.ingestion.yaml import MASK, Document, Secret, parse_document, read_text
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.sql.connector_options import masked
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+_MAPPING = "sink.tableId-to-topic.mapping"
+
+
+class Pipeline:
+    """A checked pipeline: immutable, comparable, picklable; `repr` shows no secret.
+
+    The arguments are the blocks of a YAML text: `source` and `sink` are options, `transform` and `route` lists of
+    rules, `pipeline` the settings. Raises `ConfigurationError` for anything malformed. What Flink CDC can do and Spark
+    can't is in `refused`: such a pipeline can be explained, but not started.
+
+    source, sink, settings: the checked blocks. `transforms` and `routes` are the rules, in order.
+    behavior, schema_changes: what a change of a schema does, and the kinds of changes that the sink takes.
+    refused: reasons why the pipeline can't be started. `notes`: what has no effect, or another one than in Flink.
+    """
+
+    def __init__(
+        self,
+        source: Mapping[str, Any],
+        sink: Mapping[str, Any],
+        *,
+        transform: Sequence[Mapping[str, Any]] = (),
+        route: Sequence[Mapping[str, Any]] = (),
+        pipeline: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._set({"source": source, "sink": sink, "transform": transform, "route": route, "pipeline": pipeline or {}})
+
+    @classmethod
+    def from_yaml(cls, text_or_path: str | PathLike[str], *, set: Mapping[str, Any] | None = None) -> Pipeline:
+        """Make the pipeline of a YAML text, or of the file at a path.
+
+        `set` has the values of `${name}`; a name that is not there is looked up in the environment, in upper case and
+        with `_` instead of `.` and `-`. Values of `${secret_values.name}` are shown as `******` only.
+        Raises `ConfigurationError`, and `MissingExtraError` without PyYAML.
+        """
+        document = parse_document(read_text(text_or_path), set)
+        made = cls.__new__(cls)
+        made._set(document.blocks, document)
+        return made
+
+    def _set(self, blocks: Mapping[str, Any], document: Document | None = None) -> None:
+        self._secrets = _secrets(blocks)
+        try:
+            self._check(blocks, () if document is None else document.notes)
+        except ConfigurationError as error:
+            failed = error
+        else:
+            return
+        raise self._without_secrets(failed)  # outside of the block, so that the error has no context with a secret
+
+    def _check(self, blocks: Mapping[str, Any], document_notes: Sequence[str]) -> None:
+        for name in ("source", "sink"):
+            if blocks.get(name, "") == "":
+                raise ConfigurationError(f"the pipeline needs the block '{name}'")
+        maps = {name: _map(name, blocks[name]) for name in ("source", "sink")}
+        maps["pipeline"] = _map("pipeline", blocks.get("pipeline") or {})
+        notes = list(document_notes)
+        self._blocks = {"transform": blocks.get("transform", ()), "route": blocks.get("route", ()), **maps}
+        sink, source = dict(maps["sink"]), dict(maps["source"])
+        if _MAPPING in source and _MAPPING not in sink:
+            sink[_MAPPING] = source.pop(_MAPPING)
+            notes.append(f"source: '{_MAPPING}' is read as an option of the sink: write it there")
+        self._document_notes = tuple(document_notes)
+        self.source: PipelineSource = parse_source(texts("source", source))
+        self.sink: PipelineSink = parse_sink(sink)
+        self.transforms: tuple[TransformRule, ...] = parse_transforms(self._blocks["transform"])
+        self.routes: tuple[Route, ...] = parse_routes(self._blocks["route"])
+        self.settings: PipelineSettings = parse_settings(maps["pipeline"])
+        self.behavior = SchemaChangeBehavior(self.settings.values["schema.change.behavior"])
+        self.schema_changes = accepted_tags(self.sink.include, self.sink.exclude, self.behavior)
+        self.refused: tuple[str, ...] = tuple(
+            self._masked(why) for part in (self.source, self.sink, self.settings) for why in part.refused
+        )
+        notes += [*self.source.notes, *self.sink.notes, *self.settings.notes]
+        notes += [note for rule in self.transforms for note in rule.notes]
+        patterns = {f"route {number}: ": pattern_warning(route.source) for number, route in enumerate(self.routes, 1)}
+        notes += [f"{where}{warning}" for where, warning in patterns.items() if warning]
+        if self.routes and self.sink.type == "kafka":
+            notes.append(
+                "route: a message has the table's name from its route. To change the topic only, use the sink's "
+                f"'{_MAPPING}'"
+            )
+        self.notes: tuple[str, ...] = tuple(map(self._masked, notes))
+
+    def explain(self) -> str:
+        """Describe what the pipeline does, what is refused and why, and what has no effect. Shows no secret."""
+        return self._masked(
+            explain(
+                self.source,
+                self.sink,
+                self.transforms,
+                self.routes,
+                self.settings,
+                self.schema_changes,
+                self.refused,
+                self.notes,
+            )
+        )
+
+    def _masked(self, text: str) -> str:
+        """Return a text with each secret replaced, also in the form that `repr` gives it."""
+        forms = {form for secret in self._secrets.values() for form in (secret, repr(secret)[1:-1]) if form}
+        for form in sorted(forms, key=len, reverse=True):
+            text = text.replace(form, MASK)
+        return text
+
+    def _without_secrets(self, error: ConfigurationError) -> ConfigurationError:
+        """Return the error without secrets. If the value of its option is a secret, it does not quote the value."""
+        key = next((key for key in self._secrets if error.option and f".{key}".endswith(f".{error.option}")), None)
+        text = f"the value of the option '{key}', which is a secret, is not valid" if key else self._masked(str(error))
+        return type(error)(text, format=error.format, option=error.option)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={_shown('', value)!r}" for name, value in self._given().items())
+        return f"Pipeline({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pipeline) and self._given() == other._given()
+
+    __hash__ = None  # type: ignore[assignment]  # its blocks are dicts
+
+    def __reduce__(self) -> tuple[Callable[..., Pipeline], tuple[Any, ...]]:
+        return _made, (self._blocks, self._document_notes)
+
+    def _given(self) -> dict[str, Any]:
+        """Return the blocks, in the order of the arguments, without empty ones."""
+        names = ("source", "sink", "transform", "route", "pipeline")
+        return {name: self._blocks[name] for name in names if self._blocks[name]}
+
+
+def _secrets(blocks: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of source and sink that are secrets, as plain texts."""
+    options = {key: value for name in ("source", "sink") for key, value in _items(blocks.get(name))}
+    return {key: value.reveal() for key, value in options.items() if isinstance(value, Secret)}
+
+
+def _items(block: Any) -> list[tuple[str, Any]]:
+    return list(block.items()) if isinstance(block, Mapping) else []
+
+
+def _made(blocks: Mapping[str, Any], notes: tuple[str, ...]) -> Pipeline:
+    """Make a pipeline again after pickling."""
+    made = Pipeline.__new__(Pipeline)
+    made._set(blocks, Document(blocks, notes))
+    return made
+
+
+def _map(name: str, block: Any) -> dict[str, Any]:
+    if not isinstance(block, Mapping):
+        raise ConfigurationError(f"{name}: must be a map, such as 'type: kafka'")
+    return dict(block)
+
+
+def _shown(key: str, value: Any) -> Any:
+    """Return a block with its secrets masked."""
+    if isinstance(value, Mapping):
+        return {name: _shown(name, inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(key, inner) for inner in value]
+    return MASK if isinstance(value, Secret) else masked(key, value)

@@ -1,0 +1,205 @@
+"""The block `sink`: each rule of its options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
+from kvformat.registry import ConfigurationError
+
+KAFKA = {"type": "kafka", "properties.bootstrap.servers": "broker:9092"}
+
+
+def _sink(**options: Any) -> PipelineSink:
+    return parse_sink({**KAFKA, **options})
+
+
+def _error(block: dict[str, Any]) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_sink(block)
+    return str(caught.value)
+
+
+def test_defaults() -> None:
+    assert dict(_sink().values) == {
+        "type": "kafka",
+        "name": None,
+        "properties.bootstrap.servers": "broker:9092",
+        "sink.delivery-guarantee": "at-least-once",
+        "sink.add-tableId-to-header-enabled": False,
+        "topic": None,
+        "sink.tableId-to-topic.mapping": None,
+        "partition.strategy": "all-to-zero",
+        "key.format": "json",
+        "value.format": "debezium-json",
+        "sink.custom-header": "",
+        "debezium-json.include-schema.enabled": False,
+        "debezium-json.emit.full-table-id.enabled": False,
+        "debezium-json.payload": "json",
+        **{
+            f"{name}.{option}": default
+            for name in ("debezium-json", "json")
+            for option, default in (
+                ("timestamp-format.standard", "SQL"),
+                ("encode.decimal-as-plain-number", False),
+                ("encode.ignore-null-fields", False),
+                ("map-null-key.mode", "FAIL"),
+                ("map-null-key.literal", "null"),
+            )
+        },
+    }
+    delta = parse_sink({"type": "delta"}).values
+    assert (delta["write-mode"], delta["create-tables"], delta["sink.type-normalize-strategy"]) == (
+        "merge",
+        True,
+        "standard",
+    )
+    assert delta["rewrite.max-bytes"] == 2**30
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (
+            {"type": "kafk"},
+            "sink: unknown type 'kafk'. Did you mean 'kafka'? Supported types: kafka, upsert-kafka, delta,",
+        ),
+        ({"properties.bootstrap.servers": "x", "topci": "y"}, "there is no option 'topci'. Did you mean 'topic'?"),
+        ({"value.format": "json"}, "supported values are [debezium-json, canal-json]"),
+        ({"key.format": "raw"}, "supported values are [json, csv]"),
+        ({"partition.strategy": "hash_by_key"}, "supported values are [all-to-zero, hash-by-key]"),
+        ({"partition.strategy": "HASH_BY_KEY"}, "supported values are [all-to-zero, hash-by-key]"),
+        ({"sink.delivery-guarantee": "EXACTLY_ONCE"}, "supported values are [none, at-least-once, exactly-once]"),
+        ({"sink.add-tableId-to-header-enabled": "yes"}, "expected true or false"),
+        ({"sink.custom-header": "a:b:c"}, "an entry of 'sink.custom-header' must be name:value, with one ':': 'a:b:c'"),
+        ({"sink.custom-header": "a:"}, "an entry of 'sink.custom-header' must be name:value"),
+        ({"sink.custom-header": "a:b;;c:d"}, "an entry of 'sink.custom-header' must be name:value"),
+        ({"sink.tableId-to-topic.mapping": "a:b:c"}, "must be table[,table]:topic, with one ':': 'a:b:c'"),
+        ({"sink.tableId-to-topic.mapping": "a"}, "must be table[,table]:topic"),
+        ({"sink.tableId-to-topic.mapping": "a.b.c.d:t"}, "a pattern of table names has one to three parts"),
+        ({"sink.tableId-to-topic.mapping": "[:t"}, "which is not a pattern of table names"),
+        ({"debezium-json.timestamp-format.standard": "RFC"}, "supported values are [SQL, ISO-8601]"),
+        ({"debezium-json.include-schema.enabled": "1"}, "expected true or false"),
+        ({"canal-json.encode.ignore-null-fields": "true"}, "but the formats are debezium-json, json"),
+        ({"key.format": "csv", "json.timestamp-format.standard": "SQL"}, "but the formats are csv, debezium-json"),
+        ({"catalog": "lake"}, "there is no option 'catalog'"),
+        (
+            {"topic": {"a": "b"}},
+            "sink: option 'topic' must be a text, not a map. Write its keys as 'topic.<key>: <value>'",
+        ),
+        ({"topic": ["a"]}, "sink: option 'topic' must be a text, not a list"),
+        ({"include.schema.changes": "create"}, "'include.schema.changes' must be a list: put '- ' before each entry"),
+        ({"include.schema.changes": {"create": ""}}, "must be a list: put '- ' before each entry"),
+        ({"exclude.schema.changes": [["drop"]]}, "'exclude.schema.changes' must be a list of texts"),
+    ],
+)
+def test_malformed_options_are_errors(options: dict[str, Any], reason: str) -> None:
+    assert reason in _error({**KAFKA, **options})
+
+
+def test_missing_options_are_errors() -> None:
+    assert "sink: the option 'type' is missing. Types: kafka, upsert-kafka, delta" in _error({})
+    assert "the option 'properties.bootstrap.servers' is missing" in _error({"type": "kafka"})
+    assert "the option 'path' is missing" in _error({"type": "parquet"})
+    assert "there is no option 'json.x'" in _error({**KAFKA, "type": "upsert-kafka", "json.x": "y"})
+
+
+def test_enumerations_match_in_any_case() -> None:
+    found = _sink(**{"type": "Kafka", "partition.strategy": "Hash-By-Key", "value.format": "CANAL-JSON"})
+    assert (found.values["partition.strategy"], found.values["value.format"]) == ("hash-by-key", "canal-json")
+    broaden = parse_sink({"type": "iceberg", "sink.type-normalize-strategy": "BROADEN"})
+    assert broaden.values["sink.type-normalize-strategy"] == "broaden"
+
+
+@pytest.mark.parametrize("type_", ["hologres", "paimon", "StarRocks", "doris", "elasticsearch", "maxcompute"])
+def test_sinks_of_flink_cdc_are_refused_with_another_way(type_: str) -> None:
+    found = parse_sink({"type": type_, "endpoint": "e", "anything": "x"})
+    (why,) = found.refused
+    assert why.startswith(f"sink '{type_.lower()}' is not supported: use 'delta', 'iceberg' or 'parquet'")
+    assert "kvformat.targets" in why
+    strategy = parse_sink({"type": type_, "sink.type-normalize-strategy": "BROADEN"})
+    assert "'sink.type-normalize-strategy' is known there" in strategy.refused[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (
+            {"value.format": "canal-protobuf", "canal-protobuf.x": "y"},
+            "'value.format' = 'canal-protobuf' is not supported",
+        ),
+        ({"sink.delivery-guarantee": "exactly-once"}, "Spark's Kafka sink has no transactions"),
+    ],
+)
+def test_what_spark_cannot_do_is_refused_not_an_error(options: dict[str, str], reason: str) -> None:
+    (why,) = _sink(**options).refused
+    assert reason in why
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        (
+            {"aliyun.kafka.endpoint": "x", "aliyun.kafka.a": "y"},
+            "aliyun.kafka.a, aliyun.kafka.endpoint; use 'properties.sasl.*'",
+        ),
+        ({"sink.delivery-guarantee": "none"}, "'sink.delivery-guarantee' = 'none' is 'at-least-once'"),
+        ({"topic": "all", "sink.tableId-to-topic.mapping": "a:b"}, "because 'topic' is set"),
+        ({"properties.bathc.size": "1"}, "Did you mean 'properties.batch.size'?"),
+        # Flink CDC ignores unknown options of formats: vector sink-0580
+        ({"debezium-json.include-schema": "true"}, "Did you mean 'debezium-json.include-schema.enabled'?"),
+    ],
+)
+def test_options_without_effect_are_said_once(options: dict[str, str], note: str) -> None:
+    (found,) = _sink(**options).notes
+    assert note in found
+    assert "no effect" in found
+
+
+def test_an_empty_topic_is_no_topic() -> None:
+    found = _sink(**{"topic": "", "sink.tableId-to-topic.mapping": "a:b"})
+    assert found.values["topic"] is None
+    assert found.notes == ()
+
+
+def test_topics_by_table_and_headers_are_in_order_and_trimmed() -> None:
+    found = _sink(
+        **{
+            "sink.tableId-to-topic.mapping": r" mydb.t1 , mydb.t2 : one ;mydb.\.*:two;",
+            "sink.custom-header": "k1:v1;k2: v 2 ;",
+        }
+    )
+    assert found.topics == ((("mydb.t1 , mydb.t2",), "one"), ((r"mydb.\.*",), "two"))
+    assert found.headers == (("k1", "v1"), ("k2", "v 2"))
+    assert (_sink().topics, _sink().headers) == ((), ())
+
+
+def test_options_of_the_formats_of_key_and_value() -> None:
+    found = _sink(
+        **{
+            "canal-json.map-null-key.mode": "literal",
+            "value.format": "canal-json",
+            "key.format": "csv",
+            "csv.null-literal": "x",
+        }
+    )
+    assert found.values["canal-json.map-null-key.mode"] == "LITERAL"
+    assert found.values["csv.null-literal"] == "x"
+
+
+def test_schema_changes_and_properties_of_tables() -> None:
+    found = parse_sink(
+        {
+            "type": "iceberg",
+            "include.schema.changes": ["create", "ADD.column"],
+            "exclude.schema.changes": [],
+            "table-properties.format-version": "3",
+            "table-properties": "a:b",
+        }
+    )
+    assert found.include == ("create", "add.column")
+    assert found.exclude == ()
+    assert found.values["table-properties"] == {"a": "b", "format-version": "3"}
+    assert parse_sink({"type": "values"}).exclude is None

@@ -1,0 +1,223 @@
+"""Records of tables: what the vectors of Flink CDC do not have."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.sink.changes import TableChanges, changes_of_rows
+from kvformat.ingestion.sink.connect_schema import connect_schema
+from kvformat.ingestion.sink.records import SinkRecords, TableRecords, UpsertTableRecords
+from kvformat.ingestion.sink.settings import SinkSettings
+from kvformat.registry import get_format
+from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.contract.types import arrow_type, nullable
+
+TABLE = TableId(("ns", "db", "t"))
+
+
+def _schema(*columns: tuple[str, str], key: tuple[str, ...] = ("id",)) -> TableSchema:
+    return TableSchema(tuple(SchemaColumn(name, parse_column_type(text)) for name, text in columns), key)
+
+
+def _changes(schema: TableSchema, *changes: tuple[str, Any, Any]) -> TableChanges:
+    rows = arrow_type(nullable(schema.row_type()))
+    operations, before, after = zip(*changes, strict=True) if changes else ((), (), ())
+    return TableChanges(pa.array(operations, pa.string()), pa.array(before, rows), pa.array(after, rows))
+
+
+def _texts(records: SinkRecords) -> list[tuple[str, str]]:
+    pairs = zip(records.keys.to_pylist(), records.values.to_pylist(), strict=True)
+    return [(key.decode(), value.decode()) for key, value in pairs]
+
+
+SCHEMA = _schema(("id", "BIGINT NOT NULL"), ("v", "STRING"))
+A, B = {"id": 1, "v": "a"}, {"id": 1, "v": "b"}
+
+
+def test_an_update_of_an_unknown_row_has_no_row_before() -> None:
+    changes = _changes(SCHEMA, ("u", None, A))
+    debezium = TableRecords(TABLE, SCHEMA, SinkSettings.parse({})).write(changes)
+    value = '{"before":null,"after":{"id":1,"v":"a"},"op":"u","source":{"db":"db","table":"t"}}'
+    assert _texts(debezium) == [('{"TableId":"ns.db.t","id":1}', value)]
+    canal = TableRecords(TABLE, SCHEMA, SinkSettings.parse({"value.format": "canal-json"})).write(changes)
+    value = '{"old":null,"data":[{"id":1,"v":"a"}],"type":"UPDATE","database":"db","table":"t","pkNames":["id"]}'
+    assert _texts(canal)[0][1] == value
+
+
+@pytest.mark.parametrize(
+    ("parts", "source"),
+    [
+        (("t",), {"db": None, "schema": None, "table": "t"}),
+        (("s", "t"), {"db": None, "schema": "s", "table": "t"}),
+        (("n", "s", "t"), {"db": "n", "schema": "s", "table": "t"}),
+    ],
+)
+def test_the_full_name_of_a_table(parts: tuple[str, ...], source: dict[str, str | None]) -> None:
+    settings = SinkSettings.parse({"debezium-json.emit.full-table-id.enabled": "true"})
+    ((_, value),) = _texts(TableRecords(TableId(parts), SCHEMA, settings).write(_changes(SCHEMA, ("c", None, A))))
+    assert list(json.loads(value)["source"].items()) == list(source.items())
+
+
+def test_an_empty_batch_has_no_records() -> None:
+    for options in ({}, {"key.format": "csv", "value.format": "canal-json"}):
+        records = TableRecords(TABLE, SCHEMA, SinkSettings.parse(options)).write(_changes(SCHEMA))
+        assert len(records.keys) == len(records.values) == 0
+
+
+def test_a_bad_row_never_harms_its_neighbours() -> None:
+    schema = _schema(("id", "INT NOT NULL"), ("m", "MAP<STRING, INT>"))
+    pairs = pa.struct([("key", pa.string()), ("value", pa.int32())])
+    rows = pa.array(
+        [{"id": i, "m": [{"key": key, "value": 1}]} for i, key in enumerate(["a", None, "b"])],
+        pa.struct([("id", pa.int32()), ("m", pa.list_(pairs))]),
+    )
+    records = TableRecords(TABLE, schema, SinkSettings.parse({})).write(changes_of_rows(rows, None))
+    assert [value is None for value in records.values.to_pylist()] == [False, True, False]
+    assert [key is None for key in records.keys.to_pylist()] == [False, True, False]
+    assert records.errors is not None
+    assert records.errors[1].as_py().startswith("[NULL_VALUE] ")
+    assert records.errors.null_count == 2
+    replaced = SinkSettings.parse({"debezium-json.map-null-key.mode": "DROP"})
+    assert TableRecords(TABLE, schema, replaced).write(changes_of_rows(rows, None)).errors is None
+
+
+def test_rows_with_kinds_become_changes() -> None:
+    kinds = ["+I", "-U", "+U", "+U", "-D", "-U", "-U", "+U", "-U"]
+    rows = pa.array([{"n": n} for n in range(len(kinds))], pa.struct([("n", pa.int32())]))
+    changes = changes_of_rows(rows, pa.array(kinds))
+    numbers = [
+        [None if row is None else row["n"] for row in images.to_pylist()]
+        for images in (changes.before, changes.after, changes.key_rows())
+    ]
+    assert changes.operations.to_pylist() == ["c", "u", "u", "d", "d", "u", "d"]
+    assert numbers == [[None, 1, None, 4, 5, 6, 8], [0, 2, 3, None, None, 7, None], [0, 2, 3, 4, 5, 7, 8]]
+    assert len(changes_of_rows(rows.slice(0, 0), pa.array([], pa.string()))) == 0
+
+
+def test_the_formats_read_what_the_sink_writes() -> None:
+    schema = _schema(
+        ("id", "BIGINT NOT NULL"),
+        ("d", "DECIMAL(10, 2)"),
+        ("at", "TIMESTAMP(3)"),
+        ("ltz", "TIMESTAMP_LTZ(6)"),
+        ("day", "DATE"),
+        ("b", "BYTES"),
+        ("l", "ARRAY<STRING>"),
+    )
+    rows = [
+        {
+            "id": i,
+            "d": Decimal("-0.10") * i,
+            "at": dt.datetime(2024, 2, 29, 12, 0, i),
+            "ltz": dt.datetime(2024, 2, 29, tzinfo=dt.UTC),
+            "day": dt.date(1, 1, 1),
+            "b": b"\xff",
+            "l": ['"', None],
+        }
+        for i in range(3)
+    ]
+    changes = _changes(
+        schema, ("c", None, rows[0]), ("u", rows[0], rows[1]), ("d", rows[1], None), ("u", rows[1], rows[2])
+    )
+    compared, columns = 0, ", ".join(f"{column.name} {column.type}" for column in schema.columns)
+    for format in ("debezium-json", "canal-json"):
+        records = TableRecords(TABLE, schema, SinkSettings.parse({"value.format": format})).write(changes)
+        decoded = get_format(format).decode_batch(records.values, columns)
+        assert decoded.errors is None
+        read = decoded.rows.flatten()
+        assert decoded.row_kinds.to_pylist() == ["+I", "-U", "+U", "-D", "-U", "+U"]
+        assert read.to_pylist() == [rows[i] for i in (0, 0, 1, 1, 1, 2)]
+        compared += len(read)
+    assert compared == 12
+
+
+def test_upserts_have_a_tombstone_for_a_delete() -> None:
+    schema = _schema(("v", "STRING"), ("b", "INT NOT NULL"), ("a", "TIME(3)"), key=("a", "b"))
+    row = {"v": "x", "b": 1, "a": dt.time(12, 0, 0, 123000)}
+    records = UpsertTableRecords(TableId(("ods", "t")), schema).write(
+        _changes(schema, ("c", None, row), ("d", row, None))
+    )
+    assert records.keys.to_pylist() == [b'{"a":"12:00:00","b":1}'] * 2
+    assert records.values.to_pylist() == [b'{"v":"x","b":1,"a":"12:00:00"}', None]
+    with pytest.raises(SchemaError, match=r"table ods\.t: the sink 'upsert-kafka' needs a primary key"):
+        UpsertTableRecords(TableId(("ods", "t")), _schema(("id", "INT"), key=()))
+
+
+def test_a_key_that_is_no_column_is_an_error() -> None:
+    with pytest.raises(SchemaError, match="the primary key has 'q', and the columns are id"):
+        TableRecords(TABLE, _schema(("id", "INT"), key=("q",)), SinkSettings.parse({}))
+
+
+def test_defaults_have_the_type_of_their_column() -> None:
+    def default(text: str, type: str) -> Any:
+        column = SchemaColumn("c", parse_column_type(type), default=text)
+        field = json.loads(connect_schema(TableSchema((column,))))["fields"][0]["fields"][0]
+        return field.get("default", "none")
+
+    assert [default("7", t) for t in ("INT", "DATE", "DOUBLE", "STRING", "BYTES")] == [7, 7, 7.0, "7", "Nw=="]
+    assert [default(text, "BOOLEAN") for text in ("TRUE", "1")] == [True, False]
+    assert [default(text, "SMALLINT") for text in ("32768", "-32768", "x")] == ["none", -32768, "none"]
+    assert [default(text, "DECIMAL(5, 2)") for text in ("1.28", "-1.28", "1.275", "x")] == [
+        "AIA=",
+        "gA==",
+        "AIA=",
+        "none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"partition.strategy": "hash_by_key"}, "partition.strategy"),
+        ({"sink.add-tableId-to-header-enabled": "yes"}, "sink.add-tableId-to-header-enabled"),
+        ({"sink.custom-header": "a:b;c"}, "sink.custom-header"),
+        ({"sink.tableId-to-topic.mapping": "a:"}, "sink.tableId-to-topic.mapping"),
+        ({"sink.tableId-to-topic.mapping": "(:t"}, "sink.tableId-to-topic.mapping"),
+        ({"json.timestamp-format.standard": "RFC"}, "json.timestamp-format.standard"),
+        ({"topics": "t"}, "topics"),
+    ],
+)
+def test_wrong_options(options: dict[str, str], option: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        SinkSettings.parse(options)
+    assert caught.value.option == option
+
+
+def test_topics_and_headers_of_a_table() -> None:
+    settings = SinkSettings.parse(
+        {
+            "sink.tableId-to-topic.mapping": r" db.t : one ;db.\.*:two;;",
+            "sink.custom-header": "k1:v1; k2 : v 2 ;",
+            "sink.add-tableId-to-header-enabled": "TRUE",
+            "partition.strategy": "HASH-BY-KEY",
+            "properties.acks": "all",
+        }
+    )
+    assert [settings.topic_of(TableId.parse(table)) for table in ("db.t", "db.x", "y")] == ["one", "two", "two"]
+    assert settings.headers_of(TableId.parse("db.t")) == (
+        ("namespace", b""),
+        ("schemaName", b"db"),
+        ("tableName", b"t"),
+        ("k1", b"v1"),
+        ("k2", b"v 2"),
+    )
+    assert settings.partition is None
+    assert SinkSettings.parse({"topic": "all", "sink.tableId-to-topic.mapping": "t:u"}).topic_of(TABLE) == "all"
+
+
+def test_plain_decimals_have_no_zeros_at_their_end() -> None:
+    schema = _schema(("id", "INT"), ("d", "DECIMAL(12, 2)"), ("n", "DECIMAL(12, 0)"))
+    settings = SinkSettings.parse({"debezium-json.encode.decimal-as-plain-number": "true"})
+    row = {"id": 1, "d": Decimal("100.10"), "n": Decimal(100)}
+    other = {"id": 1, "d": Decimal("100.00"), "n": Decimal(0)}
+    values = [v for _, v in _texts(TableRecords(TABLE, schema, settings).write(_changes(schema, ("u", row, other))))]
+    assert '"before":{"id":1,"d":100.1,"n":100},"after":{"id":1,"d":100,"n":0}' in values[0]

@@ -629,7 +629,7 @@ class CsvBatch(TextBatch):
     def read_cell(self, number: int, text: Reader, start: int, stop: int) -> int:
         """Let a cell read `text.data[start:stop]`. Return 0, or a code. After BAD, `bad` has the error."""
         cell = cython.cast(Cell, self.cells[number])
-        result = cell.read(text, start, stop)
+        result: int = cell.read(text, start, stop)
         if result == BAD:
             self.bad = self.words.bad_value(cell)
         return result

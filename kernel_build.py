@@ -82,7 +82,8 @@ def modules(sources: Path = SOURCES) -> dict[str, Path]:
         name: set(re.findall(rf"^from {re.escape(PACKAGE)}\.(\w+) cimport ", text.decode(), re.MULTILINE))
         for name, text in declared.items()
     }
-    shared = hashlib.sha256(f"{_cython_version()} {FLAGS} ".encode() + Path(__file__).read_bytes())
+    settings = f"{_cython_version()} {_c_library()} {FLAGS} "
+    shared = hashlib.sha256(settings.encode() + Path(__file__).read_bytes())
     found = {SHARED: shared}
     for name in declared:
         source = sources / f"{name}.py"
@@ -113,6 +114,13 @@ def _cython_version() -> str:
         return ""
 
 
+def _c_library() -> str | None:
+    """Return the version of glibc: a module needs the version that it was compiled with, or a newer one."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # another system, or another C library
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    return None
+
+
 def obstacle() -> str | None:
     """Return what is missing to compile here, or None."""
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
@@ -124,27 +132,27 @@ def obstacle() -> str | None:
     return None
 
 
-def build(*, rebuild: bool = False, retry: bool = True) -> dict[str, Path]:
+def build(*, retry: bool = True) -> dict[str, Path]:
     """Compile changed modules, and return the file of each module.
 
-    rebuild: compile all modules. retry: also compile sources that failed before; otherwise raise the error of then.
+    retry: also compile sources that failed before; otherwise raise the error of then.
 
     Raises `CompilerMissingError` if the kernel can't be compiled here, and `BuildError` if compiling fails.
     """
     if CACHE:
         _make_private(BUILT)
     wanted = modules()
-    if not rebuild and all(file.exists() for file in wanted.values()):
+    if all(file.exists() for file in wanted.values()):
         return wanted
     reason = obstacle()
     if reason is None and not all(map(importlib.util.find_spec, ("Cython", "setuptools"))):
         reason = "Cython and setuptools are not installed in this environment"
     if reason:
         raise CompilerMissingError(reason)
-    BUILT.mkdir(parents=True, exist_ok=True)
+    BUILT.mkdir(0o755, parents=True, exist_ok=True)
     with _lock():
         wanted = modules()  # the source may have changed, or been compiled, while another process had the lock
-        old = [name for name, file in wanted.items() if rebuild or not file.exists()]
+        old = [name for name, file in wanted.items() if not file.exists()]
         failure = BUILT / f"failed-{hashlib.sha256(repr(wanted).encode()).hexdigest()[:16]}"
         if old and failure.exists() and not retry:
             raise BuildError(failure.read_text(encoding="utf-8"))

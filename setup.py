@@ -1,7 +1,7 @@
 """Build steps that pyproject.toml can't express: the packages of the folders, the compiled kernel, the .pth file.
 
-The environment variable KVFORMAT_COMPILE controls the kernel. With 1, all modules are compiled again, and a kernel that
-can't be compiled is an error. With 0, the kernel is not compiled. Without it, the kernel is compiled if possible.
+The environment variable KVFORMAT_COMPILE controls the kernel. With 1, a kernel that can't be compiled is an
+error. With 0, the kernel is not compiled. Without it, the kernel is compiled if possible.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def kernel() -> dict[str, Path]:
     if choice == "0":
         return {}
     try:
-        return kernel_build.build(rebuild=choice == "1")
+        return kernel_build.build()
     except kernel_build.BuildError as error:
         message = f"{error.output}\n{kernel_build.HINT.format(reason=error)}"
         if choice == "1":

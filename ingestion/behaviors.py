@@ -59,18 +59,6 @@ class SchemaChangeBehavior(StrEnum):
     EXCEPTION = "exception"
 
 
-def parse_behavior(text: str) -> SchemaChangeBehavior:
-    """Return a behavior from its name, in any case, with `-` or `_`. Raises `OptionError`."""
-    name = text.strip().casefold().replace("-", "_")
-    if name not in [*SchemaChangeBehavior]:
-        raise OptionError(
-            f"'schema.change.behavior' is {text!r};{did_you_mean(text, SchemaChangeBehavior)} allowed: "
-            f"{listed(SchemaChangeBehavior)}",
-            option="schema.change.behavior",
-        )
-    return SchemaChangeBehavior(name)
-
-
 def accepted_tags(
     include: Iterable[str], exclude: Iterable[str] | None, behavior: SchemaChangeBehavior
 ) -> frozenset[str]:

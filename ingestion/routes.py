@@ -97,6 +97,9 @@ class Selector:
             for parts in alternatives
         ]
 
+    def __reduce__(self) -> tuple[type[Selector], tuple[str, str]]:
+        return Selector, (self.text, self._option)  # Spark's workers compile the patterns again
+
     def matches(self, table: TableId) -> bool:
         """Whether the pattern matches a table."""
         names = table.shown_parts()
@@ -208,6 +211,9 @@ class Router:
         for route in routes:
             route.pattern()
         self._remembered = functools.lru_cache(_MOST_ROUTED)(self._targets)
+
+    def __reduce__(self) -> tuple[type[Router], tuple[tuple[Route, ...], RouteMode]]:
+        return Router, (self.routes, self.mode)
 
     def check(self) -> None:
         """Raise `OptionError` for a rule that can't be applied to any table."""

@@ -1,9 +1,10 @@
-"""The kernel that decodes JSON, change data and protobuf: Python source that Cython can compile.
+"""The kernel that decodes messages: Python source that Cython can compile.
 
 `kernel_build.py` compiles each `X.py` with an `X.pxd` beside it when a wheel is built. An import loads:
 
     a wheel with extension modules       the compiled modules
-    a wheel without them, a zip          the source
+    a zip with extension modules         the compiled modules, from files in a private folder (`zipped.py`)
+    a wheel or a zip without them        the source
     an editable install                  modules compiled from the current source. The import compiles them first if
                                          needed, and falls back to the source if it can't
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pkgutil
 import sys
 import warnings
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from types import ModuleType
 from typing import Any, Final, Literal
 
+from kvformat.codecs._kernel.zipped import unpack
 from kvformat.registry.contract.errors import UncompiledKernelWarning
 
 __all__ = ["ADVICE", "COMPILED", "KERNEL", "WHY", "count_messages"]
@@ -51,8 +54,12 @@ def _choose(asked: str) -> tuple[bool, str]:
         raise ImportError(f"the environment variable KVFORMAT_KERNEL is {asked!r}; allowed: python, compiled")
     try:
         names = os.listdir(_FOLDER)
-    except OSError:
-        return False, "it can't be loaded from a zip; install a wheel"
+    except OSError:  # a zip
+        if asked == "python":
+            return False, ""
+        files, why = unpack(_read_in_zip)
+        sys.meta_path.insert(0, _Finder(files))
+        return bool(files), why
     # Wheels contain no .pxd files, so this is a checkout.
     if any(name.endswith(".pxd") for name in names):
         if asked == "python":
@@ -65,6 +72,10 @@ def _choose(asked: str) -> tuple[bool, str]:
     if asked == "python":
         sys.meta_path.insert(0, _Finder({name: os.path.join(_FOLDER, f"{name}.py") for name in beside}))
     return bool(beside) and asked != "python", "kvformat was installed without a C compiler"
+
+
+def _read_in_zip(name: str) -> bytes:
+    return pkgutil.get_data(__name__, name) or b""
 
 
 def _built() -> tuple[dict[str, str], str]:

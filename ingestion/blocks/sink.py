@@ -26,7 +26,7 @@ from kvformat.ingestion.blocks.options import (
 )
 from kvformat.ingestion.routes import Selector
 from kvformat.ingestion.yaml import Secret, shown_key
-from kvformat.registry.contract.discovery import available_formats, format_class
+from kvformat.registry.contract.discovery import available_formats
 from kvformat.registry.contract.errors import ConfigurationError, OptionError
 from kvformat.registry.contract.options import Option, OptionValues
 from kvformat.registry.sql.connector_options import is_client_property
@@ -42,6 +42,8 @@ _INCLUDE, _EXCLUDE = "include.schema.changes", "exclude.schema.changes"
 _MAPPING, _HEADERS, _GUARANTEE = "sink.tableId-to-topic.mapping", "sink.custom-header", "sink.delivery-guarantee"
 _ALIYUN = "aliyun."
 _PROTOBUF = "canal-protobuf"
+_SINK_FORMATS = ("json", "csv", *SINK_FORMAT_OPTIONS)
+"""The formats of keys and values of the sink `kafka`."""
 _BOOTSTRAP = "properties.bootstrap.servers"
 
 
@@ -122,7 +124,7 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: lis
     if own.get("value.format", "").lower() == _PROTOBUF and type_ == "kafka":
         refused.append(f"sink: 'value.format' = '{_PROTOBUF}' is not supported; use 'debezium-json' or 'canal-json'")
         own = {key: text for key, text in own.items() if not key.startswith(_PROTOBUF) and key != "value.format"}
-    formats = _format_keys(type_, own)
+    formats = _format_keys(type_, own, notes)
     plain = {key: text for key, text in own.items() if key not in formats}
     if type_ in TOPICS:
         plain = {key: text for key, text in plain.items() if key == _BOOTSTRAP or not is_client_property(key)}
@@ -147,8 +149,11 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: lis
 # --- options of formats ----------------------------------------------------------------------------------------
 
 
-def _format_keys(type_: str, given: Mapping[str, str]) -> set[str]:
-    """Return the keys that belong to the formats in use; raises `OptionError` for those of other formats."""
+def _format_keys(type_: str, given: Mapping[str, str], notes: list[str]) -> set[str]:
+    """Return the keys that belong to formats of the sink. Raises `OptionError` for those of other formats.
+
+    Options of a format that is not in use have no effect, as in Flink CDC.
+    """
     if type_ != "kafka":
         return set()
     specs = {spec.name: spec for spec in SINK_OPTIONS["kafka"]}
@@ -160,8 +165,10 @@ def _format_keys(type_: str, given: Mapping[str, str]) -> set[str]:
     found = set()
     for key in given:
         name, dot, _ = key.partition(".")
-        if dot and name in used:
+        if dot and name in (*used, *_SINK_FORMATS):
             found.add(key)
+            if name not in used:
+                notes.append(f"sink: no effect: '{key}', because the formats are {', '.join(sorted(used))}")
         elif dot and name in known:
             raise OptionError(
                 f"sink: '{key}' is an option of the format '{name}', but the formats are {', '.join(sorted(used))}",
@@ -171,9 +178,10 @@ def _format_keys(type_: str, given: Mapping[str, str]) -> set[str]:
 
 
 def _format_specs(part: str, name: str) -> tuple[Option, ...]:
+    """Return the options of a format. Flink CDC writes keys in csv without any options."""
     if part == "value":
         return (*SINK_FORMAT_OPTIONS[name], *writing_options())
-    return format_class("csv").option_specs if name == "csv" else writing_options()
+    return () if name == "csv" else writing_options()
 
 
 def _format_values(part: str, name: str, given: Mapping[str, str], notes: list[str]) -> dict[str, Any]:
@@ -183,7 +191,9 @@ def _format_values(part: str, name: str, given: Mapping[str, str], notes: list[s
     known = [spec.name for spec in specs]
     short = {key.removeprefix(prefix): text for key, text in given.items() if key.startswith(prefix)}
     for key in short:
-        if key not in known:
+        if not known:
+            notes.append(f"sink: no effect: '{prefix}{key}', because keys in {name} have no options")
+        elif key not in known:
             error = unknown_option("sink", prefix + key, [prefix + other for other in known])
             notes.append(f"no effect: {error}")
     parsed = parse_values("sink", specs, {key: text for key, text in short.items() if key in known}, prefix)

@@ -6,6 +6,7 @@
 | `changes` | the changes of a table as operations and rows before and after |
 | `records` | keys and values of the records of one table |
 | `connect_schema` | the schema of Kafka Connect beside a Debezium message |
+| `connect_payload` | values that follow this schema |
 
 Rules: Flink CDC's `PipelineKafkaRecordSerializationSchema` and the classes that it calls.
 """

@@ -28,6 +28,7 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import STRING
 from kvformat.ingestion.sink.changes import CREATE, DELETE, UPDATE, TableChanges
+from kvformat.ingestion.sink.connect_payload import connect_type, connect_values
 from kvformat.ingestion.sink.connect_schema import connect_schema
 from kvformat.ingestion.sink.settings import SinkSettings
 from kvformat.registry.contract.errors import SchemaError
@@ -59,9 +60,11 @@ class TableRecords:
         self._table, self._schema, self._settings = table, schema, settings
         self._key = _KeyWriter(schema, settings, str(table))
         envelope = _debezium_type if settings.value_format == "debezium-json" else _canal_type
-        self._value = JsonWriter(envelope(_row_type(schema), settings), settings.value)
+        row = _row_type(schema)
+        self._row = row if settings.connect_payload else None
+        self._value = JsonWriter(envelope(connect_type(row) if self._row else row, settings), settings.value)
         self._opening, self._closing = "", ""
-        if settings.include_schema and settings.value_format == "debezium-json":
+        if settings.include_schema:
             self._opening, self._closing = f'{{"schema":{connect_schema(schema)},"payload":', "}"
         self.topic, self.headers = settings.topic_of(table), settings.headers_of(table)
         self.partition = settings.partition
@@ -69,7 +72,11 @@ class TableRecords:
     def write(self, changes: TableChanges) -> SinkRecords:
         """Write changes. Their rows have the columns of the schema, by name."""
         keys, key_errors = self._key.write(changes.key_rows())
-        changes = TableChanges(changes.operations, _whole_seconds(changes.before), _whole_seconds(changes.after))
+        before, after = (
+            _whole_seconds(rows) if self._row is None else connect_values(rows, self._row)
+            for rows in (changes.before, changes.after)
+        )
+        changes = TableChanges(changes.operations, before, after)
         envelope = self._debezium if self._settings.value_format == "debezium-json" else self._canal
         texts, errors = self._value.texts(envelope(changes))
         if self._opening:

@@ -20,7 +20,7 @@
         └── EncodeError                          a row can't be written
 
     DebeziumTypesWarning (RuntimeWarning)    a column is read as Flink reads it, not as Debezium wrote it
-    UncompiledKernelWarning (RuntimeWarning) a large amount of JSON is read without the compiled kernel
+    UncompiledKernelWarning (RuntimeWarning) many messages are read without the compiled kernel
     KafkaSinkWarning (UserWarning)           Spark's Kafka sink will not write records as the table declares
     KafkaSourceWarning (UserWarning)         Spark's Kafka source will not read records as the table declares
 
@@ -164,7 +164,7 @@ class DebeziumTypesWarning(RuntimeWarning):
 
 
 class UncompiledKernelWarning(RuntimeWarning):
-    """A large amount of JSON is read by the kernel's Python source; a compiled kernel is many times as fast."""
+    """Many messages are read by the kernel's Python source; a compiled kernel is many times as fast."""
 
 
 class KafkaSinkWarning(UserWarning):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvformat.ingestion.behaviors import TAGS, SchemaChangeBehavior, SchemaEvolution, accepted_tags, parse_behavior
+from kvformat.ingestion.behaviors import TAGS, SchemaChangeBehavior, SchemaEvolution, accepted_tags
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.routes import Route, Router
 from kvformat.ingestion.schemas.events import (
@@ -127,13 +127,3 @@ def test_included_and_excluded_kinds() -> None:
         OptionError, match=r"'exclude\.schema\.changes' has 'drop\.colum'.* Did you mean 'drop\.column'"
     ):
         accepted_tags([], ["drop.colum"], B.EVOLVE)
-
-
-def test_names_of_behaviors() -> None:
-    assert [parse_behavior(text) for text in ("LENIENT", "try-evolve", "Try_Evolve")] == [
-        B.LENIENT,
-        B.TRY_EVOLVE,
-        B.TRY_EVOLVE,
-    ]
-    with pytest.raises(OptionError, match="allowed: evolve, exception, ignore, lenient, try_evolve"):
-        parse_behavior("strict")

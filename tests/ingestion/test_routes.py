@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from kvformat.ingestion.routes import Route, Router, Selector, pattern_warning
@@ -78,3 +80,12 @@ def test_alternatives_in_a_class_have_a_warning() -> None:
         "write (app|web)"
     )
     assert pattern_warning("(app|web).t[0-9]") == ""
+
+
+def test_routes_and_selectors_travel_to_workers() -> None:
+    table = TableId.parse("db.t")
+    router = Router([Route("db.(t)", "ods.$1")], "FIRST_MATCH")
+    assert router.targets(table) == pickle.loads(pickle.dumps(router)).targets(table) == (TableId.parse("ods.t"),)
+    selector = Selector("DB.T", "source-table")
+    assert selector.matches(table)
+    assert pickle.loads(pickle.dumps(selector)).matches(table)

@@ -127,6 +127,15 @@ def build_wheel(source: Path, folder: Path, **extra: str) -> tuple[Path, str]:
     return built, (folder / "log").read_text(encoding="utf-8")
 
 
+def make_zip(target: Path, *wheels: Path) -> Path:
+    """Run scripts/zip in a new folder, in which it may leave no other files."""
+    target.parent.mkdir()
+    told = run([sys.executable, ROOT / "scripts" / "zip", target.name, *wheels], cwd=target.parent)
+    assert "It has the compiled kernel" in told
+    assert list(target.parent.iterdir()) == [target]
+    return target
+
+
 @pytest.fixture(scope="session")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout with its compiled modules. Their file names show whether they are up to date."""

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import BUILT, PAIRS, ROOT, SHARED, Environment, copy_sources, run
-from tests.packaging.test_spark_submit import write_zip
+from tests.packaging.conftest import BUILT, PAIRS, ROOT, SHARED, Environment, copy_sources, make_zip, run
 
 WHERE = """
 import importlib, json, os, pkgutil, sys
@@ -119,7 +118,7 @@ def test_a_checkout_does_not_shadow_the_package_for_scripts(
 
 
 def test_a_checkout_does_not_shadow_a_zip(bare: Environment, checkout: Path, tmp_path: Path) -> None:
-    archive = write_zip(tmp_path / "zip" / "kvformat.zip")
+    archive = make_zip(tmp_path / "zip" / "kvformat.zip")
     told = run(
         [bare.executable, "-c", "import kvformat.codecs; print(kvformat.codecs.__file__)"],
         cwd=checkout.parent,

@@ -82,8 +82,8 @@ def test_defaults() -> None:
         ({"sink.tableId-to-topic.mapping": "[:t"}, "which is not a pattern of table names"),
         ({"debezium-json.timestamp-format.standard": "RFC"}, "supported values are [SQL, ISO-8601]"),
         ({"debezium-json.include-schema.enabled": "1"}, "expected true or false"),
-        ({"canal-json.encode.ignore-null-fields": "true"}, "but the formats are debezium-json, json"),
-        ({"key.format": "csv", "json.timestamp-format.standard": "SQL"}, "but the formats are csv, debezium-json"),
+        ({"maxwell-json.encode.ignore-null-fields": "true"}, "but the formats are debezium-json, json"),
+        ({"key.format": "csv", "avro.encoding": "json"}, "but the formats are csv, debezium-json"),
         ({"catalog": "lake"}, "there is no option 'catalog'"),
         (
             {"topic": {"a": "b"}},
@@ -183,10 +183,17 @@ def test_options_of_the_formats_of_key_and_value() -> None:
             "value.format": "canal-json",
             "key.format": "csv",
             "csv.null-literal": "x",
+            "debezium-json.include-schema.enabled": "true",
+            "json.timestamp-format.standard": "SQL",
         }
     )
     assert found.values["canal-json.map-null-key.mode"] == "LITERAL"
-    assert found.values["csv.null-literal"] == "x"
+    assert "debezium-json.include-schema.enabled" not in found.values
+    assert [note.partition(",")[0] for note in sorted(found.notes)] == [
+        "sink: no effect: 'csv.null-literal'",
+        "sink: no effect: 'debezium-json.include-schema.enabled'",
+        "sink: no effect: 'json.timestamp-format.standard'",
+    ]
 
 
 def test_schema_changes_and_properties_of_tables() -> None:

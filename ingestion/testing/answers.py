@@ -1,10 +1,7 @@
-"""Answers cases of the vectors of Flink CDC with the library's own code, so that others can compare.
+"""Translates cases of the vectors to the classes of `kvformat.ingestion`, and their results to answers.
 
-    answer({"current": "INT", "upcoming": "DOUBLE", "values": [0.5]})
-    {"compatible": False, "merged": "DOUBLE", "coerced": [{"double": "0.5"}]}
-
-A case and its answer have the form of `fixtures/flink-cdc-3.6/README.md`. This module only translates between that
-form and the classes of `kvformat.ingestion`.
+The values of rows are those of the library, but for values on which the library and Flink CDC differ on purpose. There,
+`_as_flink` gives what Flink CDC writes, because the vectors have no mark on these rows.
 """
 
 from __future__ import annotations
@@ -18,7 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags, parse_behavior
+from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
+from kvformat.ingestion.blocks.sink import parse_sink
 from kvformat.ingestion.errors import UnsupportedChangeError
 from kvformat.ingestion.routes import Route, Router, Selector
 from kvformat.ingestion.schemas.coerce import coerce, fit_rows, is_same_kind, texts_of
@@ -43,7 +41,7 @@ from kvformat.ingestion.schemas.types import (
 from kvformat.ingestion.sink.changes import CREATE, DELETE, UPDATE, TableChanges
 from kvformat.ingestion.sink.records import TableRecords
 from kvformat.ingestion.sink.settings import SinkSettings
-from kvformat.ingestion.vector_values import array_of, values_of
+from kvformat.ingestion.testing.values import array_of, values_of
 from kvformat.registry.contract.errors import KvFormatError
 from kvformat.registry.contract.types import FlinkType
 
@@ -130,7 +128,7 @@ class _Evolution:
     """The tables of a case, and a target that refuses the kinds of changes in `unsupported`."""
 
     def __init__(self, router: Router, case: dict[str, Any]) -> None:
-        self._router, self._behavior = router, parse_behavior(case["behavior"])
+        self._router, self._behavior = router, SchemaChangeBehavior(case["behavior"])
         self._plans = SchemaEvolution(router, self._behavior, accepted_tags(case["accepted"], [], self._behavior))
         self._unsupported = case["unsupported"]
         self._state = SchemaState()
@@ -256,7 +254,7 @@ def _iso_day(text: str) -> str:
 def _sink(case: dict[str, Any]) -> dict[str, Any]:
     """Write the rows between two changes of a schema as one batch per table."""
     try:
-        settings = SinkSettings.parse(case["options"])
+        settings = SinkSettings.of(parse_sink({**_KAFKA, **case["options"]}))
     except KvFormatError as cause:
         return {"sink_error": _error(cause)["error"]}
     schemas: dict[TableId, TableSchema] = {}
@@ -312,6 +310,7 @@ def _records(
     ]
 
 
+_KAFKA = {"type": "kafka", "properties.bootstrap.servers": "localhost:9092"}
 _CODES = {"insert": CREATE, "update": UPDATE, "replace": UPDATE, "delete": DELETE}
 
 

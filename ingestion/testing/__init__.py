@@ -1,0 +1,13 @@
+"""Answers cases of the golden vectors of Flink CDC with the library's own code, so that others can compare.
+
+    answer({"current": "INT", "upcoming": "DOUBLE", "values": [0.5]})
+    {"compatible": False, "merged": "DOUBLE", "coerced": [{"double": "0.5"}]}
+
+A case and its answer have the form of `fixtures/flink-cdc-3.6/README.md`.
+"""
+
+from __future__ import annotations
+
+from kvformat.ingestion.testing.answers import answer
+
+__all__ = ["answer"]

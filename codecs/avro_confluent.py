@@ -54,7 +54,7 @@ class AvroConfluentFormat(RegistryFormat):
     ) -> DecodedBatch:
         table = self.table(schema)
         present = messages.is_valid().to_numpy(zero_copy_only=False)
-        decoded = self.decode_datums(messages, table.schema, present, with_nulls=False)
+        decoded = self.decode_datums(messages, table.schema, present)
         return read_table(decoded, table.row, micros_as_millis=False)
 
     def encode_arrow(

@@ -25,18 +25,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._avro.table import read_values
 from kvformat.codecs._avro.types import provided_schema, row_of_schema, schema_text
-from kvformat.codecs._changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER, UPDATE_BEFORE
+from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE
 from kvformat.codecs._changes.other_messages import ERROR, OTHER_MESSAGES, find_by_members
 from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import RowPlan, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
-from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.codecs._debezium import flattened_avro
+from kvformat.codecs._debezium.avro_changes import AvroChangeReader, AvroChangeSettings
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
+from kvformat.codecs._debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs._debezium.hints import MONGODB_HINT, NO_BEFORE_HINT
 from kvformat.codecs._debezium.options import (
     AVRO_TYPE_OPTIONS,
@@ -45,12 +45,11 @@ from kvformat.codecs._debezium.options import (
     check_types,
     modes_of,
 )
-from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
+from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS
 from kvformat.codecs._debezium.value_readings import ConnectorModes, flink_misreads, plan_row
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
@@ -58,18 +57,6 @@ from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 _Mask = npt.NDArray[np.bool_]
-
-_ROWS = {
-    "c": (("after", INSERT),),
-    "r": (("after", INSERT),),
-    "u": (("before", UPDATE_BEFORE), ("after", UPDATE_AFTER)),
-    "d": (("before", DELETE),),
-}
-"""The rows of each operation: the field that has the row, and the row's kind."""
-_UPSERT_ROWS = {**_ROWS, "u": (("after", UPDATE_AFTER),)}
-"""The rows of each operation with 'changelog.mode' = 'upsert'."""
-_IMAGES = ("before", "after")
-_NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
 
 
 class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
@@ -134,17 +121,18 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
             filled = filled & ~self._skipped(messages, row, filled)
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
-        flat = self.options[FLATTENED.name]
+        flat, seen = self.options[FLATTENED.name], list[Schema]()
 
         def on_writer(writer: Schema) -> None:
+            seen.append(writer)
             if self.options["types"] != DEBEZIUM:
                 _warn_of_types(row, writer, flat)
 
         if flat or self.options["types"] == DEBEZIUM:
             batch = self._decode_by_schemas(messages, row, present, filled, on_writer)
         else:
-            batch = self._decoded(messages, self.table(schema), present, filled, on_writer)
-        if batch.errors is not None and not flat:
+            batch = self._decode(messages, self._reading(row, None), present, filled, on_writer)
+        if batch.errors is not None and not flat and any(map(is_mongodb_schema, seen)):
             batch = self._with_mongodb_hints(batch, messages, filled)
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
 
@@ -154,28 +142,12 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         setting, skipped = self.options[OTHER_MESSAGES.name], []
         for schema_id, writer in writers.items():
             if self.options[FLATTENED.name]:
-                other = flattened_avro.other_message_of(writer, row, OTHER_BY_MEMBERS)
+                other = flattened_avro.other_message_of(writer, row)
             else:
                 other = find_by_members(OTHER_BY_MEMBERS, {field.name: field for field in writer.fields})
             if other is not None and other.is_skipped(setting):
                 skipped.append(schema_id)
         return np.isin(ids, skipped)
-
-    def _decoded(
-        self,
-        messages: pa.BinaryArray,
-        table: ConfluentTable,
-        present: _Mask,
-        filled: _Mask,
-        on_writer: Callable[[Schema], None] | None = None,
-    ) -> DecodedBatch:
-        decoded = self.decode_datums(messages, table.schema, filled, on_writer, with_nulls=True)
-        envelopes, errors = read_values(decoded, table.row, micros_as_millis=False)
-        bare = self.upsert and self.row_key is not None and self.row_key.in_record
-        others = self.options[OTHER_MESSAGES.name]
-        return _Changes(
-            envelopes, errors, present, filled, others=others, upsert=self.upsert, bare_deletes=bare
-        ).decoded()
 
     def _decode_by_schemas(
         self,
@@ -186,52 +158,48 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         on_writer: Callable[[Schema], None],
     ) -> DecodedBatch:
         """Decode messages by their writers' schemas; messages whose columns are read alike are decoded together."""
-        typed, flat = self.options["types"] == DEBEZIUM, self.options[FLATTENED.name]
-        modes = modes_of(self.options) if typed else None
         ids, writers = self.writers(messages, filled)
         found: dict[str, _Reading] = {}
         which = np.zeros(len(ids), np.int64)  # messages without a schema go with any reading
         for schema_id, writer in writers.items():
-            reading = _reading(row, writer, modes, flat)
+            reading = self._reading(row, writer)
             found.setdefault(reading.name, reading)
             which[ids == schema_id] = list(found).index(reading.name)
         parts = []
-        for number, reading in enumerate(found.values() or [_reading(row, None, modes, flat)]):
+        for number, reading in enumerate(found.values() or [self._reading(row, None)]):
             at = np.flatnonzero(which == number)
             some = messages if len(at) == len(ids) else messages.take(pa.array(at))
-            if flat:
-                batch = self._flat(some, reading, len(row.fields), present[at], filled[at], on_writer)
-            else:
-                batch = self._decoded(some, reading.table, present[at], filled[at], on_writer)
-            parts.append((at, batch if reading.plan is None else reading.plan.apply(batch)))
+            parts.append((at, self._decode(some, reading, present[at], filled[at], on_writer)))
         return parts[0][1] if len(parts) == 1 else join_parts(parts)
 
-    def _flat(
+    def _decode(
         self,
         messages: pa.BinaryArray,
         reading: _Reading,
-        columns: int,
         present: _Mask,
         filled: _Mask,
         on_writer: Callable[[Schema], None],
     ) -> DecodedBatch:
-        """Decode messages that are rows alone."""
-        decoded = self.decode_datums(messages, reading.table.schema, filled, on_writer, with_nulls=True)
-        rows, errors = read_values(decoded, reading.table.row, micros_as_millis=False)
-        if reading.refusal:
-            refused = pa.scalar(ErrorCode.MISSING_FIELD.marked(reading.refusal))
-            nothing = pa.nulls(len(messages), pa.string()) if errors is None else errors
-            errors = pc.if_else(pa.array(filled), pc.coalesce(nothing, refused), nothing)
-        setting = self.options[OTHER_MESSAGES.name]
-        return flattened_avro.decode_flattened(rows, errors, columns, present, filled, OTHER_BY_OPERATION, setting)
+        """Decode messages whose columns are read alike."""
+        reader = reading.reader
+        batch = reader.rows_of(
+            self.decode_datums(messages, reader.schema, filled, on_writer, read=reader.read), present, filled
+        )
+        return batch if reading.plan is None else reading.plan.apply(batch)
+
+    def _reading(self, row: FlinkType, writer: Schema | None) -> _Reading:
+        """Return how the messages of a writer's schema are read; None stands for any writer's."""
+        options, flat = self.options, self.options[FLATTENED.name]
+        modes = modes_of(options) if options["types"] == DEBEZIUM else None
+        bare = self.upsert and self.row_key is not None and self.row_key.in_record
+        settings = AvroChangeSettings(options[OTHER_MESSAGES.name], self.upsert and not flat, bare)
+        return _reading(row, writer, options["schema"], modes, flat, settings)
 
     def _with_mongodb_hints(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
         """The batch with hints at the errors of MongoDB's messages."""
         assert batch.errors is not None
         ids, writers = self.writers(messages, filled)
         mongodb = [schema_id for schema_id, writer in writers.items() if is_mongodb_schema(writer)]
-        if not mongodb:
-            return batch
         texts: list[str | None] = batch.errors.to_pylist()
         for place in np.flatnonzero(np.isin(ids, mongodb) & np.asarray(batch.errors.is_valid())).tolist():
             texts[place] = str(texts[place]).removesuffix(NO_BEFORE_HINT).removesuffix(NO_KEY_HINT) + MONGODB_HINT
@@ -253,145 +221,70 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         return self.encode_datums(envelopes, table)
 
 
-class _Changes:
-    """Converts a batch of envelopes to rows with kinds.
-
-    `present` says which messages are not null, `filled` which of them are not empty. `bare_deletes` says that a
-    deletion may lack its row.
-    """
-
-    def __init__(
-        self,
-        envelopes: pa.StructArray,
-        errors: pa.Array | None,
-        present: _Mask,
-        filled: _Mask,
-        *,
-        others: str,
-        upsert: bool,
-        bare_deletes: bool,
-    ) -> None:
-        self._rows, self._remedy = (_UPSERT_ROWS, NO_KEY_HINT) if upsert else (_ROWS, NO_BEFORE_HINT)
-        self._bare_deletes = bare_deletes
-        self._present, self._filled, self._errors = present, filled, errors
-        before, after, op = envelopes.flatten()
-        self._images = dict(zip(_IMAGES, (before, after), strict=True))
-        self._has = {name: np.asarray(image.is_valid()) for name, image in self._images.items()}
-        self._envelope = np.asarray(envelopes.is_valid())
-        self._op, self._others = op, others
-        self._which = np.asarray(pc.fill_null(pc.index_in(op, pa.array(list(_ROWS))), -1))
-
-    def decoded(self) -> DecodedBatch:
-        """One list of rows per message: null for a null message or an error, empty for a skipped one."""
-        errors = self._all_errors()
-        good = self._filled if errors is None else self._filled & np.asarray(errors.is_null())
-        counts = np.zeros(len(good), np.int64)
-        # the index of each message's first row among the images: `before` of all messages, then `after` of all
-        first = np.zeros(len(good), np.int64)
-        kinds = np.zeros(len(good), np.int64)
-        for which, rows in enumerate(self._rows.values()):
-            of = good & (self._which == which)
-            counts[of], kinds[of] = len(rows), rows[0][1]
-            first[of] = np.flatnonzero(of) + _IMAGES.index(rows[0][0]) * len(good)
-        offsets = np.zeros(len(good) + 1, np.int32)
-        np.cumsum(counts, out=offsets[1:])
-        at = np.repeat(first, counts)
-        kind = np.repeat(kinds, counts)
-        second = offsets[1:][counts == 2] - 1
-        at[second] += len(good)
-        kind[second] = UPDATE_AFTER
-        images = pa.concat_arrays(list(self._images.values())).take(pa.array(at))
-        rows_of_all = pa.Array.from_buffers(images.type, len(images), [None], children=images.flatten())
-        values = pa.field("item", rows_of_all.type)
-        buffers = [validity(self._present if errors is None else self._present & np.asarray(errors.is_null()))]
-        buffers.append(pa.py_buffer(offsets))
-        lists = pa.Array.from_buffers(pa.list_(values), len(good), buffers, children=[rows_of_all])
-        return DecodedBatch(lists, pa.array(KINDS).take(pa.array(kind)), errors)
-
-    def _all_errors(self) -> pa.StringArray | None:
-        """The errors of reading, and the errors of envelopes that are not a change."""
-        read = self._filled if self._errors is None else self._filled & np.asarray(self._errors.is_null())
-        complete = np.zeros(len(read), np.bool_)
-        for which, (op, rows) in enumerate(self._rows.items()):
-            has = np.logical_and.reduce([self._has[image] for image, _ in rows])
-            complete |= (self._which == which) & (has | (op == "d" and self._bare_deletes))
-        if self._others != ERROR:
-            skipped = [op for op, other in OTHER_BY_OPERATION.items() if other.is_skipped(self._others)]
-            complete |= np.asarray(pc.is_in(self._op, pa.array(skipped)))
-        bad = np.flatnonzero(read & ~complete)
-        if not len(bad):
-            return self._errors
-        texts = [None] * len(read) if self._errors is None else self._errors.to_pylist()
-        for row in bad.tolist():
-            texts[row] = self._fault(row)
-        return pa.array(texts, pa.string())
-
-    def _fault(self, row: int) -> str:
-        """The error of an envelope that is Avro, but not a change."""
-        known = ", ".join(f'"{known}"' for known in _ROWS)
-        if not self._envelope[row]:
-            return ErrorCode.MISSING_FIELD.marked("the message is null in place of a record of before, after and op")
-        op = self._op[row].as_py()
-        if op is None:
-            hint = ". Heartbeats and transactions do not have it: set 'other-messages' to 'skip' to skip them"
-            return ErrorCode.MISSING_FIELD.marked(
-                f"'op': is missing or null; it must be one of {known}{hint if self._others == ERROR else ''}. "
-                "If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true, or "
-                "read them as plain rows by format avro-confluent"
-            )
-        if op not in _ROWS:
-            return ErrorCode.UNKNOWN_OPERATION.marked(
-                f"'op': unknown value {op!r:.40}; it must be one of {known}, in this spelling"
-                f"{OTHER_BY_OPERATION[op].hint() if op in OTHER_BY_OPERATION else ''}"
-            )
-        image = next(image for image, _ in self._rows[op] if not self._has[image][row])
-        remedy = self._remedy if image == "before" else ""
-        return ErrorCode.MISSING_FIELD.marked(f"'{image}': is missing or null, but {_NEEDED_BY[op]} needs it{remedy}")
-
-
 def _envelope(row: FlinkType) -> FlinkType:
     """The type of an envelope: the rows before and after a change, and the operation."""
     image, op = replace(row, nullable=True), FlinkType("VARCHAR", length=MAX_LENGTH)
-    return FlinkType("ROW", fields=(*(FlinkField(name, image) for name in _IMAGES), FlinkField("op", op)))
+    return FlinkType("ROW", fields=(*(FlinkField(name, image) for name in ("before", "after")), FlinkField("op", op)))
 
 
 @cached_by_identity
 def _table(schema: pa.Schema, provided: str | None) -> ConfluentTable:
-    row = _envelope(row_type(schema))
+    row = row_type(schema)
+    return ConfluentTable(_envelope(row), _schema(row, provided))
+
+
+@cached_by_identity
+def _schema(row: FlinkType, provided: str | None) -> Schema:
+    """Return the schema of envelopes: the given one, or the one for rows of this type."""
+    envelope = _envelope(row)
     if provided is None:
-        return ConfluentTable(row, parse_schema(schema_text(row, legacy=True, optional=True)))
+        return parse_schema(schema_text(envelope, legacy=True, optional=True))
     given = provided_schema(provided)
-    _check(given, row)
-    return ConfluentTable(row, given)
+    _check(given, envelope)
+    return given
 
 
 class _Reading(NamedTuple):
-    """How the messages of a writer's schema are read: as a table of wire values, which the `plan`, if any, converts.
+    """How the messages of a writer's schema are read: as rows of wire values, which the `plan`, if any, converts.
 
-    If there is a `refusal`, the messages are not rows alone, and have this error. `name` is equal for writers whose
-    columns are read alike.
+    `name` is equal for writers whose columns are read alike.
     """
 
     plan: RowPlan | None
-    table: ConfluentTable
-    refusal: str
+    reader: AvroChangeReader
     name: str
 
 
 @cached_by_identity
-def _reading(row: FlinkType, writer: Schema | None, modes: ConnectorModes | None, flat: bool) -> _Reading:
+def _reading(
+    row: FlinkType,
+    writer: Schema | None,
+    provided: str | None,
+    modes: ConnectorModes | None,
+    flat: bool,
+    settings: AvroChangeSettings,
+) -> _Reading:
     plan, wire, refusal = None, row, ""
     if modes is not None:
         image = None if writer is None else image_schema_from_avro(writer, flat=flat)
         plan = plan_row(row, image or ConnectSchema("struct"), modes, "avro")
         wire = plan.wire
-    if not flat:
-        wire = _envelope(wire)
-    else:
+    if flat:
         wire = flattened_avro.add_marks(wire, writer)
-        refusal = "" if writer is None else flattened_avro.refusal_of(writer, row, OTHER_BY_MEMBERS)
-    schema = parse_schema(schema_text(wire, legacy=True, optional=True))
-    return _Reading(plan, ConfluentTable(wire, schema), refusal, f"{plan} {wire.summary()} {refusal}")
+        refusal = "" if writer is None else flattened_avro.refusal_of(writer, row)
+    reader = _reader(wire, len(row.fields), provided, flat, refusal, settings)
+    return _Reading(plan, reader, f"{plan} {wire.summary()} {refusal}")
+
+
+@cached_by_identity
+def _reader(
+    wire: FlinkType, columns: int, provided: str | None, flat: bool, refusal: str, settings: AvroChangeSettings
+) -> AvroChangeReader:
+    """Return the reader of rows of a type. Writers whose columns are read alike share it."""
+    if flat:
+        schema = parse_schema(schema_text(wire, legacy=True, optional=True))
+        return AvroChangeReader(wire, columns, schema, ROW_ALONE, settings, refusal)
+    return AvroChangeReader(wire, columns, _schema(wire, provided), CHANGE, settings, refusal)
 
 
 @cached_by_identity

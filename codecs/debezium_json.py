@@ -20,15 +20,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope, Frame, RowImage
+from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs._changes.format import CHANGE_OPTIONS, JsonChangeFormat
-from kvformat.codecs._changes.metadata import TEXT, Epoch, EpochText, PlainMember, map_of
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import PlannedReader, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._debezium.embedded_schema import EmbeddedSchemaReader, GuardedReader
-from kvformat.codecs._debezium.hints import NO_BEFORE_HINT, HintingReader
+from kvformat.codecs._debezium.envelopes import CHANGE, ROW_ALONE
+from kvformat.codecs._debezium.hints import HintingReader
 from kvformat.codecs._debezium.options import (
     DEBEZIUM,
     FLATTENED,
@@ -36,7 +36,6 @@ from kvformat.codecs._debezium.options import (
     check_types,
     modes_of,
 )
-from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs._debezium.value_readings import plan_row
 from kvformat.codecs._json.nulls import is_null
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
@@ -46,33 +45,6 @@ from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
-
-_FLATTENED = Envelope(
-    operation="__op",
-    rows={
-        "c": (RowImage("+I", ""),),
-        "r": (RowImage("+I", ""),),
-        "u": (RowImage("+U", ""),),
-        "d": (RowImage("-D", ""),),
-    },
-    before="__deleted",
-    after="",
-    metadata={
-        "schema": PlainMember("schema", beside_payload=True),
-        "ingestion-timestamp": Epoch("__ts_ms"),
-        "source.timestamp": Epoch("__source_ts_ms"),
-        "source.database": PlainMember("__db"),
-        "source.schema": PlainMember("__schema"),
-        "source.table": PlainMember("__table"),
-        "source.properties": PlainMember("__source", map_of(TEXT)),
-    },
-    array_of_one=True,
-    wrappable=True,
-    other_by_operation=OTHER_BY_OPERATION,
-    other_by_members=OTHER_BY_MEMBERS,
-    flattened=True,
-)
-"""Messages that are the row alone. Its metadata is what the transform's `add.fields` puts beside the columns."""
 
 
 class DebeziumJsonFormat(JsonChangeFormat):
@@ -91,37 +63,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
         *TYPE_OPTIONS,
         FLATTENED,
     )
-    envelope: ClassVar[Envelope] = Envelope(
-        operation="op",
-        rows={
-            "c": (RowImage("+I", "after"),),
-            "r": (RowImage("+I", "after"),),
-            "u": (RowImage("-U", "before"), RowImage("+U", "after")),
-            "d": (RowImage("-D", "before"),),
-        },
-        before="before",
-        after="after",
-        frames=(Frame('{"before":null,"after":', ',"op":"c"}'), Frame('{"before":', ',"after":null,"op":"d"}')),
-        frames_without_nulls=(Frame('{"after":', ',"op":"c"}'), Frame('{"before":', ',"op":"d"}')),
-        metadata={
-            "schema": PlainMember("schema", beside_payload=True),
-            "ingestion-timestamp": Epoch("ts_ms"),
-            "source.timestamp": EpochText("source", key="ts_ms"),
-            "source.database": PlainMember("source", key="db"),
-            "source.schema": PlainMember("source", key="schema"),
-            "source.table": PlainMember("source", key="table"),
-            "source.properties": PlainMember("source", map_of(TEXT)),
-        },
-        no_before_hint=NO_BEFORE_HINT,
-        array_of_one=True,
-        wrappable=True,
-        other_by_operation=OTHER_BY_OPERATION,
-        other_by_members=OTHER_BY_MEMBERS,
-        no_operation_hint=(
-            ". If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true, or read "
-            "them as plain rows by format json"
-        ),
-    )
+    envelope: ClassVar[Envelope] = CHANGE
     metadata_types = envelope.metadata_types
 
     @classmethod
@@ -157,7 +99,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
     def reader(self, row: FlinkType, settings: ChangeSettings, metadata: tuple[str, ...]) -> BatchReader:
         envelope = self.envelope
         if self.options[FLATTENED.name]:  # its rows are already the rows after changes
-            envelope, settings = _FLATTENED, replace(settings, upsert=False, bare_deletes=False)
+            envelope, settings = ROW_ALONE, replace(settings, upsert=False, bare_deletes=False)
         typed, modes = self.options["types"] == DEBEZIUM, modes_of(self.options)
         found: BatchReader
         if not typed:

@@ -222,6 +222,7 @@ def _tables(sink: PipelineSink) -> list[str]:
     lines = [f"{'path' if 'path' in values else 'tables'}: {'.'.join(map(str, place))}"] if place else []
     append = values["write-mode"] == "append"
     lines.append("rows: every change, with its kind and place" if append else "rows: the last of each key, merged")
+    lines.append("batches: one write for each table that has records; 'trigger' sets the time between batches")
     if values["sink.type-normalize-strategy"] != "standard":
         lines.append(f"types: {values['sink.type-normalize-strategy']}")
     lines += [f"property {key} = {value!r}" for key, value in values["table-properties"].items()]

@@ -7,6 +7,7 @@ It is made of checked blocks, and asks no broker and no session.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
 _MAPPING = "sink.tableId-to-topic.mapping"
+_SEPARATORS = re.compile(r"[;,:]\s*")
+_SHORTEST_ENTRY = 3  # characters; shorter entries of a secret are in many words
 
 
 class Pipeline:
@@ -124,8 +127,10 @@ class Pipeline:
         )
 
     def _masked(self, text: str) -> str:
-        """Return a text with each secret replaced, also in the form that `repr` gives it."""
-        forms = {form for secret in self._secrets.values() for form in (secret, repr(secret)[1:-1]) if form}
+        """Return a text with each secret replaced, also in the form of `repr`, and each entry of a secret list."""
+        secrets = self._secrets.values()
+        entries = {piece for secret in secrets for piece in _SEPARATORS.split(secret) if len(piece) >= _SHORTEST_ENTRY}
+        forms = {form for text in (*secrets, *entries) for form in (text, repr(text)[1:-1]) if form}
         for form in sorted(forms, key=len, reverse=True):
             text = text.replace(form, MASK)
         return text

@@ -6,7 +6,7 @@ The columns have the reader's Arrow type. The readers of all plans of one reader
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -309,17 +309,22 @@ class Decoded:
     codes: pa.StringArray | None
 
 
-class _Columns:
-    """The columns of a reader's schema, and the readers of its plans."""
+class BatchColumns:
+    """The columns of a reader's schema, and the readers of its plans. `make_root` makes the columns."""
 
-    def __init__(self, kind: pa.DataType) -> None:
-        self._kind = kind
+    def __init__(self, make_root: Callable[[], ColumnNode]) -> None:
+        self._make_root = make_root
         self._start()
 
     def _start(self) -> None:
-        self._root = make_columns(self._kind)
+        self._root = self._make_root()
         self._batch = avro.AvroBatch(self._root.column, PLACED, describe)
         self._numbers: dict[int, tuple[Plan, int]] = {}
+
+    @property
+    def root(self) -> Column:
+        """The column of the values."""
+        return self._root.column
 
     def numbers(self, plans: Sequence[Plan]) -> list[int]:
         """Return the number of each plan's reader in the batch."""
@@ -337,6 +342,7 @@ class _Columns:
     def read(
         self, messages: pa.BinaryArray, plans: Sequence[Plan], which: Any, start: int, *, with_nulls: bool
     ) -> Decoded:
+        """Read the datum of each message. Arguments and result are those of `read_batch`."""
         numbers = np.array([*self.numbers(plans), -1], np.int64)
         of_messages: Any = np.full(len(messages), numbers[0]) if which is None else numbers[which]
         values = self._batch.read_batch(messages, of_messages, start, with_nulls=with_nulls)
@@ -344,8 +350,8 @@ class _Columns:
 
 
 @cached_by_identity
-def _columns_of(reader: Schema) -> Guarded[_Columns]:
-    return Guarded(lambda: _Columns(reader.arrow_type))
+def _columns_of(reader: Schema) -> Guarded[BatchColumns]:
+    return Guarded(lambda: BatchColumns(lambda: make_columns(reader.arrow_type)))
 
 
 def read_batch(

@@ -39,13 +39,12 @@ def read_table(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> D
     `decoded` has one list of records per message. Numbers that do not fit their column become errors of their message.
     """
     lists = decoded.values
-    rows, reasons = _read(lists.values, row, micros_as_millis=micros_as_millis)
+    rows, reasons = read_rows(lists.values, row, micros_as_millis=micros_as_millis)
     if not reasons:
         return DecodedBatch(with_elements(lists, pa.list_(rows.type), rows), None, decoded.errors, decoded.codes)
     offsets = np.asarray(lists.offsets)
-    errors, codes = _with_reasons(
-        decoded, {int(np.searchsorted(offsets, at, "right")) - 1: reason for at, reason in reasons.items()}
-    )
+    of_messages = {int(np.searchsorted(offsets, at, "right")) - 1: reason for at, reason in reasons.items()}
+    errors, codes = with_reasons(decoded, len(lists), of_messages)
     good = np.ones(len(rows), np.bool_)
     good[list(reasons)] = False
     kept = np.zeros(len(rows) + 1, np.int32)
@@ -55,16 +54,6 @@ def read_table(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> D
     buffers = [valid, pa.py_buffer(kept[offsets])]
     found = pa.Array.from_buffers(pa.list_(rows.type), len(lists), buffers, children=[rows])
     return DecodedBatch(found, None, errors, codes)
-
-
-def read_values(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> tuple[pa.StructArray, pa.Array | None]:
-    """Convert decoded records, one per message, to rows of the type `row`.
-
-    Also returns errors that begin with their codes, or None. They include numbers that do not fit their column.
-    """
-    rows, reasons = _read(decoded.values, row, micros_as_millis=micros_as_millis)
-    errors, codes = _with_reasons(decoded, reasons) if reasons else (decoded.errors, decoded.codes)
-    return rows, None if errors is None else pc.binary_join_element_wise("[", codes, "] ", errors, "")
 
 
 def lists_of_rows(rows: pa.StructArray) -> pa.ListArray:
@@ -84,14 +73,19 @@ def write_table(
     return _Conversion(reading=False, micros_as_millis=micros_as_millis).convert(rows, target, row)
 
 
-def _read(values: pa.StructArray, row: FlinkType, *, micros_as_millis: bool) -> tuple[pa.StructArray, dict[int, str]]:
+def read_rows(
+    values: pa.StructArray, row: FlinkType, *, micros_as_millis: bool
+) -> tuple[pa.StructArray, dict[int, str]]:
     """Convert records to rows of the type `row`. Also returns errors by the index of their row."""
     return _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(values, arrow_type(nullable(row)), row)
 
 
-def _with_reasons(decoded: Decoded, reasons: dict[int, str]) -> tuple[pa.StringArray, pa.StringArray]:
-    """Add errors by the index of their message, which begin with their codes. Returns the texts and codes of all."""
-    errors, codes = split_codes(pa.array(map(reasons.get, range(len(decoded.values))), pa.string()))
+def with_reasons(decoded: Decoded, count: int, reasons: dict[int, str]) -> tuple[pa.StringArray, pa.StringArray]:
+    """Add errors by the index of their message, which begin with their codes, to those of `count` decoded messages.
+
+    Returns the texts and codes of all errors.
+    """
+    errors, codes = split_codes(pa.array(map(reasons.get, range(count)), pa.string()))
     if decoded.errors is None:
         return errors, codes
     return pc.coalesce(decoded.errors, errors), pc.coalesce(decoded.codes, codes)

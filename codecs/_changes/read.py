@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._changes.envelope import KINDS, ChangeSettings, Envelope, RowImage
+from kvformat.codecs._changes.envelope import ChangeSettings, Envelope, RowImage
 from kvformat.codecs._changes.metadata import TEXT, TEXTS, ColumnPresence, Metadata
-from kvformat.codecs._changes.other_messages import ERROR, find_by_members
+from kvformat.codecs._changes.operations import NO_ROWS, kind_texts, operation_rows, read_rows
+from kvformat.codecs._changes.other_messages import find_by_members
 from kvformat.codecs._changes.upsert import without_before_rows
 from kvformat.codecs._java.parse import replace_lone_surrogates
 from kvformat.codecs._java.regex import SlowMatchError
@@ -19,7 +19,7 @@ from kvformat.codecs._json.scalars import BadValue, preview, scalar_converter
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.changes import ChangeBatch
-from kvformat.codecs._kernel.codes import AFTER, BEFORE
+from kvformat.codecs._kernel.codes import BEFORE
 from kvformat.codecs._kernel.flattened import FlatBatch
 from kvformat.codecs._kernel.message_metadata import MemberColumn
 from kvformat.codecs._kernel.operation_rows import OperationRows
@@ -29,11 +29,8 @@ from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
-_KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
 _PAYLOAD = "payload"
 """The member of a wrapped message that has the envelope."""
-_NOTHING = OperationRows([], [])
-"""The rows of an operation whose messages are skipped."""
 
 
 class ChangeReader:
@@ -64,7 +61,7 @@ class ChangeReader:
             columns = [image.field(place) for place in range(image.type.num_fields)]
             columns += plan.metadata_columns(metadata)
             rows = pa.Array.from_buffers(self._stored, len(image), [None], children=columns)
-            return DecodedBatch(batch.lists(rows), _texts_of(kinds), *batch.errors())
+            return DecodedBatch(batch.lists(rows), kind_texts(kinds), *batch.errors())
 
 
 class PresenceReader:
@@ -93,14 +90,6 @@ class PresenceReader:
             return batch.lists(pa.Array.from_buffers(self._stored, len(image), [None], children=columns))
 
 
-def _texts_of(kinds: Any) -> pa.StringArray:
-    """The texts of kinds, given as indices into `KINDS`. Each text has two characters."""
-    offsets = np.arange(0, 2 * len(kinds) + 1, 2, dtype=np.int32)
-    return pa.Array.from_buffers(
-        pa.string(), len(kinds), [None, pa.py_buffer(offsets), pa.py_buffer(_KINDS.take(kinds))]
-    )
-
-
 class EnvelopePlan:
     """An envelope as the kernel reads it: numbered members, and the rows that each operation gives.
 
@@ -127,13 +116,8 @@ class EnvelopePlan:
         self.outer_members = list(dict.fromkeys([_PAYLOAD, *(c.member for c in metadata if c.beside_payload)]))
         self._patterns = {self.members.index(member): pattern for member, pattern in settings.filters}
         self.filters = list(self._patterns)
-        self._rows = {**envelope.rows, **({} if settings.other_messages == ERROR else envelope.extra_rows)}
-        self.operations = {text: self._operation(rows) for text, rows in self._rows.items()}
-        self.operations |= {
-            text: _NOTHING
-            for text, other in envelope.other_by_operation.items()
-            if other.is_skipped(settings.other_messages)
-        }
+        self._rows = read_rows(envelope, settings.other_messages)
+        self.operations = operation_rows(envelope, settings.other_messages, upsert=settings.upsert)
         # without `over` and `upsert`, the rows before updates are read as often as the rows after them
         self.keeps_open = settings.upsert or any(row.over for rows in self._rows.values() for row in rows)
         whole = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
@@ -148,13 +132,6 @@ class EnvelopePlan:
         """Return a new reader of the kernel with this plan."""
         self._places: list[tuple[int, int | None]] = []
         return self.batch_class(self, self.row, self._metadata_readers(), self._schema.reader(), JsonErrorMessages())
-
-    def _operation(self, rows: tuple[RowImage, ...]) -> OperationRows:
-        numbers = {self._envelope.before: BEFORE, self._envelope.after: AFTER}
-        found = [(KINDS.index(row.kind), numbers[row.member], row.over is not None) for row in rows]
-        used = {numbers[name] for row in rows for name in (row.member, row.over) if name is not None}
-        looked_at = (AFTER,) if self._settings.upsert else (BEFORE, AFTER)
-        return OperationRows(found, [number for number in looked_at if number not in used])
 
     # --- metadata --------------------------------------------------------------------------------------
 
@@ -227,7 +204,7 @@ class EnvelopePlan:
         members = message[_PAYLOAD] if self.wrapped else message
         other = find_by_members(self._envelope.other_by_members, members)
         if other is not None and other.is_skipped(self._settings.other_messages):
-            return _NOTHING
+            return NO_ROWS
         hint = "" if other is None else other.hint()
         if not self.wrapped and self._envelope.wrappable and _PAYLOAD in message:
             hint = ". The message has a payload: if its connector adds schemas, set 'schema-include' to true"
@@ -321,9 +298,6 @@ class FlattenedPlan(EnvelopePlan):
         self._columns = {field.name for field in row.fields}
         kinds = {rows[0].kind: self.operations[text] for text, rows in envelope.rows.items()}
         self.upserted, self.deleted = kinds["+U"], kinds["-D"]
-
-    def _operation(self, rows: tuple[RowImage, ...]) -> OperationRows:
-        return OperationRows([(KINDS.index(row.kind), AFTER, False) for row in rows], [])
 
     @staticmethod
     def not_an_object(node: Any) -> BadValue:

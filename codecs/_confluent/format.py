@@ -10,6 +10,7 @@ import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -138,6 +139,9 @@ class ConfluentTable:
     schema: Schema
 
 
+_read_lists = partial(read_batch, with_nulls=False)
+
+
 class RegistryFormat(Format):
     """A format whose messages start with the id of a schema, followed by a datum of this schema."""
 
@@ -252,12 +256,12 @@ class RegistryFormat(Format):
         present: _Mask,
         on_writer: Callable[[Schema], None] | None = None,
         *,
-        with_nulls: bool,
+        read: Callable[..., _avro.Decoded] = _read_lists,
     ) -> _avro.Decoded:
         """Decode messages with the schemas of their ids.
 
         reader: the schema of the values. present: which messages are not null.
-        on_writer: called with the schema of each id. with_nulls: see `read_batch`.
+        on_writer: called with the schema of each id. read: reads the datums, with the arguments of `read_batch`.
         """
         frames = read_frames(messages, present)
         ids = frames.ids[frames.good]
@@ -276,7 +280,7 @@ class RegistryFormat(Format):
         writer_index = np.full(len(messages), -1, np.int64)
         writer_index[frames.good] = np.where(is_known, np.cumsum(is_known) - 1, -1)[which]
         plans = [_avro.plan(writer, reader, READING) for writer in writers]
-        decoded = read_batch(messages, plans, reader, writer_index, PREFIX, with_nulls=with_nulls)
+        decoded = read(messages, plans, reader, writer_index, PREFIX)
         if ((writer_index >= 0) | ~present).all():
             return decoded
         reasons = frames.errors()
@@ -294,9 +298,9 @@ class RegistryFormat(Format):
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
 
     def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:
-        """Return the schema of each id, or the error of its messages. Requests the ids in this order."""
+        """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
         texts = schemas_by_id(self.settings, ids)
-        return {schema_id: self._schema(schema_id, text) for schema_id, text in texts.items()}
+        return {schema_id: self._schema(schema_id, texts[schema_id]) for schema_id in ids}
 
     def _schema(self, schema_id: int, text: str | Refused) -> Schema | str:
         registry = f"the schema registry at {self.settings.shown_url}"

@@ -59,6 +59,7 @@ class _Schema:
         settings = self._settings
         records = CsvTokenizer(
             Reader(),
+            len(row.fields),
             delimiter=_utf8(settings.delimiter),
             quote=None if settings.quote is None else _utf8(settings.quote),
             escape=None if settings.escape is None else _utf8(settings.escape),

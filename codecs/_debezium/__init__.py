@@ -5,6 +5,7 @@ value_readings.py      the wire type and the conversion for each pair of a Conne
 json_values.py         JSON values without a schema: the form of a value tells its type
 conversions.py         wire values to column values, in Arrow; decimals.py, parse_texts.py, structured_times.py
 embedded_schema.py     reads JSON messages that carry their schema, each by its own
-flattened_avro.py      Avro messages that are rows alone
+envelopes.py           the operations and their rows, in JSON and in Avro
+avro_changes.py        reads changes in Avro; flattened_avro.py what a writer's schema says about rows alone
 hints.py               what an error says to do; other_messages.py the messages that do not change a row
 """

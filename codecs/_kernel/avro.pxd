@@ -1,6 +1,7 @@
 # The C types of avro.py.
 cimport cython
-from kvformat.codecs._kernel.avro_wire cimport AvroReader, AvroWire
+from kvformat.codecs._kernel.avro_columns cimport add_integer, add_integer_null, end_text, end_text_null
+from kvformat.codecs._kernel.avro_wire cimport AvroReader, AvroWire, read_int, read_long, read_size
 from kvformat.codecs._kernel.columns cimport Column, Decimals, Int64Column, Texts
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, bits_of, bits_of_single, byte, nearest_single, part, single_of_bits, word
@@ -28,12 +29,14 @@ cdef int AS_SINGLE
 cdef int AS_DOUBLE
 
 
+@cython.locals(c=cython.int)
+cdef inline Py_ssize_t skip_branch(AvroReader reader, AvroWire w, Py_ssize_t at) noexcept nogil
+cdef inline Py_ssize_t add_text(Texts column, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
+
+
 cdef class ColumnReader(AvroReader):
     cdef readonly Column column
 
-    @cython.final
-    @cython.locals(c=cython.int)
-    cdef inline Py_ssize_t skip_branch(self, AvroWire w, Py_ssize_t at) except -1
     @cython.final
     cdef Py_ssize_t read_absent(self, AvroWire w, Py_ssize_t at) except -1
 
@@ -76,10 +79,6 @@ cdef class FixedWidthReader(ColumnReader):
 cdef class ByteStringReader(ColumnReader):
     cdef Texts text
 
-    @cython.final
-    @cython.locals(text=Texts)
-    cdef inline Py_ssize_t add_text(self, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
-
 
 cdef class FixedReader(ByteStringReader):
     cdef Py_ssize_t size
@@ -117,7 +116,7 @@ cdef class RecordReader(ColumnReader):
     cdef list paths
     cdef Py_ssize_t count
 
-    @cython.locals(i=cython.Py_ssize_t, readers=list)
+    @cython.locals(i=cython.Py_ssize_t, readers=list, rows=Rows)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 

@@ -50,6 +50,8 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
+    from kvformat.codecs._kernel.avro_columns import add_integer, add_integer_null, end_text, end_text_null
+    from kvformat.codecs._kernel.avro_wire import read_int, read_long, read_size
     from kvformat.codecs._kernel.memory import (
         append,
         append_bytes,
@@ -67,28 +69,38 @@ LARGEST = 2**63 - 1  # largest signed 64-bit integer
 _WIDTHS = {BOOLEAN: 1, SINGLE: 4, DOUBLE: 8, SINGLE_AS_DOUBLE: 4}
 
 
+def skip_branch(reader: AvroReader, w: AvroWire, at: int) -> int:
+    """Read the branch of a union. Return the value's offset, ABSENT if it is null (`AvroWire.after`), or FAULT."""
+    c = byte(w.data, at, w.end)
+    if at < w.end and c < 4 and not c & 1:
+        at += 1
+        if c != reader.null_branch:
+            return at
+    else:
+        at = w.read_branch(at, 2)
+        if at < 0:
+            return at
+        if w.value * 2 != reader.null_branch:
+            return at
+    w.after = at
+    return ABSENT
+
+
+def add_text(column: Texts, w: AvroWire, at: int, size: int) -> int:
+    """Append so many bytes from an offset on as a value. Return their end, or FAULT if the column gets too large."""
+    append(column.text, w.data, at, at + size)
+    if column.text.size > MOST_BYTES:
+        return w.fail(COLUMN_TOO_LARGE, 0, 0)
+    end_text(column)
+    return at + size
+
+
 class ColumnReader(AvroReader):
     """Reads a value into a column."""
 
     def __init__(self, column: Column) -> None:
         super().__init__()
         self.column = column
-
-    def skip_branch(self, w: AvroWire, at: int) -> int:
-        """Read the branch of a union. Return the value's offset, ABSENT if it is null (`AvroWire.after`), or FAULT."""
-        c = byte(w.data, at, w.end)
-        if at < w.end and c < 4 and not c & 1:
-            at += 1
-            if c != self.null_branch:
-                return at
-        else:
-            at = w.read_branch(at, 2)
-            if at < 0:
-                return at
-            if w.value * 2 != self.null_branch:
-                return at
-        w.after = at
-        return ABSENT
 
     def read_absent(self, w: AvroWire, at: int) -> int:
         """Append a null after the code ABSENT. Return other codes unchanged."""
@@ -156,24 +168,27 @@ class IntegerReader(ColumnReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
-            at = self.skip_branch(w, at)
+            at = skip_branch(self, w, at)
+            if at == ABSENT:
+                add_integer_null(self.words)
+                return w.after
             if at < 0:
-                return self.read_absent(w, at)
-        at = w.read_int(at) if self.is_int else w.read_long(at)
+                return at
+        at = read_int(w, at) if self.is_int else read_long(w, at)
         if at < 0:
             return at
-        return self.words.add_value(w.value, at) if self.how == PLAIN else self.convert(w, at)
+        return add_integer(self.words, w.value, at) if self.how == PLAIN else self.convert(w, at)
 
     def convert(self, w: AvroWire, at: int) -> int:
         """Append `AvroWire.value` as another number."""
         if self.how == AS_DOUBLE:
-            return self.words.add_value(bits_of(float(w.value)), at)
+            return add_integer(self.words, bits_of(float(w.value)), at)
         if self.how == AS_SINGLE:
-            return self.words.add_value(bits_of_single(nearest_single(w.value)), at)
+            return add_integer(self.words, bits_of_single(nearest_single(w.value)), at)
         if w.value < self.least or w.value > self.most:
             w.culprit = self
             return w.fail(NUMBER_OUT_OF_RANGE, w.value, 0)
-        return self.words.add_value(w.value * self.times // self.divisor, at)
+        return add_integer(self.words, w.value * self.times // self.divisor, at)
 
 
 class FixedWidthReader(ColumnReader):
@@ -185,19 +200,22 @@ class FixedWidthReader(ColumnReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
-            at = self.skip_branch(w, at)
+            at = skip_branch(self, w, at)
+            if at == ABSENT:
+                add_integer_null(self.words)
+                return w.after
             if at < 0:
-                return self.read_absent(w, at)
+                return at
         if self.width > w.end - at:
             return w.fail(CUT_VALUE, self.width, w.end - at)
         if self.how == BOOLEAN:
-            return self.words.add_value(byte(w.data, at, w.end) == 1, at + 1)
+            return add_integer(self.words, byte(w.data, at, w.end) == 1, at + 1)
         found = word(w.data, at)
         if self.how == DOUBLE:
-            return self.words.add_value(found if found <= LARGEST else found - ALL - 1, at + 8)
+            return add_integer(self.words, found if found <= LARGEST else found - ALL - 1, at + 8)
         if self.how == SINGLE:
-            return self.words.add_value(found & LOW_32_BITS, at + 4)
-        return self.words.add_value(bits_of(single_of_bits(found)), at + 4)
+            return add_integer(self.words, found & LOW_32_BITS, at + 4)
+        return add_integer(self.words, bits_of(single_of_bits(found)), at + 4)
 
 
 class ByteStringReader(ColumnReader):
@@ -209,20 +227,14 @@ class ByteStringReader(ColumnReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
-            at = self.skip_branch(w, at)
+            at = skip_branch(self, w, at)
+            if at == ABSENT:
+                end_text_null(self.text)
+                return w.after
             if at < 0:
-                return self.read_absent(w, at)
-        at = w.read_size(at)
-        return at if at < 0 else self.add_text(w, at, w.size)
-
-    def add_text(self, w: AvroWire, at: int, size: int) -> int:
-        """Append the bytes at an offset as a value."""
-        text = self.text
-        append(text.text, w.data, at, at + size)
-        if text.text.size > MOST_BYTES:
-            return w.fail(COLUMN_TOO_LARGE, 0, 0)
-        text.ended(True)
-        return at + size
+                return at
+        at = read_size(w, at)
+        return at if at < 0 else add_text(self.text, w, at, w.size)
 
 
 class FixedReader(ByteStringReader):
@@ -234,12 +246,15 @@ class FixedReader(ByteStringReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
-            at = self.skip_branch(w, at)
+            at = skip_branch(self, w, at)
+            if at == ABSENT:
+                end_text_null(self.text)
+                return w.after
             if at < 0:
-                return self.read_absent(w, at)
+                return at
         if self.size > w.end - at:
             return w.fail(CUT_VALUE, self.size, w.end - at)
-        return self.add_text(w, at, self.size)
+        return add_text(self.text, w, at, self.size)
 
 
 class EnumReader(ColumnReader):
@@ -255,10 +270,13 @@ class EnumReader(ColumnReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
-            at = self.skip_branch(w, at)
+            at = skip_branch(self, w, at)
+            if at == ABSENT:
+                end_text_null(self.text)
+                return w.after
             if at < 0:
-                return self.read_absent(w, at)
-        at = w.read_int(at)
+                return at
+        at = read_int(w, at)
         if at < 0:
             return at
         if w.value < 0 or w.value >= self.count:
@@ -272,7 +290,7 @@ class EnumReader(ColumnReader):
         append(self.text.text, self.texts, start, stop)
         if self.text.text.size > MOST_BYTES:
             return w.fail(COLUMN_TOO_LARGE, 0, 0)
-        self.text.ended(True)
+        end_text(self.text)
         return at
 
 
@@ -303,12 +321,12 @@ class DecimalReader(ColumnReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
-            at = self.skip_branch(w, at)
+            at = skip_branch(self, w, at)
             if at < 0:
                 return self.read_absent(w, at)
         size = self.size
         if size < 0:
-            at = w.read_size(at)
+            at = read_size(w, at)
             if at < 0:
                 return at
             size = w.size
@@ -355,7 +373,7 @@ class RecordReader(ColumnReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
-            at = self.skip_branch(w, at)
+            at = skip_branch(self, w, at)
             if at < 0:
                 return self.read_absent(w, at)
         readers = self.readers
@@ -365,7 +383,11 @@ class RecordReader(ColumnReader):
                 if w.path is None:
                     w.path = self.paths[i]
                 return at
-        self.rows.end_row()
+        rows = self.rows
+        if rows.length == rows.capacity:
+            rows.grow(rows.capacity * 2)
+        rows.valid[rows.length] = True  # `Rows.finish` checks that all columns are equally long
+        rows.length += 1
         return at
 
 
@@ -381,7 +403,7 @@ class ArrayReader(ColumnReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
-            at = self.skip_branch(w, at)
+            at = skip_branch(self, w, at)
             if at < 0:
                 return self.read_absent(w, at)
         while True:
@@ -458,7 +480,7 @@ class BranchReader(ColumnReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.null_branch >= 0:
-            at = self.skip_branch(w, at)
+            at = skip_branch(self, w, at)
             if at < 0:
                 return self.read_absent(w, at)
         for i in range(len(self.others)):

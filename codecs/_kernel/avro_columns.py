@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._java.charsets import java_text
-from kvformat.codecs._kernel.columns import Binaries, Column, Texts, unscaled_of
+from kvformat.codecs._kernel.columns import Binaries, Column, Int64Column, Texts, unscaled_of
+from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
     import cython
@@ -17,6 +18,24 @@ else:
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import append_bytes, ascii_end
+
+    # The compiled versions are in the .pxd, so that other modules can inline them.
+
+    def add_integer(words: Int64Column, value: int, end: int) -> int:
+        """Append a value that ends at the offset `end`. Return `end`."""
+        return words.add_value(value, end)
+
+    def add_integer_null(words: Int64Column) -> int:
+        """Append a null. Return 0."""
+        return words.null()
+
+    def end_text(texts: Texts) -> int:
+        """End a value whose bytes were appended to the column's text. Return 0."""
+        return texts.ended(True)
+
+    def end_text_null(texts: Texts) -> int:
+        """Append a null. Return 0."""
+        return texts.ended(False)
 
 
 class Nulls(Column):
@@ -36,14 +55,20 @@ class RepairedTexts(Texts):
     def finish(self) -> pa.Array:
         texts = Texts.finish(self)
         self.is_repaired = False
-        if ascii_end(self.text.view, 0, self.text.size) < self.text.size:
-            try:
-                texts.validate(full=True)
-            except pa.ArrowInvalid:
-                self.is_repaired = True
-                raw = texts.view(pa.binary()).to_pylist()
-                texts = pa.array([None if data is None else java_text(data) for data in raw], self.kind)
+        if ascii_end(self.text.view, 0, self.text.size) < self.text.size and not self.is_utf8():
+            self.is_repaired = True
+            raw = texts.view(pa.binary()).to_pylist()
+            texts = pa.array([None if data is None else java_text(data) for data in raw], self.kind)
         return texts
+
+    def is_utf8(self) -> bool:
+        """Return whether each value is valid UTF-8: all of them together are, and each begins at a character."""
+        reader, size = Reader(), self.text.size
+        reader.open(memoryview(self.text.view))
+        starts = np.frombuffer(memoryview(self.offsets), np.int32, self.length)
+        data = np.frombuffer(memoryview(self.text.view), np.uint8, size)
+        begins = data[starts[starts < size]] & 0xC0 != 0x80
+        return bool(begins.all()) and reader.utf8_end(0, size) == size
 
 
 class FixedBytes(Binaries):

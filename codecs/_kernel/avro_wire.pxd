@@ -63,21 +63,49 @@ cdef class AvroWire:
     @cython.locals(over=cython.Py_ssize_t)
     cdef int charge(self) except -1
     cdef Py_ssize_t fail(self, int code, unsigned long long first, unsigned long long second) noexcept nogil
-    @cython.locals(c=cython.int)
-    cdef inline Py_ssize_t read_long(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(c=cython.int)
-    cdef inline Py_ssize_t read_int(self, Py_ssize_t at) noexcept nogil
     @cython.locals(found=cython.ulonglong, last=cython.ulonglong, size=cython.Py_ssize_t)
     cdef Py_ssize_t read_wide(self, Py_ssize_t at, int most) noexcept nogil
     @cython.locals(found=cython.ulonglong, c=cython.ulonglong, i=cython.int)
     cdef Py_ssize_t read_slow(self, Py_ssize_t at, int most) noexcept nogil
-    cdef inline Py_ssize_t read_size(self, Py_ssize_t at) noexcept nogil
     cdef Py_ssize_t fail_size(self, Py_ssize_t at) noexcept nogil
     cdef inline Py_ssize_t skip_bytes(self, Py_ssize_t at, Py_ssize_t size) noexcept nogil
     cdef inline Py_ssize_t read_branch(self, Py_ssize_t at, int branches) noexcept nogil
     cdef inline Py_ssize_t read_count(self, Py_ssize_t at) noexcept nogil
     @cython.locals(left=cython.Py_ssize_t)
     cdef Py_ssize_t check_count(self, Py_ssize_t at, Py_ssize_t least_size, Py_ssize_t added) noexcept nogil
+
+
+# Reads a long into `AvroWire.value`.
+cdef inline Py_ssize_t read_long(AvroWire w, Py_ssize_t at) noexcept nogil:
+    cdef int c
+    if at < w.end:
+        c = byte(w.data, at, w.end)
+        if c < 128:
+            w.value = (c >> 1) ^ -(c & 1)
+            return at + 1
+    return w.read_wide(at, 10)
+
+
+# Reads an int into `AvroWire.value`.
+cdef inline Py_ssize_t read_int(AvroWire w, Py_ssize_t at) noexcept nogil:
+    cdef int c
+    if at < w.end:
+        c = byte(w.data, at, w.end)
+        if c < 128:
+            w.value = (c >> 1) ^ -(c & 1)
+            return at + 1
+    return w.read_wide(at, 5)
+
+
+# Reads the size of a text or of bytes into `AvroWire.size`. Returns the offset of the first byte.
+cdef inline Py_ssize_t read_size(AvroWire w, Py_ssize_t at) noexcept nogil:
+    at = read_long(w, at)
+    if at < 0:
+        return at
+    if w.value < 0 or w.value > w.end - at:
+        return w.fail_size(at)
+    w.size = w.value
+    return at
 
 
 cdef class AvroReader:

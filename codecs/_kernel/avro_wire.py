@@ -105,26 +105,8 @@ class AvroWire:
 
     # --- numbers ---------------------------------------------------------------------------------------
 
-    def read_long(self, at: int) -> int:
-        """Read a long into `value`."""
-        if at < self.end:
-            c = byte(self.data, at, self.end)
-            if c < 128:
-                self.value = (c >> 1) ^ -(c & 1)
-                return at + 1
-        return self.read_wide(at, LONG_BYTES)
-
-    def read_int(self, at: int) -> int:
-        """Read an int into `value`."""
-        if at < self.end:
-            c = byte(self.data, at, self.end)
-            if c < 128:
-                self.value = (c >> 1) ^ -(c & 1)
-                return at + 1
-        return self.read_wide(at, INT_BYTES)
-
     def read_wide(self, at: int, most: int) -> int:
-        """Read a number of any width, at most `most` bytes, into `value`. Drops bits beyond 32 or 64."""
+        """Read a number of at most `most` bytes into `value`. Drops bits beyond 32 or 64."""
         found = word(self.data, at)
         last = ~found & LAST_OF_NUMBER
         last &= ALL - last + 1
@@ -157,16 +139,6 @@ class AvroWire:
 
     # --- sizes -----------------------------------------------------------------------------------------
 
-    def read_size(self, at: int) -> int:
-        """Read the size of a text or of bytes into `size`. Return the offset of the first byte."""
-        at = self.read_long(at)
-        if at < 0:
-            return at
-        if self.value < 0 or self.value > self.end - at:
-            return self.fail_size(at)
-        self.size = self.value
-        return at
-
     def fail_size(self, at: int) -> int:
         """Fail at a value of `value` bytes."""
         if self.value < 0:
@@ -179,7 +151,7 @@ class AvroWire:
 
     def read_branch(self, at: int, branches: int) -> int:
         """Read the index of one of so many branches of a union into `value`."""
-        at = self.read_int(at)
+        at = read_int(self, at)
         if at < 0:
             return at
         if self.value < 0 or self.value >= branches:
@@ -190,14 +162,14 @@ class AvroWire:
 
     def read_count(self, at: int) -> int:
         """Read the number of items of a block of an array or a map into `count`. Skip the block's size in bytes."""
-        at = self.read_long(at)
+        at = read_long(self, at)
         if at < 0:
             return at
         if self.value >= 0:
             self.count = self.value
             return at
         self.count = ALL - (self.value & ALL) + 1
-        return self.read_long(at)
+        return read_long(self, at)
 
     def check_count(self, at: int, least_size: int, added: int) -> int:
         """Check that `count` items of at least `least_size` bytes fit into the message. Return the offset or FAULT.
@@ -216,6 +188,27 @@ class AvroWire:
             self.added += self.count * added
             if self.added > self.most_added:
                 return self.fail(TOO_MANY_ADDED_BYTES, self.count, added)
+        return at
+
+
+if not cython.compiled:  # the compiled versions are in the .pxd, so that other modules can inline them
+
+    def read_long(w: AvroWire, at: int) -> int:
+        """Read a long into `AvroWire.value`."""
+        return w.read_wide(at, LONG_BYTES)
+
+    def read_int(w: AvroWire, at: int) -> int:
+        """Read an int into `AvroWire.value`."""
+        return w.read_wide(at, INT_BYTES)
+
+    def read_size(w: AvroWire, at: int) -> int:
+        """Read the size of a text or of bytes into `AvroWire.size`. Return the offset of the first byte."""
+        at = w.read_wide(at, LONG_BYTES)
+        if at < 0:
+            return at
+        if not 0 <= w.value <= w.end - at:
+            return w.fail_size(at)
+        w.size = w.value
         return at
 
 
@@ -250,14 +243,14 @@ class NumberSkipper(AvroReader):
         self.is_int = is_int
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        return w.read_int(at) if self.is_int else w.read_long(at)
+        return read_int(w, at) if self.is_int else read_long(w, at)
 
 
 class BytesSkipper(AvroReader):
     """Skips a string or bytes."""
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        at = w.read_size(at)
+        at = read_size(w, at)
         return at if at < 0 else at + w.size
 
 
@@ -342,11 +335,11 @@ class BlocksSkipper(AvroReader):
 
     def read_value(self, w: AvroWire, at: int) -> int:
         while True:
-            at = w.read_long(at)
+            at = read_long(w, at)
             if at < 0 or w.value == 0:
                 return at
             if w.value < 0:
-                at = w.read_size(at)
+                at = read_size(w, at)
                 if at < 0:
                     return at
                 at += w.size
@@ -362,12 +355,12 @@ class BlocksSkipper(AvroReader):
         """Skip so many items."""
         if w.depth >= MAX_LEVELS:
             if self.keyed:
-                at = w.read_size(at)
+                at = read_size(w, at)
             return at if at < 0 else w.fail(NESTED_TOO_DEEPLY, 0, 0)
         w.depth += 1
         if self.keyed:
             for _ in range(count):
-                at = w.read_size(at)
+                at = read_size(w, at)
                 if at >= 0:
                     at = self.item.read_value(w, at + w.size)
                 if at < 0:

@@ -548,6 +548,9 @@ class Rows(Column):
         return all
 
     def finish(self) -> pa.Array:
+        lengths = [column.length for column in self.columns]
+        if lengths != [self.length] * len(lengths):
+            raise AssertionError(f"columns of {lengths} values in {self.length} rows")
         children = [column.finish() for column in self.columns]
         return pa.Array.from_buffers(self.kind, self.length, [self.validity()], children=children)
 

@@ -188,10 +188,13 @@ cdef class CsvBatch(TextBatch):
     cdef int reject_encoding(self) except -9
     @cython.locals(r=Reader, found=cython.Py_ssize_t, root=Rows)
     cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
-    @cython.locals(r=Reader, records=CsvTokenizer, count=cython.Py_ssize_t, result=cython.Py_ssize_t, cell=Cell)
+    @cython.locals(r=Reader, records=CsvTokenizer, count=cython.Py_ssize_t, result=cython.int, i=cython.Py_ssize_t)
     cdef Py_ssize_t read_record(self, Py_ssize_t at, bint loose) except -1
+    @cython.final
+    @cython.locals(cell=Cell, result=cython.int)
+    cdef inline int read_cell(self, Py_ssize_t number, Reader text, Py_ssize_t start, Py_ssize_t stop) except -1
     @cython.locals(records=CsvTokenizer)
-    cdef int read_unescaped(self, Cell cell) except -1
+    cdef int read_unescaped(self, Py_ssize_t number) except -1
     @cython.locals(r=Reader, records=CsvTokenizer)
     cdef Py_ssize_t read_others(self, Py_ssize_t at, Py_ssize_t result, bint loose) except -1
     @cython.locals(r=Reader, count=cython.Py_ssize_t, number=cython.Py_ssize_t)

@@ -605,31 +605,41 @@ class CsvBatch(TextBatch):
         if at >= r.end:
             return r.fail(at, NOT_TEXT if loose else NO_RECORD)
         while True:
-            at = records.read_column(at)
-            if at < 0:
-                return at
-            if self.found == count:
-                return self.read_others(at, result, loose)
-            if result == 0:
-                cell = cython.cast(Cell, self.cells[self.found])
-                if records.is_unescaped:
-                    result = self.read_unescaped(cell)
-                else:
-                    result = cell.read(r, records.start, records.stop)
-                if result == BAD:
-                    self.bad = self.words.bad_value(cell)
-                elif result == FAULT:
-                    return r.fail(at, TOO_MUCH_TEXT)
-            self.found += 1
+            at = records.read_usual(at, count - self.found)
+            for i in range(records.found):
+                if result == 0:
+                    result = self.read_cell(self.found + i, r, records.starts[i], records.stops[i])
+            self.found += records.found
+            if records.found == 0 or records.has_more:
+                at = records.read_column(at)
+                if at < 0:
+                    return at
+                if self.found == count:
+                    return self.read_others(at, result, loose)
+                if result == 0 and records.is_unescaped:
+                    result = self.read_unescaped(self.found)
+                elif result == 0:
+                    result = self.read_cell(self.found, r, records.start, records.stop)
+                self.found += 1
+            if result == FAULT:
+                return r.fail(at, TOO_MUCH_TEXT)
             if not records.has_more:
                 return result if self.found == count and not loose else self.end_record(at, result, loose)
 
-    def read_unescaped(self, cell: Cell) -> int:
-        """Let a cell read the unescaped text."""
+    def read_cell(self, number: int, text: Reader, start: int, stop: int) -> int:
+        """Let a cell read `text.data[start:stop]`. Return 0, or a code. After BAD, `bad` has the error."""
+        cell = cython.cast(Cell, self.cells[number])
+        result: int = cell.read(text, start, stop)
+        if result == BAD:
+            self.bad = self.words.bad_value(cell)
+        return result
+
+    def read_unescaped(self, number: int) -> int:
+        """Let a cell read the unescaped text. The result is that of `read_cell`."""
         records = self.records
         records.open_unescaped()
         records.unescaped.has_surrogates = self.reader.has_surrogates
-        return cell.read(records.unescaped, records.start, records.stop)
+        return self.read_cell(number, records.unescaped, records.start, records.stop)
 
     def read_others(self, at: int, result: int, loose: bool) -> int:
         """Read the columns after those of the schema. The first of them was just read, and ends at an offset."""

@@ -30,8 +30,13 @@ cdef class CsvTokenizer:
     cdef unsigned long long escapes
     cdef unsigned long long outer_escapes
     cdef bint is_simple
+    cdef bint has_usual
     cdef bint comments
     cdef bint trim
+    # the usual columns
+    cdef Py_ssize_t[::1] starts
+    cdef Py_ssize_t[::1] stops
+    cdef Py_ssize_t found
     # the column
     cdef Py_ssize_t start
     cdef Py_ssize_t stop
@@ -40,6 +45,8 @@ cdef class CsvTokenizer:
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t record_start(self, Py_ssize_t at) noexcept nogil
+    @cython.locals(end=cython.Py_ssize_t, begin=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    cdef Py_ssize_t read_usual(self, Py_ssize_t at, Py_ssize_t count) except -1 nogil
     @cython.locals(c=cython.int, after=cython.int, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
     cdef Py_ssize_t read_column(self, Py_ssize_t at) except -1 nogil
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)

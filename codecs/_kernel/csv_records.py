@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvformat.codecs._kernel.csv_codes import AFTER_QUOTE, OPEN_ESCAPE, OPEN_QUOTE
-from kvformat.codecs._kernel.memory import Bytes
+from kvformat.codecs._kernel.memory import Bytes, grown
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
@@ -61,13 +61,22 @@ def repeated(character: bytes) -> int:
 class CsvTokenizer:
     """Tokenizer of the record in the current message of `reader`.
 
+    `read_usual` finds the texts of several columns, as long as they are usual. `read_column` finds any text.
     After `read_column` the column's text is `data[start:stop]` of `reader`, or of `unescaped` if `is_unescaped`. Then
     `has_more` says whether another column follows. The special characters are UTF-8. `comments` and `trim` are those
     of `ReadSettings`.
     """
 
     def __init__(
-        self, reader: Reader, *, delimiter: bytes, quote: bytes | None, escape: bytes | None, comments: bool, trim: bool
+        self,
+        reader: Reader,
+        columns: int,
+        *,
+        delimiter: bytes,
+        quote: bytes | None,
+        escape: bytes | None,
+        comments: bool,
+        trim: bool,
     ) -> None:
         self.reader, self.unescaped, self.buffer = reader, Reader(), Bytes(256)
         quote, inner_escape = quote or _ABSENT, escape or _ABSENT
@@ -80,8 +89,12 @@ class CsvTokenizer:
         self.delimiter_byte, self.quote_byte = delimiter[0], quote[0]
         self.delimiters, self.quotes = repeated(delimiter), repeated(quote)
         self.escapes, self.outer_escapes = repeated(inner_escape), repeated(outer_escape)
-        # one byte each, so that a delimiter after a quote ends the column
+        # one byte each: then a delimiter after a quote ends the column
         self.is_simple = len(delimiter) == len(quote) == 1 and delimiter != quote
+        self.has_usual = self.is_simple and delimiter not in b"\r\n" and quote not in b"\r\n\0"
+        self.starts: memoryview[int] = grown(None, 0, columns, "q")
+        self.stops: memoryview[int] = grown(None, 0, columns, "q")
+        self.found = 0
         self.comments, self.trim = comments, trim
         self.start = self.stop = 0
         self.has_more = self.is_unescaped = False
@@ -99,6 +112,43 @@ class CsvTokenizer:
                 at += 1
             else:
                 break
+        return at
+
+    def read_usual(self, at: int, count: int) -> int:
+        """Find the texts of up to `count` columns, from an offset on. Return the offset after the last of them.
+
+        Sets `found` to their number, and `starts` and `stops`. Stops before a column that is not usual: with escapes,
+        doubled quotes, blanks after a quote, or a line break.
+        """
+        end = self.reader.end
+        self.found = 0
+        if not self.has_usual:
+            return at
+        while self.found < count:
+            begin = at
+            if self.trim:
+                at = self.skip_blanks(at)
+            start = at
+            if byte(self.reader.data, at, end) == self.quote_byte:
+                start += 1
+                stop = next_of_two(self.reader.data, start, end, self.quotes, self.escapes)
+                if byte(self.reader.data, stop, end) != self.quote_byte:
+                    return begin
+                at = stop + 1
+            else:
+                stop = column_end(self.reader.data, at, end, self.delimiters, self.outer_escapes)
+                at = stop
+                while self.trim and stop > start and byte(self.reader.data, stop - 1, end) <= SPACE:
+                    stop -= 1
+            if at < end and byte(self.reader.data, at, end) != self.delimiter_byte:
+                return begin
+            self.has_more = at < end
+            self.starts[self.found] = start
+            self.stops[self.found] = stop
+            self.found += 1
+            if at >= end:
+                return end
+            at += 1
         return at
 
     def read_column(self, at: int) -> int:

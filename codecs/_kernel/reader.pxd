@@ -10,6 +10,9 @@ cdef int MAX_DIGITS
 cdef int MIN_CACHED
 cdef long long HUGE_EXPONENT
 cdef unsigned long long HIGHS
+cdef unsigned long long LOWS
+cdef unsigned long long FOUR_BYTES
+cdef unsigned long long FIRST_OF_FOUR
 cdef unsigned long long ALL
 cdef unsigned long long NULL_TEXT
 cdef unsigned long long TRUE_TEXT
@@ -116,7 +119,7 @@ cdef class Reader:
     @cython.locals(c=cython.int, depth=cython.int, base=cython.Py_ssize_t)
     cdef Py_ssize_t compact_tokens(self, Py_ssize_t at, Py_ssize_t stop, Bytes out) except -1
     cdef bint is_usual_fraction(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    @cython.locals(c=cython.int, need=cython.int, least=cython.int, most=cython.int)
+    @cython.locals(c=cython.int, second=cython.int, found=cython.ulonglong, high=cython.ulonglong, size=cython.Py_ssize_t)
     cdef Py_ssize_t utf8_end(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
     @cython.locals(c=cython.int, need=cython.int)
     cdef bint is_loose(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil

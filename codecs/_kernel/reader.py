@@ -93,7 +93,9 @@ HUGE_EXPONENT = 100_000_000_000
 """Larger than every exponent in Java. Larger exponents are cut to about this size."""
 MIN_CACHED = 256
 """Smallest size in bytes of a value that `skip_cached` remembers."""
-HIGHS = 0x8080808080808080
+HIGHS, LOWS = 0x8080808080808080, 0x0101010101010101
+FOUR_BYTES, FIRST_OF_FOUR = 0xC0C0C0F8, 0x808080F0
+"""The bits that say how many bytes a character has, and those of a character of four bytes."""
 ALL = 0xFFFFFFFFFFFFFFFF
 
 HEX: memoryview[int] = memoryview(bytes("0123456789abcdef".find(chr(c).lower()) % 256 for c in range(256)))
@@ -589,35 +591,33 @@ class Reader:
     def utf8_end(self, at: int, stop: int) -> int:
         """Return the offset of the first byte that is not valid UTF-8, or `stop`. The rule is table 3-7 of Unicode."""
         while at < stop:
-            c = byte(self.data, at, stop)
-            if c < 0x80:
+            found = word(self.data, at)
+            high = found & HIGHS
+            if high == 0:
                 at = ascii_end(self.data, at, stop)
                 continue
-            first = at
-            at += 1
-            least, most = 0x80, 0xBF
-            if 0xC2 <= c <= 0xDF:
-                need = 1
-            elif 0xE0 <= c <= 0xEF:
-                need = 2
-                if c == 0xE0:
-                    least = 0xA0
-                elif c == 0xED:
-                    most = 0x9F
-            elif 0xF0 <= c <= 0xF4:
-                need = 3
-                if c == 0xF0:
-                    least = 0x90
-                elif c == 0xF4:
-                    most = 0x8F
+            if found & 0x80 == 0:  # skip the ASCII before the first other byte
+                high &= ALL - high + 1
+                at += ((((high - 1) & LOWS) * LOWS & ALL) >> 56) - 1
+                found = word(self.data, at)
+            c = found & 255
+            second = found >> 8 & 255
+            if found & 0xC0E0 == 0x80C0 and c >= 0xC2:
+                size = 2
+            elif found & 0xC0C0F0 == 0x8080E0 and (c != 0xE0 or second >= 0xA0) and (c != 0xED or second <= 0x9F):
+                size = 3
+            elif (
+                found & FOUR_BYTES == FIRST_OF_FOUR
+                and c <= 0xF4
+                and (c != 0xF0 or second >= 0x90)
+                and (c != 0xF4 or second <= 0x8F)
+            ):
+                size = 4
             else:
-                return first
-            for _ in range(need):
-                c = byte(self.data, at, stop)
-                if c < least or c > most:
-                    return first
-                least, most = 0x80, 0xBF
-                at += 1
+                size = stop + 1
+            if size > stop - at:
+                return min(at, stop)
+            at += size
         return stop
 
     def is_loose(self, at: int, stop: int) -> bool:

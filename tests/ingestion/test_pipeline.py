@@ -170,6 +170,16 @@ def test_secrets_are_in_no_text(caplog: pytest.LogCaptureFixture) -> None:
     assert made.sink.values["topic"] == f"{SECRET}'\"\\2"
 
 
+def test_the_entries_of_a_secret_list_are_in_no_text(caplog: pytest.LogCaptureFixture) -> None:
+    text = _SECRET_OPTIONS.replace("mapping: a:${secret_values.plain}", "mapping: ${secret_values.list}")
+    text = text.replace("  topic: ${secret_values.plain}", "  topic: ${secret_values.topics}")
+    lists = {"secret_values.list": f"a:{SECRET}x;b:{SECRET}y", "secret_values.topics": f"{SECRET}1;other-{SECRET}"}
+    made = Pipeline.from_yaml(text.replace("  topic: ${secret_values.quoted}\n", ""), set={**_SECRETS, **lists})
+    assert made.source.values["topic"] == (f"{SECRET}1", f"other-{SECRET}")
+    assert "topic of a: ******" in made.explain()
+    assert SECRET not in _texts(made, caplog)
+
+
 def test_passwords_that_are_written_down_are_hidden_by_their_names(caplog: pytest.LogCaptureFixture) -> None:
     login = f'x required password="{SECRET}";'
     made = Pipeline(
@@ -244,6 +254,7 @@ Routes, the first that matches; other tables keep their names:
 Sink: iceberg
   tables: lake
   rows: the last of each key, merged
+  batches: one write for each table that has records; 'trigger' sets the time between batches
   changes of schemas (lenient): columns are added at the end and types widened; no column is dropped
   left out: drop.column, drop.table
 """.strip()
@@ -332,6 +343,7 @@ Sink: iceberg
             },
             [
                 "tables: c.n",
+                "batches: one write for each table that has records; 'trigger' sets the time between batches",
                 "where: b = 1",
                 "partitions: d",
                 "property k = 'v'",

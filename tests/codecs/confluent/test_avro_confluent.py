@@ -168,6 +168,17 @@ def test_an_unknown_id_is_requested_with_increasing_waits(registry: Registry, mo
     assert _decoded(_format(registry), _framed(300, b"\x02w" + bytes(8) + b"\x0d")) == [(-7, "w")]
 
 
+def test_new_ids_beside_known_ids_do_not_change_the_schemas_of_messages(registry: Registry) -> None:
+    """Ids are requested in the order of their frequency, but the answers of known ids come first."""
+    narrow, wide = _framed(7, b"\x0a\x02z"), _framed(300, b"\x02w" + bytes(8) + b"\x0d")
+    missing, unknown = _framed(-2, b"\x04"), _framed(5000, b"")
+    assert _decoded(_format(registry), narrow, missing) == [(5, "z"), (2, None)]
+    *rows, error = _decoded(_format(registry), wide, narrow, wide, missing, unknown, wide, unknown)
+    assert rows[:4] + rows[5:] == [(-7, "w"), (5, "z"), (-7, "w"), (2, None), (-7, "w")]
+    assert "schema with id 5000" in rows[4]
+    assert "schema with id 5000" in error
+
+
 def test_any_number_of_known_ids_is_read(registry: Registry) -> None:
     good = range(1000, 1000 + 3 * cache._MOST_UNKNOWN)
     registry.ids |= dict.fromkeys(good, registry.ids[-2])

@@ -13,6 +13,7 @@ _SLOW = {
     "arrays": "once per batch",
     "buffers": "once per batch",
     "errors": "once per batch",
+    "explain": "once per batch",
     "fill": "once per schema",
     "finish": "once per batch",
     "lists": "once per batch",

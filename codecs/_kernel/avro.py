@@ -384,6 +384,9 @@ class RecordReader(ColumnReader):
                     w.path = self.paths[i]
                 return at
         rows = self.rows
+        if type(rows) is not Rows:  # the columns of an envelope do more at the end of a row
+            rows.end_row()
+            return at
         if rows.length == rows.capacity:
             rows.grow(rows.capacity * 2)
         rows.valid[rows.length] = True  # `Rows.finish` checks that all columns are equally long

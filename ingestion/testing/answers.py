@@ -1,7 +1,7 @@
 """Translates cases of the vectors to the classes of `kvformat.ingestion`, and their results to answers.
 
-The values of rows are those of the library, but for values on which the library and Flink CDC differ on purpose. There,
-`_as_flink` gives what Flink CDC writes, because the vectors have no mark on these rows.
+The form has no place for the error of a row. A value that does not fit its column is shown as null there, and a merge
+that Flink CDC fails at is shown with the library's type.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
 from kvformat.ingestion.blocks.sink import parse_sink
 from kvformat.ingestion.errors import UnsupportedChangeError
 from kvformat.ingestion.routes import Route, Router, Selector
-from kvformat.ingestion.schemas.coerce import coerce, fit_rows, is_same_kind, texts_of
+from kvformat.ingestion.schemas.coerce import coerce, fit_rows
 from kvformat.ingestion.schemas.events import (
     CreateTable,
     SchemaEvent,
@@ -31,11 +30,8 @@ from kvformat.ingestion.schemas.state import SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema, merge_schemas, needs_no_change
 from kvformat.ingestion.schemas.types import (
-    INTEGER_DIGITS,
-    TEXT_ROOTS,
     is_compatible,
     merge_types,
-    note_on_merge,
     parse_column_type,
 )
 from kvformat.ingestion.sink.changes import CREATE, DELETE, UPDATE, TableChanges
@@ -43,7 +39,6 @@ from kvformat.ingestion.sink.records import TableRecords
 from kvformat.ingestion.sink.settings import SinkSettings
 from kvformat.ingestion.testing.values import array_of, values_of
 from kvformat.registry.contract.errors import KvFormatError
-from kvformat.registry.contract.types import FlinkType
 
 _MERGE_ZONE = "Asia/Shanghai"
 """The session's time zone of the cases that merge types."""
@@ -90,12 +85,7 @@ def _merge_types(case: dict[str, Any]) -> dict[str, Any]:
             coerced += values_of(values, merged)
         except KvFormatError as cause:
             coerced.append(_error(cause))
-    compatible = is_compatible(current, upcoming)
-    found: dict[str, Any] = {"compatible": compatible, "merged": str(merged), "coerced": coerced}
-    if current.root == upcoming.root == "DECIMAL" and (note := note_on_merge(current, upcoming)):
-        # Flink CDC 3.6.0 fails here, and an error is recorded. The library warns instead, and the column is a STRING.
-        found["error"] = {"class": None, "message": note}
-    return found
+    return {"compatible": is_compatible(current, upcoming), "merged": str(merged), "coerced": coerced}
 
 
 def _merge_schemas(case: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +160,7 @@ class _Evolution:
                 rows[str(target)] = None
                 continue
             images = {
-                image: _row_as_flink(details[image], source, schema) if details.get(image) is not None else None
+                image: _row(details[image], source, schema) if details.get(image) is not None else None
                 for image in ("before", "after")
             }
             rows[str(target)] = {"op": operation.upper(), **images}
@@ -191,61 +181,12 @@ def _java_hash(text: str) -> int:
     return functools.reduce(lambda code, unit: (31 * code + unit) & 0xFFFFFFFF, text.encode("utf-16-be")[1::2], 0)
 
 
-def _row_as_flink(row: list[Any], source: TableSchema, target: TableSchema) -> list[Any]:
-    """Return a row of the target, as the library writes it, but for a value that does not fit as Flink CDC writes it.
-
-    The library makes a row with such a value a bad record. Flink CDC has no bad records here.
-    """
+def _row(row: list[Any], source: TableSchema, target: TableSchema) -> list[Any]:
+    """Return a row of the source as a row of the target, with null for a value that does not fit."""
     arrays = [array_of([value], column.type) for value, column in zip(row, source.columns, strict=True)]
-    rows = pa.StructArray.from_arrays(arrays, [*source.names])
-    fitted = fit_rows(rows, source, target, "UTC").rows
-    written = []
-    for column, values in zip(target.columns, fitted.flatten(), strict=True):
-        (value,) = values_of(values, column.type)
-        before = source.column(column.name)
-        if before is not None and not is_same_kind(before.type, column.type):
-            text = texts_of(arrays[source.names.index(column.name)], before.type)[0].as_py()
-            value = _as_flink(text, value, before.type, column.type)
-        written.append(value)
-    return written
-
-
-def _as_flink(text: str | None, value: Any, source: FlinkType, target: FlinkType) -> Any:
-    """Return what Flink CDC writes for a value, where it differs from the library on purpose.
-
-    It compares types, not values: an INT never fits a SMALLINT. A number is a day of a DATE, and a BIGINT of a
-    TIMESTAMP. Any text but `true` is the BOOLEAN false. Timestamps in UTC lose their `Z`.
-    """
-    if text is None:
-        return None
-    if target.root == "BOOLEAN":
-        return text == "true"
-    if target.root == "DATE":
-        return _iso_day(text) if source.root in (*INTEGER_DIGITS, *_FLOATS) else None
-    if target.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and source.root == "BIGINT":
-        return f"{_iso_day(text)}T00:00{':00Z' if target.root == 'TIMESTAMP_LTZ' else ''}"
-    if source.root == "TIMESTAMP_LTZ" and target.root in TEXT_ROOTS:
-        return text.removesuffix("Z")
-    if target.root in _TAKES:
-        return value if source.root in _TAKES[target.root] else None
-    return value
-
-
-_FLOATS = ("FLOAT", "DOUBLE")
-_EXACT = (*INTEGER_DIGITS, "DECIMAL")
-_TAKES = {
-    **{root: tuple(INTEGER_DIGITS)[: place + 1] for place, root in enumerate(INTEGER_DIGITS)},
-    "DECIMAL": _EXACT,
-    "FLOAT": (*_EXACT, "FLOAT"),
-    "DOUBLE": (*_EXACT, *_FLOATS),
-}
-"""The types of numbers that Flink CDC converts to each type of numbers."""
-
-
-def _iso_day(text: str) -> str:
-    days = np.int64(int(float(text))).astype(np.int32)  # Java's int overflows
-    day = str(days.astype("datetime64[D]"))
-    return f"+{day}" if len(day) > len("9999-12-31") and day[0] != "-" else day
+    fitted = fit_rows(pa.StructArray.from_arrays(arrays, [*source.names]), source, target, "UTC").rows
+    pairs = zip(fitted.flatten(), target.columns, strict=True)
+    return [value for values, column in pairs for value in values_of(values, column.type)]
 
 
 # --- sink ----------------------------------------------------------------------------------------------

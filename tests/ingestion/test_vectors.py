@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.cdc_vectors import difference, lines
+from tests.support.cdc_vectors import DOCUMENTED, difference, lines
 
 COMPARED = {"merge": 1724, "evolve": 287, "sink": 272}
 """The minimum number of compared lines of each file."""
@@ -12,7 +12,12 @@ COMPARED = {"merge": 1724, "evolve": 287, "sink": 272}
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_answers_equal_flink_cdc(name: str) -> None:
-    cases = lines(name)
-    problems = [problem for line in cases if (problem := difference(line))]
+    """Exactly the lines in `DOCUMENTED` differ."""
+    cases, problems = lines(name), []
+    for line in cases:
+        problem = difference(line)
+        if line["id"] in DOCUMENTED:
+            problem = None if problem else f"{line['id']} answers as Flink CDC: remove it from DOCUMENTED"
+        problems += [problem] if problem else []
     assert not problems, f"{len(problems)} answers differ, the first:\n" + "\n".join(problems[:5])
     assert len(cases) >= COMPARED[name]

@@ -14,7 +14,7 @@ Rules: Flink's "Confluent Avro Format" page, and the options that Flink passes t
 from __future__ import annotations
 
 from kvformat.codecs._confluent.cache import id_of_schema, latest_schema, schemas_by_id, subject_schema
-from kvformat.codecs._confluent.frames import PREFIX, Frames, prefix, read_frames
+from kvformat.codecs._confluent.frames import PREFIX, Frames, distinct_ids, prefix, read_frames
 from kvformat.codecs._confluent.registry import Refused
 from kvformat.codecs._confluent.settings import RegistrySettings
 
@@ -23,6 +23,7 @@ __all__ = [
     "Frames",
     "Refused",
     "RegistrySettings",
+    "distinct_ids",
     "id_of_schema",
     "latest_schema",
     "prefix",

@@ -26,6 +26,7 @@ from kvformat.codecs._confluent import (
     PREFIX,
     Refused,
     RegistrySettings,
+    distinct_ids,
     id_of_schema,
     latest_schema,
     prefix,
@@ -264,13 +265,7 @@ class RegistryFormat(Format):
         on_writer: called with the schema of each id. read: reads the datums, with the arguments of `read_batch`.
         """
         frames = read_frames(messages, present)
-        ids = frames.ids[frames.good]
-        if len(ids) == len(messages) and len(ids) and (ids == ids[0]).all():
-            found, which = ids[:1], np.zeros(len(ids), np.int64)
-        else:
-            found, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
-            order = np.argsort(-counts, kind="stable")
-            found, which = found[order], np.argsort(order)[which]
+        found, which = distinct_ids(frames.ids[frames.good])
         schemas = self._schemas_of(found.tolist())
         writers = [schema for schema in schemas.values() if isinstance(schema, Schema)]
         if on_writer is not None:
@@ -294,7 +289,7 @@ class RegistryFormat(Format):
         """Return the id of each message, -1 if it has none, and the valid schemas by their ids."""
         frames = read_frames(messages, present)
         ids = np.where(frames.good, frames.ids, -1)
-        known = self._schemas_of(np.unique(ids[frames.good]).tolist())
+        known = self._schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist())
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
 
     def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:

@@ -14,6 +14,8 @@ PREFIX = 5
 """Bytes before the datum."""
 
 _GUID_MAGIC = 1
+_NEAR = 2**16
+"""Ids in a range of this size are counted in an array, which is much faster than sorting them."""
 _ELSEWHERE = (
     ". Confluent's serializers can also put the id or a GUID of the schema into the record's headers, which is not "
     "supported: set the producer's 'value.schema.id.serializer' (or 'key....') to "
@@ -76,3 +78,24 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
     ids = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))[starts + 1].astype(np.int32)
     magic = data[np.minimum(offsets[:-1], len(data) - 1)] if long is not present else data[starts]
     return Frames(ids, long & (magic == 0), present, magic, lengths)
+
+
+def distinct_ids(ids: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]:
+    """Return the distinct ids, the most frequent first, and for each id in `ids` its index among them."""
+    if not len(ids):
+        return ids, np.zeros(0, np.int64)
+    low, high = int(ids.min()), int(ids.max())
+    if low == high:
+        return ids[:1], np.zeros(len(ids), np.int64)
+    found: npt.NDArray[np.integer]
+    if high - low < _NEAR:
+        all_counts = np.bincount(ids - low)
+        places = np.flatnonzero(all_counts)
+        found, counts = places + low, all_counts[places]
+        numbers = np.zeros(len(all_counts), np.int64)
+        numbers[places] = np.arange(len(places))
+        which = numbers[ids - low]
+    else:
+        found, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return found[order], np.argsort(order)[which]

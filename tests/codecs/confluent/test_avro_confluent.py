@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._confluent import cache
+from kvformat.codecs._confluent import cache, distinct_ids
 from kvformat.registry import Format, MissingExtraError, OptionError, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.contract import fork_safe
 from kvformat.registry.contract.schemas import resolve_schema
@@ -669,3 +670,12 @@ def test_a_batch_may_have_only_bad_messages(tmp_path: Path, count: int) -> None:
         batch.rows.validate(full=True)
         assert batch.rows.to_pylist() == [None] * count
         assert batch.errors.null_count == 0
+
+
+@pytest.mark.parametrize("ids", [[], [7, 7], [3, 9, 3, -1, 9, 3], [0, 2**16, 5], [2**31 - 1, 5, -(2**31), 5]])
+def test_distinct_ids_begin_with_the_most_frequent_one(ids: list[int]) -> None:
+    found, which = distinct_ids(np.array(ids, np.int32))
+    assert found[which].tolist() == ids
+    counts = [ids.count(schema_id) for schema_id in found.tolist()]
+    assert counts == sorted(counts, reverse=True)
+    assert sorted(found.tolist()) == sorted(set(ids))

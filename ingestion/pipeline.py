@@ -128,7 +128,7 @@ class Pipeline:
 
     def _masked(self, text: str) -> str:
         """Return a text with each secret replaced, also in the form of `repr`, and each entry of a secret list."""
-        secrets = self._secrets.values()
+        secrets = [secret for _, secret in self._secrets]
         entries = {piece for secret in secrets for piece in _SEPARATORS.split(secret) if len(piece) >= _SHORTEST_ENTRY}
         forms = {form for text in (*secrets, *entries) for form in (text, repr(text)[1:-1]) if form}
         for form in sorted(forms, key=len, reverse=True):
@@ -137,7 +137,7 @@ class Pipeline:
 
     def _without_secrets(self, error: ConfigurationError) -> ConfigurationError:
         """Return the error without secrets. If the value of its option is a secret, it does not quote the value."""
-        key = next((key for key in self._secrets if error.option and f".{key}".endswith(f".{error.option}")), None)
+        key = next((key for key, _ in self._secrets if error.option and f".{key}".endswith(f".{error.option}")), None)
         text = f"the value of the option '{key}', which is a secret, is not valid" if key else self._masked(str(error))
         return type(error)(text, format=error.format, option=error.option)
 
@@ -159,10 +159,10 @@ class Pipeline:
         return {name: self._blocks[name] for name in names if self._blocks[name]}
 
 
-def _secrets(blocks: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options of source and sink that are secrets, as plain texts."""
-    options = {key: value for name in ("source", "sink") for key, value in _items(blocks.get(name))}
-    return {key: value.reveal() for key, value in options.items() if isinstance(value, Secret)}
+def _secrets(blocks: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the options of source and sink that are secrets, as plain texts. Both may have an option of one name."""
+    options = [item for name in ("source", "sink") for item in _items(blocks.get(name))]
+    return [(key, value.reveal()) for key, value in options if isinstance(value, Secret)]
 
 
 def _items(block: Any) -> list[tuple[str, Any]]:
@@ -185,7 +185,7 @@ def _map(name: str, block: Any) -> dict[str, Any]:
 def _shown(key: str, value: Any) -> Any:
     """Return a block with its secrets masked."""
     if isinstance(value, Mapping):
-        return {name: _shown(name, inner) for name, inner in value.items()}
+        return {name: _shown(str(name), inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_shown(key, inner) for inner in value]
     return MASK if isinstance(value, Secret) else masked(key, value)

@@ -114,11 +114,11 @@ def _functions(items: Any, refused: list[str]) -> dict[str, str]:
         where = f"pipeline: {_FUNCTIONS} {number}"
         if not isinstance(item, Mapping):
             raise ConfigurationError(f"{where}: must be a map with 'name' and 'python'")
+        given = texts(where, item, ("options",))
         unknown = next((key for key in item if key not in _FUNCTION_KEYS), None)
         if unknown is not None:
             near = did_you_mean(unknown, _FUNCTION_KEYS)
             raise OptionError(f"{where}: there is no option {shown_key(unknown)}.{near}", option=unknown)
-        given = texts(where, item, ("options",))
         name = given.get("name", "").strip()
         if not name or name in found:
             wrong = f"the name {shown_key(name)} is used twice" if name else "the option 'name' is missing"

@@ -51,7 +51,7 @@ _BOOTSTRAP = "properties.bootstrap.servers"
 class PipelineSink:
     """A checked sink.
 
-    options: the options as given; `repr` masks secrets.
+    options: the options as given. `repr` shows the type only, because any value may be a secret.
     values: the parsed options by their names, with defaults; those of the formats with the format's name in front.
     include, exclude: names of changes of schemas; `exclude` is None if it is not given.
     topics: selectors of tables, each group with the topic of the tables; the first that matches counts.
@@ -60,10 +60,10 @@ class PipelineSink:
     """
 
     type: str
-    options: OptionValues
-    values: OptionValues
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] | None = None
+    options: OptionValues = field(repr=False)
+    values: OptionValues = field(repr=False)
+    include: tuple[str, ...] = field(default=(), repr=False)
+    exclude: tuple[str, ...] | None = field(default=None, repr=False)
     topics: tuple[tuple[tuple[str, ...], str], ...] = field(default=(), repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     refused: tuple[str, ...] = field(default=(), repr=False)

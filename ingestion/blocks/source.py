@@ -64,7 +64,7 @@ _OF_COLUMNS = ("key.format", "value.format", "key.fields-prefix", "value.fields-
 class PipelineSource:
     """A checked source.
 
-    options: the options as given; `repr` masks secrets.
+    options: the options as given. `repr` shows the type only, because any value may be a secret.
     values: the parsed options by their names, with defaults, also those of the value's format that only ingestion has.
     records: the table that reads the topics; its only column is the bytes of the value.
     value_format, key_format: the formats of the records; the key's is None if keys are not read.
@@ -74,8 +74,8 @@ class PipelineSource:
     """
 
     type: str
-    options: OptionValues
-    values: OptionValues
+    options: OptionValues = field(repr=False)
+    values: OptionValues = field(repr=False)
     records: KafkaTable | None = field(default=None, repr=False)
     value_format: Format | None = field(default=None, repr=False)
     key_format: Format | None = field(default=None, repr=False)

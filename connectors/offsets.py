@@ -367,10 +367,12 @@ def _topics(kv: KeyValueFormat, known: Iterable[str]) -> list[str]:
         ) from cause
 
 
-def topic_pattern(text: str) -> Any:
+def topic_pattern(text: str | None) -> Any:
     """Return the pattern as Python can match it; raises `OptionError` if it is not a regular expression of Java."""
     from kvformat.codecs._java.regex import RegexError, compile_java
 
+    if text is None:
+        raise OptionError("'topic' names no topic, and there is no 'topic-pattern'", option="topic")
     try:
         return compile_java(text)
     except RegexError as cause:

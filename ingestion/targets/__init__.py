@@ -1,0 +1,6 @@
+"""Targets: where the tables of an ingestion are written.
+
+| module | contains |
+| --- | --- |
+| `target` | the interface that all targets implement |
+"""

@@ -1,0 +1,111 @@
+"""The interface of a target: a place that has tables, changes their schemas, and takes the rows of a batch.
+
+A micro-batch may run several times. So each method gives the same result when it is repeated: `create` of a table that
+is there, and `change` of a table that has the change already, do nothing.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from kvformat.ingestion.schemas.events import SchemaEvent
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSchema:
+    """What a table in the target is now.
+
+    columns: its columns with Spark's types. owner: the id of the query that writes the table, None if none does.
+    """
+
+    columns: StructType
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What only the creation of a table sets: the columns that partition it, and its properties."""
+
+    partition_keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWrite:
+    """A write of a micro-batch. The same three values mean the same rows, which must come out once.
+
+    query: the id of the query, which its checkpoint keeps. batch_id: Spark's number of the batch, from 0.
+    part: counts the writes of one table in a batch, from 0: rows before and after a TRUNCATE are two.
+    """
+
+    query: str
+    batch_id: int
+    part: int = 0
+
+
+class Target(abc.ABC):
+    """A place for tables. It is immutable and picklable; `with_session` gives it the session of a batch.
+
+    Errors of Spark pass. A method that can't do what it is asked raises `UnsupportedChangeError` with the statement.
+    """
+
+    rows: ClassVar[Literal["latest", "changes"]] = "latest"
+    """What `write` takes. `latest`: for a table with a key, one row per key; `changes`: all rows with their kinds."""
+    has_tables: ClassVar[bool] = True
+    """Whether the target keeps schemas. A topic does not, so no change is applied to it."""
+
+    @abc.abstractmethod
+    def with_session(self, spark: SparkSession) -> Self:
+        """Return the target for use with a session."""
+
+    def probe(self) -> None:  # noqa: B027 - a target without versions to check needs no probe
+        """Create, change, write and drop a small table. Raises `ConfigurationError` with the versions that go together.
+
+        The query calls it once before its first batch.
+        """
+
+    @abc.abstractmethod
+    def schema(self, table: TableId) -> TargetSchema | None:
+        """Return the table as it is now, or None if there is none."""
+
+    @abc.abstractmethod
+    def create(self, table: TableId, schema: TableSchema, options: TableOptions, owner: str) -> None:
+        """Create the table, owned by the query `owner`, unless it is there."""
+
+    @abc.abstractmethod
+    def own(self, table: TableId, owner: str) -> None:
+        """Make the query the owner of a table that is there."""
+
+    @abc.abstractmethod
+    def change(self, event: SchemaEvent, schema: TableSchema) -> None:
+        """Apply a change of a table; `schema` is the table's schema after it.
+
+        Raises `UnsupportedChangeError` if the target can't. Then the query may call `rewrite`.
+        """
+
+    def rewrite(self, table: TableId, schema: TableSchema) -> None:
+        """Write the table again with the types of a schema. By default raises `UnsupportedChangeError`."""
+        from kvformat.ingestion.errors import UnsupportedChangeError
+
+        raise UnsupportedChangeError(
+            f"table {table}: {type(self).__name__} can't change the types of a table", table=str(table)
+        )
+
+    @abc.abstractmethod
+    def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
+        """Write the rows of a batch, once even if the batch is repeated.
+
+        `rows` has the columns of `schema`. With a primary key, and `rows` = `latest`, there is one row per key, and
+        `row_kind`: '+U' for a row to write, '-D' for a key to delete, where only the key columns count. Without a key
+        all rows are appended. With `changes` there are all rows in order with `row_kind` ('+I', '-U', '+U', '-D'), and
+        `_kvformat_topic`, `_kvformat_partition`, `_kvformat_offset` and `row_index`, which order them.
+        """

@@ -1,0 +1,106 @@
+"""What messages contribute to the schemas of their tables: the arguments and the answer of `Format.looker`.
+
+Ingestion looks at all messages of a batch before it decodes one. A message contributes the columns that the known
+schema of its table does not have, and those whose type does not read the message's value. A value that the known type
+reads without loss contributes nothing, and a null contributes nothing.
+
+    known     db.t: id BIGINT, v INT
+    message   {"id": 1, "v": 2.5, "w": null, "x": "a"}
+    answer    v DOUBLE, x STRING
+
+The caller merges the types, so the order of messages and tasks does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import pyarrow as pa
+
+from kvformat.registry.contract.types import FlinkType
+
+TableName = tuple[str, ...]
+"""The parts of a table's name, one to three. A part may contain dots."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTable:
+    """The columns of a table in their order, as its messages have them, and what is known beside their types.
+
+    as_text: columns whose values are read as text, because the format can't read all of them by their type.
+    key: the names of the primary key that the messages declare; None if no message did.
+    """
+
+    columns: Mapping[str, FlinkType]
+    as_text: frozenset[str] = frozenset()
+    key: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookRequest:
+    """What messages are compared with, and how.
+
+    known: the known tables by name. fixed: the types of columns in all tables, whatever the values look like.
+    options: the options of the format that only ingestion has, without the format's name (`infer-schema.strategy`),
+    with their defaults. part: whether the messages are the values or the keys of records.
+    """
+
+    known: Mapping[TableName, KnownTable] = field(default_factory=dict)
+    fixed: Mapping[str, FlinkType] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    part: Literal["key", "value"] = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenColumn:
+    """What the values of a column contribute.
+
+    types: the distinct types of the values that do not fit, at most a few; the caller merges them. Empty if only
+    `as_text` is new. message, place: the index of the first such message, and of the column within it.
+    as_text: whether the column must be read as text from now on.
+    """
+
+    table: TableName
+    name: str
+    types: tuple[FlinkType, ...]
+    message: int
+    place: int
+    as_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeenKey:
+    """A primary key that a message declares and that differs from the known one."""
+
+    table: TableName
+    names: tuple[str, ...]
+    message: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The answer for a batch of messages.
+
+    tables: the names of the tables of this batch. indices: for each message the index of its table (INT32), null for a
+    message that gives no row: a bad record, a null value, a heartbeat, a message of a table that is not included.
+    columns, keys: what is new, in the order of messages and places, each column and key once.
+    changes: messages that truncate or drop their table, by index; they give no row.
+    errors: bad records whose table can't be told, by index; the text has its code (`ErrorCode.marked`). A message with
+    a table has no error here, even if it can't be decoded.
+    """
+
+    tables: tuple[TableName, ...]
+    indices: pa.Int32Array
+    columns: tuple[SeenColumn, ...] = ()
+    keys: tuple[SeenKey, ...] = ()
+    changes: Mapping[int, Literal["truncate", "drop"]] = field(default_factory=dict)
+    errors: Mapping[int, str] = field(default_factory=dict)
+
+
+class Looker(Protocol):
+    """Looks at batches of messages; keeps what it prepared for the known tables."""
+
+    def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
+        """Return what the messages contribute. `topics` are the topics of their records."""

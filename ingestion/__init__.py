@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.targets.topics import tables_to_topics
 
-__all__ = ["Pipeline"]
-_HOMES = {"Pipeline": "pipeline"}
+__all__ = ["Pipeline", "tables_to_topics"]
+_HOMES = {"Pipeline": "pipeline", "tables_to_topics": "targets.topics"}
 
 
 def __getattr__(name: str) -> object:

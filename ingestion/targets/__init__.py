@@ -3,4 +3,5 @@
 | module | contains |
 | --- | --- |
 | `target` | the interface that all targets implement |
+| `topics` | topics: the sinks `kafka` and `upsert-kafka` |
 """

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.sink.changes import changes_of_rows
 from kvformat.ingestion.sink.records import TableRecords, UpsertTableRecords
-from kvformat.registry.contract.changelog import RowKind
+from kvformat.registry.contract.changelog import UNCHANGED, RowKind
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.errors import EncodeError, SchemaError
 from kvformat.registry.contract.normalize_input import normalize_rows
@@ -43,7 +43,7 @@ def records_frame(
     `df` has the columns of the schema, and may have `row_kind`; without it all rows are inserts. `table` is the name
     for errors. `make` is pickled to the workers. `headers` is NULL without headers, `partition` is NULL if the producer
     hashes the key. Raises `SchemaError` before a job if `df` does not fit; a row that can't be written fails the job
-    with `EncodeError`.
+    with `EncodeError`. A row with `unchanged_columns` fails it too, because its old values are unknown.
     """
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -63,6 +63,12 @@ def records_frame(
         if not isinstance(kind, T.StringType):
             raise SchemaError(f"column '{ROW_KIND}' must be STRING, not {kind.simpleString()}", field=ROW_KIND)
         wire.append(exact_column(ROW_KIND).alias(ROW_KIND))
+    if UNCHANGED in df.columns and UNCHANGED not in schema.names:
+        text = (
+            f"table {table}: cannot encode a row: the value of a column did not change, and the message has no value: "
+        )
+        unknown = F.raise_error(F.concat(F.lit(ErrorCode.NULL_VALUE.marked(text)), F.array_join(UNCHANGED, ", ")))
+        wire[0] = F.when(F.size(UNCHANGED) > 0, unknown).otherwise(wire[0]).alias("c0")
     result = T.StructType([T.StructField("key", T.BinaryType()), T.StructField("value", T.BinaryType())])
     records = df.select(*wire).mapInArrow(_Encoder(table, schema, make).mapped(), result)
     headers = [F.struct(F.lit(name).alias("key"), F.lit(value).alias("value")) for name, value in writer.headers]

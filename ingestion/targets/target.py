@@ -69,7 +69,7 @@ class Target(abc.ABC):
 
     @property
     def rows(self) -> Literal["latest", "changes"]:
-        """What `write` takes. `latest`: for a table with a key, one row per key; `changes`: all rows with their kinds."""
+        """What `write` takes. `latest`: for a table with a key, one row per key; `changes`: all rows with kinds."""
         return "latest"
 
     def with_session(self, spark: SparkSession) -> Self:

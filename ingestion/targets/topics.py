@@ -25,13 +25,14 @@ from kvformat.ingestion.sink.frame import records_frame
 from kvformat.ingestion.sink.records import TableRecords, UpsertTableRecords
 from kvformat.ingestion.sink.settings import SinkSettings, table_headers
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
+from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSinkWarning, OptionError, SchemaError, listed
 from kvformat.registry.contract.schemas import row_of_spark
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
 from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _BOOTSTRAP = "properties.bootstrap.servers"
 _TABLE_HEADERS = "sink.add-tableId-to-header-enabled"
@@ -54,15 +55,18 @@ class TopicTarget(Target):
     with secrets. table_headers: whether the records of `upsert-kafka` have the headers of the table's name.
     """
 
-    rows: ClassVar[Literal["latest", "changes"]] = "changes"
     has_tables: ClassVar[bool] = False
 
     settings: SinkSettings | None
     options: Mapping[str, str] = field(repr=False)
     table_headers: bool = False
-    session: SparkSession | None = field(default=None, repr=False, compare=False)
     checked: set[str] = field(default_factory=set, repr=False, compare=False)
     """The topics that were checked. Targets for other sessions share it."""
+
+    @property
+    def rows(self) -> Literal["latest", "changes"]:
+        """What `write` takes: all rows with kinds."""
+        return "changes"
 
     @classmethod
     def of(cls, sink: PipelineSink) -> Self:
@@ -73,10 +77,6 @@ class TopicTarget(Target):
         if sink.type == "kafka":
             return cls(SinkSettings.of(sink), sink.options)
         return cls(None, sink.options, sink.values[_TABLE_HEADERS])
-
-    def with_session(self, spark: SparkSession) -> Self:
-        """Return the target for use with a session."""
-        return replace(self, session=spark)
 
     def probe(self) -> None:
         """Check the topics that the options name, so that a missing one stops the query before its first batch.
@@ -99,7 +99,7 @@ class TopicTarget(Target):
     def own(self, table: TableId, owner: str) -> None:
         """Do nothing: a topic has no owner."""
 
-    def change(self, event: SchemaEvent, schema: TableSchema) -> None:
+    def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
         """Do nothing: the records after the change have the new schema."""
 
     def records(self, table: TableId, schema: TableSchema, rows: DataFrame) -> DataFrame:
@@ -141,7 +141,7 @@ class TopicTarget(Target):
         wanted = list(dict.fromkeys(name for name in names if name not in self.checked))
         if not wanted:
             return
-        for name, partitions in topics.check(_Brokers(table, self.options), wanted, self.session).items():
+        for name, partitions in topics.check(_Brokers(table, self.options), wanted, self.spark).items():
             if self.settings is not None and self.settings.all_to_zero and partitions > 1:
                 _LOG.warning(
                     "topic '%s' has %d partitions, and 'partition.strategy' = 'all-to-zero' writes all records to "
@@ -164,8 +164,8 @@ def tables_to_topics(
 
     `changes` is a batch or stream. With the column `row_kind` ('+I', '-U', '+U', '-D') it has changes: a '-U' and the
     '+U' after it are one record. Without it all rows are inserts. `table` is the table's name in the messages,
-    `schema.table`. `columns` are the columns of the table, by default all but `row_kind` and `row_index`; a column that
-    a format of the library has decoded keeps its Flink type. `options` are those of the sink `kafka`, or of the sink
+    `schema.table`. `columns` are the columns of the table, by default all but those that decoding
+    adds (`row_kind`, `row_index`, `unchanged_columns`); a column that a format decoded keeps its Flink type. `options` are those of the sink `kafka`, or of the sink
     `upsert-kafka` with that `type`: `value.format`, `partition.strategy`, ...; brokers are not needed.
 
     The result has `key`, `value`, `headers` (NULL without headers), `topic` and `partition` (NULL if the producer
@@ -186,7 +186,7 @@ def tables_to_topics(
         warnings.warn(note, KafkaSinkWarning, stacklevel=2)
     name = table if isinstance(table, TableId) else TableId.parse(table)
     if columns is None:
-        columns = [column for column in changes.columns if column not in (ROW_KIND, ROW_INDEX)]
+        columns = [column for column in changes.columns if column not in (ROW_KIND, ROW_INDEX, UNCHANGED)]
     if isinstance(primary_key, str):
         raise ConfigurationError(f"primary_key must be a list of column names, [{primary_key!r}]")
     schema = _schema_of(changes, str(name), columns, primary_key)

@@ -199,6 +199,16 @@ def test_a_bad_row_fails_the_job(spark: Any, rows: Any, columns: Any, reason: st
 
 
 @pytest.mark.spark
+def test_values_that_a_message_leaves_out_are_never_written_as_null(spark: Any) -> None:
+    rows = [(1, "a", "+I", []), (1, None, "+U", ["v"])]
+    frame = changes(spark, rows, "id BIGINT, v STRING, row_kind STRING, unchanged_columns ARRAY<STRING>")
+    made = target("b:1")
+    assert len(made.records(TABLE, SCHEMA, frame.limit(1)).collect()) == 1
+    with pytest.raises(Exception, match=r"\[NULL_VALUE\] table shop.orders: cannot encode a row.*has no value: v"):
+        made.records(TABLE, SCHEMA, frame).collect()
+
+
+@pytest.mark.spark
 def test_what_does_not_fit_is_an_error_before_a_job(spark: Any) -> None:
     frame = changes(spark)
     cases = [
@@ -226,8 +236,8 @@ def test_a_target_hides_its_options_and_can_be_pickled() -> None:
     assert "sesame" not in repr(made)
     copy = pickle.loads(pickle.dumps(made))
     assert copy.options["properties.sasl.jaas.config"].endswith("sesame;")
-    assert (TopicTarget.rows, TopicTarget.has_tables, made.schema(TABLE)) == ("changes", False, None)
-    made.change(AddColumns(TABLE, (AddedColumn(SCHEMA.columns[1]),)), SCHEMA)
+    assert (made.rows, made.has_tables, made.schema(TABLE)) == ("changes", False, None)
+    made.change(AddColumns(TABLE, (AddedColumn(SCHEMA.columns[1]),)), SCHEMA, BatchWrite("q", 0))
     made.own(TABLE, "query")
     with pytest.raises(OptionError, match="the type 'values' does not write topics"):
         TopicTarget.of(parse_sink({"type": "values"}))

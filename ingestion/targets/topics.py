@@ -1,6 +1,6 @@
 """Topics as the target of tables: the sinks `kafka` and `upsert-kafka`, and records for code that writes them itself.
 
-    TopicTarget.of(sink).write(table, schema, rows, batch)     the topics of a pipeline
+    TopicTarget.from_sink(sink).write(table, schema, rows, batch)     the topics of a pipeline
     tables_to_topics(changes, table="db.t", ...)               records for Spark's Kafka sink
 
 A topic keeps no schema, so a change of a table only changes the records after it. Spark's sink writes at least once: a
@@ -49,7 +49,7 @@ class _Brokers:
 
 @dataclass(frozen=True)
 class TopicTarget(Target):
-    """Writes each change of a table as a record of the table's topic; `of` makes it from a checked sink.
+    """Writes each change of a table as a record of the table's topic; `from_sink` makes it from a checked sink.
 
     settings: how the sink `kafka` writes records, None for the sink `upsert-kafka`. options: the options of the sink,
     with secrets. table_headers: whether the records of `upsert-kafka` have the headers of the table's name.
@@ -69,7 +69,7 @@ class TopicTarget(Target):
         return "changes"
 
     @classmethod
-    def of(cls, sink: PipelineSink) -> Self:
+    def from_sink(cls, sink: PipelineSink) -> Self:
         """Make the target of a sink. Raises `OptionError` with the reasons if Spark can't write it."""
         if sink.refused or sink.type not in TOPICS:
             reasons = "; ".join(sink.refused) or f"sink: the type '{sink.type}' does not write topics"
@@ -164,9 +164,10 @@ def tables_to_topics(
 
     `changes` is a batch or stream. With the column `row_kind` ('+I', '-U', '+U', '-D') it has changes: a '-U' and the
     '+U' after it are one record. Without it all rows are inserts. `table` is the table's name in the messages,
-    `schema.table`. `columns` are the columns of the table, by default all but those that decoding
-    adds (`row_kind`, `row_index`, `unchanged_columns`); a column that a format decoded keeps its Flink type. `options` are those of the sink `kafka`, or of the sink
-    `upsert-kafka` with that `type`: `value.format`, `partition.strategy`, ...; brokers are not needed.
+    `schema.table`. `columns` are the columns of the table, by default all but those that decoding adds (`row_kind`,
+    `row_index`, `unchanged_columns`); a column that a format decoded keeps its Flink type. `options` are those of the
+    sink `kafka`, or of `upsert-kafka` with that `type`: `value.format`, `partition.strategy`, ...; brokers are not
+    needed.
 
     The result has `key`, `value`, `headers` (NULL without headers), `topic` and `partition` (NULL if the producer
     chooses it by the key), in the order of `changes`. Spark's Kafka sink writes it:
@@ -181,7 +182,7 @@ def tables_to_topics(
     if str(given["type"]).lower() not in TOPICS:
         raise OptionError(f"'type' must be one of {', '.join(TOPICS)}, not {given['type']!r}", option="type")
     sink = parse_sink({_BOOTSTRAP: "", **given})  # records are made without brokers, which a sink must name
-    target = TopicTarget.of(sink)
+    target = TopicTarget.from_sink(sink)
     for note in sink.notes:
         warnings.warn(note, KafkaSinkWarning, stacklevel=2)
     name = table if isinstance(table, TableId) else TableId.parse(table)

@@ -20,6 +20,7 @@ from kvformat.ingestion.schemas.events import AddColumns, AddedColumn
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.targets.discovery import target_of
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions
 from kvformat.ingestion.targets.topics import TopicTarget
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSinkWarning, OptionError, SchemaError
@@ -45,7 +46,9 @@ def changes(spark: Any, rows: Any = CHANGES, columns: str = "id BIGINT, v STRING
 
 def target(broker: Any, type: str = "kafka", **options: str) -> TopicTarget:
     given = {"type": type, "properties.bootstrap.servers": broker if isinstance(broker, str) else broker.bootstrap}
-    return TopicTarget.of(parse_sink(given | options))
+    found = target_of(parse_sink(given | options))
+    assert isinstance(found, TopicTarget)
+    return found
 
 
 def sent(df: Any) -> list[tuple[Any, ...]]:
@@ -240,8 +243,8 @@ def test_a_target_hides_its_options_and_can_be_pickled() -> None:
     made.change(AddColumns(TABLE, (AddedColumn(SCHEMA.columns[1]),)), SCHEMA, BatchWrite("q", 0))
     made.own(TABLE, "query")
     with pytest.raises(OptionError, match="the type 'values' does not write topics"):
-        TopicTarget.of(parse_sink({"type": "values"}))
-    with pytest.raises(OptionError, match="exactly-once"):
+        TopicTarget.from_sink(parse_sink({"type": "values"}))
+    with pytest.raises(ConfigurationError, match="exactly-once"):
         target("b:1", **{"sink.delivery-guarantee": "exactly-once"})
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.registry.contract.options import Option
+
 
 @dataclass(frozen=True, slots=True)
 class TargetSchema:
@@ -63,14 +66,23 @@ class Target(abc.ABC):
     Errors of Spark pass. A method that can't do what it is asked raises `UnsupportedChangeError` with the statement.
     """
 
+    identifier: ClassVar[str]
+    """The type of sink that makes the target. A target that is only made in Python needs none."""
+    option_specs: ClassVar[tuple[Option, ...]] = ()
+    """The options of the sink, without `type` and `name`. Built-in sinks declare theirs in `blocks/options.py`."""
     has_tables: ClassVar[bool] = True
     """Whether the target keeps schemas. A topic does not, so no change is applied to it."""
     _session: SparkSession | None = None
 
     @property
     def rows(self) -> Literal["latest", "changes"]:
-        """What `write` takes. `latest`: for a table with a key, one row per key; `changes`: all rows with their kinds."""
+        """What `write` takes. `latest`: one row per key if the table has one; `changes`: all rows with their kinds."""
         return "latest"
+
+    @classmethod
+    def from_sink(cls, sink: PipelineSink) -> Self:
+        """Return the target of a checked sink; `sink.values` are the parsed options by name."""
+        raise ConfigurationError(f"{cls.__name__} can't be made from the options of a sink: make it in Python")
 
     def with_session(self, spark: SparkSession) -> Self:
         """Return the target for use with a session."""

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kvformat.ingestion.ingest import ingest
     from kvformat.ingestion.pipeline import Pipeline
     from kvformat.ingestion.targets.path import ParquetTarget, read_table
     from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
@@ -21,6 +22,7 @@ __all__ = [
     "TableOptions",
     "Target",
     "TargetSchema",
+    "ingest",
     "read_table",
     "tables_to_topics",
 ]
@@ -31,6 +33,7 @@ _HOMES = {
     "TableOptions": "targets.target",
     "Target": "targets.target",
     "TargetSchema": "targets.target",
+    "ingest": "ingest",
     "read_table": "targets.path",
     "tables_to_topics": "targets.topics",
 }

@@ -572,7 +572,7 @@ class CsvBatch(TextBatch):
             counts = np.zeros(self.count + 1, np.int32)
             counts[np.array(self.removed) + 1] = 1
             offsets = np.frombuffer(memoryview(self.offsets), np.int32, self.count + 1)
-            self.offsets = memoryview(offsets - np.cumsum(counts, dtype=np.int32))
+            offsets -= np.cumsum(counts, dtype=np.int32)
         return self.lists(self.root.finish())
 
     def undo(self, rows: int) -> int:
@@ -679,7 +679,7 @@ class CsvBatch(TextBatch):
         return at
 
     def reject(self) -> int:
-        """Add the error of a message that is not a record, or skip the message. The result is that of `read_message`."""
+        """Add the error of a message that is not a record, or skip it. The result is that of `read_message`."""
         if self.lenient:
             return 1
         said = self.words.fault(self.reader, self.records.found)

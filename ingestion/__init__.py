@@ -10,9 +10,30 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.targets.path import ParquetTarget, read_table
+    from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
+    from kvformat.ingestion.targets.topics import tables_to_topics
 
-__all__ = ["Pipeline"]
-_HOMES = {"Pipeline": "pipeline"}
+__all__ = [
+    "BatchWrite",
+    "ParquetTarget",
+    "Pipeline",
+    "TableOptions",
+    "Target",
+    "TargetSchema",
+    "read_table",
+    "tables_to_topics",
+]
+_HOMES = {
+    "BatchWrite": "targets.target",
+    "ParquetTarget": "targets.path",
+    "Pipeline": "pipeline",
+    "TableOptions": "targets.target",
+    "Target": "targets.target",
+    "TargetSchema": "targets.target",
+    "read_table": "targets.path",
+    "tables_to_topics": "targets.topics",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -9,6 +9,7 @@ from kvformat.connectors import source as spark_source
 from kvformat.connectors.explain import start_in_words
 from kvformat.connectors.offsets import GROUP
 from kvformat.ingestion.behaviors import TAGS
+from kvformat.ingestion.blocks.options import SINK_OPTIONS
 from kvformat.ingestion.blocks.settings import PipelineSettings
 from kvformat.ingestion.blocks.sink import TOPICS, PipelineSink
 from kvformat.ingestion.blocks.source import PipelineSource
@@ -194,8 +195,11 @@ def _sink(sink: PipelineSink, settings: PipelineSettings, changes: frozenset[str
         lines = ["the topic is the table's name; value: json; key: json of the primary key; a delete is a tombstone"]
     elif sink.type == "values":
         lines = ["rows are printed"]
-    else:
+    elif sink.type in SINK_OPTIONS:
         lines = _tables(sink)
+    else:
+        given = sink.options.shown.items()
+        lines = [f"{key}: {value}" for key, value in given if key not in ("type", "name")]
     if sink.type not in TOPICS:
         lines += _changes(changes, settings)
     return [f"Sink{name}: {sink.type}", *_indented(lines)]

@@ -46,7 +46,7 @@ from kvformat.registry.streams.changes import (
     split_errors,
 )
 from kvformat.registry.streams.dead_letters import write_dead_letters
-from kvformat.registry.streams.maintain import current_table
+from kvformat.registry.streams.parquet_table import current_table
 
 __all__ = [
     "BatchSizeError",

@@ -130,10 +130,11 @@ def _source_options() -> tuple[Option, ...]:
 SOURCE_OPTIONS = _source_options()
 """The options of a `kafka` source, without those of its formats and the client's (`properties.*`)."""
 
-_SINK_NAME = (
+SINK_NAME = (
     Option(name="type", required=True, doc="`kafka`, `upsert-kafka`, `delta`, `iceberg`, `parquet` or `values`"),
     Option(name="name", doc="name for people"),
 )
+"""The options that each sink has."""
 _SINK_CLIENT = (
     replace(next(spec for spec in SOURCE_OPTIONS if spec.name == "properties.bootstrap.servers")),
     Option(
@@ -178,7 +179,7 @@ _TABLES = (
 )
 SINK_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "kafka": (
-        *_SINK_NAME,
+        *SINK_NAME,
         *_SINK_CLIENT,
         Option(name="topic", doc="the topic of all records; an empty text is no topic"),
         Option(
@@ -202,11 +203,11 @@ SINK_OPTIONS: Mapping[str, tuple[Option, ...]] = {
         ),
         Option(name="sink.custom-header", default="", doc="headers of each record, `k1:v1;k2:v2`"),
     ),
-    "upsert-kafka": (*_SINK_NAME, *_SINK_CLIENT),
-    "delta": (*_SINK_NAME, *_TABLES),
-    "iceberg": (*_SINK_NAME, *_TABLES),
-    "parquet": (*_SINK_NAME, Option(name="path", required=True, doc="folder of the tables"), *_TABLES[2:]),
-    "values": _SINK_NAME,
+    "upsert-kafka": (*SINK_NAME, *_SINK_CLIENT),
+    "delta": (*SINK_NAME, *_TABLES),
+    "iceberg": (*SINK_NAME, *_TABLES),
+    "parquet": (*SINK_NAME, Option(name="path", required=True, doc="folder of the tables"), *_TABLES[2:]),
+    "values": SINK_NAME,
 }
 """The options of each type of sink, without those of its formats and the client's (`properties.*`)."""
 SINK_FORMAT_OPTIONS: Mapping[str, tuple[Option, ...]] = {
@@ -372,8 +373,9 @@ def parse_value(where: str, spec: Option, key: str, text: str, prefix: str = "")
         return spec.parse(plain_text(text))
     except ValueError as cause:
         reason = str(cause)
+    shown = MASK if spec.sensitive else shown_value(key, text)
     raise OptionError(
-        f"{where}: invalid value {shown_value(key, text)!r} for option '{prefix}{key}': {reason}",
+        f"{where}: invalid value {shown!r} for option '{prefix}{key}': {reason}",
         option=prefix + key,
         reason=reason,
     )

@@ -15,6 +15,7 @@ from typing import Any
 from kvformat.connectors.properties import misspelt, unreadable_key
 from kvformat.ingestion.blocks.options import (
     SINK_FORMAT_OPTIONS,
+    SINK_NAME,
     SINK_OPTIONS,
     option_values,
     other_type,
@@ -25,12 +26,14 @@ from kvformat.ingestion.blocks.options import (
     writing_options,
 )
 from kvformat.ingestion.routes import Selector
-from kvformat.ingestion.yaml import Secret, shown_key
+from kvformat.ingestion.targets.discovery import GROUP, is_plugged, target_class
+from kvformat.ingestion.yaml import MASK, Secret, shown_key
 from kvformat.registry.contract.discovery import available_formats
 from kvformat.registry.contract.errors import ConfigurationError, OptionError
 from kvformat.registry.contract.options import Option, OptionValues
 from kvformat.registry.sql.connector_options import is_client_property
 from kvformat.registry.table.connector_checks import check_case
+from kvformat.registry.table.producer import producer_risks
 
 TOPICS = ("kafka", "upsert-kafka")
 """The types of sinks that write records of topics."""
@@ -77,18 +80,32 @@ def parse_sink(block: Mapping[str, Any]) -> PipelineSink:
     if "type" not in given:
         raise OptionError(f"sink: the option 'type' is missing. Types: {', '.join(SINK_OPTIONS)}", option="type")
     type_ = given["type"].lower()
-    if type_ not in SINK_OPTIONS:
+    plugged = type_ not in SINK_OPTIONS and is_plugged(type_)
+    if type_ not in SINK_OPTIONS and not plugged:
         other = other_type("sink", given["type"], tuple(SINK_OPTIONS), _OTHER_SINKS)
         strategy = "'sink.type-normalize-strategy' is known there. "
         why = (
             f"sink '{other}' is not supported: use 'delta', 'iceberg' or 'parquet'. "
             f"{strategy if 'sink.type-normalize-strategy' in given else ''}"
-            "Other targets can be added with an entry point of the group 'kvformat.targets'"
+            f"Other targets can be added with an entry point of the group '{GROUP}'"
         )
         return PipelineSink(other, option_values(given), OptionValues({}, {}), include or (), exclude, refused=(why,))
     check_case(given)
     refused: list[str] = []
     notes: list[str] = []
+    if plugged:
+        specs = (*SINK_NAME, *target_class(type_).option_specs)
+        found = parse_values("sink", specs, given)
+        secrets = {spec.name for spec in specs if spec.sensitive}
+        shown = {key: MASK if key in secrets else text for key, text in option_values(given).shown.items()}
+        parsed = option_values(given, found).shown
+        return PipelineSink(
+            type_,
+            OptionValues(option_values(given), shown),
+            OptionValues(found, {key: MASK if key in secrets else value for key, value in parsed.items()}),
+            include or (),
+            exclude,
+        )
     values = _parsed(type_, given, refused, notes)
     return PipelineSink(
         type_,
@@ -132,6 +149,7 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: lis
     if type_ in TOPICS:
         properties = {key: plain_text(text) for key, text in own.items()}
         notes += [f"sink: {note}" for note in (misspelt(properties) | unreadable_key(properties)).values()]
+        notes += [f"sink: {risk}" for risk in producer_risks(properties)]
         if values[_GUARANTEE] == "exactly-once":
             refused.append(f"sink: '{_GUARANTEE}' = 'exactly-once': Spark's Kafka sink has no transactions")
         elif values[_GUARANTEE] == "none":

@@ -7,6 +7,7 @@ is there, and `change` of a table that has the change already, do nothing.
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -14,10 +15,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from kvformat.ingestion.schemas.events import SchemaEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
+from kvformat.registry.contract.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.registry.contract.options import Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,10 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True)
 class BatchWrite:
-    """A write of a micro-batch. The same three values mean the same rows, which must come out once.
+    """A write of a micro-batch, or the place of a change in it.
+
+    The same three values mean the same rows, which must come out once. A change with a `part` comes before the write of
+    this part, and after the write of the part before.
 
     query: the id of the query, which its checkpoint keeps. batch_id: Spark's number of the batch, from 0.
     part: counts the writes of one table in a batch, from 0: rows before and after a TRUNCATE are two.
@@ -53,19 +61,44 @@ class BatchWrite:
 
 
 class Target(abc.ABC):
-    """A place for tables. It is immutable and picklable; `with_session` gives it the session of a batch.
+    """A place for tables. It is immutable and picklable, without its session; `with_session` gives it that of a batch.
 
     Errors of Spark pass. A method that can't do what it is asked raises `UnsupportedChangeError` with the statement.
     """
 
-    rows: ClassVar[Literal["latest", "changes"]] = "latest"
-    """What `write` takes. `latest`: for a table with a key, one row per key; `changes`: all rows with their kinds."""
+    identifier: ClassVar[str]
+    """The type of sink that makes the target. A target that is only made in Python needs none."""
+    option_specs: ClassVar[tuple[Option, ...]] = ()
+    """The options of the sink, without `type` and `name`. Built-in sinks declare theirs in `blocks/options.py`."""
     has_tables: ClassVar[bool] = True
     """Whether the target keeps schemas. A topic does not, so no change is applied to it."""
+    _session: SparkSession | None = None
 
-    @abc.abstractmethod
+    @property
+    def rows(self) -> Literal["latest", "changes"]:
+        """What `write` takes. `latest`: one row per key if the table has one; `changes`: all rows with their kinds."""
+        return "latest"
+
+    @classmethod
+    def from_sink(cls, sink: PipelineSink) -> Self:
+        """Return the target of a checked sink; `sink.values` are the parsed options by name."""
+        raise ConfigurationError(f"{cls.__name__} can't be made from the options of a sink: make it in Python")
+
     def with_session(self, spark: SparkSession) -> Self:
         """Return the target for use with a session."""
+        target = copy.copy(self)
+        object.__setattr__(target, "_session", spark)
+        return target
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session. Raises `ConfigurationError` if the target has none."""
+        if self._session is None:
+            raise ConfigurationError(f"{type(self).__name__} has no session: call with_session(spark) first")
+        return self._session
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_session"}
 
     def probe(self) -> None:  # noqa: B027 - a target without versions to check needs no probe
         """Create, change, write and drop a small table. Raises `ConfigurationError` with the versions that go together.
@@ -86,8 +119,8 @@ class Target(abc.ABC):
         """Make the query the owner of a table that is there."""
 
     @abc.abstractmethod
-    def change(self, event: SchemaEvent, schema: TableSchema) -> None:
-        """Apply a change of a table; `schema` is the table's schema after it.
+    def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
+        """Apply a change of a table; `schema` is the table's schema after it, `batch` the change's place.
 
         Raises `UnsupportedChangeError` if the target can't. Then the query may call `rewrite`.
         """
@@ -104,7 +137,8 @@ class Target(abc.ABC):
     def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
         """Write the rows of a batch, once even if the batch is repeated.
 
-        `rows` has the columns of `schema`. With a primary key, and `rows` = `latest`, there is one row per key, and
+        `rows` has the columns of `schema`, and may have `unchanged_columns`: the names of a row's columns that keep
+        their old values. With a primary key, and `rows` = `latest`, there is one row per key, and
         `row_kind`: '+U' for a row to write, '-D' for a key to delete, where only the key columns count. Without a key
         all rows are appended. With `changes` there are all rows in order with `row_kind` ('+I', '-U', '+U', '-D'), and
         `_kvformat_topic`, `_kvformat_partition`, `_kvformat_offset` and `row_index`, which order them.

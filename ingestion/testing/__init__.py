@@ -1,4 +1,7 @@
-"""Answers cases of the golden vectors of Flink CDC with the library's own code, so that others can compare.
+"""Tests for targets of other packages, and answers to the golden vectors of Flink CDC.
+
+`TargetSuite` has the tests that each target passes: a package subclasses it.
+`answer` answers a case of the vectors with the library's own code, so that others can compare:
 
     answer({"current": "INT", "upcoming": "DOUBLE", "values": [0.5]})
     {"compatible": False, "merged": "DOUBLE", "coerced": [{"double": "0.5"}]}
@@ -9,5 +12,6 @@ A case and its answer have the form of `fixtures/flink-cdc-3.6/README.md`.
 from __future__ import annotations
 
 from kvformat.ingestion.testing.answers import answer
+from kvformat.ingestion.testing.targets import TargetSuite
 
-__all__ = ["answer"]
+__all__ = ["TargetSuite", "answer"]

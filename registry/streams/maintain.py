@@ -5,33 +5,25 @@
 
 Spark repeats a failed batch with the same records, so each step gives the same result when it is repeated. The dead
 letters of a batch are written before its rows: once the rows are in the table, the bad records are safe.
-
-A path contains the last versions of the table, and a commit file for each complete version, written after it:
-
-    rows/0 rows/1 rows/2          Parquet; the next version overwrites the oldest
-    commits/0 commits/1 ...       the batch that wrote the version in the slot of this number
 """
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, too_many_bad
-from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.streams.change_columns import HasKeyColumns
 from kvformat.registry.streams.changes import latest_by_key, split_errors
 from kvformat.registry.streams.dead_letters import DeadLetters
+from kvformat.registry.streams.parquet_table import ParquetTable
 from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
     from kvformat.registry.contract.options import Direction
@@ -40,11 +32,8 @@ if TYPE_CHECKING:
 
     Merge: TypeAlias = Callable[[DataFrame, int], None]
 
-_VERSIONS = 3
-"""The number of versions kept: a reader has the time of two batches to finish."""
 _KAFKA_METADATA = {"_kvformat_partition": "partition", "_kvformat_offset": "offset"}
 """The metadata that orders the changes, under names that do not clash with the table's columns."""
-_COMMIT = "batch BIGINT, slot INT"
 
 
 class MaintainableTable(HasKeyColumns, Protocol):
@@ -87,7 +76,7 @@ def start_maintaining(
         if letters.topic is not None and letters.topic in (table.connector_options("decode")["topic"] or ()):
             raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{letters.topic}'")
     if not callable(target):
-        target = ParquetTable(_folder(target), table.key_columns)
+        target = ParquetTable.at(target, table.key_columns)
     batch = MaintainedBatch(table, target, letters)
     batch.check(stream)
     writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint_location)
@@ -141,86 +130,3 @@ def _check_count(bad: DataFrame, most: int) -> None:
     faults = bad.where(bad["code"] != ErrorCode.SKIPPED.value).select("reason", "code").limit(most + 1).collect()
     if len(faults) > most:
         raise too_many_bad(most, *faults[0], where=" in a micro-batch")
-
-
-# --- a table as Spark's own Parquet files ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ParquetTable:
-    """A table at a path: each batch that changes it writes its next version."""
-
-    path: str
-    keys: tuple[str, ...]
-
-    def __call__(self, changes: DataFrame, batch_id: int) -> None:
-        """Write the version of this batch from the version before; a repeated batch writes the same version again."""
-        from pyspark.sql import functions as F
-
-        from kvformat.registry.streams.unchanged_columns import with_old_values
-
-        spark = changes.sparkSession
-        commits = _commits(spark, self.path)
-        later = [batch for batch in commits if batch > batch_id]
-        if later:
-            raise ConfigurationError(
-                f"'{self.path}' already has the table of batch {max(later)}, but this is batch {batch_id}: another "
-                "query wrote it, or this query with another checkpoint. Give each query a path of its own, and an "
-                "empty one to start anew"
-            )
-        before = max((batch for batch in commits if batch < batch_id), default=None)
-        slot = 0 if before is None else (commits[before] + 1) % _VERSIONS
-        rows = changes.where(F.col(ROW_KIND) == "+U").drop(ROW_KIND, ROW_INDEX)
-        table = rows.drop(UNCHANGED)
-        if before is not None:
-            # Columns added to the table since then are NULL.
-            old = _uncached_reader(spark).schema(table.schema).parquet(f"{self.path}/rows/{commits[before]}")
-            keys = changes.select(*(exact_column(name).alias(f"_kvformat_key{n}") for n, name in enumerate(self.keys)))
-            same_key = [exact_column(name).eqNullSafe(F.col(f"_kvformat_key{n}")) for n, name in enumerate(self.keys)]
-            if UNCHANGED in rows.columns:
-                table = with_old_values(rows, old, self.keys)
-            table = old.join(keys, same_key, "left_anti").unionByName(table)
-        table.write.mode("overwrite").parquet(f"{self.path}/rows/{slot}")
-        commit = spark.range(1).select(F.lit(batch_id).cast("bigint").alias("batch"), F.lit(slot).alias("slot"))
-        commit.coalesce(1).write.mode("overwrite").json(f"{self.path}/commits/{slot}")
-
-
-def current_table(spark: SparkSession, path: str | PathLike[str]) -> DataFrame:
-    """Read the last complete version of a table that `KeyValueFormat.maintain` writes to a path.
-
-    The version stays readable while the next two are written; call this again for newer rows. Raises
-    `ConfigurationError` if there is no table at the path, or no complete version yet.
-    """
-    folder = _folder(path)
-    commits = _commits(spark, folder)
-    if not commits:
-        raise ConfigurationError(f"'{folder}' has no table written by maintain, or its first batch is not complete yet")
-    return _uncached_reader(spark).parquet(f"{folder}/rows/{commits[max(commits)]}")
-
-
-def _uncached_reader(spark: SparkSession) -> DataFrameReader:
-    """Return a reader that lists the files now. Spark Connect's server caches plans and the files listed for them.
-
-    Spark ignores the option, but plans with different options are not equal.
-    """
-    return spark.read.option("kvformat.looked-at", uuid.uuid4().hex)
-
-
-def _folder(path: str | PathLike[str]) -> str:
-    return os.fspath(path).rstrip("/")
-
-
-def _commits(spark: SparkSession, path: str) -> dict[int, int]:
-    """Return the slot of each complete version, by the batch that wrote it."""
-    from pyspark.errors import AnalysisException
-
-    # A commit file may be deleted for the next version while it is read; the other files are enough then.
-    options = {"recursiveFileLookup": "true", "ignoreMissingFiles": "true"}
-    reader = _uncached_reader(spark).schema(_COMMIT).options(**options)
-    try:
-        found = reader.json(f"{path}/commits").where("batch IS NOT NULL AND slot IS NOT NULL").collect()
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        return {}
-    return {row["batch"]: row["slot"] for row in found}

@@ -1,0 +1,102 @@
+"""Find the target of a sink by its type: built in, or in the entry-point group `kvformat.targets`.
+
+    [project.entry-points."kvformat.targets"]
+    lake = "my_package:LakeTarget"          sink: {type: lake, url: ...}
+
+The class has an `identifier`, `option_specs` and `from_sink`; `Target` describes them. A class is imported when a sink
+of its type is checked. The built-in types are a table, so that they work without an installed distribution.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from kvformat.ingestion.targets.target import Target
+from kvformat.registry.contract.errors import ConfigurationError, OptionError, PluginError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from kvformat.ingestion.blocks.sink import PipelineSink
+
+GROUP = "kvformat.targets"
+_BUILT_IN = {
+    "parquet": "path:ParquetTarget",
+    "delta": "delta:DeltaTarget",
+    "iceberg": "iceberg:IcebergTarget",
+    "values": "values:ValuesTarget",
+    "kafka": "topics:TopicTarget",
+    "upsert-kafka": "topics:TopicTarget",
+}
+"""Module and class of each type that needs no other package."""
+
+
+def target_of(sink: PipelineSink) -> Target:
+    """Return the target of a checked sink.
+
+    Raises `ConfigurationError` if the sink is refused, and the errors of `target_class`.
+    """
+    if sink.refused:
+        raise ConfigurationError(f"the sink can't be written: {'; '.join(sink.refused)}")
+    return target_class(sink.type).from_sink(sink)
+
+
+def available_targets() -> list[str]:
+    """Return the types of sinks, sorted, without loading them."""
+    return sorted({*_BUILT_IN, *_points()})
+
+
+def target_class(type_: str) -> type[Target]:
+    """Return the class of a type of sink.
+
+    Raises `OptionError` for an unknown type, and `PluginError` for a package that can't be loaded, or that has a class
+    which is not a target of this name.
+    """
+    if type_ in _BUILT_IN:
+        module, _, name = _BUILT_IN[type_].partition(":")
+        built_in: type[Target] = getattr(importlib.import_module(f"kvformat.ingestion.targets.{module}"), name)
+        return built_in
+    points = _points().get(type_, [])
+    if not points:
+        names = available_targets()
+        raise OptionError(
+            f"sink: unknown type {type_!r}.{did_you_mean(type_, names)} Types: {listed(names)}. Packages with entry "
+            f"points in '{GROUP}' add types",
+            option="type",
+        )
+    if len(points) > 1:
+        owners = " and ".join(sorted(map(_owner, points)))
+        raise PluginError(f"sinks of type '{type_}' are provided by {owners}; uninstall one of them")
+    try:
+        found = points[0].load()
+    except (Exception, SystemExit) as cause:  # the import of a plugin may raise anything
+        raise PluginError(f"cannot load the sink '{type_}' of {_owner(points[0])}: {cause!r}") from cause
+    if not (isinstance(found, type) and issubclass(found, Target)):
+        raise PluginError(
+            f"the sink '{type_}' of {_owner(points[0])} is not a subclass of kvformat.ingestion.Target: {found!r}"
+        )
+    if getattr(found, "identifier", None) != type_:
+        raise PluginError(
+            f"{_owner(points[0])} registers {found.__module__}.{found.__qualname__} as '{type_}', but its identifier "
+            f"is {getattr(found, 'identifier', None)!r}"
+        )
+    return found
+
+
+def is_plugged(type_: str) -> bool:
+    """Whether an installed package has a target of this type."""
+    return type_ not in _BUILT_IN and type_ in _points()
+
+
+def _points() -> dict[str, list[metadata.EntryPoint]]:
+    found: dict[str, list[metadata.EntryPoint]] = {}
+    for point in metadata.entry_points(group=GROUP):
+        same = found.setdefault(point.name, [])
+        # a distribution may be listed twice, for example installed and on PYTHONPATH as a zip
+        if all(other.value != point.value for other in same):
+            same.append(point)
+    return found
+
+
+def _owner(point: metadata.EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version} ({point.value})" if point.dist else point.value

@@ -1,0 +1,162 @@
+"""Types and values of a target's columns.
+
+| `sink.type-normalize-strategy` | types of the columns |
+| --- | --- |
+| `standard` | as in the schema |
+| `broaden` | the widest of their kind: BIGINT, DOUBLE, STRING, BYTES, DECIMAL(38, s) |
+| `only-bigint-or-text` | BIGINT for integers, STRING for all others |
+
+Values become texts as in `ingestion/schemas/coerce.py`, by expressions of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, STRING, TEXT_ROOTS
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, spark_type
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+Strategy = Literal["standard", "broaden", "only-bigint-or-text"]
+Rows = Literal["latest", "changes"]
+ONLY_IN_FLINK = ("TIMESTAMP_TZ", "VARIANT")
+"""Types whose values are texts in Spark."""
+NOT_IN_LAKES = ("TIME", "INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND")
+"""Types that Spark and Parquet have, and formats of lakes do not have."""
+_BIGINT = FlinkType("BIGINT")
+CHANGE_COLUMNS = (
+    SchemaColumn(ROW_KIND, STRING),
+    SchemaColumn("_kvformat_topic", STRING),
+    SchemaColumn("_kvformat_partition", FlinkType("INT")),
+    SchemaColumn("_kvformat_offset", _BIGINT),
+    SchemaColumn(ROW_INDEX, FlinkType("INT")),
+)
+"""The columns that a table of changes has after its own: the kind of a change, and its place."""
+
+
+def with_change_columns(schema: TableSchema, rows: Rows) -> TableSchema:
+    """Return the schema of a table of changes; for `latest`, the schema itself."""
+    return replace(schema, columns=(*schema.columns, *CHANGE_COLUMNS)) if rows == "changes" else schema
+
+
+def without_change_columns(schema: TableSchema, rows: Rows) -> TableSchema:
+    """Return the schema of a table of changes without their columns; for `latest`, the schema itself."""
+    if rows == "latest":
+        return schema
+    return replace(schema, columns=tuple(c for c in schema.columns if c not in CHANGE_COLUMNS))
+
+
+def normalized_schema(schema: TableSchema, strategy: Strategy, as_text: Collection[str] = ONLY_IN_FLINK) -> TableSchema:
+    """Return the schema with the types of a strategy. Types of the kinds `as_text` become STRING."""
+    return schema.with_types((c.name, normalized_type(c.type, strategy, as_text)) for c in schema.columns)
+
+
+def normalized_type(t: FlinkType, strategy: Strategy, as_text: Collection[str] = ONLY_IN_FLINK) -> FlinkType:
+    """Return the type of a column; NOT NULL stays."""
+    return replace(_normalized(t, strategy, as_text), nullable=t.nullable)
+
+
+def _normalized(t: FlinkType, strategy: Strategy, as_text: Collection[str]) -> FlinkType:
+    if _has_kind(t, as_text) or t.root in TEXT_ROOTS:
+        return STRING
+    if strategy == "standard":
+        return t
+    if t.root in INTEGER_DIGITS:
+        return _BIGINT
+    if strategy == "only-bigint-or-text":
+        return STRING
+    if t.root == "FLOAT":
+        return FlinkType("DOUBLE")
+    if t.root in BINARY_ROOTS:
+        return FlinkType("VARBINARY", length=MAX_LENGTH)
+    return FlinkType("DECIMAL", precision=38, scale=t.scale) if t.root == "DECIMAL" else t
+
+
+def _has_kind(t: FlinkType, kinds: Collection[str]) -> bool:
+    return t.root in kinds or any(_has_kind(field.type, kinds) for field in t.fields)
+
+
+def stored_type(t: FlinkType) -> DataType:
+    """Return Spark's type of a column in a target. Parts of nested values are nullable."""
+    return _all_nullable(spark_type(t))
+
+
+def stored_columns(schema: TableSchema) -> StructType:
+    """Return the columns of a normalized schema with Spark's types."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(c.name, stored_type(c.type), c.type.nullable) for c in schema.columns])
+
+
+def _all_nullable(t: DataType) -> DataType:
+    from pyspark.sql import types as T
+
+    if isinstance(t, T.ArrayType):
+        return T.ArrayType(_all_nullable(t.elementType))
+    if isinstance(t, T.MapType):
+        return T.MapType(_all_nullable(t.keyType), _all_nullable(t.valueType))
+    if isinstance(t, T.StructType):
+        return T.StructType([T.StructField(f.name, _all_nullable(f.dataType)) for f in t.fields])
+    return t
+
+
+# --- values ----------------------------------------------------------------------------------------------------
+
+
+def converted_rows(rows: DataFrame, columns: StructType, kept: Iterable[str] = ()) -> DataFrame:
+    """Return rows with exactly these columns, by name, and those of `kept` that the rows have.
+
+    A column that the rows lack is NULL.
+    """
+    from pyspark.sql import functions as F
+
+    types = {field.name: field.dataType for field in rows.schema.fields}
+    found = [
+        (
+            converted(exact_column(field.name), types[field.name], field.dataType)
+            if field.name in types
+            else F.lit(None).cast(field.dataType)
+        ).alias(field.name)
+        for field in columns.fields
+    ]
+    more = [exact_column(name) for name in kept if name in types and name not in columns.names]
+    return rows.select(*found, *more)
+
+
+def converted(value: Column, source: DataType, target: DataType) -> Column:
+    """Return the value of one Spark type as another type. A text is made by the rules of `schemas/coerce.py`."""
+    from pyspark.sql.types import StringType
+
+    if source == target:
+        return value
+    if isinstance(target, StringType) and not isinstance(source, StringType):
+        return _text(value, source)
+    return value.cast(target)
+
+
+def _text(value: Column, t: DataType) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if isinstance(t, T.BinaryType):
+        return F.base64(value)
+    if isinstance(t, T.ArrayType | T.MapType | T.StructType):
+        return F.to_json(value, {"ignoreNullFields": "false"})
+    if isinstance(t, T.TimestampType):
+        # The time in UTC, without a detour over the session's time zone, which has hours twice
+        since = value - F.lit("1970-01-01T00:00:00Z").cast("timestamp")
+        value = F.lit("1970-01-01T00:00:00").cast("timestamp_ntz") + since
+    text = value.cast("string")
+    if isinstance(t, T.TimestampNTZType | T.TimestampType):
+        text = F.replace(text, F.lit(" "), F.lit("T"))
+    if isinstance(t, T.TimestampNTZType | T.TimestampType | T.TimeType):
+        for digits, zeros in ((r"\d", "00"), (r"\d\d", "0")):
+            text = F.regexp_replace(text, rf"(\.(?:\d\d\d)*{digits})$", f"$1{zeros}")
+    return F.concat(text, F.lit("Z")) if isinstance(t, T.TimestampType) else text

@@ -1,0 +1,125 @@
+"""Targets by the type of a sink, also of other packages, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pytest
+
+from kvformat import ingestion
+from kvformat.ingestion import Pipeline
+from kvformat.ingestion.blocks.options import SINK_OPTIONS
+from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
+from kvformat.ingestion.targets import discovery
+from kvformat.ingestion.targets.discovery import available_targets, target_class, target_of
+from kvformat.ingestion.targets.path import ParquetTarget
+from kvformat.ingestion.targets.values import ValuesTarget
+from kvformat.registry.contract.errors import ConfigurationError, OptionError, PluginError
+from kvformat.registry.contract.options import Option
+
+SOURCE = {"type": "kafka", "properties.bootstrap.servers": "b:9092", "topic": "t"}
+
+
+class PluggedTarget(ParquetTarget):
+    identifier: ClassVar[str] = "plugged"
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        Option(name="folder", required=True),
+        Option(name="token", sensitive=True),
+        Option(name="level", type="int", default=3, sensitive=True),
+    )
+
+    @classmethod
+    def from_sink(cls, sink: PipelineSink) -> Self:
+        return cls(sink.values["folder"])
+
+
+class Misnamed(ParquetTarget):
+    identifier: ClassVar[str] = "other"
+
+
+def _install(folder: Path, distribution: str, *entries: str) -> None:
+    info = folder / f"{distribution}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    lines = "\n".join(entries)
+    (info / "entry_points.txt").write_text(f"[{discovery.GROUP}]\n{lines}\n")
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _install(
+        tmp_path,
+        "lakes",
+        f"plugged = {__name__}:PluggedTarget",
+        f"misnamed = {__name__}:Misnamed",
+        "missing = no_such_module:Target",
+        "number = math:pi",
+        f"twice = {__name__}:Misnamed",
+    )
+    _install(tmp_path, "other-lakes", f"twice = {__name__}:PluggedTarget")
+    return tmp_path
+
+
+def test_every_type_of_sink_has_a_built_in_target() -> None:
+    assert {*SINK_OPTIONS} == {*discovery._BUILT_IN}
+    assert {*SINK_OPTIONS} <= {*available_targets()}
+
+
+def test_targets_are_made_of_checked_sinks() -> None:
+    sink = parse_sink({"type": "parquet", "path": "/lake", "write-mode": "append", "create-tables": "false"})
+    assert target_of(sink) == ParquetTarget("/lake", write_mode="append", create_tables=False)
+    assert target_of(sink).rows == "changes"
+    assert target_of(parse_sink({"type": "values"})) == ValuesTarget()
+    with pytest.raises(ConfigurationError, match="the sink can't be written: sink 'hologres' is not supported"):
+        target_of(parse_sink({"type": "hologres"}))
+
+
+def test_a_target_without_a_session_says_so() -> None:
+    with pytest.raises(ConfigurationError, match=r"ParquetTarget has no session: call with_session\(spark\)"):
+        _ = ParquetTarget("/lake").spark
+
+
+def test_another_package_adds_a_sink(installed: Path) -> None:
+    given = {"type": "plugged", "folder": "/lake", "token": "s3cret"}
+    sink = parse_sink(given)
+    assert target_of(sink) == PluggedTarget("/lake")
+    assert (sink.values["token"], sink.values["level"]) == ("s3cret", 3)
+    assert "plugged" in available_targets()
+    explained = Pipeline(SOURCE, given).explain()
+    assert "folder: /lake" in explained
+    shown = (explained, repr(sink), repr(sink.values), repr(sink.options), repr(Pipeline(SOURCE, given)))
+    assert [text for text in shown[:-1] if "s3cret" in text] == []
+    with pytest.raises(OptionError, match="sink: the option 'folder' is missing"):
+        parse_sink({"type": "plugged"})
+    with pytest.raises(OptionError, match=r"there is no option 'foldr'\. Did you mean 'folder'"):
+        parse_sink({**given, "foldr": "x"})
+    with pytest.raises(OptionError, match="for option 'level'") as caught:
+        parse_sink({**given, "level": "hidden"})
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("type_", "message"),
+    [
+        ("misnamed", "registers .*Misnamed as 'misnamed', but its identifier is 'other'"),
+        ("missing", "cannot load the sink 'missing' of lakes 1.0 .*no_such_module"),
+        ("number", "is not a subclass of kvformat.ingestion.Target: 3.14"),
+        ("twice", "are provided by lakes 1.0 .* and other-lakes 1.0 .*; uninstall one"),
+    ],
+)
+def test_broken_packages_are_named(installed: Path, type_: str, message: str) -> None:
+    with pytest.raises(PluginError, match=message):
+        target_class(type_)
+
+
+def test_an_unknown_type_is_an_error_with_the_known_ones() -> None:
+    with pytest.raises(OptionError, match=r"unknown type 'parket'.* Did you mean 'parquet'"):
+        target_class("parket")
+
+
+def test_public_names_are_loaded_lazily() -> None:
+    found: dict[str, Any] = {name: getattr(ingestion, name) for name in ingestion.__all__}
+    assert len(found) >= 7
+    assert ingestion.__all__ == sorted(ingestion.__all__)

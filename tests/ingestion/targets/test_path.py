@@ -1,0 +1,95 @@
+"""Tables below a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
+from kvformat.ingestion.schemas.events import AlterColumnTypes
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.targets.path import ParquetTarget, StoredRows, TableState, read_table
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
+from kvformat.ingestion.testing import TargetSuite
+from kvformat.ingestion.testing.targets import table_schema
+from kvformat.registry.contract.errors import ConfigurationError
+
+pytestmark = pytest.mark.spark
+
+
+def _rows(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_rows_are_merged_appended_and_read_again(spark: Any, tmp_path: Path) -> None:
+    target = ParquetTarget(tmp_path / "lake").with_session(spark)
+    keyed, plain = TableId(("shop", "rows")), TableId(("a.b", "notes", "ü*[x]"))
+    schema = table_schema("id INT", "v STRING", key=["id"])
+    for table, made in ((keyed, schema), (plain, table_schema("id INT"))):
+        target.create(table, made, TableOptions(), "q")
+    with pytest.raises(ConfigurationError, match=r"there is no table shop\.other at '.*lake'"):
+        read_table(spark, tmp_path / "lake", "shop.other")
+    with pytest.raises(SchemaChangeError, match=r"table shop\.other: there is no such table at '.*lake'"):
+        target.own(TableId.parse("shop.other"), "q")
+    for batch in range(5):
+        rows = spark.createDataFrame(
+            [(batch, "new", "+U"), (batch - 1, None, "-D")], "id INT, v STRING, row_kind STRING"
+        )
+        target.write(keyed, schema, rows, BatchWrite("q", batch))
+        target.write(plain, table_schema("id INT"), rows.select("id"), BatchWrite("q", batch))
+    assert _rows(read_table(spark, tmp_path / "lake", "shop.rows")) == [(4, "new")]
+    assert _rows(read_table(spark, tmp_path / "lake", plain)) == sorted((n,) for b in range(5) for n in (b, b - 1))
+    assert {path.name for path in (tmp_path / "lake").iterdir()} == {"shop", "a%2Eb"}
+    with pytest.raises(
+        ConfigurationError, match=r"has batch 4 of this query, but this is batch 3: the query runs twice"
+    ):
+        target.write(keyed, schema, rows, BatchWrite("q", 3))
+    event = AlterColumnTypes(keyed, (("v", parse_column_type("INT")),))
+    with pytest.raises(UnsupportedChangeError, match=r"'v' of type STRING can't become INT.*; STRING does"):
+        target.change(event, event.apply(schema), BatchWrite("q", 5))
+
+
+@pytest.mark.slow
+def test_a_table_of_changes_has_their_kinds_and_places(spark: Any, tmp_path: Path) -> None:
+    target = ParquetTarget(tmp_path, write_mode="append", types="broaden").with_session(spark)
+    table, schema = TableId(("t",)), table_schema("id INT", key=["id"])
+    target.create(table, schema, TableOptions(), "q")
+    ddl = (
+        "id INT, row_kind STRING, _kvformat_topic STRING, _kvformat_partition INT, _kvformat_offset LONG, row_index INT"
+    )
+    changes = [(1, "+I", "t", 0, 5, 0), (1, "-U", "t", 0, 6, 0), (1, "+U", "t", 0, 6, 1)]
+    for _ in range(2):
+        target.write(table, schema, spark.createDataFrame(changes, ddl), BatchWrite("q", 0))
+    found = target.schema(table)
+    assert found is not None
+    assert found.columns.simpleString() == "struct<id:bigint>"
+    assert _rows(read_table(spark, tmp_path, "t")) == sorted(changes)
+    with pytest.raises(SchemaChangeError, match="has no such table, and 'create-tables' is false"):
+        ParquetTarget(tmp_path, create_tables=False).with_session(spark).create(
+            TableId(("u",)), schema, TableOptions(), "q"
+        )
+
+
+def test_a_state_has_a_json_form() -> None:
+    stored = (StoredRows(1, 2, 3, (("a", "b", "INT"),)),)
+    state = TableState(7, table_schema("a INT", "b ROW<c TIME(3)>"), "q", 1, stored, "q", (4, 3))
+    assert TableState.from_text(state.to_text()) == state
+    assert TableState.from_text(TableState(0, None, None).to_text()).schema is None
+    with pytest.raises(
+        ConfigurationError, match="has notes of version 2, and this release of kvformat reads version 1"
+    ):
+        TableState.from_text('{"version": 2}')
+
+
+@pytest.mark.slow
+class TestParquetTarget(TargetSuite):
+    @pytest.fixture
+    def target(self, spark: Any, tmp_path: Path) -> Target:
+        return ParquetTarget(tmp_path / "lake").with_session(spark)
+
+    def read(self, target: Target, table: TableId) -> Any:
+        assert isinstance(target, ParquetTarget)
+        return read_table(target.spark, target.path, table)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._changes.other_messages import find_by_members
+from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
@@ -22,14 +23,13 @@ from kvformat.codecs._infer.column_types import Notes, is_name
 from kvformat.codecs._infer.debezium_columns import MARKS, type_of_connect
 from kvformat.codecs._look.declared_types import holds
 from kvformat.codecs._look.findings import Contribution, Findings, TableFindings
-from kvformat.registry.contract.discovery import format_class, get_format
+from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
 from kvformat.registry.contract.types import FlinkType, nullable
 
 if TYPE_CHECKING:
     from kvformat.codecs._avro import Schema
-    from kvformat.codecs._confluent.format import RegistryFormat
 
 _SOURCE = "op STRING, source ROW<db STRING, `schema` STRING, `table` STRING>"
 """The members that name the table of a Debezium message, and its operation."""
@@ -105,7 +105,7 @@ class DebeziumAvroLooker(AvroLooker):
     def __init__(self, format: RegistryFormat, request: LookRequest, given: Mapping[str, Any]) -> None:
         super().__init__(format, request)
         self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
-        names = {name for spec in format_class("avro-confluent").option_specs for name in spec.keys(given)}
+        names = {name for spec in RegistryFormat.option_specs for name in spec.keys(given)}
         self._envelopes = get_format("avro-confluent", {name: given[name] for name in names - {"schema"}})
 
     def _place(

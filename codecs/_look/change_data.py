@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Object = dict[str, Node]
 Declared = Mapping[str, FlinkType]
-_MOST_PARTS = 3
+_MOST_PARTS = 3  # of a name of a table
 
 
 class NotLookedAtError(ValueError):

@@ -81,7 +81,7 @@ class JsonLooker:
                 seen.extend(self._rows.contributions(row, table, place))
                 place += len(row)
         except DottedNameError as dotted:
-            reason = f"the member {ascii(str(dotted))[:60]} has a dot; with '{FLATTEN}' dots separate the names of a path"
+            reason = f"the member {ascii(str(dotted))[:60]} has a dot, which '{FLATTEN}' puts between names"
             found.fail(index, ErrorCode.UNEXPECTED_FIELD.marked(reason))
             return
         refusal = table.add(index, seen)

@@ -56,7 +56,8 @@ class ChangeLayout:
     `declared` returns the types that a message declares for its columns, or None. It raises `NotLookedAtError`.
     `drops` are the operations after which a table is gone; others that empty a table truncate it. `wrapped` says
     whether messages have a schema and a payload; None if each message tells. `hidden` are members that are not columns.
-    `trusted` is that of `RowRules`. `ddl` is the member that is true for statements. `placeholder` is a text in place of a value that did not change.
+    `trusted` is that of `RowRules`. `ddl` is the member that is true for statements. `placeholder` is a text in place
+    of a value that did not change.
     """
 
     table: Callable[[Object, str], TableName | None]

@@ -37,6 +37,7 @@ class TargetTables:
     def __init__(self, target: Target, behavior: SchemaChangeBehavior, query: str, *, take_over: bool) -> None:
         self.target, self._behavior, self._query, self._take_over = target, behavior, query, take_over
         self._ready: dict[TableId, tuple[TableSchema, TableSchema]] = {}  # the planned schema, and that of the rows
+        self._seen: dict[TableId, TargetSchema | None] = {}  # what the target said in `expected`
 
     def use(self, spark: SparkSession) -> None:
         """Use a session."""
@@ -52,7 +53,7 @@ class TargetTables:
         known = self._ready.get(table)
         if known is not None and known[0] == wanted:
             return known[1]
-        found = self.target.schema(table)
+        found = self._seen[table] = self.target.schema(table)
         return wanted if found is None else self._fitted(table, wanted, found)[0]
 
     def ready(self, table: TableId, wanted: TableSchema, options: TableOptions) -> TableSchema:
@@ -66,7 +67,7 @@ class TargetTables:
         known = self._ready.get(table)
         if known is not None and known[0] == wanted:
             return known[1]
-        found = self.target.schema(table)
+        found = self._seen.pop(table) if table in self._seen else self.target.schema(table)
         if found is None:
             self.target.create(table, wanted, options, self._query)
             rows = wanted
@@ -82,6 +83,7 @@ class TargetTables:
             self.target.change(event, schema, batch)
             if isinstance(event, DropTable):
                 self._ready.pop(event.table, None)
+                self._seen.pop(event.table, None)
 
     def _own(self, table: TableId, found: TargetSchema) -> None:
         if found.owner == self._query:
@@ -109,10 +111,10 @@ class TargetTables:
                 if self._behavior not in _FROZEN:
                     columns.append(column)
                 continue
-            if stored_type(nullable(column.type)) == stored_type(nullable(from_spark(field.dataType, True, field.name))):
+            now = from_spark(field.dataType, column.type.nullable, field.name)
+            if stored_type(nullable(column.type)) == stored_type(nullable(now)):
                 columns.append(column)
                 continue
-            now = from_spark(field.dataType, column.type.nullable, field.name)
             merged = merge_types(now, column.type)
             if stored_type(nullable(merged)) == stored_type(nullable(now)):
                 columns.append(replace(column, type=merged))

@@ -1,7 +1,7 @@
 """The bad records of a batch: which they are, their bytes for the dead letters, their number, and the log.
 
-    errors     one line per bad record: table, position, part, reason, code
-    letters    the same with the bytes and all columns of the record, as `split_errors` gives them, and `table`
+errors: one line per bad record: table, position, part, reason, code. letters: the same with the bytes and all columns
+of the record, as `split_errors` gives them, and `table`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def errors_of(
     ]
     for table, why in refused.items():
         of_table = looked.where(exact_column(looking.TABLE) == looking.table_name(table))
-        errors = [F.lit("record").alias("part"), F.lit(why).alias("reason"), F.lit(ErrorCode.SCHEMA.value).alias("code")]
+        texts = {"part": "record", "reason": why, "code": ErrorCode.SCHEMA.value}
+        errors = [F.lit(text).alias(name) for name, text in texts.items()]
         frames.append(of_table.select(exact_column(looking.TABLE).alias(_TABLE), *places, *errors))
     seen: list[tuple[TableId, DataFrame]] = []
     for table, frame in decoded:
@@ -120,8 +121,8 @@ def check_count(store: SchemaStore, batch: int, summary: Summary, most: int) -> 
     total = store.add_errors(batch, summary.count)
     if most >= 0 and total > most and summary.first is not None:
         raise DecodeError(
-            f"the query has {total} bad records since its checkpoint began; 'ingestion.error-tolerance.max-count' allows "
-            f"{most}. One of them: {summary.first['reason']}",
+            f"the query has {total} bad records since its checkpoint began; 'ingestion.error-tolerance.max-count' "
+            f"allows {most}. One of them: {summary.first['reason']}",
             reason=summary.first["reason"],
             code=summary.first["code"],
         )
@@ -135,9 +136,7 @@ def letters_of(looked: DataFrame, errors: DataFrame) -> DataFrame:
     records = looked.where(exact_column(looking.NEWS).isNull()).select(*names)
     same = [F.col(name) == exact_column(to) for name, to in zip(_KAFKA, POSITION, strict=True)]
     parts = F.from_json(exact_column(_TABLE), "ARRAY<STRING>")
-    return records.join(errors, same).select(
-        F.array_join(parts, ".").alias("table"), "part", "reason", *names, "code"
-    )
+    return records.join(errors, same).select(F.array_join(parts, ".").alias("table"), "part", "reason", *names, "code")
 
 
 def log(letters: DataFrame, count: int) -> None:
@@ -146,10 +145,6 @@ def log(letters: DataFrame, count: int) -> None:
 
     head = F.base64(F.substring(F.col("value"), 1, _MOST_BYTES)).alias("head")
     for row in letters.select("table", *_KAFKA, "code", "reason", head).limit(_MOST_LOGGED).collect():
-        _LOG.warning(
-            "bad record: table %s, topic %s, partition %d, offset %d, %s: %s, value (base64) %s", *row
-        )
+        _LOG.warning("bad record: table %s, topic %s, partition %d, offset %d, %s: %s, value (base64) %s", *row)
     if count > _MOST_LOGGED:
         _LOG.warning("bad records: %d more are not logged", count - _MOST_LOGGED)
-
-

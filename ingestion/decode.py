@@ -315,10 +315,12 @@ class FitStage:
         """
         from pyspark.sql import functions as F
 
+        there = {field.name: field.dataType for field in rows.schema.fields}
         columns = []
         for place, column in enumerate(self.source.columns):
-            wire, found = _wire_type(column.type), exact_column(column.name)
-            columns.append((found.cast(wire) if wire != _final_type(column.type) else found).alias(f"c{place}"))
+            wire = _wire_type(column.type)
+            found = exact_column(column.name) if column.name in there else F.lit(None)
+            columns.append((found if there.get(column.name) == wire else found.cast(wire)).alias(f"c{place}"))
         given = rows.select(*columns, ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, F.col(ROW_ERROR))
         return _named(given.mapInArrow(self.mapped(), _wire(self.target, {})), self.target, {})
 

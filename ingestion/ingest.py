@@ -1,6 +1,6 @@
 """Ingest topics without YAML: the arguments of a pipeline as Python values.
 
-    ingest(spark, {"topic": "shop", "value.format": "debezium-json", ...}, "/lake/shop", checkpoint_location="/ck/shop")
+Example: `ingest(spark, {"topic": "shop", "value.format": "debezium-json", ...}, "/lake", checkpoint_location="/shop")`
 """
 
 from __future__ import annotations

@@ -123,7 +123,8 @@ class _Memory:
         rules = plan_rules(batch.pipeline, quarantine=batch.settings.on_table_error == "quarantine")
         query = store.make_query_id()
         tables = TargetTables(batch.target, batch.pipeline.behavior, query, take_over=batch.settings.take_over)
-        memory = cls(store, Planner(rules, lambda *_: TableSchema(())), rules, look_stage(batch.pipeline), tables, query)
+        planner = Planner(rules, lambda *_: TableSchema(()))
+        memory = cls(store, planner, rules, look_stage(batch.pipeline), tables, query)
         memory.planner = Planner(rules, memory.analyze)
         for name, path in batch.pipeline.settings.functions.items():
             module, _, function = path.partition(":")
@@ -145,7 +146,7 @@ class _Memory:
         return self.analyzed[key]
 
 
-class _TableFailed(Exception):  # noqa: N818 - not an error that a user sees
+class _TableFailed(Exception):
     """A table that fails while its rows are decoded or written."""
 
     def __init__(self, tables: Iterable[TableId], cause: Exception) -> None:
@@ -171,9 +172,8 @@ class _BatchRun:
         self.batch, self.memory, self.records, self.id = batch, memory, records, batch_id
         self.spark = records.sparkSession
         self.changes_target = batch.target.rows == "changes"
-        self.zone = batch.pipeline.settings.values["local-time-zone"] or self.spark.conf.get(
-            "spark.sql.session.timeZone"
-        )
+        zone = batch.pipeline.settings.values["local-time-zone"]
+        self.zone = str(zone or self.spark.conf.get("spark.sql.session.timeZone"))
         self.cached: list[DataFrame] = []
 
     def run(self) -> None:
@@ -208,7 +208,10 @@ class _BatchRun:
     def _looked(self) -> DataFrame:
         memory = self.memory
         names = [name for name in looking.RECORD_COLUMNS if name in self.records.columns]
-        looked = memory.look.knowing(memory.planner.known(memory.state)).looked(self.records.select(*names))
+        records, tasks = self.records.select(*names), self.batch.pipeline.settings.values["parallelism"]
+        if tasks is not None:
+            records = records.coalesce(tasks)
+        looked = memory.look.knowing(memory.planner.known(memory.state)).looked(records)
         if len(memory.state.sources) > 1:
             looked = looked.sortWithinPartitions(looking.TABLE)
         return self._cached(looked)
@@ -224,7 +227,8 @@ class _BatchRun:
 
     def _store(self, plan: BatchPlan) -> None:
         for event in plan.events:
-            _LOG.info("batch %d: %s of table %s, caused by %s", self.id, event.event.tag, event.event.table, event.cause)
+            change = event.event
+            _LOG.info("batch %d: %s of table %s, caused by %s", self.id, change.tag, change.table, event.cause)
         for table, why in plan.failed.items():
             _LOG.error("batch %d: table %s is quarantined: %s", self.id, table, why)
         self.memory.store.write(self.id, self.memory.state, plan)
@@ -343,9 +347,7 @@ class _BatchRun:
 
     # --- one target table ----------------------------------------------------------------------------------
 
-    def _write(
-        self, plan: BatchPlan, target: TableId, found: list[_TableRows], wholes: list[PlannedChange]
-    ) -> None:
+    def _write(self, plan: BatchPlan, target: TableId, found: list[_TableRows], wholes: list[PlannedChange]) -> None:
         """Bring a target table to its schema, and write its rows; a TRUNCATE is between the rows of two parts."""
         memory, state = self.memory, plan.state
         wanted = state.schemas.targets[target]

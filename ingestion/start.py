@@ -1,6 +1,6 @@
 """Start the query of a pipeline.
 
-    records, or the source's topics -> first look at the newest records -> foreachBatch(IngestBatch)
+The first start looks at the newest records of each partition. Then `foreachBatch` calls `IngestBatch`.
 """
 
 from __future__ import annotations

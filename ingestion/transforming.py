@@ -42,13 +42,15 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
     from pyspark.sql import types as T
 
     stored = stored_columns(schema)
-    fields = [*stored.fields, *_internal_fields(T)]
+    string, number = T.StringType(), T.LongType()
+    types = (string, T.IntegerType(), string, T.IntegerType(), number, number, string)
+    fields = [*stored.fields, *map(T.StructField, _INTERNAL, types)]
     try:
         found = transformed(spark.createDataFrame([], T.StructType(fields)), rule, table, schema, changes=False).schema
     except AnalysisException as error:
         raise SchemaChangeError(
-            f"table {table}: the transform of '{rule.source_table}' can't be applied: {error}. The table's columns are "
-            f"{', '.join(schema.names)}",
+            f"table {table}: the transform of '{rule.source_table}' can't be applied: {_first_line(error)} The table's "
+            f"columns are {', '.join(schema.names)}",
             table=str(table),
         ) from error
     passed = {item.name for item in rule.columns or () if item.spark in ("", quoted(item.name))}
@@ -64,16 +66,13 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
     return replace(schema, columns=tuple(columns))
 
 
+def _first_line(error: Exception) -> str:
+    """Return Spark's message without the plan behind it."""
+    return str(error).partition("\n")[0]
+
+
 def _is_computed(rule: TransformRule, name: str) -> bool:
     return any(item.name == name and item.spark != quoted(name) for item in rule.columns or ())
-
-
-def _internal_fields(T: object) -> list[object]:
-    from pyspark.sql import types
-
-    string, number = types.StringType(), types.LongType()
-    given = (string, types.IntegerType(), string, types.IntegerType(), number, number, string)
-    return [types.StructField(name, t) for name, t in zip(_INTERNAL, given, strict=True)]
 
 
 def transformed(
@@ -97,7 +96,8 @@ def transformed(
         kept = [exact_column(name) for name in rows.columns if name not in computed]
         rows = rows.select(*kept, *(F.expr(text).alias(name) for name, text in computed.items()))
     if rule.filter:
-        rows = _filtered(rows, F.expr(rule.filter), keyed=bool(schema.primary_key or rule.primary_keys), changes=changes)
+        keyed = bool(schema.primary_key or rule.primary_keys)
+        rows = _filtered(rows, F.expr(rule.filter), keyed=keyed, changes=changes)
     if rule.soft_delete:
         kind = F.when(F.col(ROW_KIND) == "-D", "+U" if schema.primary_key or rule.primary_keys else "+I")
         rows = rows.withColumn(ROW_KIND, kind.otherwise(F.col(ROW_KIND)))

@@ -50,8 +50,8 @@ def write_dead_letters(
     then replaces the one of the first attempt. A function is called with the records and `batch_id`, -1 for None.
 
     In a topic key, value and headers are unchanged. These headers are added after them, as text, if `bad` has the
-    columns: `__kvformat.errors.table`, `.topic`, `.partition`, `.offset`, `.timestamp` (milliseconds), `.part`, `.code` and
-    `.reason`. Raises `ConfigurationError` for a target that cannot be written to.
+    columns: `__kvformat.errors.table`, `.topic`, `.partition`, `.offset`, `.timestamp` (milliseconds), `.part`, `.code`
+    and `.reason`. Raises `ConfigurationError` for a target that cannot be written to.
     """
     DeadLetters.of(to, {} if options is None else options).write(bad, batch_id)
 

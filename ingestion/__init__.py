@@ -10,14 +10,31 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.targets.delta import DeltaTarget
+    from kvformat.ingestion.targets.iceberg import IcebergTarget
     from kvformat.ingestion.targets.path import ParquetTarget, read_table
+    from kvformat.ingestion.targets.sql import SqlTarget
     from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
 
-__all__ = ["BatchWrite", "ParquetTarget", "Pipeline", "TableOptions", "Target", "TargetSchema", "read_table"]
+__all__ = [
+    "BatchWrite",
+    "DeltaTarget",
+    "IcebergTarget",
+    "ParquetTarget",
+    "Pipeline",
+    "SqlTarget",
+    "TableOptions",
+    "Target",
+    "TargetSchema",
+    "read_table",
+]
 _HOMES = {
     "BatchWrite": "targets.target",
+    "DeltaTarget": "targets.delta",
+    "IcebergTarget": "targets.iceberg",
     "ParquetTarget": "targets.path",
     "Pipeline": "pipeline",
+    "SqlTarget": "targets.sql",
     "TableOptions": "targets.target",
     "Target": "targets.target",
     "TargetSchema": "targets.target",

@@ -6,5 +6,8 @@
 | `discovery` | the target of a sink's type, also of other packages |
 | `types` | types and values of a target's columns |
 | `path` | tables as Parquet files below a path |
+| `sql` | tables of a catalog of Spark, by SQL |
+| `delta`, `iceberg` | what tables of Delta Lake and Iceberg do differently |
+| `maintained` | a table that `KeyValueFormat.maintain` keeps current in a target |
 | `values` | rows as lines on the standard output |
 """

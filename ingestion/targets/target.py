@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from kvformat.ingestion.blocks.sink import PipelineSink
     from kvformat.registry.contract.options import Option
+    from kvformat.registry.streams.maintain import MaintainableTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,16 @@ class Target(abc.ABC):
     def from_sink(cls, sink: PipelineSink) -> Self:
         """Return the target of a checked sink; `sink.values` are the parsed options by name."""
         raise ConfigurationError(f"{cls.__name__} can't be made from the options of a sink: make it in Python")
+
+    def merging(self, table: MaintainableTable, name: str | None = None) -> Callable[[DataFrame, int], None]:
+        """Return a function for `KeyValueFormat.maintain`: it creates the table, adds its new columns, and merges.
+
+        `name` is the name of the table in the target, by default that of the `KeyValueFormat`. Raises
+        `ConfigurationError` for a target that takes all changes.
+        """
+        from kvformat.ingestion.targets.maintained import MaintainedTable
+
+        return MaintainedTable.of(self, table, name)
 
     def with_session(self, spark: SparkSession) -> Self:
         """Return the target for use with a session."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kvformat.codecs._java.regex import compile_java
 from kvformat.connectors import brokers
@@ -34,6 +34,18 @@ _INSTALL = " With kvformat[kafka] installed, such an error comes sooner and name
 _OF_KAFKA = re.compile(r"org\.apache\.kafka\.[\w.$]*?(\w+(?:Exception|Error))\b:?([^\n]*)")
 
 
+class Named(Protocol):
+    """A table for these checks, such as `KeyValueFormat`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the table, for errors."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options with `properties.*` of the brokers."""
+
+
 def partitions(kv: KeyValueFormat) -> dict[str, int]:
     """Return the number of partitions of each topic that the table may write.
 
@@ -51,8 +63,10 @@ def partitions(kv: KeyValueFormat) -> dict[str, int]:
     return {name: counts[name] for name in names}
 
 
-def check(kv: KeyValueFormat, names: Iterable[str], spark: object) -> None:
+def check(kv: Named, names: Iterable[str], spark: object) -> dict[str, int]:
     """Check that the topics to be written exist, or that the brokers will create them.
+
+    Returns the number of partitions of those that exist, as far as the brokers were asked.
 
     Spark would fail only after a minute. Nothing is checked without confluent-kafka, or with security settings that
     only Java's client supports. `spark` is a session or a DataFrame. A client of Spark Connect may not reach the
@@ -62,16 +76,18 @@ def check(kv: KeyValueFormat, names: Iterable[str], spark: object) -> None:
     try:
         client = brokers.admin(kv.options)
     except (MissingExtraError, OptionError):
-        return
+        return {}
     try:
         there = _topics_seen(client, kv, spark)
     except BrokerError:
         if _is_connect(spark):
-            return
+            return {}
         raise
+    names = list(names)
     missing = [name for name in names if name not in there]
     if missing and not _creates_topics(client):
         raise missing_topic(kv, missing[0], there, f"and the brokers do not create topics ('{_CREATES}')")
+    return {name: len(there[name].partitions) for name in names if name in there}
 
 
 def check_reading(kv: KeyValueFormat, spark: SparkSession, ask_spark: Callable[[], object]) -> None:
@@ -131,7 +147,7 @@ def _is_connect(spark: object) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _topics_seen(client: Any, kv: KeyValueFormat, spark: object) -> dict[str, Any]:
+def _topics_seen(client: Any, kv: Named, spark: object) -> dict[str, Any]:
     """Return the topics that this machine's client sees; raises `BrokerError`.
 
     With Spark Connect an error is cached for a while, so that a client that can't reach the brokers waits only once.
@@ -152,7 +168,7 @@ def _topics_seen(client: Any, kv: KeyValueFormat, spark: object) -> dict[str, An
         raise
 
 
-def _topics(client: Any, kv: KeyValueFormat, timeout: float | None = None) -> dict[str, Any]:
+def _topics(client: Any, kv: Named, timeout: float | None = None) -> dict[str, Any]:
     question = functools.partial(client.list_topics, timeout=brokers.TIMEOUT if timeout is None else timeout)
     found: dict[str, Any] = brokers.ask(client, kv.options, "their topics", question).topics
     return found
@@ -172,9 +188,7 @@ def _creates_topics(client: Any) -> bool:
     return _CREATES not in settings or settings[_CREATES].value != "false"
 
 
-def missing_topic(
-    kv: KeyValueFormat, name: str, there: Iterable[str], why: str, *, quote: str = "'"
-) -> ConfigurationError:
+def missing_topic(kv: Named, name: str, there: Iterable[str], why: str, *, quote: str = "'") -> ConfigurationError:
     """Make the error for a topic that does not exist, or that the user may not see."""
     return OptionError(
         f"table '{kv.name}': there is no topic {quote}{name}{quote}, {why}.{did_you_mean(name, there)} Create it, or "

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kvformat.ingestion.targets.path import ParquetTarget, read_table
     from kvformat.ingestion.targets.sql import SqlTarget
     from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
+    from kvformat.ingestion.targets.topics import tables_to_topics
 
 __all__ = [
     "BatchWrite",
@@ -27,6 +28,7 @@ __all__ = [
     "Target",
     "TargetSchema",
     "read_table",
+    "tables_to_topics",
 ]
 _HOMES = {
     "BatchWrite": "targets.target",
@@ -39,6 +41,7 @@ _HOMES = {
     "Target": "targets.target",
     "TargetSchema": "targets.target",
     "read_table": "targets.path",
+    "tables_to_topics": "targets.topics",
 }
 
 

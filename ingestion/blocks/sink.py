@@ -33,6 +33,7 @@ from kvformat.registry.contract.errors import ConfigurationError, OptionError
 from kvformat.registry.contract.options import Option, OptionValues
 from kvformat.registry.sql.connector_options import is_client_property
 from kvformat.registry.table.connector_checks import check_case
+from kvformat.registry.table.producer import producer_risks
 
 TOPICS = ("kafka", "upsert-kafka")
 """The types of sinks that write records of topics."""
@@ -148,6 +149,7 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: lis
     if type_ in TOPICS:
         properties = {key: plain_text(text) for key, text in own.items()}
         notes += [f"sink: {note}" for note in (misspelt(properties) | unreadable_key(properties)).values()]
+        notes += [f"sink: {risk}" for risk in producer_risks(properties)]
         if values[_GUARANTEE] == "exactly-once":
             refused.append(f"sink: '{_GUARANTEE}' = 'exactly-once': Spark's Kafka sink has no transactions")
         elif values[_GUARANTEE] == "none":

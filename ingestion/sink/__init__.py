@@ -5,6 +5,7 @@
 | `settings` | how records are written, from the options of the sink |
 | `changes` | the changes of a table as operations and rows before and after |
 | `records` | keys and values of the records of one table |
+| `frame` | a DataFrame of rows as a DataFrame of records |
 | `connect_schema` | the schema of Kafka Connect beside a Debezium message |
 | `connect_payload` | values that follow this schema |
 

@@ -9,11 +9,14 @@ b      -D
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 CREATE, UPDATE, DELETE = "c", "u", "d"
 _UPDATE_BEFORE, _UPDATE_AFTER = "-U", "+U"
@@ -40,10 +43,11 @@ class TableChanges:
         return pa.concat_arrays([self.after, self.before]).take(pa.array(indices))
 
 
-def changes_of_rows(rows: pa.StructArray, row_kinds: pa.StringArray | None) -> TableChanges:
+def changes_of_rows(rows: pa.StructArray, row_kinds: pa.StringArray | None, same: Sequence[str] = ()) -> TableChanges:
     """Return the changes of rows with kinds; without kinds, all rows are created.
 
-    A `-U` and the `+U` after it are one update. A single `+U` is an update of an unknown row, a single `-U` a delete.
+    A `-U` and the `+U` after it are one update, if they have the same values in the columns `same`. A single `+U` is an
+    update of an unknown row, a single `-U` a delete.
     """
     count = len(rows)
     if row_kinds is None:
@@ -51,6 +55,8 @@ def changes_of_rows(rows: pa.StructArray, row_kinds: pa.StringArray | None) -> T
     befores, afters = _is(row_kinds, _UPDATE_BEFORE), _is(row_kinds, _UPDATE_AFTER)
     paired = np.zeros(count, np.bool_)  # whether a -U belongs to the row after it
     paired[:-1] = befores[:-1] & afters[1:]
+    if same and paired.any():
+        paired[:-1] &= _same_as_next(rows, same)
     kept = np.flatnonzero(~paired)
     deleted = (befores | _is(row_kinds, "-D"))[kept]
     updated = afters[kept]
@@ -61,6 +67,17 @@ def changes_of_rows(rows: pa.StructArray, row_kinds: pa.StringArray | None) -> T
     return TableChanges(
         pa.array(operations.tolist(), pa.string()), rows.take(_indices(before)), rows.take(_indices(after))
     )
+
+
+def _same_as_next(rows: pa.StructArray, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Return for each row but the last whether the next one has the same values in these columns."""
+    found = np.ones(max(len(rows) - 1, 0), np.bool_)
+    for field, column in zip(rows.type, rows.flatten(), strict=True):
+        if field.name in names and pa.types.is_nested(field.type):
+            found &= [one == other for one, other in itertools.pairwise(column.to_pylist())]
+        elif field.name in names:
+            found &= np.asarray(pc.equal(column[:-1], column[1:]).fill_null(False))
+    return found
 
 
 def _is(texts: pa.StringArray, text: str) -> npt.NDArray[np.bool_]:

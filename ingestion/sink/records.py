@@ -52,8 +52,9 @@ class SinkRecords:
 class TableRecords:
     """Writes the records of one table with one schema.
 
-    Raises `SchemaError` for a type that the key's or the value's format can't write, and for a key that is not among
-    the columns.
+    topic, headers, partition: those of all records. same: columns that must be equal for a `-U` and the `+U` after it
+    to be one update. Raises `SchemaError` for a type that the key's or the value's format can't write, and for a key
+    that is not among the columns.
     """
 
     def __init__(self, table: TableId, schema: TableSchema, settings: SinkSettings) -> None:
@@ -68,6 +69,8 @@ class TableRecords:
             self._opening, self._closing = f'{{"schema":{connect_schema(schema)},"payload":', "}"
         self.topic, self.headers = settings.topic_of(table), settings.headers_of(table)
         self.partition = settings.partition
+        # The producer sends a record by its key. So a changed key needs two records, as Debezium writes it.
+        self.same = schema.primary_key if self.partition is None else ()
 
     def write(self, changes: TableChanges) -> SinkRecords:
         """Write changes. Their rows have the columns of the schema, by name."""
@@ -112,10 +115,11 @@ class TableRecords:
 class UpsertTableRecords:
     """Writes the records of one table for the sink `upsert-kafka`: the key's JSON, and all columns or a tombstone.
 
-    Raises `SchemaError` for a table without a key. Rules: Ververica's "Upsert Kafka connector" page.
+    topic, headers, partition, same: as of `TableRecords`. Raises `SchemaError` for a table without a key.
+    Rules: Ververica's "Upsert Kafka connector" page.
     """
 
-    def __init__(self, table: TableId, schema: TableSchema) -> None:
+    def __init__(self, table: TableId, schema: TableSchema, headers: tuple[tuple[str, bytes], ...] = ()) -> None:
         if not schema.primary_key:
             raise SchemaError(
                 f"table {table}: the sink 'upsert-kafka' needs a primary key; set 'primary-keys' of a transform"
@@ -123,7 +127,8 @@ class UpsertTableRecords:
         settings = WriteSettings()
         self._key = JsonWriter(_key_type(schema, ()), settings)
         self._value = JsonWriter(_row_type(schema), settings)
-        self.topic = str(table)
+        self.topic, self.headers, self.partition = str(table), headers, None
+        self.same = schema.primary_key  # the old row of a changed key needs a tombstone
 
     def write(self, changes: TableChanges) -> SinkRecords:
         """Write changes. Their rows have the columns of the schema, by name."""

@@ -74,14 +74,21 @@ class SinkSettings:
 
     def headers_of(self, table: TableId) -> tuple[tuple[str, bytes], ...]:
         """Return the headers of a table's records."""
-        parts = {"namespace": table.namespace, "schemaName": table.schema, "tableName": table.table}
-        pairs = (*(parts.items() if self.table_headers else ()), *self.headers)
-        return tuple((name, (value or "").encode()) for name, value in pairs)
+        return (
+            *(table_headers(table) if self.table_headers else ()),
+            *((name, value.encode()) for name, value in self.headers),
+        )
 
     @property
     def partition(self) -> int | None:
         """The partition of all records, or None if the producer hashes the key."""
         return 0 if self.all_to_zero else None
+
+
+def table_headers(table: TableId) -> tuple[tuple[str, bytes], ...]:
+    """Return the headers with the parts of a table's name. The header of a missing part is empty."""
+    parts = {"namespace": table.namespace, "schemaName": table.schema, "tableName": table.table}
+    return tuple((name, (part or "").encode()) for name, part in parts.items())
 
 
 def _json_settings(values: Mapping[str, Any], format: str) -> WriteSettings:

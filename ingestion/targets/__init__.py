@@ -10,4 +10,5 @@
 | `delta`, `iceberg` | what tables of Delta Lake and Iceberg do differently |
 | `maintained` | a table that `KeyValueFormat.maintain` keeps current in a target |
 | `values` | rows as lines on the standard output |
+| `topics` | topics: the sinks `kafka` and `upsert-kafka` |
 """

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -33,7 +32,7 @@ from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, 
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, check_errors_split, exact_column
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers
-from kvformat.registry.table.encode_records import encode_records, hold_back
+from kvformat.registry.table.encode_records import checked_kinds, encode_records, hold_back
 from kvformat.registry.table.record_layout import RecordLayout
 
 try:
@@ -66,14 +65,21 @@ def encode_frame(
     check_time(layout.physical.fields, df.sparkSession)
     if ERROR not in [column.name for column in plan.table.columns]:
         check_errors_split(df)
-    columns = _physical_columns(plan, df)
+    watermark = plan.table.watermark
+    columns = declared_columns(
+        df,
+        layout.physical.fields,
+        table=plan.table.name,
+        primary_key=plan.table.primary_key or (),
+        event_time=None if watermark is None else watermark.column,
+    )
     metadata = [_metadata_column(plan, column, df) for column in (*plan.metadata, *extra)]
     _warn_about_sink(plan, [column.key for column in (*plan.metadata, *extra)])
     kinds = _possible_kinds(plan, df, changelog_mode)
     if not layout.upsert or kinds is None or not kinds.contains(RowKind.UPDATE_BEFORE):
         return df.select(*_key_column(layout, columns), _value_column(layout, columns, kinds), *metadata)
     wire = [
-        _wire_column(column, field.type).alias(f"c{i}")
+        wire_column(column, field.type).alias(f"c{i}")
         for i, (column, field) in enumerate(zip(columns, layout.physical.fields, strict=True))
     ]
     rows = df.select(*wire, F.col(ROW_KIND).alias(ROW_KIND), *metadata)
@@ -106,33 +112,43 @@ def _warn_about_sink(plan: TablePlan, metadata: Sequence[str]) -> None:
 # --- input ------------------------------------------------------------------------------------------------
 
 
-def _physical_columns(plan: TablePlan, df: DataFrame) -> list[Column]:
-    """Return the physical columns, cast to their declared types.
+def declared_columns(
+    df: DataFrame,
+    fields: Sequence[FlinkField],
+    *,
+    table: str,
+    primary_key: Sequence[str],
+    event_time: str | None = None,
+) -> list[Column]:
+    """Return the columns of a table, found by name and cast to their declared types.
 
-    Raises `SchemaError` for a missing column, and for a cast that may lose something.
+    `table` is the name for errors, `event_time` the column of the watermark. Raises `SchemaError` for a missing column,
+    for one that is there twice, and for a cast that may lose something.
     """
     given = df.schema.fields
-    needed = plan.layout.physical.fields
     names = [field.name for field in given]
-    missing = [field.name for field in needed if field.name not in names]
+    missing = [field.name for field in fields if field.name not in names]
     if missing:
         raise SchemaError(
             f"the DataFrame lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)} of table "
-            f"'{plan.table.name}'.{did_you_mean(missing[0], names)} It has {listed(names)}",
+            f"'{table}'.{did_you_mean(missing[0], names)} It has {listed(names)}",
             field=missing[0],
         )
     columns = []
-    for field in needed:
+    for field in fields:
         found = [column for column in given if column.name == field.name]
         if len(found) > 1:
             raise SchemaError(f"the DataFrame has column '{field.name}' more than once", field=field.name)
-        event_time = plan.table.watermark is not None and plan.table.watermark.column == field.name
-        if event_time and field.type.root == "TIMESTAMP" and isinstance(found[0].dataType, T.TimestampType):
+        if (
+            field.name == event_time
+            and field.type.root == "TIMESTAMP"
+            and isinstance(found[0].dataType, T.TimestampType)
+        ):
             columns.append(
                 exact_column(field.name).cast(T.TimestampNTZType())
             )  # `decode` of a stream returns TIMESTAMP
         else:
-            columns.append(_cast_column(field, found[0], key=field.name in (plan.table.primary_key or ())))
+            columns.append(_cast_column(field, found[0], key=field.name in primary_key))
     return columns
 
 
@@ -172,10 +188,11 @@ def _possible_kinds(plan: TablePlan, df: DataFrame, changelog_mode: ChangelogMod
     return ChangelogMode.UPSERT if upsert else ChangelogMode.ALL
 
 
-def _wire_column(column: Column, type_: FlinkType) -> Column:
+def wire_column(column: Column, type_: FlinkType) -> Column:
     """Return the column in a type that PySpark can send through Arrow: intervals of months become numbers."""
     months = any(inner.root == "INTERVAL YEAR TO MONTH" for _, inner in type_.walk())
-    return column.cast(spark_type(type_, wire=True)) if months else column
+    # An interval of years would become the number of years.
+    return column.cast(spark_type(nullable(type_))).cast(spark_type(type_, wire=True)) if months else column
 
 
 # --- key and value by the formats' own engines --------------------------------------------------------------
@@ -310,13 +327,7 @@ class _UpsertEncoder:
         """Return key and value of each row, then the columns that are passed on; raises `EncodeError`."""
         fields = self.layout.physical.fields
         columns = batch.columns
-        kinds = columns[len(fields)].cast(pa.string())
-        known = pc.is_in(kinds, pa.array([kind.value for kind in RowKind]))
-        if not pc.all(known, min_count=0).as_py():
-            wrong = kinds[pc.index(known, False).as_py()].as_py()
-            raise EncodeError(
-                f"column '{ROW_KIND}' must be '+I', '-U', '+U' or '-D', not {wrong!r}", code=ErrorCode.UNKNOWN_OPERATION
-            )
+        kinds = checked_kinds(columns[len(fields)])
         struct = pa.StructArray.from_arrays(columns[: len(fields)], names=[field.name for field in fields])
         row = nullable(self.layout.physical)
         encoded = encode_records(self.layout, normalize_rows(struct, arrow_schema(row)), kinds)

@@ -15,8 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.registry.contract.changelog import RowKind
 from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import EncodeError
 from kvformat.registry.contract.schemas import result_arrow_type, row_type
+from kvformat.registry.spark.decoded_columns import ROW_KIND
 from kvformat.registry.table.record_arrays import any_valid, struct_array, with_prefix
 from kvformat.registry.table.record_layout import RecordLayout
 
@@ -117,6 +120,18 @@ def _first_errors(errors: Sequence[pa.StringArray | None]) -> pa.StringArray | N
     """Return the first error of each row from several arrays; None if there are no errors."""
     found = [texts for texts in errors if any_valid(texts)]
     return pc.coalesce(*found) if found else None
+
+
+def checked_kinds(column: pa.Array) -> pa.StringArray:
+    """Return the row kinds of a batch as strings. Raises `EncodeError` for a text that is not a kind, and for null."""
+    kinds = column.cast(pa.string())
+    known = pc.is_in(kinds, pa.array([kind.value for kind in RowKind]))
+    if not pc.all(known, min_count=0).as_py():
+        wrong = kinds[pc.index(known, False).as_py()].as_py()
+        raise EncodeError(
+            f"column '{ROW_KIND}' must be '+I', '-U', '+U' or '-D', not {wrong!r}", code=ErrorCode.UNKNOWN_OPERATION
+        )
+    return kinds
 
 
 def hold_back(

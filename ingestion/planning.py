@@ -1,0 +1,364 @@
+"""Plan a batch: what its messages contribute, as changes of source tables and of target tables. No Spark.
+
+    columns of all tasks -> merged columns per table -> after the transform -> difference to the known schema -> events
+                                                                                                  -> targets' changes
+
+The plan is a function of the state before the batch and of what the messages contribute, in any order. So a batch that
+is planned again gives the same plan.
+
+Keys, the first that is there: `primary-keys` of the transform; the key of a first schema (`scan.value.initial-schemas`)
+or of the messages, which must agree; for a format of changes, the columns of the record's key. A key does not change.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kvformat.ingestion.behaviors import SchemaEvolution
+from kvformat.ingestion.blocks.transform import TransformRule
+from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.schemas.events import (
+    AddColumns,
+    AddedColumn,
+    AlterColumnTypes,
+    CreateTable,
+    DropTable,
+    SchemaEvent,
+    TruncateTable,
+)
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChange, SourceTable
+from kvformat.ingestion.schemas.state import Cause, CausedEvent
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema, merge_schemas
+from kvformat.ingestion.schemas.types import merge_types, note_on_merge, parse_column_type
+from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.look import KnownTable
+from kvformat.registry.contract.types import FlinkType, nullable
+
+_LOG = logging.getLogger("kvformat.ingest")
+
+Analyze = Callable[[TransformRule, TableId, TableSchema], TableSchema]
+"""Returns the columns of a table after a transform, from its columns before. Raises `SchemaChangeError`."""
+
+
+# --- what messages contribute --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewColumn:
+    """A column that messages contribute: `SeenColumn` with the record of its first value."""
+
+    table: TableId
+    part: Part
+    name: str
+    types: tuple[FlinkType, ...]
+    cause: Cause
+    place: int = 0
+    as_text: bool = False
+
+    def order(self) -> tuple[str, int, int, int, str]:
+        """Return what orders the new columns of a table."""
+        return self.cause.topic, self.cause.partition, self.cause.offset, self.place, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A primary key that a message declares."""
+
+    table: TableId
+    names: tuple[str, ...]
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTableChange:
+    """A message that truncates or drops its table. `timestamp` is that of its record, in milliseconds."""
+
+    table: TableId
+    kind: str
+    cause: Cause
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNews:
+    """What the messages of a batch contribute.
+
+    tables: the tables that have rows in the batch, each with its first record.
+    """
+
+    tables: Mapping[TableId, Cause] = field(default_factory=dict)
+    columns: tuple[NewColumn, ...] = ()
+    keys: tuple[NewKey, ...] = ()
+    changes: tuple[WholeTableChange, ...] = ()
+
+
+# --- the rules -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PlanRules:
+    """The options of a pipeline that a plan depends on.
+
+    first: tables that the user declares. fixed: the types of columns in all tables. static: whether the schema of a
+    known table never changes. metadata: types of the columns from the record. has_changes: whether the format of the
+    values has updates and deletes. quarantine: whether a table that can't be planned is left out, not an error.
+    """
+
+    evolution: SchemaEvolution
+    transforms: tuple[TransformRule, ...] = ()
+    first: Mapping[TableId, KnownTable] = field(default_factory=dict)
+    fixed: Mapping[str, FlinkType] = field(default_factory=dict)
+    static: bool = False
+    key_prefix: str = ""
+    value_prefix: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    has_changes: bool = True
+    quarantine: bool = False
+
+    def rule(self, table: TableId) -> TransformRule | None:
+        """Return the transform of a table: the first that matches."""
+        return next((rule for rule in self.transforms if rule.selector.matches(table)), None)
+
+
+class Planner:
+    """Plans batches. It remembers only which warnings were logged."""
+
+    def __init__(self, rules: PlanRules, analyze: Analyze) -> None:
+        self._rules, self._analyze = rules, analyze
+        self._told: set[str] = set()
+
+    def known(self, state: IngestState) -> IngestState:
+        """Return the state with the tables that the user declares, unless they are known."""
+        first = {table: SourceTable(known) for table, known in self._rules.first.items()}
+        return replace(state, sources={**first, **state.sources})
+
+    def plan(self, state: IngestState, news: BatchNews) -> BatchPlan:
+        """Return the plan of a batch with these news.
+
+        Raises `SchemaChangeError` for a changed key, for sources of one target with different keys, and for a change
+        that `schema.change.behavior` = `exception` forbids. With `quarantine`, such a table is in `failed` instead.
+        """
+        state = self.known(state)
+        state = replace(state, sources=self._merged(state, news))
+        plan = BatchPlan(state)
+        for table in sorted(news.tables.keys() | {change.table for change in news.changes}):
+            if table in state.quarantined:
+                continue
+            try:
+                plan = self._with_table(plan, table, news)
+            except SchemaChangeError as error:
+                if not self._rules.quarantine:
+                    raise
+                quarantined = {**plan.state.quarantined, table: str(error)}
+                plan = replace(
+                    plan,
+                    state=replace(plan.state, quarantined=quarantined),
+                    failed={**plan.failed, table: str(error)},
+                )
+        return plan
+
+    # --- columns of the messages ---------------------------------------------------------------------------
+
+    def _merged(self, state: IngestState, news: BatchNews) -> dict[TableId, SourceTable]:
+        """Return the source tables with the contributed columns and keys."""
+        sources = dict(state.sources)
+        for column in sorted(news.columns, key=NewColumn.order):
+            if column.table in state.quarantined:
+                continue
+            known = sources.get(column.table, SourceTable())
+            part = known.key if column.part == "key" else known.value
+            part = self._with_column(part, column, frozen=self._rules.static and column.table in state.sources)
+            sources[column.table] = replace(known, **{column.part: part})
+        for key in sorted(news.keys, key=lambda key: (key.cause.topic, key.cause.partition, key.cause.offset)):
+            known = sources.get(key.table, SourceTable())
+            if known.value.key is None and key.table not in state.quarantined:
+                sources[key.table] = replace(known, value=replace(known.value, key=key.names))
+        for table in news.tables:
+            sources.setdefault(table, SourceTable())
+        return sources
+
+    def _with_column(self, known: KnownTable, new: NewColumn, *, frozen: bool) -> KnownTable:
+        """Return the columns with a new one, or with a wider type of a known one."""
+        current = known.columns.get(new.name)
+        as_text = known.as_text | {new.name} if new.as_text else known.as_text
+        if frozen or (current is not None and new.name in self._rules.fixed):
+            if new.types and current is None:
+                self._tell(
+                    f"table {new.table}: the new column {new.name!r} is left out, because 'schema.inference.strategy' "
+                    "is static"
+                )
+            return replace(known, as_text=as_text if current is not None else known.as_text)
+        types = [nullable(t) for t in new.types]
+        if new.name in self._rules.fixed and new.part == "value":
+            types = [nullable(self._rules.fixed[new.name])]
+        if not types:
+            return replace(known, as_text=as_text) if current is not None else known
+        merged = functools.reduce(merge_types, types if current is None else [current, *types])
+        for t in types if current is not None else ():
+            assert current is not None
+            note = note_on_merge(current, t)
+            if note:
+                self._tell(f"table {new.table}, column {new.name!r}: {note}. 'fixed-types' sets another type")
+        return replace(known, columns={**known.columns, new.name: merged}, as_text=as_text)
+
+    # --- events of one table -------------------------------------------------------------------------------
+
+    def _with_table(self, plan: BatchPlan, table: TableId, news: BatchNews) -> BatchPlan:
+        """Return the plan with the events of a table."""
+        self._check_declared_key(plan.state, table, news)
+        before = plan.state.schemas.sources.get(table)
+        events: list[CausedEvent] = []
+        if table in news.tables:
+            after = self.schema(plan.state, table)
+            if self.why_not(plan.state, table) is None:
+                cause = self._cause(table, news)
+                events += (CausedEvent(event, cause) for event in _difference(table, before, after))
+                before = after
+        times: dict[int, int] = {}
+        for change in sorted(
+            news.changes, key=lambda c: (c.timestamp, c.cause.topic, c.cause.partition, c.cause.offset)
+        ):
+            if change.table == table and before is not None:
+                event = TruncateTable(table) if change.kind == "truncate" else DropTable(table)
+                times[len(events)] = change.timestamp
+                events.append(CausedEvent(event, change.cause))
+        schemas, changes = plan.state.schemas, list(plan.changes)
+        for number, caused in enumerate(events):
+            schemas, planned = self._rules.evolution.plan(schemas, caused.event)
+            for target_change in planned:
+                schemas = schemas.change_target(target_change)
+                changes.append(PlannedChange(CausedEvent(target_change, caused.cause), times.get(number, 0)))
+        state = replace(plan.state, schemas=schemas)
+        return replace(plan, state=state, events=(*plan.events, *events), changes=tuple(changes))
+
+    def _cause(self, table: TableId, news: BatchNews) -> Cause:
+        causes = [column.cause for column in sorted(news.columns, key=NewColumn.order) if column.table == table]
+        return causes[0] if causes else news.tables[table]
+
+    def _check_declared_key(self, state: IngestState, table: TableId, news: BatchNews) -> None:
+        """Raise `SchemaChangeError` if messages declare different keys, unless a transform sets the key."""
+        rule = self._rules.rule(table)
+        known = state.sources.get(table, SourceTable()).value.key
+        if known is None or (rule is not None and rule.primary_keys):
+            return
+        for key in news.keys:
+            if key.table == table and {*key.names} != {*known}:
+                raise _changed_key(table, known, key.names, key.cause)
+
+    def schema(self, state: IngestState, table: TableId) -> TableSchema:
+        """Return the schema of a table after its transform: merged with the known one, and with its key.
+
+        Raises `SchemaChangeError` if the key is another than the known one.
+        """
+        rule = self._rules.rule(table)
+        found = self.message_schema(state, table)
+        if rule is not None and rule.columns is not None and found.columns:
+            found = replace(self._analyze(rule, table, found), primary_key=found.primary_key)
+        if rule is not None and rule.primary_keys:
+            found = replace(found, primary_key=rule.primary_keys)
+        before = state.schemas.sources.get(table)
+        if before is not None:
+            if {*before.primary_key} != {*found.primary_key}:
+                raise _changed_key(table, before.primary_key, found.primary_key, None)
+            found = merge_schemas(before, _with_key(found))
+        return _with_key(found)
+
+    def message_schema(self, state: IngestState, table: TableId) -> TableSchema:
+        """Return the columns of a table's rows: those of the keys, of the values, and of the records.
+
+        Raises `SchemaChangeError` if two columns have the same name but for upper and lower case.
+        """
+        rules, known = self._rules, state.sources.get(table, SourceTable())
+        values = {rules.value_prefix + name: t for name, t in known.value.columns.items()}
+        keys = {rules.key_prefix + name: t for name, t in known.key.columns.items()}
+        twice = sorted(keys.keys() & values.keys())
+        if twice:
+            self._tell(
+                f"table {table}: the columns {', '.join(twice)} of the key are left out, because the value has them; "
+                "'key.fields-prefix' keeps both"
+            )
+        columns = {name: t for name, t in keys.items() if name not in values} | values
+        clash = columns.keys() & rules.metadata.keys()
+        if clash:
+            raise SchemaChangeError(
+                f"table {table}: the messages have a column {min(clash)!r}, and so has 'metadata.list'; set "
+                "'value.fields-prefix'",
+                table=str(table),
+            )
+        columns |= {name: parse_column_type(text) for name, text in rules.metadata.items()}
+        _check_case(table, columns)
+        if known.value.key is not None:
+            key = tuple(rules.value_prefix + name for name in known.value.key)
+        else:
+            key = tuple(keys) if rules.has_changes else ()
+        return TableSchema(tuple(SchemaColumn(name, nullable(t)) for name, t in columns.items()), key)
+
+    def why_not(self, state: IngestState, table: TableId) -> str | None:
+        """Return why the rows of a table can't be written yet, None if they can."""
+        schema = self.schema(state, table)
+        if not schema.columns:
+            return "the messages have no column with a value yet"
+        missing = [name for name in schema.primary_key if name not in schema.names]
+        if missing:
+            return (
+                f"the key column {missing[0]!r} is not a column of the table, or had no value yet; its columns are "
+                f"{', '.join(schema.names)}"
+            )
+        return None
+
+    def _tell(self, text: str) -> None:
+        """Log a warning once."""
+        if text not in self._told:
+            self._told.add(text)
+            _LOG.warning("%s", text)
+
+
+# --- schemas -------------------------------------------------------------------------------------------------
+
+
+def _with_key(schema: TableSchema) -> TableSchema:
+    """Return the schema with key columns NOT NULL and all others nullable."""
+    columns = (replace(c, type=replace(c.type, nullable=c.name not in schema.primary_key)) for c in schema.columns)
+    return replace(schema, columns=tuple(columns))
+
+
+def _difference(table: TableId, before: TableSchema | None, after: TableSchema) -> Iterable[SchemaEvent]:
+    """Yield one event for new columns, which are at the end, and one for other types; or the new table."""
+    if before is None:
+        yield CreateTable(table, after)
+        return
+    known = {column.name: column.type for column in before.columns}
+    added = [column for column in after.columns if column.name not in known]
+    types = [(c.name, c.type) for c in after.columns if c.name in known and known[c.name] != c.type]
+    if added:
+        yield AddColumns(table, tuple(map(AddedColumn, added)))
+    if types:
+        yield AlterColumnTypes(table, tuple(types))
+
+
+def _check_case(table: TableId, names: Iterable[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            raise SchemaChangeError(
+                f"table {table}: the columns {other!r} and {name!r} differ in upper and lower case only, which Spark "
+                "does not tell apart",
+                table=str(table),
+            )
+
+
+def _changed_key(
+    table: TableId, known: tuple[str, ...], other: tuple[str, ...], cause: Cause | None
+) -> SchemaChangeError:
+    where = "" if cause is None else f" (topic {cause.topic}, partition {cause.partition}, offset {cause.offset})"
+    one, two = (", ".join(names) or "no key" for names in (known, other))
+    return SchemaChangeError(
+        f"table {table}: its primary key was ({one}), and is now ({two}){where}. Rows can't be merged by another key: set "
+        "the key by 'primary-keys' of a transform, or write to a new target with a new checkpoint",
+        table=str(table),
+    )

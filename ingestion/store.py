@@ -1,0 +1,255 @@
+"""The schema store: what a query keeps in its checkpoint beside Spark's offsets.
+
+    <checkpoint>/kvformat/query/                 the id of the query
+    <checkpoint>/kvformat/schemas/000000012/     what batch 12 changed: each changed table as a whole, the events
+    <checkpoint>/kvformat/schemas/000000012.all/ everything after batch 12
+    <checkpoint>/kvformat/errors/0 1 2           the number of bad records so far, after the last batches that had any
+    <checkpoint>/kvformat/released/              tables that were released from quarantine
+
+Spark writes and reads all of it, so the store works wherever checkpoints do. A folder has one text file with one JSON
+object per line, sorted and without secrets. The first line has the version, the number of lines, and the number of the
+plan before, so a file that was cut off or lost is found.
+
+The plan of a batch is written before a target is touched. A batch that runs again takes the stored plan.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState
+from kvformat.ingestion.schemas.state import VERSION, CausedEvent
+from kvformat.ingestion.schemas.table_id import TableId
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST_BATCH = -1
+"""The number of the plan that is made before the first batch."""
+_FULL_EVERY = 50  # plans of batches after which everything is written
+_SLOTS = 3  # counts of errors that are kept; Spark repeats only the last batch
+_NAME = re.compile(r".*/(-?\d+)(\.all)?/[^/]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class _StoreFile:
+    path: str
+    batch: int
+    full: bool
+
+
+class SchemaStore:
+    """The store of one checkpoint. It remembers the numbers of the plans that it has read or written."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        self._spark, self.folder = spark, f"{checkpoint.rstrip('/')}/kvformat"
+        self._plans: set[int] | None = None
+        self._since_full = 0
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def query_id(self) -> str | None:
+        """Return the id of the query, None if it has none yet."""
+        found = self._read(f"{self.folder}/query")
+        for path, text in found.items():
+            return str(_parsed(path, text)[0]["query"])
+        return None
+
+    def load(self, batch: int | None = None) -> tuple[IngestState, BatchPlan | None]:
+        """Return the state before a batch, and the stored plan of the batch; None if it has none.
+
+        Without a batch, returns the newest state. Raises `SchemaChangeError` for a file that is broken, and for one of
+        a later release. A broken plan of `batch` itself is made again: no target was touched before it was complete.
+        """
+        files = self._files()
+        before = [file for file in files if batch is None or file.batch < batch]
+        full = max((file.batch for file in before if file.full), default=None)
+        used = [f for f in before if (f.full and f.batch == full) or (not f.full and (full is None or f.batch > full))]
+        own = [file for file in files if not file.full and file.batch == batch]
+        texts = self._texts([file.path for file in (*used, *own)])
+        state, since = IngestState(), dict[TableId, int]()
+        previous = full
+        for file in sorted(used, key=lambda file: file.batch):
+            head, *entries = _parsed(file.path, texts.get(file.path, ""))
+            if not file.full and head["previous"] != previous:
+                raise _broken(f"{self.folder}/schemas/{head['previous']:09}")
+            previous = file.batch
+            state = state.with_entries(entries)
+            since |= {TableId(tuple(e["quarantined"])): file.batch for e in entries if "quarantined" in e}
+        self._plans = {file.batch for file in files if not file.full}
+        self._since_full = sum(not file.full for file in used)
+        state = self._without_released(state, since)
+        plan = None
+        for file in own:
+            if _is_complete(texts.get(file.path, "")):
+                plan = BatchPlan.from_entries(state, _parsed(file.path, texts[file.path])[1:])
+        return state, plan
+
+    def history(self) -> list[tuple[int, CausedEvent]]:
+        """Return the changes of source tables of all batches, each with the number of its batch."""
+        files = sorted((file for file in self._files() if not file.full), key=lambda file: file.batch)
+        texts = self._texts([file.path for file in files])
+        return [
+            (file.batch, CausedEvent.from_json(entry))
+            for file in files
+            for entry in _parsed(file.path, texts[file.path])[1:]
+            if "event" in entry
+        ]
+
+    def errors(self, batch: int | None = None) -> int:
+        """Return the number of bad records before a batch; without a batch, of all."""
+        counts = [count for count in self._counts() if batch is None or count["batch"] < batch]
+        return int(max(counts, key=lambda count: count["batch"])["count"]) if counts else 0
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def make_query_id(self) -> str:
+        """Return the id of the query, which is made once."""
+        found = self.query_id()
+        if found is None:
+            found = uuid.uuid4().hex
+            self._write("query", [], query=found)
+        return found
+
+    def write(self, batch: int, before: IngestState, plan: BatchPlan) -> None:
+        """Write the plan of a batch, if it changes anything. Call it before a target is touched."""
+        entries = plan.entries(before)
+        if not entries:
+            return
+        if self._plans is None:
+            self._plans = {file.batch for file in self._files() if not file.full}
+        previous = max((number for number in self._plans if number < batch), default=None)
+        self._write(f"schemas/{batch:09}", entries, batch=batch, previous=previous)
+        self._since_full += batch not in self._plans
+        self._plans.add(batch)
+        if self._since_full >= _FULL_EVERY:
+            self._write(f"schemas/{batch:09}.all", plan.state.entries(), batch=batch)
+            self._since_full = 0
+
+    def add_errors(self, batch: int, count: int) -> int:
+        """Add the bad records of a batch, and return the number of all. A repeated batch counts once."""
+        counts = self._counts()
+        before = [found for found in counts if found["batch"] < batch]
+        last = max(before, key=lambda found: found["batch"], default={"count": 0, "slot": -1})
+        total = int(last["count"]) + count
+        if count or any(found["batch"] == batch for found in counts):
+            slot = (last["slot"] + 1) % _SLOTS
+            self._write(f"errors/{slot}", [], batch=batch, count=total, slot=slot)
+        return total
+
+    def release(self, table: TableId) -> None:
+        """Release a table from quarantine; the next start of the query ingests it again.
+
+        Raises `SchemaChangeError` if the table is not in quarantine.
+        """
+        state, _ = self.load()
+        if table not in state.quarantined:
+            names = ", ".join(sorted(map(str, state.quarantined))) or "none"
+            raise SchemaChangeError(
+                f"table {table} is not in quarantine; tables in quarantine: {names}", table=str(table)
+            )
+        last = max((file.batch for file in self._files()), default=FIRST_BATCH)
+        self._write(f"released/{uuid.uuid4().hex}", [], table=[*table.parts], batch=last)
+
+    # --- files ---------------------------------------------------------------------------------------------
+
+    def _without_released(self, state: IngestState, since: Mapping[TableId, int]) -> IngestState:
+        """Return the state without tables that were released after the batch that put them into quarantine."""
+        if not state.quarantined:
+            return state
+        heads = [_parsed(path, text)[0] for path, text in self._read(f"{self.folder}/released").items()]
+        released = [(TableId(tuple(head["table"])), head["batch"]) for head in heads]
+        kept = {
+            table: why
+            for table, why in state.quarantined.items()
+            if not any(name == table and batch >= since[table] for name, batch in released)
+        }
+        return replace(state, quarantined=kept)
+
+    def _counts(self) -> list[dict[str, Any]]:
+        texts = self._read(f"{self.folder}/errors")
+        # The count that is overwritten may be cut off; the others are older and enough.
+        return [_parsed(path, text)[0] for path, text in texts.items() if _is_complete(text)]
+
+    def _files(self) -> list[_StoreFile]:
+        found = []
+        for path in self._listed(f"{self.folder}/schemas"):
+            name = _NAME.fullmatch(path)
+            if name:
+                found.append(_StoreFile(path, int(name[1]), name[2] is not None))
+        return found
+
+    def _listed(self, folder: str) -> list[str]:
+        """Return the paths of all files below a folder; none if there is no folder."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            found = self._reader("binaryFile").load(folder).select("path").collect()
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return []
+        return [row["path"] for row in found]
+
+    def _texts(self, paths: list[str]) -> dict[str, str]:
+        """Return the texts of files by their paths."""
+        if not paths:
+            return {}
+        found = self._reader("binaryFile").load(paths).select("path", "content").collect()
+        return {row["path"]: bytes(row["content"]).decode(errors="replace") for row in found}
+
+    def _read(self, folder: str) -> dict[str, str]:
+        return self._texts(self._listed(folder))
+
+    def _reader(self, format: str) -> Any:
+        # Spark Connect's server remembers the files of equal plans, so each plan differs.
+        reader = self._spark.read.format(format).option("kvformat.looked-at", uuid.uuid4().hex)
+        return reader.option("recursiveFileLookup", "true").option("ignoreMissingFiles", "true")
+
+    def _write(self, name: str, entries: Iterable[Mapping[str, Any]], **head: Any) -> None:
+        from pyspark.sql import types as T
+
+        lines = [json.dumps(entry, sort_keys=True) for entry in entries]
+        first = json.dumps({"version": VERSION, "lines": len(lines), **head}, sort_keys=True)
+        schema = T.StructType([T.StructField("value", T.StringType())])
+        text = "\n".join([first, *lines])
+        self._spark.createDataFrame([(text,)], schema).coalesce(1).write.mode("overwrite").text(f"{self.folder}/{name}")
+
+
+def _is_complete(text: str) -> bool:
+    """Whether a file has as many lines as it says."""
+    first, *lines = text.splitlines() or [""]
+    try:
+        return bool(json.loads(first)["lines"] == len(lines) and all(isinstance(json.loads(x), dict) for x in lines))
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _parsed(path: str, text: str) -> list[dict[str, Any]]:
+    """Return the objects of a file. Raises `SchemaChangeError` naming the file."""
+    lines = text.splitlines()
+    try:
+        version = json.loads(lines[0])["version"]
+    except (ValueError, KeyError, TypeError, IndexError):
+        version = None
+    if version is not None and version != VERSION:
+        raise SchemaChangeError(
+            f"the schema store's file '{path}' has version {version!r}, and this release of kvformat reads version "
+            f"{VERSION}: use the release that wrote it, or a later one"
+        )
+    if version is None or not _is_complete(text):
+        raise _broken(path)
+    return [json.loads(line) for line in lines]
+
+
+def _broken(path: str) -> SchemaChangeError:
+    return SchemaChangeError(
+        f"the schema store's file '{path}' is lost, broken or cut off. Nothing was written to a target. Restore the file "
+        "from a copy of the checkpoint, or start with a new checkpoint: types of existing tables are kept"
+    )

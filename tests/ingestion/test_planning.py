@@ -1,0 +1,267 @@
+"""Plans of batches: merged columns, events, keys, and the same plan in any order of what is seen."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
+from kvformat.ingestion.blocks.transform import TransformRule, parse_transforms
+from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, Planner, PlanRules, WholeTableChange
+from kvformat.ingestion.routes import Route, Router
+from kvformat.ingestion.schemas.events import AddColumns, AlterColumnTypes, CreateTable, TruncateTable
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState
+from kvformat.ingestion.schemas.state import Cause
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.look import KnownTable
+
+ORDERS = TableId(("shop", "orders"))
+
+
+def _evolution(behavior: str = "lenient", routes: Iterable[Route] = (), exclude: Any = None) -> SchemaEvolution:
+    found = SchemaChangeBehavior(behavior)
+    return SchemaEvolution(Router(tuple(routes)), found, accepted_tags((), exclude, found))
+
+
+def _planner(transforms: Any = (), **rules: Any) -> Planner:
+    made = PlanRules(rules.pop("evolution", _evolution()), parse_transforms(list(transforms)), **rules)
+    return Planner(made, _projected)
+
+
+def _projected(rule: TransformRule, table: TableId, schema: TableSchema) -> TableSchema:
+    """Analyze names and `*` only."""
+    assert rule.columns is not None
+    columns: list[SchemaColumn] = []
+    for item in rule.columns:
+        found = schema.column(item.name)
+        columns += schema.columns if not item.name else [found or SchemaColumn(item.name, parse_type("STRING"))]
+    return TableSchema(tuple(columns))
+
+
+def _news(columns: str = "", *, table: TableId = ORDERS, offset: int = 0, **more: Any) -> BatchNews:
+    """News of `id BIGINT, v INT|DOUBLE`."""
+    texts = [text.split(maxsplit=1) for text in columns.split(", ") if text]
+    found = [
+        NewColumn(table, "value", name, tuple(map(parse_type, types.split("|"))), _at(offset), place)
+        for place, (name, types) in enumerate(texts)
+    ]
+    return BatchNews({table: _at(offset)}, tuple(found), **more)
+
+
+def _at(offset: int, partition: int = 0) -> Cause:
+    return Cause("t", partition, offset)
+
+
+def _columns(schema: TableSchema) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in schema.columns)
+
+
+def _target(plan: BatchPlan, table: TableId = ORDERS) -> str:
+    return _columns(plan.state.schemas.targets[table])
+
+
+def test_a_new_table_is_created_and_then_grows() -> None:
+    planner = _planner()
+    plan = planner.plan(IngestState(), _news("id BIGINT, v DOUBLE"))
+    assert [type(event.event) for event in plan.events] == [CreateTable]
+    assert _target(plan) == "id BIGINT, v DOUBLE"
+    assert planner.plan(plan.state, _news()).entries(plan.state) == []
+    later = planner.plan(plan.state, _news("v STRING, w DATE", offset=7))
+    assert [type(event.event) for event in later.events] == [AddColumns, AlterColumnTypes]
+    assert [event.cause for event in later.events] == [_at(7), _at(7)]
+    assert _target(later) == "id BIGINT, v STRING, w DATE"
+    assert [type(change.caused.event) for change in later.changes] == [AddColumns, AlterColumnTypes]
+
+
+def test_the_order_of_tasks_changes_nothing() -> None:
+    columns = [
+        NewColumn(ORDERS, "value", name, (parse_type(t),), _at(offset, partition), place)
+        for name, t, partition, offset, place in [
+            ("a", "BIGINT", 0, 1, 0),
+            ("a", "DOUBLE", 1, 0, 0),
+            ("b", "DATE", 0, 1, 1),
+            ("c", "STRING", 1, 0, 1),
+            ("b", "TIMESTAMP(3)", 2, 9, 5),
+        ]
+    ]
+    planner = _planner()
+    found = set()
+    orders = list(itertools.permutations(columns))
+    for order in orders:
+        found.add(_target(planner.plan(IngestState(), BatchNews({ORDERS: _at(0)}, order))))
+    assert found == {"a DOUBLE, b TIMESTAMP(9), c STRING"}
+    assert len(orders) == 120
+
+
+def test_batches_of_any_size_give_the_same_types() -> None:
+    rng = random.Random(1)
+    types = ["BIGINT", "DOUBLE", "DATE", "TIMESTAMP(3)", "STRING", "BOOLEAN", "DECIMAL(20, 0)"]
+    compared = 0
+    for _ in range(60):
+        seen = [(f"c{rng.randrange(4)}", rng.choice(types), offset) for offset in range(rng.randrange(1, 12))]
+        found = []
+        for size in (1, 3, 100):
+            planner, state = _planner(), IngestState()
+            for start in range(0, len(seen), size):
+                columns = [
+                    NewColumn(ORDERS, "value", name, (parse_type(t),), _at(offset), 0)
+                    for name, t, offset in seen[start : start + size]
+                ]
+                state = planner.plan(state, BatchNews({ORDERS: _at(0)}, tuple(columns))).state
+            found.append(_columns(state.schemas.targets[ORDERS]))
+            compared += 1
+        assert len({*found}) == 1, (seen, found)
+    assert compared == 180
+
+
+def test_a_plan_survives_its_json_form() -> None:
+    planner = _planner(first={ORDERS: KnownTable({"id": parse_type("INT")}, key=("id",))})
+    state = IngestState()
+    compared = 0
+    for news in (
+        _news("v DECIMAL(5,2)|BIGINT, n ROW<a INT>"),
+        _news("v STRING", changes=(WholeTableChange(ORDERS, "truncate", _at(9), 12),)),
+        replace(_news("w DATE"), keys=(NewKey(ORDERS, ("id",), _at(3)),)),
+    ):
+        plan = planner.plan(state, news)
+        again = BatchPlan.from_entries(state, plan.entries(state))
+        assert (again.events, again.changes) == (plan.events, plan.changes)
+        assert again.state.entries() == plan.state.entries()
+        assert list(again.state.sources[ORDERS].value.columns) == list(plan.state.sources[ORDERS].value.columns)
+        state = plan.state
+        compared += 1
+    assert compared == 3
+
+
+def test_first_schemas_keep_their_types_and_key() -> None:
+    first = {ORDERS: KnownTable({"id": parse_type("INT"), "v": parse_type("VARCHAR(10)")}, key=("id",))}
+    planner = _planner(first=first)
+    plan = planner.plan(IngestState(), _news("v STRING"))
+    assert _target(plan) == "id INT NOT NULL, v STRING"
+    assert plan.state.schemas.targets[ORDERS].primary_key == ("id",)
+    assert planner.plan(plan.state, BatchNews()).events == ()
+
+
+def test_a_declared_table_is_not_created_before_its_first_row() -> None:
+    other = TableId(("shop", "items"))
+    first = {ORDERS: KnownTable({"id": parse_type("INT")})}
+    plan = _planner(first=first).plan(IngestState(), _news("a INT", table=other))
+    assert [*plan.state.schemas.targets] == [other]
+    assert [*plan.state.sources] == [ORDERS, other]
+
+
+def test_fixed_types_do_not_widen() -> None:
+    planner = _planner(fixed={"id": parse_type("INT")})
+    plan = planner.plan(IngestState(), _news("id STRING, v BIGINT"))
+    assert _target(planner.plan(plan.state, _news("id DOUBLE"))) == "id INT, v BIGINT"
+
+
+def test_static_schemas_do_not_change(caplog: pytest.LogCaptureFixture) -> None:
+    planner = _planner(static=True)
+    plan = planner.plan(IngestState(), _news("id BIGINT"))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            later = planner.plan(plan.state, _news("id STRING, w DATE"))
+    assert _target(later) == "id BIGINT"
+    assert [record.getMessage() for record in caplog.records] == [
+        "table shop.orders: the new column 'w' is left out, because 'schema.inference.strategy' is static"
+    ]
+
+
+def test_a_widening_that_loses_digits_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    planner = _planner()
+    state = planner.plan(IngestState(), _news("id BIGINT")).state
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            planner.plan(state, _news("id DOUBLE"))
+    (record,) = caplog.records
+    assert "table shop.orders, column 'id'" in record.getMessage()
+    assert "2^53" in record.getMessage()
+
+
+def test_keys_of_messages_and_of_transforms() -> None:
+    keyed = replace(_news("id BIGINT, k STRING"), keys=(NewKey(ORDERS, ("id",), _at(0)),))
+    plan = _planner().plan(IngestState(), keyed)
+    assert _target(plan) == "id BIGINT NOT NULL, k STRING"
+    changed = replace(_news(), keys=(NewKey(ORDERS, ("k",), _at(5, 2)),))
+    with pytest.raises(SchemaChangeError, match=r"\(id\), and is now \(k\) \(topic t, partition 2, offset 5\)"):
+        _planner().plan(plan.state, changed)
+    transform = [{"source-table": r"shop.\.*", "primary-keys": "k"}]
+    own = _planner(transform).plan(IngestState(), replace(keyed, keys=(*keyed.keys, *changed.keys)))
+    assert own.state.schemas.targets[ORDERS].primary_key == ("k",)
+    with pytest.raises(SchemaChangeError, match=r"was \(id\), and is now \(k\)"):
+        _planner(transform).plan(plan.state, _news())
+
+
+def test_the_key_of_records_is_the_key_of_changes_only() -> None:
+    id_ = NewColumn(ORDERS, "key", "id", (parse_type("BIGINT"),), _at(0))
+    news = replace(_news("id BIGINT, v INT"), columns=(id_, *_news("id BIGINT, v INT").columns))
+    for has_changes, key in ((True, ("k_id",)), (False, ())):
+        plan = _planner(key_prefix="k_", has_changes=has_changes).plan(IngestState(), news)
+        assert plan.state.schemas.targets[ORDERS].primary_key == key
+        assert plan.state.schemas.targets[ORDERS].names == ("k_id", "id", "v")
+    assert _target(_planner().plan(IngestState(), news)) == "id BIGINT NOT NULL, v INT"
+
+
+def test_columns_of_the_record_and_their_clashes() -> None:
+    metadata = {"offset": "BIGINT"}
+    assert _target(_planner(metadata=metadata).plan(IngestState(), _news("id INT"))) == "id INT, offset BIGINT"
+    with pytest.raises(SchemaChangeError, match=r"'offset', and so has 'metadata.list'"):
+        _planner(metadata=metadata).plan(IngestState(), _news("offset INT"))
+    with pytest.raises(SchemaChangeError, match="'Id' and 'id' differ in upper and lower case only"):
+        _planner().plan(IngestState(), _news("Id INT, id INT"))
+
+
+def test_a_table_without_a_key_value_waits() -> None:
+    planner = _planner()
+    plan = planner.plan(IngestState(), replace(_news("v INT"), keys=(NewKey(ORDERS, ("id",), _at(0)),)))
+    assert plan.events == ()
+    assert str(planner.why_not(plan.state, ORDERS)).startswith("the key column 'id' is not a column of the table")
+    plan = planner.plan(plan.state, _news("id INT"))
+    assert _target(plan) == "v INT, id INT NOT NULL"
+    assert planner.why_not(planner.plan(IngestState(), _news()).state, ORDERS) is not None
+
+
+def test_truncate_passes_in_evolve_only() -> None:
+    changes = (WholeTableChange(ORDERS, "truncate", _at(4), 99), WholeTableChange(TableId(("x",)), "drop", _at(5), 99))
+    for behavior, count in (("lenient", 0), ("evolve", 1)):
+        planner = _planner(evolution=_evolution(behavior))
+        plan = planner.plan(IngestState(), _news("id INT", changes=changes))
+        found = [change for change in plan.changes if isinstance(change.caused.event, TruncateTable)]
+        assert len(found) == count
+        assert all(change.place() == (99, "t", 0, 4) for change in found)
+        assert len(plan.events) == 2
+
+
+def test_several_sources_of_one_target() -> None:
+    evolution = _evolution(routes=[Route(r"shop.orders_\.*", "ods.orders")])
+    one, two, ods = (TableId(parts) for parts in (("shop", "orders_1"), ("shop", "orders_2"), ("ods", "orders")))
+    planner = _planner(evolution=evolution)
+    first, second = _news("id INT, v INT", table=one), _news("id BIGINT, w DATE", table=two)
+    plan = planner.plan(IngestState(), BatchNews({**first.tables, **second.tables}, first.columns + second.columns))
+    assert _target(plan, ods) == "id BIGINT, v INT, w DATE"
+    keyed = replace(second, keys=(NewKey(two, ("id",), _at(0)),))
+    state = planner.plan(IngestState(), first).state
+    with pytest.raises(SchemaChangeError, match="have different primary keys"):
+        planner.plan(state, keyed)
+    quarantined = _planner(evolution=evolution, quarantine=True).plan(state, keyed)
+    assert [*quarantined.failed] == [*quarantined.state.quarantined] == [two]
+    assert _target(quarantined, ods) == "id INT, v INT"
+    again = _planner(evolution=evolution, quarantine=True).plan(quarantined.state, keyed)
+    assert again.entries(quarantined.state) == []
+
+
+def test_exception_stops_at_any_change() -> None:
+    planner = _planner(evolution=_evolution("exception"))
+    state = planner.plan(IngestState(), _news("id INT")).state
+    with pytest.raises(SchemaChangeError, match=r"add.column, caused by the table shop.orders"):
+        planner.plan(state, _news("v INT"))

@@ -8,7 +8,6 @@
 | `path` | tables as Parquet files below a path |
 | `sql` | tables of a catalog of Spark, by SQL |
 | `delta`, `iceberg` | what tables of Delta Lake and Iceberg do differently |
-| `maintained` | a table that `KeyValueFormat.maintain` keeps current in a target |
 | `values` | rows as lines on the standard output |
 | `topics` | topics: the sinks `kafka` and `upsert-kafka` |
 """

@@ -12,9 +12,8 @@ from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.schemas.events import AlterColumnTypes
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.types import parse_column_type
-from kvformat.ingestion.targets.maintained import MaintainedTable
 from kvformat.ingestion.targets.path import ParquetTarget, StoredRows, TableState, read_table
-from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
+from kvformat.ingestion.targets.target import BatchWrite, MaintainedTable, TableOptions, Target
 from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry import KeyValueFormat

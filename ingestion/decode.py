@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from kvformat.ingestion.looking import TABLE, table_name
 from kvformat.ingestion.planning import PlanRules
-from kvformat.ingestion.schemas.coerce import fit_rows
+from kvformat.ingestion.schemas.coerce import arrow_type_of, fit_rows
+from kvformat.ingestion.schemas.flattened import FlattenedColumns
 from kvformat.ingestion.schemas.from_texts import from_texts
 from kvformat.ingestion.schemas.known import SourceTable
 from kvformat.ingestion.schemas.table_id import TableId
@@ -51,11 +52,18 @@ _Bools = npt.NDArray[np.bool_]
 
 
 def layout_of(
-    table: SourceTable, schema: TableSchema, rules: PlanRules, value_format: Format, key_format: Format | None
-) -> RecordLayout:
+    table: SourceTable,
+    schema: TableSchema,
+    rules: PlanRules,
+    value_format: Format,
+    key_format: Format | None,
+    *,
+    flatten: bool = False,
+) -> tuple[RecordLayout, FlattenedColumns | None]:
     """Return how the records of a table are decoded; columns that are read as text are STRING.
 
-    `schema` is the table's schema before its transform: its first columns are those of the key and of the value.
+    `schema` is the table's schema before its transform: its first columns are those of the key and of the value. With
+    `flatten`, columns of the value are named by paths; the layout has the nested columns then.
     """
     as_text = {rules.value_prefix + name for name in table.value.as_text}
     as_text |= {rules.key_prefix + name for name in table.key.as_text} - {
@@ -68,12 +76,18 @@ def layout_of(
     def row(names: Mapping[str, str]) -> FlinkType:
         return FlinkType("ROW", nullable=False, fields=tuple(FlinkField(n, types[c]) for n, c in names.items()))
 
+    flat = None
     values = {name: rules.value_prefix + name for name in table.value.columns}
+    if flatten:
+        flat = FlattenedColumns({name: types.pop(column) for name, column in values.items()})
+        values = {field.name: rules.value_prefix + field.name for field in flat.schema.fields}
+        types |= {values[field.name]: field.type for field in flat.schema.fields}
+        places = {name: place for place, name in enumerate(types)}
     keys = {name: rules.key_prefix + name for name in table.key.columns} if key_format is not None else {}
     row_key = tuple(places[name] for name in schema.primary_key if name in places)
     key_indexes = tuple(places[name] for name in keys.values())
     in_value = [name for name, column in values.items() if places[column] in row_key]
-    return RecordLayout(
+    layout = RecordLayout(
         row({name: name for name in types}),
         None if not keys or key_format is None else value_format.for_key(key_format),
         value_format.for_rows(in_value, in_record=bool(keys) and {*row_key} <= {*key_indexes}),
@@ -84,6 +98,7 @@ def layout_of(
         False,
         row_key,
     )
+    return layout, flat
 
 
 @dataclass(frozen=True)
@@ -101,6 +116,7 @@ class TableDecoder:
     target: TableSchema | None
     inserts_only: bool
     time_zone: str
+    flat: FlattenedColumns | None = None
 
     @property
     def result(self) -> TableSchema:
@@ -149,7 +165,7 @@ class TableDecoder:
         records = np.repeat(np.arange(len(batch)), rows.counts)
         taken = pa.array(records)
         physical = len(self.layout.physical.fields)
-        columns = [*rows.columns[:physical], *(column.take(taken) for column in given)]
+        columns = [*self._unnested(rows.columns[:physical]), *(column.take(taken) for column in given)]
         kinds = rows.kinds if self.layout.has_kinds else pa.repeat(pa.scalar("+I"), len(records))
         errors = _RowErrors(len(records))
         if self.inserts_only:
@@ -165,11 +181,25 @@ class TableDecoder:
                 bad[at] = rows.parts[at].as_py(), rows.reasons[at].as_py(), rows.codes[at].as_py()  # type: ignore[index]
         return found.batch(bad, position, _wire_names(len(columns) + len(self._own())))
 
+    def _unnested(self, columns: list[pa.Array]) -> list[pa.Array]:
+        """Return the columns that are named by paths instead of the nested columns of the value."""
+        if self.flat is None:
+            return columns
+        nested = [columns[place] for place in self.layout.value_indexes]
+        fields = [
+            pa.field(field.name, array.type) for field, array in zip(self.flat.schema.fields, nested, strict=True)
+        ]
+        selected = self.flat.select(
+            pa.StructArray.from_arrays(nested, fields=fields), self.layout.value_format, self.time_zone
+        )
+        of_key = [array for place, array in enumerate(columns) if place not in self.layout.value_indexes]
+        return [*of_key, *selected.flatten()]
+
     def _from_texts(self, columns: list[pa.Array], errors: _RowErrors) -> list[pa.Array]:
         """Convert the columns that were read as text."""
-        for place, (field, column) in enumerate(zip(self.layout.physical.fields, self.schema.columns, strict=False)):
-            if field.type == STRING and replace(column.type, nullable=True) != STRING:
-                texts = columns[place]
+        for place, column in enumerate(self.schema.columns[: len(self.schema.columns) - len(self.metadata)]):
+            texts = columns[place]
+            if pa.types.is_string(texts.type) and arrow_type_of(column.type) != texts.type:
                 columns[place] = from_texts(texts, replace(column.type, nullable=True), self.time_zone)
                 lost = np.asarray(texts.is_valid()) & np.asarray(columns[place].is_null())
                 errors.add(

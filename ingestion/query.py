@@ -277,7 +277,14 @@ class _BatchRun:
         early = not transforming.needs_rows(rule) and len(targets) == 1
         wanted = {target: self._columns(state, target) for target in targets}
         schema = replace(schema, primary_key=after.primary_key)
-        layout = layout_of(state.sources[table], schema, memory.rules, source.value_format, source.key_format)
+        layout, flat = layout_of(
+            state.sources[table],
+            schema,
+            memory.rules,
+            source.value_format,
+            source.key_format,
+            flatten=bool(source.values.get("json.infer-schema.flatten-nested-columns.enable")),
+        )
         decoder = TableDecoder(
             table,
             layout,
@@ -286,6 +293,7 @@ class _BatchRun:
             wanted[targets[0]] if early else None,
             not after.primary_key and not self.changes_target,
             self.zone,
+            flat,
         )
         decoded = self._cached(decoder.rows(looked))
         good = decoded.where(exact_column(ROW_ERROR).isNull())

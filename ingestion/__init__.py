@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kvformat.ingestion.ingest import ingest
+    from kvformat.ingestion.arguments import ingest
     from kvformat.ingestion.pipeline import Pipeline
     from kvformat.ingestion.targets.delta import DeltaTarget
     from kvformat.ingestion.targets.iceberg import IcebergTarget
@@ -42,7 +42,7 @@ _HOMES = {
     "TableOptions": "targets.target",
     "Target": "targets.target",
     "TargetSchema": "targets.target",
-    "ingest": "ingest",
+    "ingest": "arguments",
     "read_table": "targets.path",
     "tables_to_topics": "targets.topics",
 }

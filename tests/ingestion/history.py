@@ -1,14 +1,27 @@
-"""Generated histories of tables, as Debezium writes them, and the tables at their end."""
+"""Generated histories of tables as Debezium writes them, the tables at their end, and queries run batch by batch."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from kvformat.ingestion import ParquetTarget, Pipeline, read_table
+from kvformat.ingestion.query import IngestBatch, QuerySettings
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.registry.streams.dead_letters import DeadLetters
+
+SOURCE = {
+    "type": "kafka",
+    "topic": "shop",
+    "properties.bootstrap.servers": "127.0.0.1:9",
+    "scan.startup.mode": "earliest-offset",
+}
+BY_ID = [{"source-table": r"\.*.\.*", "primary-keys": "id"}]
 RECORDS = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -100,3 +113,56 @@ def _value(value: Any, t: str) -> Any:
 
         return Decimal(value)
     return value
+
+
+class KilledError(Exception):
+    pass
+
+
+class BatchQuery:
+    """A query on batches of records, without a stream; `kill` is the step after which each batch fails once."""
+
+    def __init__(self, spark: Any, folder: Path, source: dict[str, str] | None = None, **more: Any) -> None:
+        settings = more.pop("settings", {})
+        kept = more.pop("letters", None)
+        self.spark, self.folder, self.batch_id = spark, folder, 0
+        self.target = ParquetTarget(str(folder / "out"))
+        more.setdefault("transform", BY_ID)
+        self.pipeline = Pipeline({**SOURCE, **(source or {})}, {"type": "parquet", "path": "x"}, **more)
+        letters = DeadLetters.of(kept, {}) if kept is not None else None
+        self.settings = QuerySettings(str(folder / "checkpoint"), letters, **settings)
+        self.steps: list[str] = []
+        self._kill: str | None = None
+        self._batch = self._started()
+
+    def _started(self) -> IngestBatch:
+        return IngestBatch(self.pipeline, self.target, self.settings, self._step)
+
+    def _step(self, name: str) -> None:
+        self.steps.append(name)
+        if self._kill is not None and name == self._kill:
+            self._kill = None
+            raise KilledError(name)
+
+    def restart(self) -> None:
+        self._batch = self._started()
+
+    def run(self, records: Iterable[Any], kill: str | None = None) -> None:
+        """Run a batch; with `kill`, fail after that step, start again, and repeat it."""
+        frame = self.spark.createDataFrame(list(records), RECORDS)
+        self._kill = kill
+        try:
+            self._batch(frame, self.batch_id)
+        except KilledError:
+            self.restart()
+            self._batch(frame, self.batch_id)
+        self.batch_id += 1
+
+    def table(self, name: str | tuple[str, ...]) -> Any:
+        """Return a table; a name is split at its dots, a tuple is not."""
+        table = TableId(name) if isinstance(name, tuple) else name
+        return read_table(self.spark, str(self.folder / "out"), table)
+
+    def rows(self, name: str | tuple[str, ...], *order: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self.table(name).orderBy(*(order or ("id",))).toArrow().to_pylist()
+        return rows

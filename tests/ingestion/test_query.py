@@ -6,80 +6,18 @@ import base64
 import datetime as dt
 import json
 import logging
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvformat.ingestion import ParquetTarget, Pipeline, ingest, read_table
+from kvformat.ingestion import Pipeline, ingest
 from kvformat.ingestion.errors import SchemaChangeError
-from kvformat.ingestion.query import IngestBatch, QuerySettings
 from kvformat.ingestion.store import SchemaStore
 from kvformat.registry.contract.errors import ConfigurationError, DecodeError
-from kvformat.registry.streams.dead_letters import DeadLetters
-from tests.ingestion.history import RECORDS, History, expected, generated
+from tests.ingestion.history import BY_ID, RECORDS, SOURCE, BatchQuery, History, expected, generated
 
 pytestmark = pytest.mark.spark
-
-_SOURCE = {
-    "type": "kafka",
-    "topic": "shop",
-    "properties.bootstrap.servers": "127.0.0.1:9",
-    "scan.startup.mode": "earliest-offset",
-}
-_BY_ID = [{"source-table": r"\.*.\.*", "primary-keys": "id"}]
-
-
-class _KilledError(Exception):
-    pass
-
-
-class _Query:
-    """A query on batches of records, without a stream; `kill` is the step after which each batch fails once."""
-
-    def __init__(self, spark: Any, folder: Path, source: dict[str, str] | None = None, **more: Any) -> None:
-        settings = more.pop("settings", {})
-        kept = more.pop("letters", None)
-        self.spark, self.folder, self.batch_id = spark, folder, 0
-        self.target = ParquetTarget(str(folder / "out"))
-        more.setdefault("transform", _BY_ID)
-        self.pipeline = Pipeline({**_SOURCE, **(source or {})}, {"type": "parquet", "path": "x"}, **more)
-        letters = DeadLetters.of(kept, {}) if kept is not None else None
-        self.settings = QuerySettings(str(folder / "checkpoint"), letters, **settings)
-        self.steps: list[str] = []
-        self._kill: str | None = None
-        self._batch = self._started()
-
-    def _started(self) -> IngestBatch:
-        return IngestBatch(self.pipeline, self.target, self.settings, self._step)
-
-    def _step(self, name: str) -> None:
-        self.steps.append(name)
-        if self._kill is not None and name == self._kill:
-            self._kill = None
-            raise _KilledError(name)
-
-    def restart(self) -> None:
-        self._batch = self._started()
-
-    def run(self, records: Iterable[Any], kill: str | None = None) -> None:
-        """Run a batch; with `kill`, fail after that step, start again, and repeat it."""
-        frame = self.spark.createDataFrame(list(records), RECORDS)
-        self._kill = kill
-        try:
-            self._batch(frame, self.batch_id)
-        except _KilledError:
-            self.restart()
-            self._batch(frame, self.batch_id)
-        self.batch_id += 1
-
-    def table(self, name: str) -> Any:
-        return read_table(self.spark, str(self.folder / "out"), name)
-
-    def rows(self, name: str, *order: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.table(name).orderBy(*(order or ("id",))).toArrow().to_pylist()
-        return rows
 
 
 def _changes(*changes: tuple[Any, Any], table: str = "orders") -> list[Any]:
@@ -92,7 +30,7 @@ def _changes(*changes: tuple[Any, Any], table: str = "orders") -> list[Any]:
     return history.records
 
 
-def _compare(query: _Query, history: History) -> int:
+def _compare(query: BatchQuery, history: History) -> int:
     """Compare all tables with their expected rows; returns how many values were compared."""
     compared = 0
     for table in history.tables:
@@ -107,7 +45,7 @@ def test_a_history_in_one_batch_and_in_many(spark: Any, tmp_path: Path) -> None:
     history = generated(3, 40)
     compared, types = 0, []
     for size in (1000, 11):
-        query = _Query(spark, tmp_path / str(size))
+        query = BatchQuery(spark, tmp_path / str(size))
         for records in history.batches(size):
             query.run(records)
         compared += _compare(query, history)
@@ -121,7 +59,7 @@ def test_a_history_in_one_batch_and_in_many(spark: Any, tmp_path: Path) -> None:
 def test_a_history_with_a_failure_after_each_step(spark: Any, tmp_path: Path, size: int) -> None:
     history = generated(5, 24 if size == 1 else 60)
     steps = ["looked", "planned", "stored", "decoded", "letters", "changed", "written", "done"]
-    query, killed = _Query(spark, tmp_path), set()
+    query, killed = BatchQuery(spark, tmp_path), set()
     for number, records in enumerate(history.batches(size)):
         for step in steps if size == 1000 else [steps[number % len(steps)]]:
             table = json.loads(next(r[1] for r in reversed(records) if r[1] is not None))["source"]["table"]
@@ -136,7 +74,7 @@ def test_a_history_with_a_failure_after_each_step(spark: Any, tmp_path: Path, si
 
 
 def test_a_stored_plan_is_used_again(spark: Any, tmp_path: Path) -> None:
-    query = _Query(spark, tmp_path)
+    query = BatchQuery(spark, tmp_path)
     records = _changes((None, {"id": 1, "v": 2}))
     query.run(records, kill="stored")
     assert query.steps.count("planned") == 2
@@ -148,7 +86,7 @@ def test_a_stored_plan_is_used_again(spark: Any, tmp_path: Path) -> None:
 def test_bad_records_go_to_the_dead_letters_and_are_counted_once(spark: Any, tmp_path: Path) -> None:
     source = {"ingestion.ignore-errors": "true", "ingestion.error-tolerance.max-count": "3"}
     kept = str(tmp_path / "dead")
-    query = _Query(spark, tmp_path, source, letters=kept)
+    query = BatchQuery(spark, tmp_path, source, letters=kept)
     good = _changes((None, {"id": 1, "v": 2}), (None, {"id": None, "v": 3}))
     broken = [(None, b"{", "shop", 1, 0, dt.datetime(2024, 1, 1), 0, None)]
     query.run([*good, *broken], kill="written")
@@ -163,7 +101,7 @@ def test_bad_records_go_to_the_dead_letters_and_are_counted_once(spark: Any, tmp
 
 
 def test_without_ignore_errors_the_first_bad_record_stops_the_query(spark: Any, tmp_path: Path) -> None:
-    query = _Query(spark, tmp_path)
+    query = BatchQuery(spark, tmp_path)
     records = _changes((None, {"id": 1}), (None, {"id": None, "v": 3}))
     with pytest.raises(DecodeError, match=r"table shop\.orders, topic shop, partition 0, offset 1: .*'id'"):
         query.run(records)
@@ -171,7 +109,7 @@ def test_without_ignore_errors_the_first_bad_record_stops_the_query(spark: Any, 
 
 
 def test_bad_records_are_logged(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    query = _Query(spark, tmp_path, {"ingestion.ignore-errors": "true"}, settings={"logs_bad_records": True})
+    query = BatchQuery(spark, tmp_path, {"ingestion.ignore-errors": "true"}, settings={"logs_bad_records": True})
     with caplog.at_level(logging.WARNING, "kvformat.ingest"):
         query.run([*_changes((None, {"id": 1})), (None, b"{oops", "shop", 2, 7, None, 0, None)])
     (text,) = [record.getMessage() for record in caplog.records if "bad record" in record.getMessage()]
@@ -180,7 +118,7 @@ def test_bad_records_are_logged(spark: Any, tmp_path: Path, caplog: pytest.LogCa
 
 
 def test_a_table_without_a_key_takes_inserts_only(spark: Any, tmp_path: Path) -> None:
-    query = _Query(spark, tmp_path, transform=[])
+    query = BatchQuery(spark, tmp_path, transform=[])
     query.run(_changes((None, {"id": 1}), (None, {"id": 1})), kill="written")
     assert query.rows("shop.orders") == [{"id": 1}, {"id": 1}]
     with pytest.raises(SchemaChangeError, match=r"table shop\.orders: it has no primary key.*'primary-keys'"):
@@ -190,7 +128,7 @@ def test_a_table_without_a_key_takes_inserts_only(spark: Any, tmp_path: Path) ->
 def test_a_table_that_fails_is_quarantined(spark: Any, tmp_path: Path) -> None:
     kept = str(tmp_path / "dead")
     settings = {"on_table_error": "quarantine"}
-    query = _Query(spark, tmp_path, transform=[], letters=kept, settings=settings)
+    query = BatchQuery(spark, tmp_path, transform=[], letters=kept, settings=settings)
     bad, good = _changes((None, {"id": 1}), ({"id": 1}, None)), _changes((None, {"id": 5}), table="items")
     good = [(*row[:3], 2, *row[4:]) for row in good]
     for kill in (None, "stored"):
@@ -212,7 +150,7 @@ def test_transforms(spark: Any, tmp_path: Path) -> None:
         "filter": "v > 1",
         "primary-keys": "id",
     }
-    query = _Query(spark, tmp_path, transform=[rule])
+    query = BatchQuery(spark, tmp_path, transform=[rule])
     first = [(None, {"id": key, "v": key, "name": "n"}) for key in (1, 2, 3, 4)]
     query.run(_changes(*first, ({"id": 3, "v": 3, "name": "n"}, {"id": 3, "v": 0, "name": "n"})))
     shown = {"name": "N", "shard": "orders"}
@@ -224,7 +162,7 @@ def test_transforms(spark: Any, tmp_path: Path) -> None:
         {"id": 4, "v": 4.0, "twice": 8.0, **shown},
     ]
     with pytest.raises(SchemaChangeError, match=r"the transform of 'shop.*nowhere.* The table's columns are id, v"):
-        _Query(spark, tmp_path / "2", transform=[{**rule, "filter": "nowhere = 1"}]).run(_changes(*first))
+        BatchQuery(spark, tmp_path / "2", transform=[{**rule, "filter": "nowhere = 1"}]).run(_changes(*first))
 
 
 def test_soft_deletes(spark: Any, tmp_path: Path) -> None:
@@ -234,14 +172,14 @@ def test_soft_deletes(spark: Any, tmp_path: Path) -> None:
         "primary-keys": "id",
         "converter-after-transform": "SOFT_DELETE",
     }
-    query = _Query(spark, tmp_path, transform=[rule])
+    query = BatchQuery(spark, tmp_path, transform=[rule])
     query.run(_changes((None, {"id": 1, "v": 1}), (None, {"id": 2, "v": 2}), ({"id": 1, "v": 1}, None)))
     assert query.rows("shop.orders") == [{"id": 1, "v": 1, "op_type": "-D"}, {"id": 2, "v": 2, "op_type": "+I"}]
 
 
 def test_several_sources_of_one_target_and_metadata(spark: Any, tmp_path: Path) -> None:
     route = [{"source-table": r"shop.\.*", "sink-table": "ods.all"}]
-    query = _Query(spark, tmp_path, {"metadata.list": "offset,topic"}, route=route)
+    query = BatchQuery(spark, tmp_path, {"metadata.list": "offset,topic"}, route=route)
     query.run([*_changes((None, {"id": 1, "v": 1})), *_changes((None, {"id": 2, "w": "x"}), table="items")])
     query.run(_changes((None, {"id": 3, "v": 1.5})))
     assert query.rows("ods.all") == [
@@ -252,7 +190,7 @@ def test_several_sources_of_one_target_and_metadata(spark: Any, tmp_path: Path) 
 
 
 def test_truncate_is_between_the_rows_of_a_batch(spark: Any, tmp_path: Path) -> None:
-    query = _Query(spark, tmp_path, pipeline={"schema.change.behavior": "evolve"})
+    query = BatchQuery(spark, tmp_path, pipeline={"schema.change.behavior": "evolve"})
     history = History()
     source = {"db": "shop", "table": "orders"}
     for key, message in enumerate(
@@ -273,11 +211,11 @@ def test_truncate_is_between_the_rows_of_a_batch(spark: Any, tmp_path: Path) -> 
 
 def test_a_table_of_another_query_is_refused(spark: Any, tmp_path: Path) -> None:
     records = _changes((None, {"id": 1, "v": "x"}))
-    _Query(spark, tmp_path).run(records)
+    BatchQuery(spark, tmp_path).run(records)
     (tmp_path / "checkpoint").rename(tmp_path / "lost")
     with pytest.raises(ConfigurationError, match=r"table shop\.orders is written by another query"):
-        _Query(spark, tmp_path).run(records)
-    query = _Query(spark, tmp_path, settings={"take_over": True})
+        BatchQuery(spark, tmp_path).run(records)
+    query = BatchQuery(spark, tmp_path, settings={"take_over": True})
     query.batch_id = 1
     query.run(_changes((None, {"id": 2, "v": 7})))
     assert query.rows("shop.orders") == [{"id": 1, "v": "x"}, {"id": 2, "v": "7"}]
@@ -294,11 +232,11 @@ def test_a_stream_of_records(spark: Any, tmp_path: Path) -> None:
             stream,
             str(tmp_path / "out"),
             checkpoint_location=str(tmp_path / "checkpoint"),
-            transform=_BY_ID,
+            transform=BY_ID,
             trigger={"availableNow": True},
         )
         query.awaitTermination()
-    reader = _Query(spark, tmp_path)
+    reader = BatchQuery(spark, tmp_path)
     assert _compare(reader, history) >= 10
 
 
@@ -310,6 +248,6 @@ def test_refused_pipelines_do_not_start(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no column 'key'"):
         ingest(spark, stream, str(tmp_path), checkpoint_location=str(tmp_path / "c"))
     with pytest.raises(ConfigurationError, match="needs a checkpoint"):
-        Pipeline(_SOURCE, {"type": "parquet", "path": "x"}).start(spark)
+        Pipeline(SOURCE, {"type": "parquet", "path": "x"}).start(spark)
     with pytest.raises(ConfigurationError, match="set dead_letters"):
         ingest(spark, stream, str(tmp_path), checkpoint_location="c", on_table_error="quarantine")

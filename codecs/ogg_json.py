@@ -73,5 +73,7 @@ class OggJsonFormat(JsonChangeFormat):
             value_rules,
         )
 
-        layout = ChangeLayout(table=dotted_member("table"), values=value_rules(self, request), shape=KernelShape(("table",)))
+        layout = ChangeLayout(
+            table=dotted_member("table"), values=value_rules(self, request), shape=KernelShape(("table",))
+        )
         return ChangeLooker(self, self.envelope, request, layout)

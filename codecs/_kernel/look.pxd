@@ -40,6 +40,7 @@ cdef long long TIMES
 cdef int FLOAT_DIGITS
 cdef int FLOAT_SCALE
 cdef int EXACT_DIGITS
+cdef unsigned long long ALL
 cdef int MOST_PARTS
 
 
@@ -148,7 +149,5 @@ cdef class EnvelopeLookBatch(LookBatch):
     cdef Py_ssize_t source(self, Py_ssize_t at) except -9
     @cython.locals(r=Reader, found=cython.ulonglong, place=cython.int)
     cdef bint is_known_operation(self, Py_ssize_t at, Py_ssize_t size) except -1
-    @cython.locals(place=cython.int)
-    cdef bint is_same_word(self, unsigned long long one, unsigned long long other, Py_ssize_t size) except -1
     @cython.locals(r=Reader, c=cython.int)
     cdef Py_ssize_t image(self, LookTable table, Py_ssize_t at) except -9

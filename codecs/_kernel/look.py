@@ -87,6 +87,7 @@ FLOAT_SCALE = 30
 """Digits after the point up to which the check takes a number for a FLOAT; smaller numbers are looked at closer."""
 EXACT_DIGITS = 19
 """Digits of a number that surely fit into 64 bits."""
+ALL = 0xFFFFFFFFFFFFFFFF
 MOST_PARTS = 3
 """Parts of a table's name."""
 
@@ -232,7 +233,7 @@ class LookBatch(TextBatch):
             return self.text(table.rules, place, at)
         if c == LOWER_N:
             return r.literal(at, NULL_TEXT, 4)
-        if c == LOWER_T or c == LOWER_F:
+        if c in (LOWER_T, LOWER_F):
             if flags & BOOLEAN:
                 return r.literal(at, TRUE_TEXT, 4) if c == LOWER_T else r.literal(at, FALSE_TEXT, 5)
             return CLOSER
@@ -583,7 +584,7 @@ class EnvelopeLookBatch(LookBatch):
     def member(self, number: int, at: int) -> int:
         """Read a known member of the envelope."""
         r = self.reader
-        if number == FIRST or number == SECOND:
+        if number in (FIRST, SECOND):
             if number == FIRST:
                 self.first_at = at
             else:
@@ -653,16 +654,9 @@ class EnvelopeLookBatch(LookBatch):
             return False
         found = word(r.data, at)
         for place in range(self.operation_count):
-            if self.sizes[place] == size and self.is_same_word(found, self.operations[place], size):
+            if self.sizes[place] == size and (found ^ self.operations[place]) & ALL >> 64 - 8 * size == 0:
                 return True
         return False
-
-    def is_same_word(self, one: int, other: int, size: int) -> bool:
-        """Return whether the first `size` bytes of two words are the same."""
-        for place in range(size):
-            if one >> (8 * place) & 255 != other >> (8 * place) & 255:
-                return False
-        return True
 
     def image(self, table: LookTable, at: int) -> int:
         """Return the end of a row, or of an array of rows, that fits a table; a negative number for others."""

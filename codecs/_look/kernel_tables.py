@@ -41,8 +41,8 @@ def prepared_table(
 ) -> LookTable | None:
     """Return a table for the kernel; None if every message contributes something.
 
-    `declared` are the types that messages with the bytes `declaration` declare, None if they declare none. `key` are the
-    bytes of the member with the key. `fresh` are columns that only this batch has: texts are no numbers there.
+    `declared` are the types that messages with the bytes `declaration` declare, None if they declare none. `key` are
+    the bytes of the member with the key. `fresh` are columns that only this batch has: texts are no numbers there.
     """
     rules: list[int] = []
     names = [name for name in known.columns if not any("\ud800" <= c <= "\udfff" for c in name)]

@@ -193,9 +193,8 @@ def is_inferred(t: FlinkType) -> bool:
 def _is_number_of(t: FlinkType, value: Node, rules: ValueRules, *, declared: bool) -> bool:
     if not isinstance(value, str) or len(value) > _LONGEST_NUMBER:
         return False
-    if type(value) is str:
-        if is_inferred(t) and not rules.texts and not declared:
-            return False
+    if type(value) is str and is_inferred(t) and not rules.texts and not declared:
+        return False
     whole = type(value) is not Fraction
     if t.root in _INTEGERS:
         return whole and _converted(t, value) is not None

@@ -38,6 +38,7 @@ from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.look import KnownTable
 from kvformat.registry.contract.types import FlinkType, nullable
 
+_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _RESERVED = ("row_kind", "row_index")
 _LOG = logging.getLogger("kvformat.ingest")
 
@@ -199,6 +200,8 @@ class Planner:
         if not types:
             return replace(known, as_text=as_text) if current is not None else known
         merged = functools.reduce(merge_types, types if current is None else [current, *types])
+        if merged.root in _TIMES and any(t.root != merged.root for t in (current, *types) if t is not None):
+            as_text = as_text | {new.name}  # a date is not a text that the formats read as a timestamp
         for t in types if current is not None else ():
             assert current is not None
             note = note_on_merge(current, t)

@@ -156,6 +156,7 @@ class BatchQuery:
         except KilledError:
             self.restart()
             self._batch(frame, self.batch_id)
+        assert self._kill is None, f"the batch has no step {kill!r}"
         self.batch_id += 1
 
     def table(self, name: str | tuple[str, ...]) -> Any:

@@ -159,6 +159,14 @@ def test_a_declared_table_is_not_created_before_its_first_row() -> None:
     assert [*plan.state.sources] == [ORDERS, other]
 
 
+def test_dates_in_a_column_of_timestamps_are_read_as_texts() -> None:
+    planner = _planner()
+    both = planner.plan(IngestState(), _news("a DATE|TIMESTAMP(0), b TIMESTAMP(0)|TIMESTAMP(3), c DATE"))
+    assert both.state.sources[ORDERS].value.as_text == {"a"}
+    later = planner.plan(both.state, _news("b TIMESTAMP_LTZ(3), c TIMESTAMP(0)"))
+    assert later.state.sources[ORDERS].value.as_text == {"a", "b", "c"}
+
+
 def test_fixed_types_do_not_widen() -> None:
     planner = _planner(fixed={"id": parse_type("INT")})
     plan = planner.plan(IngestState(), _news("id STRING, v BIGINT"))

@@ -35,7 +35,7 @@ def test_json_by_topic_with_keys_of_records(spark: Any, tmp_path: Path) -> None:
     query = BatchQuery(spark, tmp_path, source, transform=[])
     values = [{"a": 1, "n": {"x": "2024-01-01", "y": {"z": True}}}, {"a": "b", "n": {"x": "2024-01-01 10:00:00"}}]
     query.run([*_records(*values, topic="t.one", keys=[{"id": 7}, {"id": 8}]), *_records({"c": [1]}, topic="two")])
-    local = query.table("t.one").schema["timestamp"].dataType
+    local = query.table(("t.one",)).schema["timestamp"].dataType
     assert local.simpleString() == "timestamp"
     assert query.rows(("t.one",), "k_id") == [
         {"k_id": 7, "a": "1", "n.x": dt.datetime(2024, 1, 1), "n.y.z": True, "timestamp": _TIME},

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import kvformat.__main__  # adds the commands
 from kvformat.connectors import cli
+from kvformat.ingestion import read_table
 from kvformat.ingestion.blocks.source import parse_source
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, CreateTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
@@ -206,3 +207,36 @@ def test_what_is_no_checkpoint_or_table_is_an_error(checkpoint: Path, tmp_path: 
     ):
         result = run(*arguments)
         assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
+
+
+# --- a broker --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.services
+@pytest.mark.slow
+@pytest.mark.once
+def test_a_pipeline_runs_once_and_stops_with_a_message(spark: Any, broker: Any, pipeline: Path, tmp_path: Path) -> None:
+    topic = broker.create("cli-shop", 2)
+    row = '{"before":null,"after":{"id":%d,"v":%s},"op":"c","source":{"db":"shop","table":"t"}}'
+    broker.send(topic, [(None, (row % (n, n)).encode()) for n in range(10)])
+    text = _YAML.replace("topic: shop", f"topic: {topic}").replace("/lake", str(tmp_path / "lake"))
+    text = "\n".join(line for line in text.splitlines() if "sasl" not in line)
+    pipeline.write_text(text + "\npipeline:\n  trigger: available-now\n")
+    given = ("ingest", pipeline, "--set", f"kafka.bootstrap={broker.bootstrap}", "--checkpoint", tmp_path / "ck")
+    for run_number in range(2):
+        result = run(*given, *(["--once"] if run_number else []))
+        assert result.exit_code == 0, result.stderr
+        assert "the query has stopped" in result.stderr
+    assert read_table(spark, tmp_path / "lake", "shop.t").count() == 10
+    shown = run("schemas", tmp_path / "ck", "--history").stdout.splitlines()
+    assert len(shown) == 2
+    assert "create.table" in shown[1]
+    assert "cli-shop, partition " in shown[1]
+
+    broker.send(topic, [(None, b'{"before":')])
+    result = run(*given)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: the query has stopped: ")
+    assert "shop" in result.stderr
+    assert len(result.stderr) < 2000

@@ -22,6 +22,7 @@ from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -45,6 +46,11 @@ class AvroConfluentFormat(RegistryFormat):
         from kvformat.codecs._infer.avro_schemas import propose_confluent
 
         return propose_confluent(sample, self._given, self.settings)
+
+    def looker(self, request: LookRequest) -> Looker:
+        from kvformat.codecs._look.avro_schemas import AvroLooker
+
+        return AvroLooker(self, request)
 
     def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])

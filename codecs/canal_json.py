@@ -27,6 +27,7 @@ from kvformat.codecs._changes.other_messages import OtherMessage
 from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import PlannedReader, RowPlan
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
+from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.types import FlinkField, FlinkType
@@ -98,6 +99,12 @@ class CanalJsonFormat(MySqlChangeFormat):
         from kvformat.codecs._infer.change_data import propose_canal
 
         return propose_canal(sample, self, self._given, (BYTES_ENCODING.name, LATIN))
+
+    def looker(self, request: LookRequest) -> Looker:
+        from kvformat.codecs._look.canal import canal_looker
+
+        given = self._given.get(BYTES_ENCODING.name)
+        return canal_looker(self, request, latin=None if given == "base64" else given == LATIN)
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

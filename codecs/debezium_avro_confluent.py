@@ -51,6 +51,7 @@ from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
+from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
@@ -104,6 +105,11 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
                 format=self.identifier,
                 option="schema",
             )
+
+    def looker(self, request: LookRequest) -> Looker:
+        from kvformat.codecs._look.avro_schemas import DebeziumAvroLooker
+
+        return DebeziumAvroLooker(self, request, self._given)
 
     def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])

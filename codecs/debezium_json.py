@@ -41,6 +41,7 @@ from kvformat.codecs._json.nulls import is_null
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ReadingOnlyError, SchemaError
+from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import FlinkType
@@ -84,6 +85,11 @@ class DebeziumJsonFormat(JsonChangeFormat):
             self.nulls_delete = True
         if self.options["types"] == DEBEZIUM:
             self.time_digits = 6  # a CREATE TABLE declares at most three, as in Flink, but databases have six
+
+    def looker(self, request: LookRequest) -> Looker:
+        from kvformat.codecs._look.debezium import debezium_looker
+
+        return debezium_looker(self, request)
 
     def for_key(self, key: Format) -> Format:
         typed = self.options["types"] == DEBEZIUM or self.options["schema-include"]
@@ -144,6 +150,11 @@ class ConnectKeyFormat(DebeziumJsonFormat):
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
         self.changelog_mode = ChangelogMode.INSERT_ONLY
+
+    def looker(self, request: LookRequest) -> Looker:
+        from kvformat.codecs._look.debezium import key_looker
+
+        return key_looker(self, request)
 
     @classmethod
     def beside(cls, key: Format, value: DebeziumJsonFormat) -> ConnectKeyFormat:

@@ -21,6 +21,7 @@ from kvformat.codecs._json.write import JsonWriter
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
@@ -68,6 +69,11 @@ class JsonFormat(Format):
         from kvformat.codecs._infer.json_rows import propose_rows
 
         return propose_rows(sample, self._given)
+
+    def looker(self, request: LookRequest) -> Looker:
+        from kvformat.codecs._look.json_rows import JsonLooker
+
+        return JsonLooker(self, request)
 
     def validate(self, direction: Direction) -> None:
         if direction == "decode" and self.options["fail-on-missing-field"] and self.options["ignore-parse-errors"]:

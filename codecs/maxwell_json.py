@@ -23,6 +23,7 @@ from kvformat.codecs._changes.metadata import TEXTS, Epoch, PlainMember
 from kvformat.codecs._changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
 from kvformat.codecs._changes.other_messages import OtherMessage
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
+from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
 
 _OTHERS = {
@@ -74,3 +75,10 @@ class MaxwellJsonFormat(MySqlChangeFormat):
         types = ("insert", "update", "delete", "bootstrap-insert", "bootstrap-start", "bootstrap-complete")
         has_row = isinstance(message.get("data"), dict) and message.get("type") in types
         return has_row and ("database" in message or message.keys() <= {"type", "data", "old"})
+
+    def looker(self, request: LookRequest) -> Looker:
+        from kvformat.codecs._look.change_data import ChangeLayout, ChangeLooker, named_members, value_rules
+
+        drops = frozenset(("table-drop",))
+        layout = ChangeLayout(table=named_members("database", "table"), values=value_rules(self, request), drops=drops)
+        return ChangeLooker(self, self.envelope, request, layout)

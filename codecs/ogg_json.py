@@ -21,6 +21,7 @@ from kvformat.codecs._changes.metadata import TEXTS, OggTime, PlainMember
 from kvformat.codecs._changes.other_messages import OtherMessage
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
 from kvformat.codecs._changes.upsert import OR_UPSERT_HINT
+from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
 
 
@@ -62,3 +63,9 @@ class OggJsonFormat(JsonChangeFormat):
     @staticmethod
     def is_envelope(message: Mapping[str, Any]) -> bool:
         return isinstance(message.get("op_type"), str) and ("before" in message or "after" in message)
+
+    def looker(self, request: LookRequest) -> Looker:
+        from kvformat.codecs._look.change_data import ChangeLayout, ChangeLooker, dotted_member, value_rules
+
+        layout = ChangeLayout(table=dotted_member("table"), values=value_rules(self, request))
+        return ChangeLooker(self, self.envelope, request, layout)

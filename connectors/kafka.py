@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kvformat.registry.contract.changelog import ChangelogMode
     from kvformat.registry.format import Errors
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
-    from kvformat.registry.streams.maintain import Merge
+    from kvformat.registry.streams.maintain import Merge, TargetOfTables
     from kvformat.registry.table.metadata import MetadataKeys
 
 
@@ -310,7 +310,7 @@ class KafkaTable:
     def maintain(
         self,
         spark: SparkSession,
-        target: str | PathLike[str] | Merge,
+        target: str | PathLike[str] | Merge | TargetOfTables,
         *,
         checkpoint_location: str,
         dead_letters: DeadLetterTarget | None = None,

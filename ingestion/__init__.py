@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.targets.delta import DeltaTarget
+    from kvformat.ingestion.targets.iceberg import IcebergTarget
     from kvformat.ingestion.targets.path import ParquetTarget, read_table
+    from kvformat.ingestion.targets.sql import SqlTarget
     from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
     from kvformat.ingestion.targets.topics import tables_to_topics
 
 __all__ = [
     "BatchWrite",
+    "DeltaTarget",
+    "IcebergTarget",
     "ParquetTarget",
     "Pipeline",
+    "SqlTarget",
     "TableOptions",
     "Target",
     "TargetSchema",
@@ -26,8 +32,11 @@ __all__ = [
 ]
 _HOMES = {
     "BatchWrite": "targets.target",
+    "DeltaTarget": "targets.delta",
+    "IcebergTarget": "targets.iceberg",
     "ParquetTarget": "targets.path",
     "Pipeline": "pipeline",
+    "SqlTarget": "targets.sql",
     "TableOptions": "targets.target",
     "Target": "targets.target",
     "TargetSchema": "targets.target",

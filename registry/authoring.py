@@ -14,6 +14,15 @@ from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.fork_safe import Guarded, cached_property
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.join_batches import fail_rows, join_decoded
+from kvformat.registry.contract.look import (
+    KnownTable,
+    Looked,
+    Looker,
+    LookRequest,
+    SeenColumn,
+    SeenKey,
+    TableName,
+)
 from kvformat.registry.contract.options import Direction, mask_userinfo, mask_userinfo_in_text
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schemas import resolve_schema, row_type
@@ -37,7 +46,14 @@ __all__ = [
     "FlinkField",
     "FlinkType",
     "Guarded",
+    "KnownTable",
+    "LookRequest",
+    "Looked",
+    "Looker",
     "Part",
+    "SeenColumn",
+    "SeenKey",
+    "TableName",
     "arrow_type",
     "cached_by_identity",
     "cached_property",

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
-    from kvformat.registry.streams.maintain import Merge
+    from kvformat.registry.streams.maintain import Merge, TargetOfTables
 
 _DIRECTIONS: tuple[Direction, Direction] = ("decode", "encode")
 
@@ -298,7 +298,7 @@ class KeyValueFormat:
     def maintain(
         self,
         stream: DataFrame,
-        target: str | PathLike[str] | Merge,
+        target: str | PathLike[str] | Merge | TargetOfTables,
         *,
         checkpoint_location: str,
         dead_letters: DeadLetterTarget | None = None,
@@ -308,7 +308,8 @@ class KeyValueFormat:
         """Start a query that keeps a table current: the last row of each key of a stream of Kafka records.
 
         `stream` has the columns of Spark's Kafka source. `target` is a path for Spark's own Parquet files, which
-        `current_table` reads, or a function `merge(changes, batch_id)` for tables that support MERGE. The function gets
+        `current_table` reads, or a target of `kvformat.ingestion` such as `DeltaTarget()`, where the table has the name
+        of this one, or a function `merge(changes, batch_id)` for other tables that support MERGE. The function gets
         one row per key, with the table's columns and `row_kind`: '+U' for a row to write, '-D' for a key to remove.
         After a failure it may be called again with the same batch, and must give the same result.
 

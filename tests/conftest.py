@@ -23,6 +23,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test with a Spark session but without the mark: it would start one in a run without Spark."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None:
+            raise pytest.UsageError(f"{item.nodeid} uses the fixture 'spark' and needs the mark 'spark'")
+
+
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session for all tests with two threads, without a user interface, on free ports of 127.0.0.1."""

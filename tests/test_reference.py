@@ -39,6 +39,7 @@ VALUES = (
     "RULES",
     "Direction",
     "Part",
+    "TableName",
     *(name for name in kvformat.registry.authoring.__all__ if name.isupper()),
 )
 """Public constants, which do not have docstrings."""

@@ -112,7 +112,7 @@ def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt
     flat: bool = fmt.options[FLATTENED.name]
     schemas = _schemas(sample, fmt.settings, notes)
     if options.get("types") == "flink":
-        images = [image for schema in schemas if (image := _row(schema) if flat else _image(schema)) is not None]
+        images = [image for schema in schemas if (image := row_of(schema) if flat else image_of(schema)) is not None]
         if not images:
             return SchemaProposal((), options, (), notes.texts())
         found = columns_of_schema(_merge_records(images, notes), {**options, "schema": ""}, notes)
@@ -146,13 +146,13 @@ def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[Key
     return found
 
 
-def _row(schema: Schema) -> Schema | None:
+def row_of(schema: Schema) -> Schema | None:
     """Return the record schema of a flattened row without the fields in `MARKS`; None if it is not a record."""
     row = schema if schema.optional is None else schema.optional
     return replace(row, fields=tuple(f for f in row.fields if f.name not in MARKS)) if row.type == "record" else None
 
 
-def _image(schema: Schema) -> Schema | None:
+def image_of(schema: Schema) -> Schema | None:
     """Return the record schema of `after`, or else of `before`; None if the envelope has neither."""
     envelope = schema if schema.optional is None else schema.optional
     images = [field.schema for field in envelope.fields if field.name in ("after", "before")]

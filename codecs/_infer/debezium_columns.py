@@ -118,7 +118,7 @@ class DebeziumColumns:
 
     def _type(self, name: str, notes: Notes) -> FlinkType:
         schemas = self.declared[name]
-        found = [_type_of(schema) for schema in schemas]
+        found = [type_of_connect(schema) for schema in schemas]
         usual = _common_type(found)
         wire = [t for kind, t in (("int64", BIGINT), ("bytes", BYTES)) if any(_is_plain(s, kind) for s in schemas)]
         for t in (usual, *wire):
@@ -182,7 +182,7 @@ def _is_plain(schema: ConnectSchema, kind: str) -> bool:
     return schema.type == kind and schema.name != DECIMAL
 
 
-def _type_of(schema: ConnectSchema, inside: bool = False) -> FlinkType:
+def type_of_connect(schema: ConnectSchema, inside: bool = False) -> FlinkType:
     """Return the type for a schema. With `inside` (a row, array or map), the type keeps all values unchanged."""
     if schema.name == DECIMAL:
         return _decimal(schema)
@@ -194,10 +194,10 @@ def _type_of(schema: ConnectSchema, inside: bool = False) -> FlinkType:
         length = schema.parameters.get("length", "0")
         return BIGINT if length.isdecimal() and int(length) <= _MOST_BITS else BYTES
     if schema.type == "struct":
-        fields = tuple(FlinkField(n, _type_of(part, True)) for n, part in schema.fields.items() if is_name(n))
+        fields = tuple(FlinkField(n, type_of_connect(part, True)) for n, part in schema.fields.items() if is_name(n))
         return FlinkType("ROW", fields=fields) if fields else STRING
     if schema.items is not None:
-        items = _type_of(schema.items, True)
+        items = type_of_connect(schema.items, True)
         return array_of(items) if schema.type == "array" else map_of(items)
     return _PRIMITIVES.get(schema.type, STRING)
 

@@ -2,7 +2,7 @@
 cimport cython
 from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, Texts
 from kvformat.codecs._kernel.containers cimport Lists, Rows
-from kvformat.codecs._kernel.csv_records cimport CsvTokenizer
+from kvformat.codecs._kernel.csv_records cimport BLOCK, CsvTokenizer
 from kvformat.codecs._kernel.memory cimport DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, is_character, matches, next_of_two, part, single, word
 from kvformat.codecs._kernel.messages cimport TextBatch
 from kvformat.codecs._kernel.reader cimport Reader
@@ -47,10 +47,13 @@ cdef class Cell:
     cdef Py_ssize_t null_size
     cdef const unsigned char[::1] null_literal
     cdef readonly str bad_text
+    cdef int result
 
     @cython.final
     @cython.locals(size=cython.Py_ssize_t, result=cython.int)
     cdef inline int read(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    @cython.locals(i=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
     cdef int read_slow(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
@@ -178,7 +181,9 @@ cdef class CsvBatch(TextBatch):
     cdef bint ignore_trailing_unmappable
     cdef bint allow_trailing_comma
     cdef bint fail_on_missing_columns
-    cdef Py_ssize_t found
+    cdef Py_ssize_t[::1] numbers  # the messages of the records in `records`
+    cdef bint at_once
+    cdef list removed  # the messages whose rows were removed because of bad values
     cdef object bad
 
     cdef object recode(self, object message)
@@ -186,20 +191,23 @@ cdef class CsvBatch(TextBatch):
     cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
     cdef int read_recoded(self, object message) except -9
     cdef int reject_encoding(self) except -9
-    @cython.locals(r=Reader, found=cython.Py_ssize_t, root=Rows)
-    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
-    @cython.locals(r=Reader, records=CsvTokenizer, count=cython.Py_ssize_t, result=cython.int, i=cython.Py_ssize_t)
-    cdef Py_ssize_t read_record(self, Py_ssize_t at, bint loose) except -1
-    @cython.final
-    @cython.locals(cell=Cell, result=cython.int)
-    cdef inline int read_cell(self, Py_ssize_t number, Reader text, Py_ssize_t start, Py_ssize_t stop) except -1
-    @cython.locals(records=CsvTokenizer)
-    cdef int read_unescaped(self, Py_ssize_t number) except -1
     @cython.locals(r=Reader, records=CsvTokenizer)
-    cdef Py_ssize_t read_others(self, Py_ssize_t at, Py_ssize_t result, bint loose) except -1
-    @cython.locals(r=Reader, count=cython.Py_ssize_t, number=cython.Py_ssize_t)
-    cdef Py_ssize_t end_record(self, Py_ssize_t at, Py_ssize_t result, bint loose) except -1
-    @cython.locals(r=Reader)
-    cdef int reject(self, Py_ssize_t result, Py_ssize_t columns) except -9
+    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
+    @cython.final
+    @cython.locals(r=Reader, records=CsvTokenizer)
+    cdef Py_ssize_t find_record(self, Py_ssize_t at, bint loose) except -1
+    @cython.locals(r=Reader, records=CsvTokenizer)
+    cdef Py_ssize_t read_others(self, Py_ssize_t at, bint loose) except -1
+    @cython.locals(r=Reader, records=CsvTokenizer)
+    cdef Py_ssize_t end_record(self, Py_ssize_t at, bint loose) except -1
+    cdef int reject(self) except -9
+    @cython.final
+    @cython.locals(root=Rows, records=CsvTokenizer, most=cython.Py_ssize_t, first=cython.Py_ssize_t, size=cython.Py_ssize_t, stop=cython.Py_ssize_t, last=cython.Py_ssize_t)
+    cdef int read_records(self) except -1
+    @cython.locals(cell=Cell, number=cython.Py_ssize_t, place=cython.Py_ssize_t, last=cython.Py_ssize_t)
+    cdef Py_ssize_t read_columns(self, Py_ssize_t first, Py_ssize_t stop) except -1
+    @cython.locals(current=cython.Py_ssize_t)
+    cdef int add_value_error(self, Py_ssize_t message) except -1
     cdef int undo(self, Py_ssize_t rows) except -1
+    cdef int end_batch(self) except -1
     cdef int read_empty(self, Py_ssize_t at) except -9

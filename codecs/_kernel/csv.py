@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import BAD, FAULT, MOST_BYTES, TRUE_TEXT
@@ -35,6 +36,7 @@ from kvformat.codecs._kernel.csv_codes import (
     UNKNOWN_ENCODING,
 )
 from kvformat.codecs._kernel.csv_records import CsvTokenizer, repeated, word_of
+from kvformat.codecs._kernel.memory import grown
 from kvformat.codecs._kernel.messages import Recoded, Said, TextBatch
 from kvformat.codecs._kernel.reader import Reader
 
@@ -45,6 +47,7 @@ else:
 
 if not cython.compiled:
     from kvformat.codecs._kernel.columns import EXACT_DOUBLE, HALF_WAY, LOW_BITS, POWERS
+    from kvformat.codecs._kernel.csv_records import BLOCK
     from kvformat.codecs._kernel.memory import (
         DIGIT_0,
         DIGIT_9,
@@ -137,6 +140,7 @@ class Cell:
         literal = (null_literal or b"") + bytes(8)
         self.null_literal: memoryview[int] = memoryview(literal)
         self.bad_text = ""
+        self.result = 0
 
     def read(self, r: Reader, start: int, stop: int) -> int:
         """Append the value of `data[start:stop]`, or null."""
@@ -150,6 +154,24 @@ class Cell:
         if result == BAD and self.lenient:
             return self.column.null()
         return result
+
+    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        """Append the values of the texts from index `first` on.
+
+        Return `last`, or the index of the first text that can't be read. Then `result` has its code.
+        """
+        for i in range(first, last):
+            start = records.starts[i]
+            stop = records.stops[i]
+            if start >= 0:
+                self.result = self.read(records.reader, start, stop)
+            elif stop >= 0:
+                self.result = self.read(records.unescaped, ~start, stop)
+            else:
+                self.result = self.column.null()
+            if self.result < 0:
+                return i
+        return last
 
     def read_text(self, r: Reader, start: int, stop: int) -> int:
         """Append the value of a text that is not null."""
@@ -531,22 +553,33 @@ class CsvBatch(TextBatch):
         self.lenient, self.allow_trailing_comma = lenient, allow_trailing_comma
         self.ignore_trailing_unmappable = ignore_trailing_unmappable
         self.fail_on_missing_columns = fail_on_missing_columns
-        self.found = 0
-        self.bad: Any = None
+        self.numbers: memoryview[int] = grown(None, 0, BLOCK, "q")
+        self.at_once = False
+        self.removed: list[int] = []
 
     def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
         """Return the row of each message, in a list."""
         self.root.start(self.capacity(len(messages)))
         self.reader.start_batch(self.root.cells)
+        self.records.start_block()
+        self.removed = []
         self.run(messages)
         self.records.release()
         for cell in self.cells:
             if cell.column.length != self.root.length:
                 raise AssertionError(f"a column of {cell.column.length} values in {self.root.length} rows")
+        if self.removed:
+            counts = np.zeros(self.count + 1, np.int32)
+            counts[np.array(self.removed) + 1] = 1
+            offsets = np.frombuffer(memoryview(self.offsets), np.int32, self.count + 1)
+            offsets -= np.cumsum(counts, dtype=np.int32)
         return self.lists(self.root.finish())
 
     def undo(self, rows: int) -> int:
-        return self.root.truncate(rows)
+        return 0  # a message without a record has added nothing
+
+    def end_batch(self) -> int:
+        return self.read_records()
 
     def recode(self, message: bytes) -> Recoded | None:
         recoded = self.words.recoded(message)
@@ -558,8 +591,10 @@ class CsvBatch(TextBatch):
         return recoded
 
     def read_recoded(self, message: bytes) -> int:
+        self.read_records()
+        self.at_once = True  # the reader has the data only now
         found = TextBatch.read_recoded(self, message)
-        self.reader.has_surrogates = False
+        self.at_once = self.reader.has_surrogates = False
         return found
 
     def is_usual(self, begin: int, end: int) -> bool:
@@ -575,73 +610,45 @@ class CsvBatch(TextBatch):
         return self.read_message(at, at, False)
 
     def reject_encoding(self) -> int:
-        return self.reject(self.reader.fail(self.reader.begin, UNKNOWN_ENCODING), 0)
+        self.reader.fail(self.reader.begin, UNKNOWN_ENCODING)
+        return self.reject()
 
     def read_message(self, begin: int, end: int, loose: bool) -> int:
         r = self.reader
+        records = self.records
         r.start_message(begin, end)
-        found = self.read_record(self.records.record_start(begin), loose)
-        if found < 0:
-            return self.reject(found, self.found)
-        # every cell has appended one value: `read_batch` checks that
-        root = self.root
-        if root.length == root.capacity:
-            root.grow(root.capacity * 2)
-        root.valid[root.length] = True
-        root.length += 1
+        if self.find_record(records.record_start(begin), loose) < 0:
+            return self.reject()
+        self.numbers[records.record] = self.current
+        records.record += 1
         self.rows += 1
+        if records.record == BLOCK or self.at_once:
+            self.read_records()
         return 1
 
-    def read_record(self, at: int, loose: bool) -> int:
-        """Append the row of the record at an offset, without its end. Return FAULT if the message is not a record.
-
-        Return BAD if a column can't take its value; `bad` has the error.
-        """
+    def find_record(self, at: int, loose: bool) -> int:
+        """Find the texts of the record at an offset. Return its end, or FAULT if the message is not a record."""
         r = self.reader
         records = self.records
-        count = len(self.cells)
-        self.found = 0
-        result = 0
+        records.found = 0
         if at >= r.end:
             return r.fail(at, NOT_TEXT if loose else NO_RECORD)
+        records.has_more = True
         while True:
-            at = records.read_usual(at, count - self.found)
-            for i in range(records.found):
-                if result == 0:
-                    result = self.read_cell(self.found + i, r, records.starts[i], records.stops[i])
-            self.found += records.found
-            if records.found == 0 or records.has_more:
-                at = records.read_column(at)
-                if at < 0:
-                    return at
-                if self.found == count:
-                    return self.read_others(at, result, loose)
-                if result == 0 and records.is_unescaped:
-                    result = self.read_unescaped(self.found)
-                elif result == 0:
-                    result = self.read_cell(self.found, r, records.start, records.stop)
-                self.found += 1
-            if result == FAULT:
-                return r.fail(at, TOO_MUCH_TEXT)
+            at = records.read_usual(at)
             if not records.has_more:
-                return result if self.found == count and not loose else self.end_record(at, result, loose)
+                break
+            at = records.read_column(at)
+            if at < 0:
+                return at
+            if records.found == records.count:
+                return self.read_others(at, loose)
+            records.add()
+            if not records.has_more:
+                break
+        return at if records.found == records.count and not loose else self.end_record(at, loose)
 
-    def read_cell(self, number: int, text: Reader, start: int, stop: int) -> int:
-        """Let a cell read `text.data[start:stop]`. Return 0, or a code. After BAD, `bad` has the error."""
-        cell = cython.cast(Cell, self.cells[number])
-        result: int = cell.read(text, start, stop)
-        if result == BAD:
-            self.bad = self.words.bad_value(cell)
-        return result
-
-    def read_unescaped(self, number: int) -> int:
-        """Let a cell read the unescaped text. The result is that of `read_cell`."""
-        records = self.records
-        records.open_unescaped()
-        records.unescaped.has_surrogates = self.reader.has_surrogates
-        return self.read_cell(number, records.unescaped, records.start, records.stop)
-
-    def read_others(self, at: int, result: int, loose: bool) -> int:
+    def read_others(self, at: int, loose: bool) -> int:
         """Read the columns after those of the schema. The first of them was just read, and ends at an offset."""
         r = self.reader
         records = self.records
@@ -655,27 +662,80 @@ class CsvBatch(TextBatch):
             at = records.read_column(at)
             if at < 0:
                 return at
-        return self.end_record(at, result, loose)
+        return self.end_record(at, loose)
 
-    def end_record(self, at: int, result: int, loose: bool) -> int:
-        """Check the end of the record, and append nulls for missing columns. Return `result`, or FAULT."""
+    def end_record(self, at: int, loose: bool) -> int:
+        """Check the end of the record, and add missing columns. Return `at`, or FAULT."""
         r = self.reader
-        if loose and self.records.record_start(at) >= r.end:
+        records = self.records
+        if loose and records.record_start(at) >= r.end:
             return r.fail(at, NOT_TEXT)
-        count = len(self.cells)
-        if self.found < count:
+        if records.found < records.count:
             if self.fail_on_missing_columns:
                 return r.fail(at, NOT_ENOUGH_COLUMNS)
             if not self.lenient:
                 return r.fail(at, LENGTH_MISMATCH)
-            for number in range(self.found, count):
-                cython.cast(Cell, self.cells[number]).column.null()
-        return result
+            records.add_missing()
+        return at
 
-    def reject(self, result: int, columns: int) -> int:
-        """Add the error of a message, or skip the message. `result` and the result are those of `read_message`."""
-        r = self.reader
-        if self.lenient and r.code != TOO_MUCH_TEXT:
-            self.root.truncate(self.rows)
+    def reject(self) -> int:
+        """Add the error of a message that is not a record, or skip it. The result is that of `read_message`."""
+        if self.lenient:
             return 1
-        return self.add_error(self.bad if result == BAD else self.words.fault(r, columns))
+        said = self.words.fault(self.reader, self.records.found)
+        self.read_records()  # their errors come first
+        return self.add_error(said)
+
+    def read_records(self) -> int:
+        """Append the rows of the records whose texts were found.
+
+        After a record with a bad value, fewer records are read at once: their values may have to be removed again.
+        """
+        root = self.root
+        records = self.records
+        most = records.record
+        records.open_unescaped()
+        first = 0
+        size = BLOCK
+        while first < most:
+            stop = most if most - first < size else first + size
+            last = self.read_columns(first, stop)
+            while root.length + last - first > root.capacity:
+                root.grow(root.capacity * 2)
+            for _ in range(first, last):
+                root.valid[root.length] = True
+                root.length += 1
+            first = last
+            size *= 2
+            if last < stop:
+                root.truncate(root.length)
+                self.add_value_error(self.numbers[last])
+                first += 1
+                size = 1
+        return records.start_block()
+
+    def read_columns(self, first: int, stop: int) -> int:
+        """Append the values of some records to all columns. Return the number of the first bad record, or `stop`.
+
+        Then `bad` has its error, and columns may have values of records from there on.
+        """
+        for number in range(len(self.cells)):
+            cell = cython.cast(Cell, self.cells[number])
+            place = number * BLOCK
+            last = cell.read_texts(self.records, place + first, place + stop) - place
+            if last < stop:
+                stop = last
+                if cell.result == FAULT:
+                    self.reader.fail(0, TOO_MUCH_TEXT)
+                self.bad = self.words.fault(self.reader, 0) if cell.result == FAULT else self.words.bad_value(cell)
+        return stop
+
+    def add_value_error(self, message: int) -> int:
+        """Add the error `bad` of a message."""
+        current = self.current
+        self.current = message
+        self.add_error(self.bad)
+        self.current = current
+        self.present[message] = 0
+        self.removed.append(message)
+        return 0

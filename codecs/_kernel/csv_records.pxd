@@ -7,6 +7,7 @@ cdef int OPEN_QUOTE
 cdef int AFTER_QUOTE
 cdef int OPEN_ESCAPE
 cdef Py_ssize_t KEPT
+cdef Py_ssize_t BLOCK
 
 
 @cython.final
@@ -33,20 +34,27 @@ cdef class CsvTokenizer:
     cdef bint has_usual
     cdef bint comments
     cdef bint trim
-    # the usual columns
+    # the texts of the records
     cdef Py_ssize_t[::1] starts
     cdef Py_ssize_t[::1] stops
+    cdef Py_ssize_t count
+    cdef Py_ssize_t record
     cdef Py_ssize_t found
     # the column
     cdef Py_ssize_t start
     cdef Py_ssize_t stop
+    cdef Py_ssize_t unescaped_start
     cdef bint has_more
     cdef bint is_unescaped
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t record_start(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(end=cython.Py_ssize_t, begin=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
-    cdef Py_ssize_t read_usual(self, Py_ssize_t at, Py_ssize_t count) except -1 nogil
+    @cython.locals(end=cython.Py_ssize_t, begin=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t, found=cython.Py_ssize_t)
+    cdef Py_ssize_t read_usual(self, Py_ssize_t at) except -1 nogil
+    @cython.locals(place=cython.Py_ssize_t)
+    cdef int add(self) except -1 nogil
+    @cython.locals(place=cython.Py_ssize_t)
+    cdef int add_missing(self) except -1 nogil
     @cython.locals(c=cython.int, after=cython.int, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
     cdef Py_ssize_t read_column(self, Py_ssize_t at) except -1 nogil
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)
@@ -65,6 +73,7 @@ cdef class CsvTokenizer:
     cdef Py_ssize_t unescape(self, Py_ssize_t at) except -1 nogil
     cdef inline int end_text(self, Py_ssize_t span, Py_ssize_t stop) except -1 nogil
     cdef int open_unescaped(self) except -1
+    cdef int start_block(self) except -1
     cdef int release(self) except -1
     @cython.locals(i=cython.Py_ssize_t, c=cython.int)
     cdef bint is_blank(self) except -1

@@ -42,6 +42,8 @@ if not cython.compiled:
     )
 
 ONES = 0x0101010101010101
+BLOCK = 64
+"""The number of records whose texts are found before the cells read them, one column after the other."""
 KEPT = 2**20
 """The unescaped text of later messages reuses a buffer of up to this number of bytes."""
 _ABSENT = b"\xff"
@@ -61,10 +63,13 @@ def repeated(character: bytes) -> int:
 class CsvTokenizer:
     """Tokenizer of the record in the current message of `reader`.
 
-    `read_usual` finds the texts of several columns, as long as they are usual. `read_column` finds any text.
-    After `read_column` the column's text is `data[start:stop]` of `reader`, or of `unescaped` if `is_unescaped`. Then
-    `has_more` says whether another column follows. The special characters are UTF-8. `comments` and `trim` are those
-    of `ReadSettings`.
+    The texts of up to `BLOCK` records are kept: that of a column in a record is `data[start:stop]` of `reader`, with
+    `starts` and `stops` at the index `column * BLOCK + record`. A start that is `~start` belongs to the data of
+    `unescaped`. If the stop is negative too, the column is missing.
+
+    `read_usual` finds the texts of several columns, as long as they are usual. `read_column` finds any text, and `add`
+    keeps it. Both set `has_more`, whether another column follows. The special characters are UTF-8. `comments` and
+    `trim` are those of `ReadSettings`.
     """
 
     def __init__(
@@ -92,11 +97,12 @@ class CsvTokenizer:
         # one byte each: then a delimiter after a quote ends the column
         self.is_simple = len(delimiter) == len(quote) == 1 and delimiter != quote
         self.has_usual = self.is_simple and delimiter not in b"\r\n" and quote not in b"\r\n\0"
-        self.starts: memoryview[int] = grown(None, 0, columns, "q")
-        self.stops: memoryview[int] = grown(None, 0, columns, "q")
-        self.found = 0
+        self.starts: memoryview[int] = grown(None, 0, columns * BLOCK, "q")
+        self.stops: memoryview[int] = grown(None, 0, columns * BLOCK, "q")
+        self.count = columns
+        self.record = self.found = 0
         self.comments, self.trim = comments, trim
-        self.start = self.stop = 0
+        self.start = self.stop = self.unescaped_start = 0
         self.has_more = self.is_unescaped = False
 
     def record_start(self, at: int) -> int:
@@ -114,17 +120,17 @@ class CsvTokenizer:
                 break
         return at
 
-    def read_usual(self, at: int, count: int) -> int:
-        """Find the texts of up to `count` columns, from an offset on. Return the offset after the last of them.
+    def read_usual(self, at: int) -> int:
+        """Find and keep the texts of the next columns, from an offset on. Return the offset after the last of them.
 
-        Sets `found` to their number, and `starts` and `stops`. Stops before a column that is not usual: with escapes,
-        doubled quotes, blanks after a quote, or a line break.
+        Stops after the last column of the schema, and before a column that is not usual: with escapes, doubled quotes,
+        blanks after a quote, or a line break.
         """
         end = self.reader.end
-        self.found = 0
+        found = self.found
         if not self.has_usual:
             return at
-        while self.found < count:
+        while found < self.count:
             begin = at
             if self.trim:
                 at = self.skip_blanks(at)
@@ -133,7 +139,8 @@ class CsvTokenizer:
                 start += 1
                 stop = next_of_two(self.reader.data, start, end, self.quotes, self.escapes)
                 if byte(self.reader.data, stop, end) != self.quote_byte:
-                    return begin
+                    at = begin
+                    break
                 at = stop + 1
             else:
                 stop = column_end(self.reader.data, at, end, self.delimiters, self.outer_escapes)
@@ -141,18 +148,40 @@ class CsvTokenizer:
                 while self.trim and stop > start and byte(self.reader.data, stop - 1, end) <= SPACE:
                     stop -= 1
             if at < end and byte(self.reader.data, at, end) != self.delimiter_byte:
-                return begin
-            self.has_more = at < end
-            self.starts[self.found] = start
-            self.stops[self.found] = stop
-            self.found += 1
+                at = begin
+                break
+            self.starts[found * BLOCK + self.record] = start
+            self.stops[found * BLOCK + self.record] = stop
+            found += 1
             if at >= end:
-                return end
+                self.has_more = False
+                at = end
+                break
             at += 1
+        self.found = found
         return at
 
+    def add(self) -> int:
+        """Keep the text that `read_column` has found."""
+        place = self.found * BLOCK + self.record
+        self.starts[place] = ~self.start if self.is_unescaped else self.start
+        self.stops[place] = self.stop
+        self.found += 1
+        return 0
+
+    def add_missing(self) -> int:
+        """End a record without its last columns."""
+        while self.found < self.count:
+            place = self.found * BLOCK + self.record
+            self.starts[place] = self.stops[place] = -1
+            self.found += 1
+        return 0
+
     def read_column(self, at: int) -> int:
-        """Find the text of the column at an offset. Return the offset after its delimiter or line break, or FAULT."""
+        """Find the text of the column at an offset. Return the offset after its delimiter or line break, or FAULT.
+
+        The text is `data[start:stop]` of `reader`, or of `unescaped` if `is_unescaped`.
+        """
         end = self.reader.end
         self.is_unescaped = False
         if self.trim:
@@ -277,7 +306,7 @@ class CsvTokenizer:
         """Append a part of the message to the unescaped text."""
         if not self.is_unescaped:
             self.is_unescaped = True
-            self.buffer.size = 0
+            self.unescaped_start = self.buffer.size
         return append(self.buffer, self.reader.data, start, stop)
 
     def unescape(self, at: int) -> int:
@@ -305,17 +334,24 @@ class CsvTokenizer:
         """End the column's text, whose last part begins at `span`."""
         if self.is_unescaped:
             append(self.buffer, self.reader.data, span, stop)
-            self.start = 0
+            self.start = self.unescaped_start
             self.stop = self.buffer.size
         else:
             self.stop = stop
         return 0
 
     def open_unescaped(self) -> int:
-        """Make `unescaped` read the unescaped text."""
+        """Make `unescaped` read the unescaped texts of all records."""
         if len(self.unescaped.data) != len(self.buffer.view):
             self.unescaped.open(self.buffer.view)
+        self.unescaped.has_surrogates = self.reader.has_surrogates
         return self.unescaped.start_message(0, self.buffer.size)
+
+    def start_block(self) -> int:
+        """Forget all records."""
+        self.record = 0
+        self.buffer.size = 0
+        return 0
 
     def release(self) -> int:
         """Free the memory of a large unescaped text."""

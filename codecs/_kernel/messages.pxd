@@ -47,6 +47,7 @@ cdef class TextBatch(Messages):
     cdef int read_empty(self, Py_ssize_t at) except -9
     cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     cdef int undo(self, Py_ssize_t rows) except -1
+    cdef int end_batch(self) except -1
     @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, checked=cython.Py_ssize_t, last=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
     cpdef int run(self, object messages) except -1
     @cython.locals(found=cython.int, data="const unsigned char[::1]")

@@ -182,6 +182,10 @@ class TextBatch(Messages):
         """Keep only the first `rows` rows."""
         raise NotImplementedError
 
+    def end_batch(self) -> int:
+        """Finish the rows after the last message, while the reader still has the data."""
+        return 0
+
     def run(self, messages: pa.BinaryArray) -> int:
         """Read all messages of a batch."""
         count = len(messages)
@@ -235,6 +239,7 @@ class TextBatch(Messages):
                 self.undo(rows)
                 self.rows = rows
                 self.present[i] = 0
+        self.end_batch()
         r.open(memoryview(b""))
         self.usual_rows = (self.usual_rows + self.rows) // 2
         return 0

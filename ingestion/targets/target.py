@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from kvformat.ingestion.schemas.events import SchemaEvent
+from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, SchemaEvent
 from kvformat.ingestion.schemas.table_id import TableId
-from kvformat.ingestion.schemas.table_schema import TableSchema
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.types import from_spark
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from kvformat.ingestion.blocks.sink import PipelineSink
     from kvformat.registry.contract.options import Option
+    from kvformat.registry.streams.maintain import MaintainableTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,14 @@ class Target(abc.ABC):
         """Return the target of a checked sink; `sink.values` are the parsed options by name."""
         raise ConfigurationError(f"{cls.__name__} can't be made from the options of a sink: make it in Python")
 
+    def merging(self, table: MaintainableTable, name: str | None = None) -> Callable[[DataFrame, int], None]:
+        """Return a function for `KeyValueFormat.maintain`: it creates the table, adds its new columns, and merges.
+
+        `name` is the name of the table in the target, by default that of the `KeyValueFormat`. Raises
+        `ConfigurationError` for a target that takes all changes.
+        """
+        return MaintainedTable.of(self, table, name)
+
     def with_session(self, spark: SparkSession) -> Self:
         """Return the target for use with a session."""
         target = copy.copy(self)
@@ -143,3 +155,33 @@ class Target(abc.ABC):
         all rows are appended. With `changes` there are all rows in order with `row_kind` ('+I', '-U', '+U', '-D'), and
         `_kvformat_topic`, `_kvformat_partition`, `_kvformat_offset` and `row_index`, which order them.
         """
+
+
+@dataclass(frozen=True)
+class MaintainedTable:
+    """The merge function of a table that `KeyValueFormat.maintain` keeps current. The table has a declared schema."""
+
+    target: Target
+    table: TableId
+    keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, target: Target, table: MaintainableTable, name: str | None) -> Self:
+        """Return the function for a table. Raises `ConfigurationError` for a target that takes no merges."""
+        if not target.has_tables or target.rows != "latest":
+            raise ConfigurationError(f"maintain writes the last row of each key, and {target!r} takes all changes")
+        return cls(target, TableId.parse(name or table.name), table.key_columns)
+
+    def __call__(self, changes: DataFrame, batch_id: int) -> None:
+        """Create the table or add its new columns, and merge. Repeating it gives the same table."""
+        target = self.target.with_session(changes.sparkSession)
+        fields = [f for f in changes.schema.fields if f.name not in (ROW_KIND, ROW_INDEX, UNCHANGED)]
+        columns = tuple(SchemaColumn(f.name, from_spark(f.dataType, f.name not in self.keys, f.name)) for f in fields)
+        schema = TableSchema(columns, self.keys)
+        batch = BatchWrite(f"maintain {self.table}", batch_id)
+        now = target.schema(self.table)
+        if now is None:
+            target.create(self.table, schema, TableOptions(), batch.query)
+        elif added := tuple(AddedColumn(column) for column in columns if column.name not in now.columns.names):
+            target.change(AddColumns(self.table, added), schema, batch)
+        target.write(self.table, schema, changes.drop(ROW_INDEX), batch)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, STRING, TEXT_ROOTS
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, spark_type
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, quoted, spark_type
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 
 if TYPE_CHECKING:
@@ -93,6 +93,19 @@ def stored_columns(schema: TableSchema) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     return StructType([StructField(c.name, stored_type(c.type), c.type.nullable) for c in schema.columns])
+
+
+def type_ddl(t: DataType) -> str:
+    """Return a type of Spark as in a statement. `simpleString` does not quote names."""
+    from pyspark.sql import types as T
+
+    if isinstance(t, T.ArrayType):
+        return f"ARRAY<{type_ddl(t.elementType)}>"
+    if isinstance(t, T.MapType):
+        return f"MAP<{type_ddl(t.keyType)}, {type_ddl(t.valueType)}>"
+    if isinstance(t, T.StructType):
+        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {type_ddl(f.dataType)}' for f in t.fields)}>"
+    return t.simpleString().upper()
 
 
 def _all_nullable(t: DataType) -> DataType:

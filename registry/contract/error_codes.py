@@ -46,6 +46,7 @@ class ErrorCode(StrEnum):
     TOO_DEEP = "TOO_DEEP", "A value is nested more deeply than the limit."
     TOO_LARGE = "TOO_LARGE", "A number, a text or the rows of a message exceed a limit of size or time."
     SCHEMA = "SCHEMA", "A value does not fit the column of the table to write, or is NULL in a NOT NULL column."
+    TABLE_ID = "TABLE_ID", "A message of ingestion that does not name its table, or whose rows name several."
     SEVERAL_ROWS = "SEVERAL_ROWS", "A message has several rows, and `decode` returns only one: use `decode_rows`."
     SKIPPED = "SKIPPED", "The format skips the message, and `KeyValueFormat` keeps skipped messages."
     KERNEL_FAILED = "KERNEL_FAILED", "The format's code raised an exception for the record; the text contains it."

@@ -18,6 +18,8 @@ import pyarrow as pa
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import DirectionError, SchemaError
+from kvformat.registry.contract.look import Looker, LookRequest
+from kvformat.registry.contract.look_by_proposal import ProposalLooker
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import FlinkType
@@ -140,6 +142,15 @@ class FormatHooks(abc.ABC):
             "yourself",
             format=self.identifier,
         )
+
+    def looker(self, request: LookRequest) -> Looker:
+        """Return a looker: it says of batches of messages to which tables they belong and what is new in them.
+
+        Ingestion calls it for tables whose columns are not declared, before it decodes. A looker reports no error that
+        `decode_batch` reports too, except for messages whose table can't be told. By default the table is the topic,
+        and `propose_schema` proposes its columns; a format that proposes none has the known columns.
+        """
+        return ProposalLooker(self.propose_schema, request)
 
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
         """Return a Spark expression with exactly the kernel's result, if it is faster; by default None."""

@@ -86,9 +86,10 @@ class Looked:
     tables: the names of the tables of this batch. indices: for each message the index of its table (INT32), null for a
     message that gives no row: a bad record, a null value, a heartbeat, a message of a table that is not included.
     columns, keys: what is new, in the order of messages and places, each column and key once.
-    changes: messages that truncate or drop their table, by index; they give no row.
-    errors: bad records whose table can't be told, by index; the text has its code (`ErrorCode.marked`). A message with
-    a table has no error here, even if it can't be decoded.
+    changes: messages that truncate or drop their table, by index; they give no row, but `indices` has their table.
+    errors: bad records without a table, by index; the text has its code (`ErrorCode.marked`). Their table can't be
+    told, or they can't be looked at: a message without the types that it must declare, or with too many columns. A
+    message with a table has no error here, even if it can't be decoded.
     """
 
     tables: tuple[TableName, ...]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, too_many_bad
@@ -54,10 +54,18 @@ class MaintainableTable(HasKeyColumns, Protocol):
         """Decode Kafka records to rows of the table."""
 
 
+@runtime_checkable
+class TargetOfTables(Protocol):
+    """A place for tables that makes merge functions, such as `kvformat.ingestion.Target`."""
+
+    def merging(self, table: MaintainableTable) -> Merge:
+        """Return the function that merges the changes of a table."""
+
+
 def start_maintaining(
     table: MaintainableTable,
     stream: DataFrame,
-    target: str | PathLike[str] | Merge,
+    target: str | PathLike[str] | Merge | TargetOfTables,
     *,
     checkpoint_location: str,
     dead_letters: DeadLetterTarget | None,
@@ -75,7 +83,9 @@ def start_maintaining(
         letters = DeadLetters.of(dead_letters, producer_options(table.options))
         if letters.topic is not None and letters.topic in (table.connector_options("decode")["topic"] or ()):
             raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{letters.topic}'")
-    if not callable(target):
+    if isinstance(target, TargetOfTables):
+        target = target.merging(table)
+    elif not callable(target):
         target = ParquetTable.at(target, table.key_columns)
     batch = MaintainedBatch(table, target, letters)
     batch.check(stream)

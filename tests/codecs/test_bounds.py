@@ -167,6 +167,7 @@ def test_the_number_of_cells_is_limited(name: str, tmp_path: Path) -> None:
     assert counts[3] in (1, ENOUGH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, shape in SHAPES.items() if shape.format in _LENIENT])
 def test_too_many_cells_are_an_error_with_ignore_parse_errors(name: str, tmp_path: Path) -> None:
     shape = SHAPES[name]

@@ -10,6 +10,8 @@ import pytest
 
 from kvformat.registry import KeyValueFormat
 
+pytestmark = pytest.mark.spark
+
 _COLUMNS = "day DATE, n DECIMAL(20, 6), flag BOOLEAN, bits BIGINT, words ARRAY<STRING>, took INTERVAL DAY TO SECOND"
 _ROW = b'{"day":18266,"n":{"scale":2,"value":"Aw=="},"flag":1,"bits":"8w==","words":"red,blue","took":1500000}'
 

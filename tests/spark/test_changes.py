@@ -327,6 +327,7 @@ def _by_key(rows: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
     return lists
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update_before", [True, False])
 def test_a_stream_is_normalised_over_restarts(spark: Any, rocksdb: None, tmp_path: Path, update_before: bool) -> None:
     source, sink = tmp_path / "in", tmp_path / "out"

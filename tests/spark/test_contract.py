@@ -30,6 +30,7 @@ class TestDebeziumJsonInSpark(SparkContract):
 
 
 @pytest.mark.once
+@pytest.mark.slow
 class TestCsvInSpark(SparkContract):
     format = "csv"
     options = formats.TestCsv.options
@@ -43,6 +44,7 @@ class TestRawInSpark(SparkContract):
 
 
 @pytest.mark.once
+@pytest.mark.slow
 class TestAvroInSpark(SparkContract):
     format = "avro"
     options = formats.TestAvro.options

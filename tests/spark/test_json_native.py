@@ -264,6 +264,7 @@ def other_settings(spark: Any) -> Iterator[None]:
         spark.conf.set(name, value)
 
 
+@pytest.mark.slow
 def test_random_rows_of_random_types(spark: Any, time_zone: str) -> None:
     rng = random.Random(time_zone)
     schemas = [_columns(rng, 9, 3) for _ in range(2)]
@@ -279,6 +280,7 @@ def test_every_type_alone_and_in_containers(spark: Any, time_zone: str) -> None:
     _expect_bytes_of_the_kernel(spark, (schema, _random_rows(random.Random(99), schema, 40)), options=options)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("other_settings")
 def test_settings_of_the_session_do_not_change_the_output(spark: Any) -> None:
     schema = ", ".join(f"s{n} {t}" for n, t in enumerate(_SCALARS))
@@ -317,6 +319,7 @@ def test_texts_with_the_prefixes_of_numbers_are_written_unchanged(spark: Any) ->
     _expect_bytes_of_the_kernel(spark, (schema, values))
 
 
+@pytest.mark.slow
 def test_unusual_names_nested_texts_and_many_columns(spark: Any) -> None:
     rng = random.Random(5)
     _expect_bytes_of_the_kernel(spark, *((schema, _random_rows(rng, schema, 30)) for schema in _ODD_SCHEMAS))

@@ -11,6 +11,8 @@ import pytest
 from kvformat.codecs import KeyValueFormat
 from tests.support import recordings
 
+pytestmark = pytest.mark.spark
+
 TABLES = {
     "orders": "orders",
     "accounts": "accounts",

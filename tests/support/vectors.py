@@ -13,10 +13,12 @@ import lzma
 import math
 import pathlib
 import re
+import ssl
 import struct
 import tempfile
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import fastavro
 import pyarrow as pa
@@ -115,8 +117,12 @@ def _served(case: Case) -> Iterator[tuple[dict[str, Any], Registry | None]]:
         next_id=case.get("registry_first_id") or 1,
         refused=tuple(case.get("registry_reject") or ()),
     )
-    with _server().serving(registry):
+    with _server().serving(registry), mock.patch("ssl.create_default_context", _tls_context):
         yield {key: value.replace("{registry}", registry.url) for key, value in case["options"].items()}, registry
+
+
+_tls_context = functools.cache(ssl.create_default_context)
+"""Makes one context for all clients. The registries use plain HTTP, and to load all certificates takes 20 to 60 ms."""
 
 
 def format_of(case: Case) -> Format:

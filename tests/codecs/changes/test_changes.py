@@ -20,6 +20,7 @@ from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from tests.codecs.kernel.json_mutation import CHANGED, PRODUCERS, Producer, mutated, row
 from tests.support.decoding import Answer, alone, answers, checked, decoded
+from tests.support.extent import case_count
 
 _FORMATS = ("debezium-json", "canal-json", "maxwell-json", "ogg-json")
 _COLUMNS = ("id", "name", "price", "at", "tags", "more", "rec")
@@ -47,9 +48,10 @@ def _metadata_sets(format: str) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("producer", PRODUCERS, ids=str)
 def test_a_message_gets_the_same_answer_in_a_batch_and_by_itself(producer: Producer) -> None:
     rng = random.Random(11)
-    whole = producer.texts(rng, 300)
-    messages: list[bytes | None] = [*whole, *(mutated(rng, message) for message in whole[:200])]
-    messages += [None, b""] * 25
+    count = case_count(quick=120, all=300)
+    whole = producer.texts(rng, count)
+    messages: list[bytes | None] = [*whole, *(mutated(rng, message) for message in whole[: count * 2 // 3])]
+    messages += [None, b""] * (count // 12)
     rng.shuffle(messages)
     format = get_format(producer.format, dict(producer.options))
     for metadata in ((), tuple(format.metadata_types)):
@@ -205,14 +207,14 @@ def test_other_messages_between_similar_messages_do_not_change_answers(format: s
         found = _similar_messages(rng, format, count)
         return _wrap(found) if "schema-include" in options else found
 
-    every = tuple(fmt.metadata_types)
+    every, count = tuple(fmt.metadata_types), case_count(quick=100, all=300)
     for metadata in ((), every):
-        assert _good(_read(fmt, CHANGED, [*messages(300)], metadata)) == 1
-        batch: list[bytes | None] = [*(mutated(rng, text) for text in messages(300)), *messages(300)]
-        batch += [json.dumps(json.loads(text), sort_keys=True, indent=1).encode() for text in messages(300)]
+        assert _good(_read(fmt, CHANGED, [*messages(count)], metadata)) == 1
+        batch: list[bytes | None] = [*(mutated(rng, text) for text in messages(count)), *messages(count)]
+        batch += [json.dumps(json.loads(text), sort_keys=True, indent=1).encode() for text in messages(count)]
         rng.shuffle(batch)
         assert 0.7 < _good(_read(fmt, CHANGED, batch, metadata)) < 1
-        assert _good(_read(fmt, CHANGED, [*messages(300)], metadata)) == 1
+        assert _good(_read(fmt, CHANGED, [*messages(count)], metadata)) == 1
 
 
 def _decoded(

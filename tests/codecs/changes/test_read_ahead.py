@@ -82,6 +82,7 @@ _ONE = {  # an update; the placeholders are the row after it and the row before 
 }
 
 
+@pytest.mark.slow  # 100,000 rows of 2000 columns
 @pytest.mark.parametrize("format", ["debezium-json", "canal-json"])  # without and with rows that stay open
 def test_the_limit_of_cells_is_the_same_without_reading_ahead(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages near the limit of cells of a message. The table has an array of rows with 2000 columns."""

@@ -617,6 +617,7 @@ def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.Sche
 
 
 @pytest.mark.services
+@pytest.mark.slow
 def test_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 

@@ -180,6 +180,20 @@ def test_both_kernels_give_the_same_rows_and_errors() -> None:
 # --- neighbours -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("share", [0.01, 0.3, 1])
+def test_bad_values_and_records_do_not_affect_other_records_of_a_block(share: float) -> None:
+    rng = random.Random(7)
+    bad = ["x,1,a", "1,x,a", "1,300,a", "x,x,a", "1", '1,1,"a', "1,1,a,b", "", None]
+    usual = ["1,1,a", "-2,,b", '"3","3","c ""d"""']
+    messages = [rng.choice(bad if rng.random() < share else usual) for _ in range(500)]
+    sent = [None if message is None else message.encode() for message in messages]
+    format = get_format("csv", {"null-literal": ""})
+    schema = "i INT, t TINYINT, s STRING"
+    found = answers(decoded(format, sent, schema))
+    assert found == alone(format, sent, schema)
+    assert sum(answer.error is not None for answer in found) >= 3
+
+
 @pytest.mark.parametrize("options", csv_mutation.CASES, ids=str)
 def test_a_message_does_not_change_its_neighbours(options: dict[str, str]) -> None:
     """Broken messages between good ones, in one batch and alone."""

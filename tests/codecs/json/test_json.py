@@ -22,6 +22,7 @@ from kvformat.registry.contract.ddl import parse_schema
 from tests.codecs.kernel.json_mutation import DEEP, LAYOUTS, MORE, ORDERS, deep, mutated, order
 from tests.support import vectors
 from tests.support.decoding import Answer, alone, answers, checked, decoded
+from tests.support.extent import case_count
 
 _TREE = {"decode.json-parser.enabled": "false"}
 _LENIENT = {"ignore-parse-errors": "true"}
@@ -101,12 +102,12 @@ def test_values_of_each_type(options: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("options", _SETTINGS, ids=str)
 def test_a_batch_gives_the_rows_of_its_messages_alone(options: dict[str, str]) -> None:
-    rng = random.Random(7)
+    rng, count = random.Random(7), case_count(quick=150, all=500)
     iso = "timestamp-format.standard" in options
-    whole = [LAYOUTS[rng.choice(list(LAYOUTS))](rng, order(rng, iso=iso)).encode() for _ in range(500)]
+    whole = [LAYOUTS[rng.choice(list(LAYOUTS))](rng, order(rng, iso=iso)).encode() for _ in range(count)]
     found = _read(f"{ORDERS}, {MORE}", [*whole, *(mutated(rng, message) for message in whole)], options)
     if "fail-on-missing-field" not in options:
-        assert _good(found[:500]) > 0.9
+        assert _good(found[:count]) > 0.9
     assert _good(found) == 1 if "ignore-parse-errors" in options else _good(found) < 0.9
 
 
@@ -350,7 +351,7 @@ def test_a_batch_of_all_layouts_gives_the_rows_of_its_messages_alone(options: di
     """Messages that are truncated or changed anywhere, each between valid messages."""
     rng = random.Random(str(options))
     messages = []
-    for _ in range(500):
+    for _ in range(case_count(quick=150, all=500)):
         whole, broken = (LAYOUTS[rng.choice(list(LAYOUTS))](rng, deep(rng)).encode() for _ in range(2))
         cut = rng.random() < 0.5
         messages += [whole, broken[: rng.randrange(1, len(broken))] if cut else mutated(rng, broken)]

@@ -112,7 +112,7 @@ def test_a_message_does_not_change_its_neighbours(number: int) -> None:
     case, format = json_mutation.CASES[number], json_mutation.CASES[number].made()
     rng = random.Random(number)
     good = [message for message in _good(case) if alone(format, [message], case.schema)[0].rows not in (None, "[]")]
-    changed = [json_mutation.mutated(rng, case.whole(rng)) for _ in range(150)]
+    changed = [json_mutation.mutated(rng, case.whole(rng)) for _ in range(case_count(quick=50, all=150))]
     assert len(good) > 9
     together: list[bytes] = []
     for message in changed:
@@ -125,7 +125,7 @@ def test_a_message_does_not_change_its_neighbours(number: int) -> None:
             (known[message],) = alone(format, [message], case.schema, metadata=case.metadata)
         assert answer == known[message], message
     if not format.options["ignore-parse-errors"]:
-        assert 20 < sum(answer.error is not None for answer in got[1::2]) <= 150
+        assert len(changed) // 8 < sum(answer.error is not None for answer in got[1::2]) <= len(changed)
 
 
 def _good(case: json_mutation.Case) -> list[bytes]:
@@ -202,9 +202,9 @@ def test_one_other_byte_than_in_the_message_before_is_seen(format: str) -> None:
     made, envelope = get_format(format), _ENVELOPES[format] % ("%s", "null")
     texts = ['{"a":17,"b":"x\\"y","c":[true,null],"d":{},"e":-1.5}', '{"a":4,"b":"x","c":[17,"z"],"d":{},"e":0}']
     usual = (envelope % texts[0]).encode()
-    compared = bad = 0
+    compared, bad, step = 0, 0, case_count(quick=3, all=1)
     for text in texts:
-        for place in range(len(text)):
+        for place in range(len(text) % step, len(text), step):
             edits = ("", *',:{}[]"\\ 0-1.e')
             others = {text[:place] + edit + text[place + rest :] for edit in edits for rest in (0, 1)}
             for message in sorted((envelope % other).encode() for other in others):
@@ -216,8 +216,8 @@ def test_one_other_byte_than_in_the_message_before_is_seen(format: str) -> None:
                 assert first == behind[1], message
                 compared += 1
                 bad += not good
-    assert compared > 2000
-    assert 1500 < bad < compared - 200
+    assert compared * step > 2000
+    assert 1500 < bad * step < (compared - 60) * step
 
 
 # --- slices of batches ----------------------------------------------------------------------------------
@@ -614,7 +614,7 @@ def test_columns_are_equally_long_whatever_is_repeated_missing_or_bad(options: d
     inner = "x INT, y STRING, l ARRAY<ROW<x INT, y STRING>>"
     schema = f"x INT, y STRING, n ROW<{inner}>, l ARRAY<ROW<x INT, n ROW<x INT>>>, m MAP<STRING, ROW<x INT, y STRING>>"
     messages = []
-    for _ in range(3000):
+    for _ in range(case_count(quick=1000, all=3000)):
         objects = [
             "{" + ",".join(rng.choices(_MEMBERS, k=rng.randrange(9))) + "}" for _ in range(rng.choice([1, 1, 3]))
         ]
@@ -623,7 +623,7 @@ def test_columns_are_equally_long_whatever_is_repeated_missing_or_bad(options: d
     got = answers(decoded(format, messages, schema))
     assert got == alone(format, messages, schema)
     failed = sum(answer.error is not None for answer in got)
-    assert failed == 0 if "ignore-parse-errors" in options else failed > 500
+    assert failed == 0 if "ignore-parse-errors" in options else failed > len(messages) // 6
 
 
 # --- columns by themselves ------------------------------------------------------------------------------

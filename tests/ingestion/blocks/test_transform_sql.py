@@ -11,7 +11,7 @@ from kvformat.registry import SchemaError
 
 
 @pytest.mark.parametrize(
-    ("flink", "spark"),
+    ("flink", "spark_sql"),
     [
         (r"\*", ["*"]),
         ("*", ["*"]),
@@ -49,8 +49,8 @@ from kvformat.registry import SchemaError
         ("`__x__` AS b, __deleted AS c", ["`__x__` AS `b`", "__deleted AS `c`"]),
     ],
 )
-def test_projections(flink: str, spark: list[str]) -> None:
-    assert list(map(str, translate_projection(flink).columns)) == spark
+def test_projections(flink: str, spark_sql: list[str]) -> None:
+    assert list(map(str, translate_projection(flink).columns)) == spark_sql
 
 
 def test_filters() -> None:

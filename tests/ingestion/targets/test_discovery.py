@@ -6,14 +6,20 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
+from pyspark.sql import types as T
 
 from kvformat import ingestion
 from kvformat.ingestion import Pipeline
 from kvformat.ingestion.blocks.options import SINK_OPTIONS
 from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
+from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.targets import discovery
+from kvformat.ingestion.targets.delta import DeltaTarget
 from kvformat.ingestion.targets.discovery import available_targets, target_class, target_of
+from kvformat.ingestion.targets.iceberg import IcebergTarget
 from kvformat.ingestion.targets.path import ParquetTarget
+from kvformat.ingestion.targets.sql import SqlTarget
 from kvformat.ingestion.targets.values import ValuesTarget
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, PluginError
 from kvformat.registry.contract.options import Option
@@ -71,6 +77,13 @@ def test_targets_are_made_of_checked_sinks() -> None:
     sink = parse_sink({"type": "parquet", "path": "/lake", "write-mode": "append", "create-tables": "false"})
     assert target_of(sink) == ParquetTarget("/lake", write_mode="append", create_tables=False)
     assert target_of(sink).rows == "changes"
+    properties = {"table-properties.owner": "shop", "rewrite.max-bytes": "1 mb", "namespace": "a.b"}
+    made = target_of(parse_sink({"type": "delta", "sink.type-normalize-strategy": "broaden", **properties}))
+    expected: dict[str, Any] = {"namespace": "a.b", "properties": {"owner": "shop"}, "rewrite_max_bytes": 2**20}
+    assert made == DeltaTarget(types="broaden", **expected)
+    assert target_of(parse_sink({"type": "iceberg", "catalog": "lake", **properties})) == IcebergTarget(
+        "lake", **expected
+    )
     assert target_of(parse_sink({"type": "values"})) == ValuesTarget()
     with pytest.raises(ConfigurationError, match="the sink can't be written: sink 'hologres' is not supported"):
         target_of(parse_sink({"type": "hologres"}))
@@ -117,6 +130,50 @@ def test_broken_packages_are_named(installed: Path, type_: str, message: str) ->
 def test_an_unknown_type_is_an_error_with_the_known_ones() -> None:
     with pytest.raises(OptionError, match=r"unknown type 'parket'.* Did you mean 'parquet'"):
         target_class("parket")
+
+
+def test_names_in_a_catalog() -> None:
+    names = {
+        "`lake`.`default`.`t`": (SqlTarget("lake"), ("t",)),
+        "`lake`.`a`.`t.u`": (SqlTarget("lake"), ("a", "t.u")),
+        "`lake`.`a_b`.`t``x`": (SqlTarget("lake"), ("a", "b", "t`x")),
+        "`lake`.`n_m_a`.`t`": (SqlTarget("lake", "n.m"), ("a", "t")),
+        "`lake`.`n`.`a`.`b`.`t`": (IcebergTarget("lake", "n"), ("a", "b", "t")),
+        "`a_b`.`t`": (IcebergTarget(), ("a", "b", "t")),
+        "`default`.`t_1`": (DeltaTarget(), ("t_1",)),
+    }
+    assert {name: target._name(TableId(parts)) for name, (target, parts) in names.items()} == {n: n for n in names}
+    with pytest.raises(SchemaChangeError, match=r"table shop-1\.t: 'shop-1' can't be a name in Spark's own catalog"):
+        DeltaTarget()._name(TableId(("shop-1", "t")))
+
+
+INT, LONG, TEXT, DAY, FLOAT = T.IntegerType(), T.LongType(), T.StringType(), T.DateType(), T.FloatType()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "delta", "iceberg"),
+    [
+        (T.ByteType(), INT, True, True),
+        (INT, LONG, True, True),
+        (LONG, INT, False, False),
+        (INT, T.DecimalType(10, 0), True, False),
+        (INT, T.DecimalType(10, 2), False, False),
+        (LONG, T.DecimalType(20, 0), True, False),
+        (LONG, T.DecimalType(19, 0), False, False),
+        (LONG, T.DoubleType(), False, False),
+        (INT, T.DoubleType(), True, False),
+        (FLOAT, T.DoubleType(), True, True),
+        (T.DecimalType(10, 2), T.DecimalType(12, 2), True, True),
+        (T.DecimalType(10, 2), T.DecimalType(12, 4), True, False),
+        (T.DecimalType(10, 2), T.DecimalType(12, 5), False, False),
+        (T.DecimalType(10, 2), TEXT, False, False),
+        (DAY, T.TimestampNTZType(), True, False),
+        (DAY, T.TimestampType(), False, False),
+        (INT, TEXT, False, False),
+    ],
+)
+def test_types_that_are_widened_in_place(source: Any, target: Any, delta: bool, iceberg: bool) -> None:
+    assert (DeltaTarget().widens(source, target), IcebergTarget().widens(source, target)) == (delta, iceberg)
 
 
 def test_public_names_are_loaded_lazily() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from kvformat.ingestion.schemas.events import AlterColumnTypes
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.ingestion.targets.path import ParquetTarget, StoredRows, TableState, read_table
-from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
+from kvformat.ingestion.targets.target import BatchWrite, MaintainedTable, TableOptions, Target
 from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
+from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import ConfigurationError
 
 pytestmark = pytest.mark.spark
@@ -82,6 +84,34 @@ def test_a_state_has_a_json_form() -> None:
         ConfigurationError, match="has notes of version 2, and this release of kvformat reads version 1"
     ):
         TableState.from_text('{"version": 2}')
+
+
+def test_maintain_takes_a_target(spark: Any, tmp_path: Path) -> None:
+    """A stream of files with the columns of Spark's Kafka source; its batches are run again from the start."""
+    ddl = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+    options = {"connector": "upsert-kafka", "topic": "t", "key.format": "json", "value.format": "json"}
+    target = ParquetTarget(tmp_path / "lake")
+    (tmp_path / "records").mkdir()
+
+    def send(columns: str, *records: tuple[int, bytes | None]) -> None:
+        rows = [(b'{"id":%d}' % key, value, "t", 0, n, None, 0) for n, (key, value) in enumerate(records)]
+        spark.createDataFrame(rows, ddl).coalesce(1).write.mode("append").parquet(str(tmp_path / "records"))
+        kv = KeyValueFormat(columns, options, primary_key=["id"])
+        stream = spark.readStream.schema(ddl).parquet(str(tmp_path / "records"))
+        query = kv.maintain(
+            stream, target, checkpoint_location=str(tmp_path / "checkpoint"), trigger={"availableNow": True}
+        )
+        assert query.awaitTermination(300)
+
+    send("id INT, v STRING", (1, b'{"id":1,"v":"a"}'), (2, b'{"id":2,"v":"b"}'))
+    send("id INT, v STRING, w INT", (2, None), (3, b'{"id":3,"v":"c","w":5}'))
+    assert _rows(read_table(spark, tmp_path / "lake", "table")) == [(1, "a", None), (3, "c", 5)]
+    merging = target.merging(KeyValueFormat("id INT", options, primary_key=["id"]), "shop.orders")
+    assert (
+        merging == MaintainedTable(target, TableId(("shop", "orders")), ("id",)) == pickle.loads(pickle.dumps(merging))
+    )
+    with pytest.raises(ConfigurationError, match="maintain writes the last row of each key"):
+        ParquetTarget(tmp_path, write_mode="append").merging(KeyValueFormat("id INT", options, primary_key=["id"]))
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def _column(expression: str) -> TableColumn:
 
 
 @pytest.mark.parametrize(
-    ("expression", "spark"),
+    ("expression", "spark_sql"),
     [
         ("id * 2 + n", "`id` * 2 + `n`"),
         ("y + 1", "`y` + 1"),
@@ -59,9 +59,9 @@ def _column(expression: str) -> TableColumn:
         ("COALESCE(s, 'x') = '' COMMENT 'c'", "COALESCE(`s`, 'x') = ''"),
     ],
 )  # fmt: skip
-def test_common_expressions_of_flink_and_spark_become_spark_sql(expression: str, spark: str) -> None:
+def test_common_expressions_of_flink_and_spark_become_spark_sql(expression: str, spark_sql: str) -> None:
     column = _column(expression)
-    assert (column.refused, column.expression) == ("", spark)
+    assert (column.refused, column.expression) == ("", spark_sql)
 
 
 @pytest.mark.parametrize(

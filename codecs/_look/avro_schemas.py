@@ -1,0 +1,160 @@
+"""Looks at Avro messages of a schema registry, by the schemas of their ids.
+
+Messages of `avro-confluent` belong to the table of their topic. Those of `debezium-avro-confluent` name it in `source`.
+A message whose schema is not known or not supported contributes nothing: decoding reports its error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._changes.other_messages import find_by_members
+from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
+from kvformat.codecs._debezium.options import DEBEZIUM, FLATTENED
+from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
+from kvformat.codecs._infer.avro_schemas import columns_of_schema, image_of, row_of
+from kvformat.codecs._infer.column_types import Notes, is_name
+from kvformat.codecs._infer.debezium_columns import MARKS, type_of_connect
+from kvformat.codecs._look.declared_types import holds
+from kvformat.codecs._look.findings import Contribution, Findings, TableFindings
+from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.look import Looked, LookRequest, TableName
+from kvformat.registry.contract.types import FlinkType, nullable
+
+if TYPE_CHECKING:
+    from kvformat.codecs._avro import Schema
+
+_SOURCE = "op STRING, source ROW<db STRING, `schema` STRING, `table` STRING>"
+"""The members that name the table of a Debezium message, and its operation."""
+_FLAT_SOURCE = "__db STRING, __schema STRING, __table STRING"
+_Types = Mapping[str, FlinkType]
+
+
+class AvroLooker:
+    """Looks at messages of format avro-confluent; see `Looker`."""
+
+    def __init__(self, format: RegistryFormat, request: LookRequest) -> None:
+        self._format, self._request = format, request
+        self._types: dict[int, _Types] = {}
+
+    def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
+        """Return what the messages contribute."""
+        found = Findings(len(messages), self._request.known)
+        filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
+        ids, writers = self._format.writers(messages, filled)
+        self._place(messages, topics, ids, writers, found)
+        found.decide(self._format, messages)
+        return found.looked()
+
+    def _place(
+        self, messages: pa.BinaryArray, topics: pa.StringArray, ids: Any, writers: Mapping[int, Schema], found: Findings
+    ) -> None:
+        add = self._adder(found, writers)
+        present = np.asarray(messages.is_valid())
+        for index, (topic, schema_id) in enumerate(zip(topics.to_pylist(), ids.tolist(), strict=True)):
+            if present[index]:
+                add(index, found.table((topic,)), schema_id)
+
+    def _adder(self, found: Findings, writers: Mapping[int, Schema]) -> Callable[[int, TableFindings, int], None]:
+        """Return a function that gives a message its table, and the table the columns of the message's schema."""
+        done: dict[tuple[int, int], str | None] = {}
+
+        def add(index: int, table: TableFindings, schema_id: int) -> None:
+            key = table.number, schema_id
+            if key not in done:
+                types = self._types_of(schema_id, writers[schema_id]) if schema_id in writers else {}
+                done[key] = table.add(index, list(self._contributions(types, table)))
+            error = done[key]
+            if error is None:
+                found.set_table(index, table)
+            else:
+                found.fail(index, error)
+
+        return add
+
+    def _contributions(self, types: _Types, table: TableFindings) -> Iterator[Contribution]:
+        for place, (name, declared) in enumerate(types.items()):
+            known, fixed = table.types.get(name), self._request.fixed.get(name)
+            t = declared if fixed is None else fixed
+            if is_name(name) and (known is None or (fixed is None and not holds(known, t))):
+                yield Contribution(name, place, nullable(t))
+
+    def _types_of(self, schema_id: int, writer: Schema) -> _Types:
+        """Return the types of the columns of a schema; none if no table can have them."""
+        if schema_id not in self._types:
+            try:
+                self._types[schema_id] = self._columns(writer)
+            except SchemaError:
+                self._types[schema_id] = {}
+        return self._types[schema_id]
+
+    def _columns(self, writer: Schema) -> _Types:
+        return _avro_columns(writer)
+
+
+class DebeziumAvroLooker(AvroLooker):
+    """Looks at messages of format debezium-avro-confluent; see `Looker`."""
+
+    def __init__(self, format: RegistryFormat, request: LookRequest, given: Mapping[str, Any]) -> None:
+        super().__init__(format, request)
+        self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
+        names = {name for spec in RegistryFormat.option_specs for name in spec.keys(given)}
+        self._envelopes = get_format("avro-confluent", {name: given[name] for name in names - {"schema"}})
+
+    def _place(
+        self, messages: pa.BinaryArray, topics: pa.StringArray, ids: Any, writers: Mapping[int, Schema], found: Findings
+    ) -> None:
+        add = self._adder(found, writers)
+        skipped = {schema_id for schema_id, writer in writers.items() if self._is_skipped(writer)}
+        filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
+        rows = self._envelopes.decode_batch(messages, _FLAT_SOURCE if self._flat else _SOURCE).rows
+        for index, (row, topic, schema_id) in enumerate(
+            zip(rows.to_pylist(), topics.to_pylist(), ids.tolist(), strict=True)
+        ):
+            if not filled[index] or schema_id in skipped:
+                continue
+            envelope = row[0] if row else None
+            name = None if envelope is None else self._table_name(envelope, topic)
+            operation = None if envelope is None else envelope.get("op")
+            other = OTHER_BY_OPERATION.get(operation or "")
+            if other is not None and (name is None or not other.empties_table):
+                continue
+            if name is None:
+                found.leave_to_decoding(index)
+            elif other is not None:
+                found.set_change(index, found.table(name), "truncate")
+            else:
+                add(index, found.table(name), schema_id)
+
+    def _table_name(self, envelope: dict[str, Any], topic: str) -> TableName | None:
+        if self._flat:
+            parts = [envelope["__db"], envelope["__schema"], envelope["__table"]]
+            return tuple(part for part in parts if part) if parts[-1] else (topic,)
+        source = envelope["source"]
+        if not source or not source["table"]:
+            return None
+        return tuple(source[name] for name in ("db", "schema", "table") if source[name])
+
+    def _is_skipped(self, writer: Schema) -> bool:
+        """Whether a schema is that of heartbeats, transactions or schema changes."""
+        return find_by_members(OTHER_BY_MEMBERS, {field.name: field for field in writer.fields}) is not None
+
+    def _columns(self, writer: Schema) -> _Types:
+        if self._typed:
+            image = image_schema_from_avro(writer, flat=self._flat)
+            types = {} if image is None else {name: type_of_connect(part) for name, part in image.fields.items()}
+        else:
+            row = row_of(writer) if self._flat else image_of(writer)
+            types = {} if row is None else dict(_avro_columns(row))
+        return {name: t for name, t in types.items() if not (self._flat and name in MARKS)}
+
+
+def _avro_columns(schema: Schema) -> _Types:
+    return {field.name: field.type for field in columns_of_schema(schema, {"schema": ""}, Notes()).fields}

@@ -1,0 +1,74 @@
+"""Looks at Canal's messages, in which all values are texts: by the values, by `sqlType` or by `mysqlType`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kvformat.codecs._kernel.tree import Node
+from kvformat.codecs._look.change_data import (
+    ChangeLayout,
+    ChangeLooker,
+    Declared,
+    DeclaredBy,
+    NotLookedAtError,
+    Object,
+    named_members,
+    no_declared,
+    value_rules,
+)
+from kvformat.codecs._look.declared_types import jdbc_column_type, mysql_column_type
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.look import LookRequest
+from kvformat.registry.contract.types import FlinkType
+
+if TYPE_CHECKING:
+    from kvformat.codecs._changes.format import JsonChangeFormat
+
+STRATEGY = "infer-schema.strategy"
+_AUTO, _BY_JDBC, _BY_MYSQL = "AUTO", "SQL_TYPE", "MYSQL_TYPE"
+_LOCAL_TIMESTAMPS = "mysql.treat-mysql-timestamp-as-datetime-enabled"
+_BOOLEAN_TINYINT = "mysql.treat-tinyint1-as-boolean.enabled"
+_LONGEST_TYPE = 200  # characters of a column type; an ENUM may be longer
+
+
+def canal_looker(format: JsonChangeFormat, request: LookRequest, *, latin: bool | None) -> ChangeLooker:
+    """Return the looker of format canal-json. `latin` says how BYTES are read; see `ValueRules`."""
+    strategy = request.options.get(STRATEGY, _AUTO)
+    declared: DeclaredBy = no_declared
+    if strategy == _BY_JDBC:
+        declared = _declared_by("sqlType", strategy, jdbc_column_type)
+    elif strategy == _BY_MYSQL:
+        local = bool(request.options.get(_LOCAL_TIMESTAMPS, True))
+        boolean = bool(request.options.get(_BOOLEAN_TINYINT, True))
+
+        def of_mysql(text: Node) -> FlinkType:
+            known = text[:_LONGEST_TYPE] if isinstance(text, str) else ""
+            return mysql_column_type(known, local_timestamps=local, boolean_tinyint=boolean)
+
+        declared = _declared_by("mysqlType", strategy, of_mysql)
+    layout = ChangeLayout(
+        table=named_members("database", "table"),
+        values=value_rules(format, request, texts=True, latin=latin),
+        declared=declared,
+        drops=frozenset(("ERASE",)),
+        ddl="isDdl",
+    )
+    return ChangeLooker(format, format.envelope, request, layout)
+
+
+def _declared_by(member: str, strategy: str, to_type: Callable[[Node], FlinkType]) -> DeclaredBy:
+    """Return a function that takes the types of columns from a member of the envelope."""
+
+    def declared(message: Object, envelope: Object) -> Declared:
+        types = envelope.get(member)
+        if not isinstance(types, dict):
+            raise NotLookedAtError(
+                ErrorCode.MISSING_FIELD.marked(
+                    f"field '{member}': is missing or null, and '{STRATEGY}' is '{strategy}'. Set it to '{_AUTO}' for "
+                    "messages without types"
+                )
+            )
+        return {name: to_type(t) for name, t in types.items()}
+
+    return declared

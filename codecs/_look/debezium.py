@@ -1,0 +1,98 @@
+"""Looks at Debezium's JSON messages: changes, rows alone (`flattened`), and keys of records.
+
+The schema of a message declares the types of its columns. With `types` = `debezium` they are Debezium's own; otherwise
+they are the types by which Flink's format reads the values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvformat.codecs._changes.unchanged import placeholder_of
+from kvformat.codecs._debezium.connect_schema import image_schema_from_json
+from kvformat.codecs._debezium.envelopes import CHANGE, ROW_ALONE
+from kvformat.codecs._debezium.options import DEBEZIUM, FLATTENED
+from kvformat.codecs._infer.column_types import Notes
+from kvformat.codecs._infer.debezium_columns import MARKS, type_of_connect
+from kvformat.codecs._infer.declared_types import connect_fields
+from kvformat.codecs._look.change_data import ChangeLayout, ChangeLooker, Declared, Object, is_text, value_rules
+from kvformat.registry.contract.look import LookRequest, TableName
+
+if TYPE_CHECKING:
+    from kvformat.codecs._changes.format import JsonChangeFormat
+
+
+def debezium_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLooker:
+    """Return the looker of format debezium-json."""
+    flat, wrapped = bool(format.options[FLATTENED.name]), bool(format.options["schema-include"])
+    placeholder = placeholder_of(format.options)
+    layout = ChangeLayout(
+        table=_row_table if flat else _source_table,
+        values=value_rules(format, request),
+        declared=_Declared(flat=flat, typed=format.options["types"] == DEBEZIUM),
+        trusted=format.options["types"] == DEBEZIUM,
+        wrapped=wrapped,
+        hidden=frozenset(MARKS),
+        placeholder=None if placeholder is None else placeholder.decode(errors="replace"),
+    )
+    return ChangeLooker(format, ROW_ALONE if flat else CHANGE, request, layout)
+
+
+def key_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLooker:
+    """Return the looker of keys that Debezium's connectors write. Each key tells whether it has a schema."""
+    typed = format.options["types"] == DEBEZIUM
+    layout = ChangeLayout(
+        table=_topic,
+        values=value_rules(format, request),
+        declared=_Declared(flat=True, typed=typed),
+        trusted=typed,
+        wrapped=None,
+    )
+    return ChangeLooker(format, ROW_ALONE, request, layout)
+
+
+class _Declared:
+    """Finds the types that the schema of a message declares."""
+
+    def __init__(self, *, flat: bool, typed: bool) -> None:
+        self._flat, self._typed = flat, typed
+
+    def __call__(self, message: Object, envelope: Object) -> Declared | None:
+        """Return the types of the columns, None if the message has no schema."""
+        if message is envelope:
+            return None
+        schema = message.get("schema")
+        if self._typed:
+            image = image_schema_from_json(schema, flat=self._flat)
+            if image is None:
+                return None
+            return {name: type_of_connect(part) for name, part in image.fields.items()}
+        fields = schema.get("fields") if isinstance(schema, dict) else None
+        if not self._flat:
+            structs = (
+                {str(f.get("field")): f for f in fields if isinstance(f, dict)} if isinstance(fields, list) else {}
+            )
+            fields = (structs.get("after") or structs.get("before") or {}).get("fields")
+        return connect_fields(fields, "", Notes())
+
+
+def _source_table(change: Object, topic: str) -> TableName | None:
+    """Return `source.db`, `source.schema` and `source.table`, without those that are missing or null."""
+    source = change.get("source")
+    if not isinstance(source, dict) or not is_text(source.get("table")):
+        return None
+    parts = [source.get(name) for name in ("db", "schema")]
+    if any(part is not None and type(part) is not str for part in parts):
+        return None
+    return (*(str(part) for part in parts if part), str(source["table"]))
+
+
+def _row_table(row: Object, topic: str) -> TableName | None:
+    """Return the table of a row alone: `__db`, `__schema`, `__table` of the transform, or else the topic."""
+    if not is_text(row.get("__table")):
+        return (topic,)
+    return tuple(str(row[name]) for name in ("__db", "__schema", "__table") if is_text(row.get(name)))
+
+
+def _topic(row: Object, topic: str) -> TableName | None:
+    return (topic,)

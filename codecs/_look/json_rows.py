@@ -1,0 +1,107 @@
+"""Looks at messages of format json: an object, or an array of objects of one table.
+
+The table is the topic, as one part, or the values of the members that `decode.parser-table-id.fields` names. A member
+of flattened rows may be named by its path.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kvformat.codecs._infer.documents import JsonDocuments
+from kvformat.codecs._json.document_reader import JsonSyntaxError
+from kvformat.codecs._json.nulls import is_null
+from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._kernel.tree import Node
+from kvformat.codecs._look.findings import Contribution, Findings
+from kvformat.codecs._look.rows import DottedNameError, Row, RowRules
+from kvformat.codecs._look.value_types import ValueRules
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.look import Looked, LookRequest, TableName
+from kvformat.registry.format import Format
+
+FLATTEN = "infer-schema.flatten-nested-columns.enable"
+TABLE_FIELDS = "decode.parser-table-id.fields"
+AS_STRINGS = "infer-schema.primitive-as-string"
+
+
+class TableIdError(ValueError):
+    """The members of a message do not name its table."""
+
+
+class JsonLooker:
+    """Looks at messages of format json; see `Looker`."""
+
+    def __init__(self, format: Format, request: LookRequest) -> None:
+        self._format, self._request = format, request
+        options = request.options
+        values = ValueRules(
+            iso=ReadSettings.of(format.options).iso,
+            as_strings=request.part == "value" and bool(options.get(AS_STRINGS)),
+        )
+        self._flatten = bool(options.get(FLATTEN)) and request.part == "value"
+        self._rows = RowRules(values, request.fixed, flatten=self._flatten)
+        fields = options.get(TABLE_FIELDS) if request.part == "value" else None
+        self._members = [name.strip() for name in fields.split(",")] if fields else []
+        self._documents = JsonDocuments()
+
+    def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
+        """Return what the messages contribute."""
+        found = Findings(len(messages), self._request.known)
+        for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
+            if message is not None and not is_null(message):
+                self._look_at(index, message, topic, found)
+        found.decide(self._format, messages)
+        return found.looked()
+
+    def _look_at(self, index: int, message: bytes, topic: str, found: Findings) -> None:
+        try:
+            tree = self._documents.parse(message)
+        except JsonSyntaxError:
+            tree = None
+        rows = [row for row in (tree if isinstance(tree, list) else [tree]) if isinstance(row, dict)]
+        try:
+            names = {self._table_name(row) for row in rows} if self._members else {(topic,)}
+        except TableIdError as error:
+            found.fail(index, ErrorCode.TABLE_ID.marked(str(error)))
+            return
+        if len(names) > 1:
+            reason = "the rows of a message must be of one table; send one row per message"
+            found.fail(index, ErrorCode.TABLE_ID.marked(reason))
+            return
+        if not names:
+            found.leave_to_decoding(index)
+            return
+        table = found.table(names.pop())
+        found.set_table(index, table)
+        seen: list[Contribution] = []
+        try:
+            place = 0
+            for row in rows:
+                seen.extend(self._rows.contributions(row, table, place))
+                place += len(row)
+        except DottedNameError as dotted:
+            reason = f"the member {ascii(str(dotted))[:60]} has a dot, which '{FLATTEN}' puts between names"
+            found.fail(index, ErrorCode.UNEXPECTED_FIELD.marked(reason))
+            return
+        refusal = table.add(index, seen)
+        if refusal is not None:
+            found.fail(index, refusal)
+
+    def _table_name(self, row: Row) -> TableName:
+        return tuple(self._part(row, member) for member in self._members)
+
+    def _part(self, row: Row, member: str) -> str:
+        """Return the text of a member. Raises `TableIdError` if it is missing, null, an object or an array."""
+        value: Node = row.get(member)
+        if value is None and self._flatten and "." in member:
+            value = dict(row)
+            for name in member.split("."):
+                value = value.get(name) if isinstance(value, dict) else None
+        if value is None or isinstance(value, dict | list):
+            kind = "is missing or null" if value is None else "is an object or an array"
+            raise TableIdError(
+                f"the member {member!r} {kind}; '{TABLE_FIELDS}' needs a text, a number or a boolean as the "
+                "table's name"
+            )
+        return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -1,0 +1,83 @@
+"""Tables of Delta Lake.
+
+Created tables have type widening, column mapping by name (RENAME, DROP and any characters in names), and the feature of
+TIMESTAMP without time zone. An append carries `txnAppId` and `txnVersion`, so Delta itself leaves out a repeated one.
+Rules: Delta Lake's pages "Type widening", "Column mapping" and "Idempotent table writes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kvformat.ingestion.targets.sql import SqlTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+_INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+"""Names of Spark's integer types, and the digits before the point of a DECIMAL that Delta widens them to."""
+_OF_THE_LOG = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.columnMapping.maxColumnId")
+
+
+@dataclass(frozen=True)
+class DeltaTarget(SqlTarget):
+    """Tables of Delta Lake in a catalog; its session needs Delta's extensions and catalog.
+
+    The arguments are those of `SqlTarget`.
+    """
+
+    identifier: ClassVar[str] = "delta"
+    provider: str | None = "delta"
+
+    def own_properties(self) -> dict[str, str]:
+        """Return the features of created tables."""
+        return {
+            "delta.enableTypeWidening": "true",
+            "delta.columnMapping.mode": "name",
+            "delta.feature.timestampNtz": "supported",
+        }
+
+    def widens(self, source: DataType, target: DataType) -> bool:
+        """Integers to wider ones and DECIMAL, the smaller ones and FLOAT to DOUBLE, DECIMAL, DATE to TIMESTAMP_NTZ."""
+        from pyspark.sql.types import DecimalType
+
+        one, other = source.simpleString(), target.simpleString()
+        if isinstance(target, DecimalType):
+            if isinstance(source, DecimalType):
+                whole = target.precision - target.scale >= source.precision - source.scale
+                return whole and target.scale >= source.scale
+            return one in _INTEGERS and target.precision - target.scale >= max(_INTEGERS[one], 10)
+        if one in _INTEGERS and other in _INTEGERS:
+            return _INTEGERS[one] < _INTEGERS[other]
+        if other == "double":
+            return one in ("tinyint", "smallint", "int", "float")
+        return (one, other) == ("date", "timestamp_ntz")
+
+    def size(self, name: str) -> int | None:
+        """Return the size of the table's files."""
+        found = self._sql(f"DESCRIBE DETAIL {name}")[0]["sizeInBytes"]
+        return None if found is None else int(found)
+
+    def kept_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return the properties without those that Delta sets."""
+        return {
+            key: value
+            for key, value in properties.items()
+            if key not in _OF_THE_LOG and (not key.startswith("delta.feature.") or key in self.own_properties())
+        }
+
+    def written(self, name: str, query: str) -> int:
+        """Return -1: Delta looks at its log."""
+        return -1
+
+    def mark(self, name: str, query: str, position: int, write: Callable[[Mapping[str, str]], None]) -> None:
+        """Append with the query and the position as Delta's transaction."""
+        write({"txnAppId": f"kvformat {query}", "txnVersion": str(position)})
+
+    def _needs(self) -> str:
+        return (
+            "The session needs spark.sql.extensions = io.delta.sql.DeltaSparkSessionExtension and "
+            f"spark.sql.catalog.{self.catalog or 'spark_catalog'} = org.apache.spark.sql.delta.catalog.DeltaCatalog. "
+        )

@@ -1,0 +1,72 @@
+"""Tables of Apache Iceberg.
+
+An append has the query and its position in the summary of its snapshot, which is looked up before the next one.
+Rules: Iceberg's pages "Evolution", "Spark Writes" and "Spark Queries".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kvformat.ingestion.targets.sql import SqlTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+_QUERY, _POSITION = "kvformat.query", "kvformat.position"
+_OF_THE_TABLE = ("current-snapshot-id", "format", "format-version", "sort-order", "identifier-fields", "location")
+_PAIRS = (("tinyint", "int"), ("smallint", "int"), ("int", "bigint"), ("float", "double"))
+
+
+@dataclass(frozen=True)
+class IcebergTarget(SqlTarget):
+    """Tables of Iceberg in a catalog; its session needs Iceberg's extensions.
+
+    The arguments are those of `SqlTarget`. Namespaces may be nested, except in Spark's own catalog.
+    """
+
+    identifier: ClassVar[str] = "iceberg"
+    provider: str | None = "iceberg"
+    nested: bool = True
+
+    def __post_init__(self) -> None:
+        if self.catalog is None:
+            object.__setattr__(self, "nested", False)
+
+    def widens(self, source: DataType, target: DataType) -> bool:
+        """INT to BIGINT, FLOAT to DOUBLE, DECIMAL to more digits of the same scale."""
+        from pyspark.sql.types import DecimalType
+
+        if isinstance(source, DecimalType) and isinstance(target, DecimalType):
+            return source.scale == target.scale and source.precision < target.precision
+        return (source.simpleString(), target.simpleString()) in _PAIRS
+
+    def size(self, name: str) -> int | None:
+        """Return the size of the table's files."""
+        return int(self._sql(f"SELECT coalesce(sum(file_size_in_bytes), 0) FROM {name}.files")[0][0])
+
+    def kept_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return the properties without those that describe the table."""
+        return {key: value for key, value in properties.items() if key not in _OF_THE_TABLE}
+
+    def written(self, name: str, query: str) -> int:
+        """Return the greatest position of the query in the snapshots of a table."""
+        found = self._sql(
+            f"SELECT max(CAST(summary['{_POSITION}'] AS BIGINT)) FROM {name}.snapshots "
+            f"WHERE summary['{_QUERY}'] = '{query}'"
+        )[0][0]
+        return -1 if found is None else int(found)
+
+    def mark(self, name: str, query: str, position: int, write: Callable[[Mapping[str, str]], None]) -> None:
+        """Append with the query and the position in the summary of the snapshot."""
+        write({f"snapshot-property.{_QUERY}": query, f"snapshot-property.{_POSITION}": str(position)})
+
+    def _needs(self) -> str:
+        return (
+            "The session needs spark.sql.extensions = "
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions and "
+            f"spark.sql.catalog.{self.catalog or 'spark_catalog'} = org.apache.iceberg.spark.SparkCatalog or "
+            "SparkSessionCatalog. "
+        )

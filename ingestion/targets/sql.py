@@ -1,0 +1,480 @@
+"""Tables of a catalog of Spark, by SQL: any catalog with ALTER TABLE and MERGE.
+
+    SqlTarget(catalog="lake", provider="iceberg")     lake.shop.orders for the table shop.orders
+
+The properties of a table have what the ingestion keeps beside its rows:
+
+| property | value |
+| --- | --- |
+| `kvformat.ingest` | the query that writes the table |
+| `kvformat.table` | the table's name in parts, as JSON: a catalog folds case, and may join parts |
+| `kvformat.partition-keys` | the columns that partition it, as JSON |
+| `kvformat.written` | the last append, if the catalog has no better place for it |
+
+A merge gives the same table when it is repeated, an append does not. So an append carries its place in the query.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
+from kvformat.ingestion.schemas.events import (
+    AddColumns,
+    AddedColumn,
+    AlterColumnTypes,
+    CreateTable,
+    DropColumns,
+    DropTable,
+    RenameColumns,
+    SchemaEvent,
+    TruncateTable,
+)
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.ingestion.schemas.types import STRING
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
+from kvformat.ingestion.targets.types import (
+    CHANGE_COLUMNS,
+    NOT_IN_LAKES,
+    ONLY_IN_FLINK,
+    Strategy,
+    converted_rows,
+    normalized_schema,
+    stored_columns,
+    stored_type,
+    type_ddl,
+    with_change_columns,
+)
+from kvformat.registry.contract.changelog import UNCHANGED
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.types import FlinkType, quoted
+from kvformat.registry.spark.decoded_columns import ROW_KIND, exact_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriterV2
+    from pyspark.sql.types import DataType
+
+    from kvformat.ingestion.blocks.sink import PipelineSink
+
+_OWNER, _TABLE, _PARTITIONS = "kvformat.ingest", "kvformat.table", "kvformat.partition-keys"
+_WRITTEN = "kvformat.written"
+_PLAIN_NAME = re.compile(r"\w+", re.ASCII)  # what Spark's own catalog takes
+_MOST_PARTS = 1000  # writes of one table in a batch; makes one number of batch and part
+VERSIONS_TOGETHER = (
+    "Delta Lake 4.4.0 with PySpark 4.1 (io.delta:delta-spark_4.1_2.13 and io.delta:delta-storage) or 4.2 "
+    "(io.delta:delta-spark_4.2_2.13); Iceberg 1.12.0 with PySpark 4.1 "
+    "(org.apache.iceberg:iceberg-spark-runtime-4.1_2.13); with PySpark 4.3, paths ('parquet') and topics"
+)
+
+
+@dataclass(frozen=True)
+class SqlTarget(Target):
+    """Tables of a catalog. `DeltaTarget` and `IcebergTarget` know what theirs can do; others get by with ANSI SQL.
+
+    catalog: the catalog, None for the session's own. namespace: in front of the tables' names, with dots between parts.
+    provider: the format of created tables (`USING`), None for the catalog's own.
+    types: the value of `sink.type-normalize-strategy`. properties: those of created tables.
+    write_mode: `merge` keeps the last row of each key; `append` keeps all changes, with their kinds and places.
+    nested: whether the catalog has namespaces in namespaces. Otherwise their names are joined by `_`.
+    rewrite_max_bytes: the largest table that `rewrite` writes again.
+
+    A table without a namespace is in `default`. Added columns are nullable.
+    """
+
+    catalog: str | None = None
+    namespace: str | None = None
+    provider: str | None = None
+    types: Strategy = "standard"
+    create_tables: bool = True
+    write_mode: Literal["merge", "append"] = "merge"
+    properties: Mapping[str, str] = field(default_factory=dict)
+    rewrite_max_bytes: int = 2**30
+    nested: bool = False
+
+    as_text: ClassVar[Collection[str]] = (*ONLY_IN_FLINK, *NOT_IN_LAKES)
+    """Kinds of types that become STRING."""
+
+    @classmethod
+    def from_sink(cls, sink: PipelineSink) -> Self:
+        """Return the target of a checked sink."""
+        values = sink.values
+        return cls(
+            catalog=values["catalog"],
+            namespace=values["namespace"],
+            types=values["sink.type-normalize-strategy"],
+            create_tables=values["create-tables"],
+            write_mode=values["write-mode"],
+            properties=dict(values["table-properties"]),
+            rewrite_max_bytes=values["rewrite.max-bytes"],
+        )
+
+    @property
+    def rows(self) -> Literal["latest", "changes"]:
+        """`changes` for the write mode `append`."""
+        return "changes" if self.write_mode == "append" else "latest"
+
+    # --- what catalogs do differently ------------------------------------------------------------------------------
+
+    def own_properties(self) -> dict[str, str]:
+        """Return the properties that created tables need."""
+        return {}
+
+    def widens(self, source: DataType, target: DataType) -> bool:
+        """Whether ALTER COLUMN changes a column from one type of Spark to another."""
+        return False
+
+    def size(self, name: str) -> int | None:
+        """Return the size of a table in bytes, or None if it is not known. Such a table is not rewritten."""
+        return None
+
+    def kept_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return the properties of a table that it keeps when it is written again."""
+        return dict(properties)
+
+    def written(self, name: str, query: str) -> int:
+        """Return the position of the query's last append to a table, or -1."""
+        last, _, position = self._properties(name).get(_WRITTEN, "").rpartition(" ")
+        return int(position) if last == query else -1
+
+    def mark(self, name: str, query: str, position: int, write: Callable[[Mapping[str, str]], None]) -> None:
+        """Append, and keep the position. `write` takes options of the writer.
+
+        This one keeps it in a property after the append: a query that dies between the two appends twice.
+        """
+        write({})
+        self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs({_WRITTEN: f'{query} {position}'})})")
+
+    # --- tables ----------------------------------------------------------------------------------------------------
+
+    def schema(self, table: TableId) -> TargetSchema | None:
+        """Return the table as it is now, or None if there is none.
+
+        Raises `SchemaChangeError` if the catalog has another table of this name, which differs in case or in its parts.
+        """
+        name = self._name(table)
+        found = self._columns(name)
+        if found is None:
+            return None
+        properties = self._properties(name)
+        parts = json.loads(properties.get(_TABLE, "null"))
+        if parts is not None and parts != self._parts(table):
+            raise SchemaChangeError(
+                f"table {table}: the catalog has it already, as {name} for the table {'.'.join(parts)}: it folds case, "
+                "or joins namespaces. Route one of them to another name",
+                table=str(table),
+            )
+        extra = {c.name for c in CHANGE_COLUMNS} if self.rows == "changes" else set()
+        columns = type(found)([column for column in found.fields if column.name not in extra])
+        return TargetSchema(columns, properties.get(_OWNER))
+
+    def create(self, table: TableId, schema: TableSchema, options: TableOptions, owner: str) -> None:
+        """Create the table and its namespace, unless they are there.
+
+        Raises `SchemaChangeError` if `create_tables` is false.
+        """
+        if self.schema(table) is not None:
+            return
+        name, namespace = self._name(table), self._namespace(table)
+        if not self.create_tables:
+            raise SchemaChangeError(
+                f"table {table}: there is no table {name}, and 'create-tables' is false", table=str(table)
+            )
+        made = with_change_columns(self._normalized(schema), self.rows)
+        keys = made.primary_key if self.rows == "latest" else ()
+        columns = [_column_ddl(c, required=c.name in keys or not c.type.nullable) for c in made.columns]
+        properties = {**self.own_properties(), **self.properties, **options.properties, **self._marks(table, owner)}
+        properties[_PARTITIONS] = json.dumps(options.partition_keys, ensure_ascii=False)
+        self._sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+        self._sql(
+            f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(columns)})"
+            + (f" USING {self.provider}" if self.provider else "")
+            + (f" PARTITIONED BY ({', '.join(map(quoted, options.partition_keys))})" if options.partition_keys else "")
+            + f" TBLPROPERTIES ({_pairs(properties)})"
+        )
+
+    def own(self, table: TableId, owner: str) -> None:
+        """Make the query the owner of a table that is there."""
+        name = self._name(table)
+        if self._properties(name).get(_OWNER) != owner:
+            self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs(self._marks(table, owner))})")
+
+    def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
+        """Apply a change of a table. Raises `UnsupportedChangeError` for a type that the table can't get in place."""
+        name = self._name(event.table)
+        if isinstance(event, CreateTable):
+            self.create(event.table, event.schema, TableOptions(), batch.query)
+        elif isinstance(event, DropTable):
+            self._sql(f"DROP TABLE IF EXISTS {name}")
+        elif isinstance(event, TruncateTable):
+            if self._columns(name) is not None:
+                self._truncate(name, schema, batch)
+        else:
+            found = self._columns(name)
+            if found is None:
+                raise SchemaChangeError(f"table {event.table}: there is no table {name}", table=str(event.table))
+            self._alter(name, event, {column.name: column.dataType for column in found.fields})
+
+    def rewrite(self, table: TableId, schema: TableSchema) -> None:
+        """Write the table again with the types of a schema: CREATE OR REPLACE TABLE AS SELECT, one commit.
+
+        Columns that the schema lacks stay. NOT NULL is lost. Raises `UnsupportedChangeError` for a table that is
+        larger than `rewrite_max_bytes`, or was not created by a query like this one.
+        """
+        from pyspark.sql.types import StructType
+
+        name = self._name(table)
+        properties, size, now = self._properties(name), self.size(name), self._columns(name)
+        begin = f"table {table}: {name} must be written again to change the types of its columns"
+        hint = "'sink.type-normalize-strategy' = 'broaden' creates tables whose types change less often"
+        if now is None or _TABLE not in properties:
+            raise UnsupportedChangeError(
+                f"{begin}, and the ingestion has not created it: change it by hand", table=str(table)
+            )
+        if size is None or size > self.rewrite_max_bytes:
+            shown = "has an unknown size" if size is None else f"has {size:,} bytes"
+            raise UnsupportedChangeError(
+                f"{begin}. It {shown}, and 'rewrite.max-bytes' is {self.rewrite_max_bytes:,}: raise that, or change "
+                f"the table by hand; {hint}",
+                table=str(table),
+            )
+        wanted = {column.name: column for column in stored_columns(self._normalized(schema)).fields}
+        rows = converted_rows(self.spark.table(name), StructType([wanted.get(c.name, c) for c in now.fields]))
+        writer = rows.writeTo(name)
+        if self.provider:
+            writer = writer.using(self.provider)
+        for key, value in self.kept_properties(properties).items():
+            writer = writer.tableProperty(key, value)
+        partitions = [exact_column(key) for key in json.loads(properties.get(_PARTITIONS, "[]"))]
+        (writer.partitionedBy(*partitions) if partitions else writer).createOrReplace()
+
+    def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
+        """Write the rows of a batch: a MERGE for a table with a key, an append for others."""
+        name = self._name(table)
+        columns = self._columns(name)
+        if columns is None:
+            raise SchemaChangeError(f"table {table}: there is no table {name}", table=str(table))
+        if schema.primary_key and self.rows == "latest":
+            kept = type(columns)([column for column in columns.fields if column.name in schema.names])
+            _merge(name, converted_rows(rows, kept, (ROW_KIND, UNCHANGED)), schema.primary_key)
+        else:
+            self._place(name, converted_rows(rows, columns), batch, 1, lambda writer: writer.append())
+
+    def probe(self) -> None:
+        """Create, change, merge twice and drop a small table.
+
+        Raises `ConfigurationError` with the versions that go together.
+        """
+        table = TableId((f"kvformat_probe_{uuid.uuid4().hex[:12]}",))
+        key = replace(FlinkType("INT"), nullable=False)
+        schema = TableSchema((SchemaColumn("id", key), SchemaColumn("v", STRING)), ("id",))
+        batch = BatchWrite("probe", 0)
+        try:
+            self.create(table, schema, TableOptions(), batch.query)
+            event = AddColumns(table, (AddedColumn(SchemaColumn("w", STRING)),))
+            schema = event.apply(schema)
+            self.change(event, schema, batch)
+            for n in range(2):
+                rows = self.spark.sql(f"SELECT 1 AS id, '{n}' AS v, 'a' AS w, '+U' AS {ROW_KIND}")
+                self.write(table, schema, rows, replace(batch, batch_id=n))
+            self._sql(f"DROP TABLE {self._name(table)}")
+        except Exception as error:  # a library of another version fails with any error, also of Java
+            with suppress(Exception):
+                self._sql(f"DROP TABLE IF EXISTS {self._name(table)}")
+            first = str(error).strip().partition("\n")[0][:500]
+            raise ConfigurationError(
+                f"the sink can't write tables of {self.catalog or 'the session'}: {type(error).__name__}: {first}. "
+                f"{self._needs()}Versions that go together: {VERSIONS_TOGETHER}"
+            ) from error
+
+    def _needs(self) -> str:
+        """Return the settings of the session that the target needs, for the error of `probe`."""
+        return ""
+
+    # --- statements ------------------------------------------------------------------------------------------------
+
+    def _alter(self, name: str, event: SchemaEvent, now: Mapping[str, DataType]) -> None:
+        """Apply a change of columns, without what is done already."""
+        if isinstance(event, AddColumns):
+            missing = [added for added in event.columns if added.column.name not in now]
+            if all(added.place == "LAST" for added in missing):
+                texts = [self._added(added.column) for added in missing]
+                if texts:
+                    self._sql(f"ALTER TABLE {name} ADD COLUMNS ({', '.join(texts)})")
+                return
+            names = [*now]
+            for added in missing:
+                self._sql(f"ALTER TABLE {name} ADD COLUMNS ({self._added(added.column)}{_position(added, names)})")
+        elif isinstance(event, AlterColumnTypes):
+            types = [(column, self._normalized_type(t), t.nullable) for column, t in event.types if column in now]
+            for column, t, nullable in types:
+                if t != now[column]:
+                    self._widen(name, event, column, now[column], t)
+                if nullable:
+                    self._drop_not_null(name, column)
+        elif isinstance(event, RenameColumns):
+            for old, new in event.names:
+                if old in now and new not in now:
+                    self._sql(f"ALTER TABLE {name} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
+        elif isinstance(event, DropColumns) and (dropped := [c for c in event.columns if c in now]):
+            self._sql(f"ALTER TABLE {name} DROP COLUMNS ({', '.join(map(quoted, dropped))})")
+
+    def _widen(self, name: str, event: AlterColumnTypes, column: str, now: DataType, wanted: DataType) -> None:
+        statement = f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} TYPE {type_ddl(wanted)}"
+        if not self.widens(now, wanted):
+            raise UnsupportedChangeError(
+                f"table {event.table}: the target can't change {column!r} from {type_ddl(now)} to {type_ddl(wanted)} "
+                f"in place ({statement})",
+                table=str(event.table),
+            )
+        self._sql(statement)
+
+    def _drop_not_null(self, name: str, column: str) -> None:
+        found = self._columns(name)
+        if found is not None and not found[column].nullable:
+            self._sql(f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} DROP NOT NULL")
+
+    def _truncate(self, name: str, schema: TableSchema, batch: BatchWrite) -> None:
+        """Delete all rows. Appended rows that come later in the batch stay, because they are not appended again."""
+        from pyspark.sql import functions as F
+
+        if schema.primary_key and self.rows == "latest":
+            self._sql(f"DELETE FROM {name} WHERE true")
+        else:
+            nothing = self.spark.table(name).where(F.lit(False))
+            self._place(name, nothing, batch, 0, lambda writer: writer.overwrite(F.lit(True)))
+
+    def _place(
+        self, name: str, rows: DataFrame, batch: BatchWrite, step: int, write: Callable[[DataFrameWriterV2], None]
+    ) -> None:
+        """Write rows once. `step` is 0 for a change and 1 for rows of the same part."""
+        if batch.part >= _MOST_PARTS:
+            raise SchemaChangeError(
+                f"{name} is truncated {batch.part} times in a batch, and {_MOST_PARTS - 1} is the most"
+            )
+        position = (batch.batch_id * _MOST_PARTS + batch.part) * 2 + step
+
+        def place(options: Mapping[str, str]) -> None:
+            writer = rows.writeTo(name)
+            for key, value in options.items():
+                writer = writer.option(key, value)
+            write(writer)
+
+        if self.written(name, batch.query) < position:
+            self.mark(name, batch.query, position, place)
+
+    def _added(self, column: SchemaColumn) -> str:
+        return _column_ddl(replace(column, type=self._normalized_flink(column.type)), required=False)
+
+    def _sql(self, statement: str) -> list[Any]:
+        return self.spark.sql(statement).collect()
+
+    # --- names and types -------------------------------------------------------------------------------------------
+
+    def _parts(self, table: TableId) -> list[str]:
+        """Return the namespace option and the table's name, in parts."""
+        return [*(self.namespace.split(".") if self.namespace else ()), *table.parts]
+
+    def _namespace(self, table: TableId) -> str:
+        *spaces, _ = self._parts(table)
+        if len(spaces) > 1 and not self.nested:
+            spaces = ["_".join(spaces)]
+        return ".".join(map(quoted, [*([self.catalog] if self.catalog else []), *(spaces or ["default"])]))
+
+    def _name(self, table: TableId) -> str:
+        """Return the table's name in statements. Raises `SchemaChangeError` for one that Spark's catalog refuses."""
+        if self.catalog is None:
+            for part in self._parts(table):
+                if not _PLAIN_NAME.fullmatch(part):
+                    raise SchemaChangeError(
+                        f"table {table}: {part!r} can't be a name in Spark's own catalog, which takes letters, digits "
+                        "and '_': route it to another name, or set 'catalog'",
+                        table=str(table),
+                    )
+        return f"{self._namespace(table)}.{quoted(table.table)}"
+
+    def _columns(self, name: str) -> Any:
+        """Return the columns of a table as a `StructType`, or None if there is no such table."""
+        from pyspark.errors import AnalysisException
+
+        try:
+            return self.spark.table(name).schema
+        except AnalysisException as error:
+            if error.getCondition() not in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"):
+                raise
+            return None
+
+    def _properties(self, name: str) -> dict[str, str]:
+        return {row["key"]: row["value"] for row in self._sql(f"SHOW TBLPROPERTIES {name}")}
+
+    def _marks(self, table: TableId, owner: str) -> dict[str, str]:
+        return {_OWNER: owner, _TABLE: json.dumps(self._parts(table), ensure_ascii=False)}
+
+    def _normalized(self, schema: TableSchema) -> TableSchema:
+        return normalized_schema(schema, self.types, self.as_text)
+
+    def _normalized_flink(self, t: FlinkType) -> FlinkType:
+        return self._normalized(TableSchema((SchemaColumn("c", t),))).columns[0].type
+
+    def _normalized_type(self, t: FlinkType) -> DataType:
+        return stored_type(self._normalized_flink(t))
+
+
+def _column_ddl(column: SchemaColumn, *, required: bool) -> str:
+    comment = f" COMMENT {_literal(column.comment)}" if column.comment else ""
+    return f"{quoted(column.name)} {type_ddl(stored_type(column.type))}{' NOT NULL' if required else ''}{comment}"
+
+
+def _position(added: AddedColumn, names: list[str]) -> str:
+    """Return the place of a new column, and insert it into `names`. SQL has no BEFORE."""
+    place = added.place if added.place in ("FIRST", "LAST") or added.beside in names else "LAST"
+    if place == "FIRST":
+        index = 0
+    elif place == "LAST":
+        index = len(names)
+    else:
+        index = names.index(str(added.beside)) + (place == "AFTER")
+    names.insert(index, added.column.name)
+    if place == "LAST":
+        return ""
+    return f" AFTER {quoted(names[index - 1])}" if index else " FIRST"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _pairs(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in properties.items())
+
+
+def _merge(name: str, changes: DataFrame, keys: Sequence[str]) -> None:
+    """Merge rows with `row_kind` into a table, and keep the old values of `unchanged_columns`."""
+    spark, view = changes.sparkSession, f"kvformat_changes_{uuid.uuid4().hex}"
+    columns = [column for column in changes.columns if column not in (ROW_KIND, UNCHANGED)]
+    source = {column: f"s.c{n}" for n, column in enumerate(columns)}
+    named = [exact_column(column).alias(f"c{n}") for n, column in enumerate(columns)]
+    kept = [exact_column(column) for column in (ROW_KIND, UNCHANGED) if column in changes.columns]
+    changes.select(*named, *kept).createOrReplaceTempView(view)
+    new = dict(source)
+    if UNCHANGED in changes.columns:
+        for column in columns:
+            is_unchanged = f"coalesce(array_contains(s.{UNCHANGED}, {_literal(column)}), false)"
+            new[column] = f"CASE WHEN {is_unchanged} THEN t.{quoted(column)} ELSE {source[column]} END"
+    try:
+        spark.sql(
+            f"MERGE INTO {name} AS t USING {view} AS s "
+            f"ON {' AND '.join(f't.{quoted(key)} = {source[key]}' for key in keys)} "
+            f"WHEN MATCHED AND s.{ROW_KIND} = '-D' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{quoted(c)} = {value}' for c, value in new.items())} "
+            f"WHEN NOT MATCHED AND s.{ROW_KIND} <> '-D' THEN "
+            f"INSERT ({', '.join(map(quoted, columns))}) VALUES ({', '.join(source.values())})"
+        ).collect()
+    finally:
+        spark.catalog.dropTempView(view)

@@ -1,0 +1,393 @@
+"""What messages of each format contribute to the schemas of their tables."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.look import SeenKey
+from tests.codecs.look.looking import Known, as_bytes, columns, look, merged, table, types_of
+
+_T = ("topic",)
+
+
+# --- values --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, "BOOLEAN"),
+        (5, "BIGINT"),
+        (2**63 - 1, "BIGINT"),
+        (-(2**63), "BIGINT"),
+        (2**63, "DECIMAL(20, 0)"),
+        (10**24, "DECIMAL(25, 0)"),
+        (10**37, "DECIMAL(38, 0)"),
+        (10**38, "STRING"),
+        (1.0, "DOUBLE"),
+        (1e300, "DOUBLE"),
+        ("x", "STRING"),
+        ("", "STRING"),
+        ("5", "STRING"),
+        ("2024-02-29", "DATE"),
+        ("2023-02-29", "STRING"),
+        ("12:00:00", "STRING"),
+        ("2024-02-29 12:00:00", "TIMESTAMP(0)"),
+        ("2024-02-29 12:00:00.1", "TIMESTAMP(3)"),
+        ("2024-02-29 12:00:00.1234", "TIMESTAMP(6)"),
+        ("2024-02-29 12:00:00.123456789", "TIMESTAMP(9)"),
+        ("2024-02-29 12:00:00.123Z", "TIMESTAMP_LTZ(3)"),
+        ("2024-02-29T12:00:00", "STRING"),
+        ({"x": 1}, "STRING"),
+        ([1], "STRING"),
+    ],
+)
+def test_type_of_a_value(value: Any, expected: str) -> None:
+    looked = look("json", [{"v": value}])
+    assert columns(looked) == {"v": expected}
+    assert looked.tables == (_T,)
+    assert looked.indices.to_pylist() == [0]
+
+
+def test_timestamps_of_the_other_standard() -> None:
+    found = look("json", [{"v": "2024-02-29T12:00:00Z"}], given={"timestamp-format.standard": "ISO-8601"})
+    assert columns(found) == {"v": "TIMESTAMP_LTZ(0)"}
+
+
+def test_primitives_as_strings() -> None:
+    found = look("json", [{"a": 1, "b": True, "c": "2024-02-29", "d": None}], infer_schema__primitive_as_string=True)
+    assert columns(found) == {"a": "STRING", "b": "STRING", "c": "STRING"}
+
+
+@pytest.mark.parametrize(
+    ("known", "value", "expected"),
+    [
+        ("INT", 5, None),
+        ("INT", 2**31, "BIGINT"),
+        ("INT", "5", None),
+        ("BIGINT", "5", "STRING"),
+        ("BIGINT", 1.5, "DOUBLE"),
+        ("DOUBLE", 5, None),
+        ("DOUBLE", 2**64, "DECIMAL(20, 0)"),
+        ("FLOAT", 1.1, None),
+        ("FLOAT", 1.123456789, "DOUBLE"),
+        ("DECIMAL(10, 2)", 12.25, None),
+        ("DECIMAL(10, 2)", "12.25", None),
+        ("DECIMAL(10, 2)", 12.255, "DOUBLE"),
+        ("DECIMAL(20, 0)", 2**64, None),
+        ("DECIMAL(20, 0)", 10**21, "DECIMAL(22, 0)"),
+        ("DECIMAL(20, 0)", 1.0, "DOUBLE"),
+        ("STRING", {"x": 1}, None),
+        ("VARCHAR(3)", "abc", None),
+        ("VARCHAR(3)", "abcd", "STRING"),
+        ("VARCHAR(3)", 12, None),
+        ("BOOLEAN", 1, "BIGINT"),
+        ("BOOLEAN", "true", "STRING"),
+        ("DATE", "2024-02-29", None),
+        ("DATE", "2024-02-29 12:00:00", "TIMESTAMP(0) as text"),
+        ("TIMESTAMP(3)", "2024-02-29", "DATE as text"),
+        ("TIMESTAMP(9)", "2024-02-29", "as text"),
+        ("TIMESTAMP(3)", "2024-02-29 12:00:00.123456", "TIMESTAMP(6)"),
+        ("TIMESTAMP(3)", "2024-02-29 12:00:00Z", "TIMESTAMP_LTZ(0) as text"),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29 12:00:00", "as text"),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29 12:00:00.123Z", None),
+        ("BYTES", "YWJj", None),
+        ("BYTES", "a", "STRING"),
+        ("ARRAY<INT>", [1], None),
+        ("ARRAY<INT>", ["x"], "STRING"),
+    ],
+)
+def test_a_value_that_fits_changes_nothing(known: str, value: Any, expected: str | None) -> None:
+    tables = {_T: table(f"v {known}")}
+    assert columns(look("json", [{"v": value}], known=tables)).get("v") == expected
+    assert columns(look("json", [{"v": None}], known=tables)) == {}
+
+
+def test_a_column_that_is_read_as_text_stays_so() -> None:
+    known = {_T: table("v TIMESTAMP(9)", as_text=["v"])}
+    assert not look("json", [{"v": "2024-02-29"}, {"v": "2024-02-29 12:00:00"}], known=known).columns
+
+
+def test_fixed_types() -> None:
+    fixed = {"v": parse_type("INT")}
+    assert columns(look("json", [{"v": "x"}], fixed=fixed)) == {"v": "INT"}
+    assert columns(look("json", [{"v": None}], fixed=fixed)) == {}
+    assert columns(look("json", [{"v": "x"}], fixed=fixed, known={_T: table("v INT")})) == {}
+
+
+# --- json ----------------------------------------------------------------------------------------------------
+
+
+def test_json_tables_and_bad_messages() -> None:
+    looked = look("json", [{"a": 1}, b"{", None, b"null", [{"a": 1}, {"b": 2}]], topic="a.b.c.d")
+    assert looked.tables == (("a.b.c.d",),)
+    assert looked.indices.to_pylist() == [0, 0, None, None, 0]
+    assert [(c.name, c.message, c.place) for c in looked.columns] == [("a", 0, 0), ("b", 4, 1)]
+    assert not looked.errors
+
+
+def test_json_tables_by_members() -> None:
+    messages = [{"p": "a.b", "q": 1}, {"p": "x"}, {"p": True, "q": None}, [{"p": 1, "q": 2}, {"p": 1, "q": 3}], b"{"]
+    looked = look("json", messages, decode__parser_table_id__fields="p, q")
+    assert looked.tables == (("a.b", "1"),)
+    assert looked.indices.to_pylist() == [0, None, None, None, None]
+    assert [looked.errors[i].partition("]")[0] for i in range(1, 5)] == ["[TABLE_ID"] * 3 + ["[MALFORMED"]
+
+
+def test_flattened_columns() -> None:
+    options = {"infer_schema__flatten_nested_columns__enable": True}
+    found = look("json", [{"a": {"b": {"c": 1}, "d": []}, "e": {}}], **options)
+    assert columns(found) == {"a.b.c": "BIGINT", "a.d": "STRING"}
+    found = look("json", [{"a": {"b.c": 1}}, {"a": {"t": "x"}}], decode__parser_table_id__fields="a.t", **options)
+    assert found.indices.to_pylist() == [None, 0] or set(found.errors) == {0}
+
+
+# --- change data ---------------------------------------------------------------------------------------------
+
+
+def _debezium(table: str = "t", **row: Any) -> dict[str, Any]:
+    return {"before": None, "after": row, "op": "c", "source": {"db": "d", "table": table}}
+
+
+def test_debezium_messages() -> None:
+    with_schema = _debezium(id=1)
+    with_schema["source"]["schema"] = "public"
+    truncate = {"before": None, "after": None, "op": "t", "source": {"db": "d", "table": "t"}}
+    others = [{"ts_ms": 1}, {"status": "BEGIN", "id": "1", "event_count": None}, None, b"", {"op": "m"}]
+    looked = look("debezium-json", [_debezium(id=1, v="x"), with_schema, truncate, *others])
+    assert looked.tables == (("d", "t"), ("d", "public", "t"))
+    assert looked.indices.to_pylist() == [0, 1, 0] + [None] * 5
+    assert looked.changes == {2: "truncate"}
+    assert not looked.errors
+
+
+def test_debezium_messages_without_a_table() -> None:
+    messages: list[Any] = [{"before": None, "after": {"a": 1}, "op": "c"}, b"{", {"x": 1}]
+    looked = look("debezium-json", messages)
+    assert [looked.errors[i].partition("]")[0] for i in range(3)] == ["[TABLE_ID", "[MALFORMED", "[MISSING_FIELD"]
+    lenient = look("debezium-json", messages, given={"ignore-parse-errors": "true"})
+    assert set(lenient.errors) == {0}
+
+
+def test_debezium_columns_of_both_rows() -> None:
+    message = {**_debezium(id=1, w=2), "before": {"id": 1, "v": 1.5}, "op": "u"}
+    assert columns(look("debezium-json", [message])) == {"id": "BIGINT", "v": "DOUBLE", "w": "BIGINT"}
+
+
+def _wrapped(fields: list[dict[str, Any]], **row: Any) -> dict[str, Any]:
+    image = {"type": "struct", "field": "after", "fields": fields}
+    return {"schema": {"type": "struct", "fields": [image]}, "payload": _debezium(**row)}
+
+
+def test_debezium_declared_types() -> None:
+    parameters = {"scale": "2", "connect.decimal.precision": "10"}
+    fields = [
+        {"type": "int32", "field": "id"},
+        {"type": "int32", "name": "io.debezium.time.Date", "field": "d"},
+        {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": parameters, "field": "p"},
+    ]
+    given = {"schema-include": "true", "types": "debezium"}
+    looked = look("debezium-json", [_wrapped(fields, id=1, d=19000, p="AfQ=")], given=given)
+    assert columns(looked) == {"id": "INT", "d": "DATE", "p": "DECIMAL(10, 2)"}
+    known = {("d", "t"): table("id BIGINT, d DATE, p DECIMAL(12, 2)")}
+    assert not look("debezium-json", [_wrapped(fields, id=1, d=None, p="AfQ=")], given=given, known=known).columns
+
+
+def _canal(**more: Any) -> dict[str, Any]:
+    message = {"database": "d", "table": "t", "type": "INSERT", "isDdl": False, "data": [], "old": None}
+    return {**message, **more}
+
+
+def test_canal_messages() -> None:
+    messages = [
+        _canal(data=[{"id": "1"}, {"id": "2", "v": "2024-02-29"}], pkNames=["id"]),
+        _canal(type="ALTER", isDdl=True),
+        _canal(type="TRUNCATE", isDdl=True),
+        _canal(type="ERASE", isDdl=True),
+        _canal(table="other", data=[{"w": "1"}]),
+        _canal(database=None),
+        _canal(type="CREATE", isDdl=True),
+    ]
+    looked = look("canal-json", messages, given={"table.include": "t"})
+    assert looked.tables == (("d", "t"),)
+    assert looked.indices.to_pylist() == [0, None, 0, 0, None, None, None]
+    assert looked.changes == {2: "truncate", 3: "drop"}
+    assert columns(looked) == {"id": "STRING", "v": "DATE"}
+    assert looked.keys == (SeenKey(("d", "t"), ("id",), 0),)
+    assert not look("canal-json", messages[:1], known={("d", "t"): table("id INT, v DATE", key=("id",))}).keys
+
+
+def test_canal_types_of_mysql() -> None:
+    types = {
+        "a": "tinyint(1)",
+        "b": "bigint(20) unsigned",
+        "c": "decimal(10,2)",
+        "d": "datetime(3)",
+        "e": "timestamp",
+        "f": "varchar(20)",
+        "g": "blob",
+        "h": "date",
+        "i": "enum('x','y')",
+        "j": "time(6)",
+        "k": "bit(8)",
+        "l": "year",
+    }
+    row = {"a": "1", "b": "7", "c": "1.50", "d": "2024-02-29 12:00:00.123", "e": "2024-02-29 12:00:00", "f": "x"}
+    row |= {"g": "\u00ff", "h": "0000-00-00", "i": "x"}
+    looked = look("canal-json", [_canal(data=[row | dict.fromkeys("jkl")], mysqlType=types)],
+                  infer_schema__strategy="MYSQL_TYPE")  # fmt: skip
+    assert columns(looked) == {
+        "a": "BOOLEAN as text",
+        "b": "DECIMAL(20, 0)",
+        "c": "DECIMAL(10, 2)",
+        "d": "TIMESTAMP(3)",
+        "e": "TIMESTAMP(0)",
+        "f": "VARCHAR(20)",
+        "g": "BYTES as text",
+        "h": "STRING",
+        "i": "STRING",
+        "j": "TIME(3)",
+        "k": "BYTES",
+        "l": "INT",
+    }
+    options = {
+        "infer-schema.strategy": "MYSQL_TYPE",
+        "mysql.treat-mysql-timestamp-as-datetime-enabled": False,
+        "mysql.treat-tinyint1-as-boolean.enabled": False,
+    }
+    looked = look("canal-json", [_canal(data=[row], mysqlType=types)],
+                  given={"bytes.encoding": "ISO-8859-1"}, **options)  # fmt: skip
+    found = columns(looked)
+    assert (found["a"], found["e"], found["g"]) == ("TINYINT", "TIMESTAMP_LTZ(0) as text", "BYTES")
+
+
+def test_canal_types_of_jdbc() -> None:
+    types = {"a": -7, "b": -5, "c": 3, "d": 93, "e": 12, "f": 92, "g": 999}
+    looked = look("canal-json", [_canal(data=[dict.fromkeys("abcdefg")], sqlType=types)],
+                  infer_schema__strategy="SQL_TYPE")  # fmt: skip
+    found = ["BOOLEAN", "BIGINT", "DECIMAL(38, 18)", "TIMESTAMP(6)", "STRING", "TIME(3)", "STRING"]
+    assert columns(looked) == dict(zip("abcdefg", found, strict=True))
+    looked = look("canal-json", [_canal(data=[{"a": "1"}])], infer_schema__strategy="SQL_TYPE")
+    assert "AUTO" in looked.errors[0]
+    assert looked.errors[0].startswith("[MISSING_FIELD]")
+
+
+def test_canal_numbers_of_a_declared_table() -> None:
+    known = {("d", "t"): table("id INT, p DECIMAL(10, 2)")}
+    assert not look("canal-json", [_canal(data=[{"id": "5", "p": "1.25"}])], known=known).columns
+    found = look("canal-json", [_canal(data=[{"id": "5000000000", "p": "x"}])], known=known)
+    assert columns(found) == {"id": "BIGINT", "p": "STRING"}
+
+
+def test_maxwell_messages() -> None:
+    update = {"database": "d", "table": "t", "type": "update", "data": {"id": 1, "v": 2.5}, "old": {"w": None}}
+    messages = [
+        {**update, "primary_key_columns": ["id"]},
+        {"database": "d", "table": "t", "type": "table-drop"},
+        {"database": "d", "table": "t", "type": "bootstrap-start", "data": {}},
+        {**update, "type": "bootstrap-insert"},
+    ]
+    looked = look("maxwell-json", messages)
+    assert looked.indices.to_pylist() == [0, 0, None, 0]
+    assert looked.changes == {1: "drop"}
+    assert columns(looked) == {"id": "BIGINT", "v": "DOUBLE"}
+    assert looked.keys == (SeenKey(("d", "t"), ("id",), 0),)
+
+
+def test_ogg_messages() -> None:
+    row = {"table": "S.T", "op_type": "I", "after": {"id": 1}, "primary_keys": ["id"]}
+    looked = look("ogg-json", [row, {**row, "table": "A.B.C.D"}, {**row, "op_type": "T"}])
+    assert looked.tables == (("S", "T"),)
+    assert looked.indices.to_pylist() == [0, None, 0]
+    assert looked.changes == {2: "truncate"}
+    assert looked.errors[1].startswith("[TABLE_ID]")
+
+
+def test_formats_without_names() -> None:
+    assert columns(look("csv", [b"1,a", b"2,b"])) == {"f0": "INT", "f1": "STRING"}
+    assert columns(look("raw", [b"text"])) == {"value": "STRING"}
+
+
+# --- order ---------------------------------------------------------------------------------------------------
+
+_VALUES: tuple[Any, ...] = (
+    None, True, False, 1, -5, 2**40, 2**63, 10**25, 10**37, 10**40, 1.5, 1e30, "x", "", "5", "true", "2024-02-29",
+    "2024-02-29 12:00:00", "2024-02-29 12:00:00.123", "2024-02-29 12:00:00.123456789", "2024-02-29 12:00:00Z",
+    "2024-02-29T12:00:00.123456Z", "2024-02-29T12:00:00", "24:00", {"x": 1}, [1], {}, "0000-00-00",
+)  # fmt: skip
+
+
+def _row(chance: random.Random) -> dict[str, Any]:
+    names = chance.sample("abcdefg", chance.randint(0, 5))
+    spread = chance.randint(1, len(_VALUES))
+    return {name: chance.choice(_VALUES[-spread:]) for name in names}
+
+
+def _message(format: str, chance: random.Random) -> Any:
+    table = chance.choice("tu")
+    if format == "json":
+        return _row(chance)
+    if format == "debezium-json":
+        return {**_debezium(table, **_row(chance)), "before": _row(chance), "op": "u"}
+    row = {"database": "d", "table": table}
+    if format == "maxwell-json":
+        return {**row, "type": "update", "data": _row(chance), "old": _row(chance)}
+    texts = [{name: v if v is None else str(v) for name, v in _row(chance).items()} for _ in range(2)]
+    return {**row, "type": "INSERT", "data": texts}
+
+
+@pytest.mark.parametrize("format", ["json", "debezium-json", "maxwell-json", "canal-json"])
+def test_one_look_finds_what_many_find(format: str) -> None:
+    """The columns, their order and their types do not depend on how messages are divided into batches and tasks."""
+    compared = 0
+    for seed in range(60):
+        chance = random.Random(f"{format} {seed}")
+        messages = [_message(format, chance) for _ in range(chance.randint(1, 12))]
+        whole = merged({}, look(format, messages))
+        one_by_one: Known = {}
+        for message in messages:
+            one_by_one = merged(one_by_one, look(format, [message], known=one_by_one))
+        assert types_of(one_by_one) == types_of(whole), messages
+        assert [list(t.columns) for t in one_by_one.values()] == [list(t.columns) for t in whole.values()]
+        middle = len(messages) // 2
+        apart: Known = {}
+        for looked in [look(format, messages[:middle]), look(format, messages[middle:])]:
+            apart = merged(apart, looked)
+        assert types_of(apart) == types_of(whole), messages
+        assert not look(format, messages, known=whole).columns, messages
+        compared += sum(len(t.columns) for t in whole.values())
+    print(f"{format}: {compared} columns compared")
+    assert compared > 200
+
+
+# --- recordings ----------------------------------------------------------------------------------------------
+
+
+def test_a_thousand_columns_are_not_a_table() -> None:
+    """A message with too many names, or with a huge one, is a bad record and adds nothing."""
+    many = {f"n{i}": 1 for i in range(100_000)}
+    looked = look("json", [many, {"a": 1}, {"x" * 5000: 1}])
+    assert columns(looked) == {"a": "BIGINT"}
+    assert [looked.errors[i].partition("]")[0] for i in (0, 2)] == ["[TOO_LARGE"] * 2
+    assert looked.indices.to_pylist() == [None, 0, None]
+
+
+def test_deep_and_hostile_messages() -> None:
+    deep = b'{"a":' + b"[" * 900 + b"]" * 900 + b"}"
+    nested = b'{"a":' * 900 + b"1" + b"}" * 900
+    too_deep = b"[" * 100_000
+    for options in ({}, {"infer_schema__flatten_nested_columns__enable": True}):
+        looked = look("json", [deep, nested, too_deep, b'{"":1," ":2}', b'{"a":1,"a":"x"}'], **options)
+        assert set(looked.indices.to_pylist()) == {0}
+        assert "" not in columns(looked)
+
+
+def test_bytes_of_a_message_do_not_matter() -> None:
+    message = {"a": 1, "b": "2024-02-29"}
+    utf16 = json.dumps(message).encode("utf-16")
+    assert columns(look("json", [utf16])) == columns(look("json", [as_bytes(message)]))

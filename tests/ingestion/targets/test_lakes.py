@@ -1,0 +1,220 @@
+"""Tables of Delta Lake and Iceberg, with the real libraries. They need PySpark 4.1 and a session of their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
+from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import SchemaColumn
+from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.targets.delta import DeltaTarget
+from kvformat.ingestion.targets.iceberg import IcebergTarget
+from kvformat.ingestion.targets.sql import SqlTarget
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
+from kvformat.ingestion.testing import TargetSuite
+from kvformat.ingestion.testing.targets import table_schema
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.types import quoted
+
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
+REQUIRED = "KVFORMAT_TEST_LAKES"
+"""The environment variable with which scripts/test makes missing versions an error instead of a skip."""
+
+
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session whose own catalog has tables of Delta, and whose catalog `lake` has tables of Iceberg."""
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    from tests.support import services
+
+    why = ""
+    if not pyspark.__version__.startswith("4.1."):
+        why = f"Delta 4.4.0 and Iceberg 1.12.0 run with PySpark 4.1, and this is {pyspark.__version__}"
+    elif SparkSession.getActiveSession() is not None:
+        why = "another test has started Spark without their extensions: run this file alone"
+    if why:
+        assert not os.environ.get(REQUIRED), why
+        pytest.skip(why)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    folder = tmp_path_factory.mktemp("lakes")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={folder}",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.jars": f"{services.jars('delta')},{services.jars('iceberg')}",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "2",  # 50 tasks for each small log would be most of the time
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
+    }
+    builder = SparkSession.builder.master("local[2]").appName("kvformat tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+class LakeSuite(TargetSuite):
+    def read(self, target: Target, table: TableId) -> Any:
+        assert isinstance(target, SqlTarget)
+        parts = [*([target.catalog] if target.catalog else []), *table.parts]
+        return target.spark.table(".".join(map(quoted, parts)))
+
+    def test_it_passes_its_probe(self, target: Target) -> None:
+        target.probe()
+
+    def test_columns_have_their_places(self, target: Target) -> None:
+        schema = table_schema("a INT", "b INT")
+        table = self.created(target, schema)
+        column = {name: SchemaColumn(name, parse_column_type("INT")) for name in "vwxyz"}
+        added = (
+            AddedColumn(column["v"], "FIRST"),
+            AddedColumn(column["w"], "BEFORE", "b"),
+            AddedColumn(column["x"], "AFTER", "w"),
+            AddedColumn(column["y"]),
+        )
+        changed = self.change(target, AddColumns(table, added), schema)
+        found = target.schema(table)
+        assert found is not None
+        assert found.columns.names == [*changed.names] == [*"vawxby"]
+
+    def test_a_table_of_changes(self, target: Target) -> None:
+        assert isinstance(target, SqlTarget)
+        appending = type(target)(catalog=target.catalog, write_mode="append").with_session(target.spark)
+        schema = table_schema("id INT", key=["id"])
+        table = self.created(appending, schema)
+        names = "id INT, row_kind STRING, _kvformat_topic STRING, _kvformat_partition INT, _kvformat_offset LONG"
+        changes = [(1, "+I", "t", 0, 5, 0), (1, "-D", "t", 0, 6, 0)]
+        rows = target.spark.createDataFrame(changes, f"{names}, row_index INT")
+        for _ in range(2):
+            appending.write(table, schema, rows, BatchWrite(self.query, 0))
+        assert self.rows(appending, table) == changes
+        found = appending.schema(table)
+        assert found is not None
+        assert found.columns.names == ["id"]
+
+    def test_created_tables_have_partitions_properties_and_comments(self, target: Target) -> None:
+        assert isinstance(target, SqlTarget)
+        schema = table_schema("id INT", "day DATE", key=["id"])
+        columns = (SchemaColumn("id", schema.columns[0].type, comment='it\'s \\ "the" key'), schema.columns[1])
+        schema = type(schema)(columns, schema.primary_key)
+        table = self.table()
+        target.create(table, schema, TableOptions(("day",), {"owner.team": "o'hara"}), self.query)
+        self.write(target, table, schema, [(1, None, "+U")])
+        found = target.schema(table)
+        assert found is not None
+        assert found.columns["id"].metadata.get("comment") == 'it\'s \\ "the" key'
+        assert not found.columns["id"].nullable
+        name = target._name(table)
+        assert target._properties(name)["owner.team"] == "o'hara"
+        described = [row["col_name"] for row in target.spark.sql(f"DESCRIBE TABLE {name}").collect()]
+        assert any("artition" in text for text in described)
+        if target.size(name) is not None:
+            event = AlterColumnTypes(table, (("day", parse_column_type("STRING")),))
+            target.rewrite(table, event.apply(schema))
+            assert self.rows(target, table) == [(1, None)]
+            described = [row["col_name"] for row in target.spark.sql(f"DESCRIBE TABLE {name}").collect()]
+            assert any("artition" in text for text in described), "a rewritten table keeps its partitions"
+            assert target._properties(name)["owner.team"] == "o'hara"
+
+    def test_a_large_table_is_not_rewritten(self, target: Target) -> None:
+        assert isinstance(target, SqlTarget)
+        small = type(target)(catalog=target.catalog, rewrite_max_bytes=10).with_session(target.spark)
+        schema = table_schema("id INT", key=["id"])
+        table = self.created(small, schema)
+        self.write(small, table, schema, [(1, "+U")])
+        event = AlterColumnTypes(table, (("id", parse_column_type("STRING NOT NULL")),))
+        with pytest.raises(UnsupportedChangeError, match=r"'id' from INT to STRING in place \(ALTER .* TYPE STRING"):
+            small.change(event, event.apply(schema), BatchWrite(self.query, 1))
+        with pytest.raises(UnsupportedChangeError, match=r"It has [\d,]+ bytes.*'rewrite.max-bytes' is 10.*'broaden'"):
+            small.rewrite(table, event.apply(schema))
+
+
+class TestDeltaTarget(LakeSuite):
+    table_names: ClassVar[tuple[str, ...]] = ("select", "t1")  # Spark's own catalog takes no others
+
+    @pytest.fixture
+    def target(self, lakes: Any) -> Target:
+        return DeltaTarget().with_session(lakes)
+
+    def test_names_that_the_catalog_refuses_or_folds(self, target: Target) -> None:
+        with pytest.raises(SchemaChangeError, match=r"'a-b' can't be a name in Spark's own catalog.*route it"):
+            target.schema(TableId(("a-b",)))
+        table = self.created(target, table_schema("id INT"), "fold")
+        upper = TableId((table.parts[0], table.parts[1].upper()))
+        with pytest.raises(SchemaChangeError, match=r"the catalog has it already, as .*: it folds case"):
+            target.create(upper, table_schema("id INT"), TableOptions(), self.query)
+        joined = TableId(("kvformat", "suite", table.parts[1]))
+        with pytest.raises(SchemaChangeError, match=r"or joins namespaces\. Route one of them"):
+            target.schema(joined)
+
+
+class TestIcebergTarget(LakeSuite):
+    @pytest.fixture
+    def target(self, lakes: Any) -> Target:
+        return IcebergTarget(catalog="lake").with_session(lakes)
+
+    def test_namespaces_are_nested(self, target: Target, lakes: Any) -> None:
+        nested = IcebergTarget(catalog="lake", namespace="one.two").with_session(lakes)
+        schema = table_schema("id INT", key=["id"])
+        table = self.created(nested, schema)
+        self.write(nested, table, schema, [(1, "+U")])
+        assert lakes.sql(f"SELECT * FROM lake.one.two.kvformat_suite.{table.table}").collect() == [(1,)]
+
+
+@dataclass(frozen=True)
+class ExampleTarget(SqlTarget):
+    """A target of another package for a catalog that widens nothing in place, and tells the sizes of its tables."""
+
+    identifier: ClassVar[str] = "example"
+    provider: str | None = "iceberg"
+
+    def size(self, name: str) -> int | None:
+        return 0
+
+    def kept_properties(self, properties: Any) -> dict[str, str]:
+        return {key: value for key, value in properties.items() if key.startswith(("kvformat.", "owner."))}
+
+
+class TestExampleTarget(LakeSuite):
+    @pytest.fixture
+    def target(self, lakes: Any) -> Target:
+        return ExampleTarget(catalog="lake", provider="iceberg").with_session(lakes)
+
+    def test_a_large_table_is_not_rewritten(self, target: Target) -> None:
+        table = self.created(
+            SqlTarget(catalog="lake", provider="iceberg").with_session(target.spark), table_schema("a INT")
+        )
+        with pytest.raises(UnsupportedChangeError, match="It has an unknown size"):
+            SqlTarget(catalog="lake").with_session(target.spark).rewrite(table, table_schema("a STRING"))
+
+
+def test_a_failed_probe_names_the_versions(lakes: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"tables of nowhere.*spark.sql.catalog.nowhere.*PySpark 4\.1"):
+        DeltaTarget(catalog="nowhere").with_session(lakes).probe()
+
+
+def test_a_table_of_others_is_not_rewritten(lakes: Any, tmp_path: Path) -> None:
+    lakes.sql("CREATE TABLE default.others (id INT) USING delta")
+    target = DeltaTarget(namespace="default").with_session(lakes)
+    with pytest.raises(UnsupportedChangeError, match="the ingestion has not created it: change it by hand"):
+        target.rewrite(TableId(("others",)), table_schema("id STRING"))

@@ -1,7 +1,7 @@
 # The C types of avro.py.
 cimport cython
-from kvformat.codecs._kernel.avro_columns cimport add_integer, add_integer_null, end_text, end_text_null
-from kvformat.codecs._kernel.avro_wire cimport AvroReader, AvroWire, read_int, read_long, read_size
+from kvformat.codecs._kernel.avro_columns cimport add_integer, end_text
+from kvformat.codecs._kernel.avro_wire cimport AvroReader, AvroWire, read_int, read_long, read_nullable, read_size
 from kvformat.codecs._kernel.columns cimport Column, Decimals, Int64Column, Texts
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, bits_of, bits_of_single, byte, nearest_single, part, single_of_bits, word
@@ -9,7 +9,6 @@ from kvformat.codecs._kernel.messages cimport Messages
 from kvformat.codecs._kernel.protobuf_columns cimport Pairs
 
 cdef Py_ssize_t FAULT
-cdef Py_ssize_t ABSENT
 cdef int COLUMN_TOO_LARGE
 cdef int CUT_VALUE
 cdef int KNOWN_TEXT
@@ -29,16 +28,13 @@ cdef int AS_SINGLE
 cdef int AS_DOUBLE
 
 
-@cython.locals(c=cython.int)
-cdef inline Py_ssize_t skip_branch(AvroReader reader, AvroWire w, Py_ssize_t at) noexcept nogil
 cdef inline Py_ssize_t add_text(Texts column, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
 
 
 cdef class ColumnReader(AvroReader):
     cdef readonly Column column
 
-    @cython.final
-    cdef Py_ssize_t read_absent(self, AvroWire w, Py_ssize_t at) except -1
+    cdef int add_null(self) except -1
 
 
 cdef class NullReader(ColumnReader):

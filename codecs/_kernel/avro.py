@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._kernel.avro_codes import (
-    ABSENT,
     AS_DOUBLE,
     AS_SINGLE,
     BOOLEAN,
@@ -50,8 +49,8 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.avro_columns import add_integer, add_integer_null, end_text, end_text_null
-    from kvformat.codecs._kernel.avro_wire import read_int, read_long, read_size
+    from kvformat.codecs._kernel.avro_columns import add_integer, end_text
+    from kvformat.codecs._kernel.avro_wire import read_int, read_long, read_nullable, read_size
     from kvformat.codecs._kernel.memory import (
         append,
         append_bytes,
@@ -67,23 +66,6 @@ if not cython.compiled:
 ALL = 0xFFFFFFFFFFFFFFFF
 LARGEST = 2**63 - 1  # largest signed 64-bit integer
 _WIDTHS = {BOOLEAN: 1, SINGLE: 4, DOUBLE: 8, SINGLE_AS_DOUBLE: 4}
-
-
-def skip_branch(reader: AvroReader, w: AvroWire, at: int) -> int:
-    """Read the branch of a union. Return the value's offset, ABSENT if it is null (`AvroWire.after`), or FAULT."""
-    c = byte(w.data, at, w.end)
-    if at < w.end and c < 4 and not c & 1:
-        at += 1
-        if c != reader.null_branch:
-            return at
-    else:
-        at = w.read_branch(at, 2)
-        if at < 0:
-            return at
-        if w.value * 2 != reader.null_branch:
-            return at
-    w.after = at
-    return ABSENT
 
 
 def add_text(column: Texts, w: AvroWire, at: int, size: int) -> int:
@@ -102,12 +84,9 @@ class ColumnReader(AvroReader):
         super().__init__()
         self.column = column
 
-    def read_absent(self, w: AvroWire, at: int) -> int:
-        """Append a null after the code ABSENT. Return other codes unchanged."""
-        if at != ABSENT:
-            return at
+    def add_null(self) -> int:
         self.column.null()
-        return w.after
+        return 0
 
 
 class NullReader(ColumnReader):
@@ -167,13 +146,6 @@ class IntegerReader(ColumnReader):
         self.times, self.divisor, self.least, self.most = times, divisor, least, most
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        if self.null_branch >= 0:
-            at = skip_branch(self, w, at)
-            if at == ABSENT:
-                add_integer_null(self.words)
-                return w.after
-            if at < 0:
-                return at
         at = read_int(w, at) if self.is_int else read_long(w, at)
         if at < 0:
             return at
@@ -199,13 +171,6 @@ class FixedWidthReader(ColumnReader):
         self.words, self.how, self.width = column, how, _WIDTHS[how]
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        if self.null_branch >= 0:
-            at = skip_branch(self, w, at)
-            if at == ABSENT:
-                add_integer_null(self.words)
-                return w.after
-            if at < 0:
-                return at
         if self.width > w.end - at:
             return w.fail(CUT_VALUE, self.width, w.end - at)
         if self.how == BOOLEAN:
@@ -226,13 +191,6 @@ class ByteStringReader(ColumnReader):
         self.text = column
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        if self.null_branch >= 0:
-            at = skip_branch(self, w, at)
-            if at == ABSENT:
-                end_text_null(self.text)
-                return w.after
-            if at < 0:
-                return at
         at = read_size(w, at)
         return at if at < 0 else add_text(self.text, w, at, w.size)
 
@@ -245,13 +203,6 @@ class FixedReader(ByteStringReader):
         self.size = size
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        if self.null_branch >= 0:
-            at = skip_branch(self, w, at)
-            if at == ABSENT:
-                end_text_null(self.text)
-                return w.after
-            if at < 0:
-                return at
         if self.size > w.end - at:
             return w.fail(CUT_VALUE, self.size, w.end - at)
         return add_text(self.text, w, at, self.size)
@@ -269,13 +220,6 @@ class EnumReader(ColumnReader):
         self.unknown = [None if said is None else (said[0].number, said[1].encode()) for said in unknown]
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        if self.null_branch >= 0:
-            at = skip_branch(self, w, at)
-            if at == ABSENT:
-                end_text_null(self.text)
-                return w.after
-            if at < 0:
-                return at
         at = read_int(w, at)
         if at < 0:
             return at
@@ -320,10 +264,6 @@ class DecimalReader(ColumnReader):
         self.most, self.times, self.divisor = (most, times, divisor) if self.is_short else (0, 1, 1)
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        if self.null_branch >= 0:
-            at = skip_branch(self, w, at)
-            if at < 0:
-                return self.read_absent(w, at)
         size = self.size
         if size < 0:
             at = read_size(w, at)
@@ -372,13 +312,9 @@ class RecordReader(ColumnReader):
         self.rows, self.readers, self.paths, self.count = column, list(readers), paths, len(readers)
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        if self.null_branch >= 0:
-            at = skip_branch(self, w, at)
-            if at < 0:
-                return self.read_absent(w, at)
         readers = self.readers
         for i in range(self.count):
-            at = cython.cast(AvroReader, readers[i]).read_value(w, at)
+            at = read_nullable(cython.cast(AvroReader, readers[i]), w, at)
             if at < 0:
                 if w.path is None:
                     w.path = self.paths[i]
@@ -405,10 +341,6 @@ class ArrayReader(ColumnReader):
         self.lists, self.item, self.path, self.least_size, self.added = column, item, path, least_size, added
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        if self.null_branch >= 0:
-            at = skip_branch(self, w, at)
-            if at < 0:
-                return self.read_absent(w, at)
         while True:
             at = w.read_count(at)
             if at < 0:
@@ -449,7 +381,7 @@ class MapReader(ArrayReader):
         for _ in range(count):
             at = self.key.read_value(w, at)
             if at >= 0:
-                at = self.item.read_value(w, at)
+                at = read_nullable(self.item, w, at)
             if at < 0:
                 return at
         return at
@@ -482,13 +414,9 @@ class BranchReader(ColumnReader):
         self.rows, self.value, self.others = column, value, list(others)
 
     def read_value(self, w: AvroWire, at: int) -> int:
-        if self.null_branch >= 0:
-            at = skip_branch(self, w, at)
-            if at < 0:
-                return self.read_absent(w, at)
         for i in range(len(self.others)):
             cython.cast(Column, self.others[i]).null()
-        at = self.value.read_value(w, at)
+        at = read_nullable(self.value, w, at)
         if at >= 0:
             self.rows.end_row()
         return at
@@ -561,7 +489,7 @@ class AvroBatch(Messages):
             if start > end - begin:
                 found = w.fail(NO_DATUM, end - begin, start)
             else:
-                found = cython.cast(AvroReader, self.readers[number]).read_value(w, begin + start)
+                found = read_nullable(cython.cast(AvroReader, self.readers[number]), w, begin + start)
             if found < 0:
                 root.truncate(self.rows)
                 self.current = i

@@ -5,9 +5,6 @@ from __future__ import annotations
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 
-ABSENT = -5
-"""A result that is not an offset: the value is the null of a union."""
-
 # reasons why a datum can't be read
 KNOWN_TEXT = 1
 """The error is in `AvroWire.text` and `AvroWire.error`."""

@@ -15,18 +15,6 @@ cdef inline Py_ssize_t add_integer(Int64Column words, long long value, Py_ssize_
     return end
 
 
-# Appends a null. Returns 0.
-cdef inline int add_integer_null(Int64Column words) except -1:
-    cdef Py_ssize_t at = words.length
-    if at == words.capacity:
-        words.grow(words.capacity * 2)
-    words.values[at] = 0
-    words.valid[at] = False
-    words.length = at + 1
-    words.nulls += 1
-    return 0
-
-
 # Ends a value whose bytes were appended to the column's text. Returns 0.
 cdef inline int end_text(Texts texts) except -1:
     cdef Py_ssize_t at = texts.length
@@ -35,14 +23,6 @@ cdef inline int end_text(Texts texts) except -1:
     texts.offsets[at + 1] = texts.text.size
     texts.valid[at] = True
     texts.length = at + 1
-    return 0
-
-
-# Appends a null. Returns 0.
-cdef inline int end_text_null(Texts texts) except -1:
-    end_text(texts)
-    texts.valid[texts.length - 1] = False
-    texts.nulls += 1
     return 0
 
 

@@ -25,17 +25,9 @@ if not cython.compiled:
         """Append a value that ends at the offset `end`. Return `end`."""
         return words.add_value(value, end)
 
-    def add_integer_null(words: Int64Column) -> int:
-        """Append a null. Return 0."""
-        return words.null()
-
     def end_text(texts: Texts) -> int:
         """End a value whose bytes were appended to the column's text. Return 0."""
         return texts.ended(True)
-
-    def end_text_null(texts: Texts) -> int:
-        """Append a null. Return 0."""
-        return texts.ended(False)
 
 
 class Nulls(Column):

@@ -42,7 +42,6 @@ cdef class AvroWire:
     cdef long long value
     cdef unsigned long long count
     cdef Py_ssize_t size
-    cdef Py_ssize_t after  # the offset after the null that `AvroReader.read_branch` has read
     # the fault
     cdef readonly int code
     cdef readonly unsigned long long first  # numbers that the error text has; negative numbers modulo 2**64
@@ -113,6 +112,25 @@ cdef class AvroReader:
 
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
     cdef Py_ssize_t read_values(self, AvroWire w, Py_ssize_t at, Py_ssize_t count) except -1
+    cdef int add_null(self) except -1
+
+
+# Reads a value, or the union with null in which it is. The result is that of `AvroReader.read_value`.
+cdef inline Py_ssize_t read_nullable(AvroReader reader, AvroWire w, Py_ssize_t at) except -1:
+    cdef int c
+    if reader.null_branch >= 0:
+        c = byte(w.data, at, w.end)
+        if at < w.end and (c == 0 or c == 2):
+            at += 1
+        else:
+            at = w.read_branch(at, 2)
+            if at < 0:
+                return at
+            c = <int>w.value * 2
+        if c == reader.null_branch:
+            reader.add_null()
+            return at
+    return reader.read_value(w, at)
 
 
 cdef class NumberSkipper(AvroReader):

@@ -64,7 +64,7 @@ class AvroWire:
     def __init__(self) -> None:
         self.data = memoryview(b"")
         self.begin = self.end = 0
-        self.value = self.count = self.size = self.after = 0
+        self.value = self.count = self.size = 0
         self.code = self.first = self.second = self.error = 0
         self.path: bytes | None = None
         self.text = b""
@@ -211,12 +211,24 @@ if not cython.compiled:  # the compiled versions are in the .pxd, so that other 
         w.size = w.value
         return at
 
+    def read_nullable(reader: AvroReader, w: AvroWire, at: int) -> int:
+        """Read a value, or the union with null in which it is. The result is that of `AvroReader.read_value`."""
+        if reader.null_branch >= 0:
+            at = w.read_branch(at, 2)
+            if at < 0:
+                return at
+            if w.value * 2 == reader.null_branch:
+                reader.add_null()
+                return at
+        return reader.read_value(w, at)
+
 
 class AvroReader:
     """Reads a value of the writer's schema.
 
     With a `null_branch`, the value is in a union of null and one other type. The attribute is twice the index of null,
-    which is the byte that stands for it, and -1 for values outside of such a union.
+    which is the byte that stands for it, and -1 for values outside of such a union. `read_nullable` reads the union,
+    the methods read the other type.
     """
 
     def __init__(self) -> None:
@@ -226,10 +238,14 @@ class AvroReader:
         """Read the value at an offset. Return its end or FAULT. After FAULT a column may have a part of the value."""
         raise NotImplementedError
 
+    def add_null(self) -> int:
+        """Append a null in place of the value."""
+        return 0
+
     def read_values(self, w: AvroWire, at: int, count: int) -> int:
-        """Read so many values, one after the other."""
+        """Read so many values or unions with null, one after the other."""
         for _ in range(count):
-            at = self.read_value(w, at)
+            at = read_nullable(self, w, at)
             if at < 0:
                 return at
         return at

@@ -24,6 +24,8 @@ cdef int LENGTH_MISMATCH
 cdef int TOO_MUCH_TEXT
 
 cdef unsigned long long HIGHS
+cdef unsigned long long ONES
+cdef unsigned long long POINTS
 cdef unsigned long long ZEROS
 cdef unsigned long long DIGIT_LIMITS
 cdef unsigned long long PAIRS
@@ -34,6 +36,7 @@ cdef unsigned long long LOW_PAIRS
 cdef inline int add_word(Int64Column words, long long value) except -1
 @cython.locals(digits=cython.ulonglong, high=cython.ulonglong, low=cython.ulonglong)
 cdef inline long long eight_digits(unsigned long long found) noexcept nogil
+cdef inline long long few_digits(unsigned long long found, int size) noexcept nogil
 cdef str text_of(Reader r, Py_ssize_t start, Py_ssize_t stop)
 
 
@@ -69,9 +72,9 @@ cdef class WordCell(Cell):
 
 
 cdef class IntegerCell(WordCell):
-    cdef unsigned long long most
+    cdef long long most
 
-    @cython.locals(at=cython.Py_ssize_t, negative=cython.bint, value=cython.ulonglong, eight=cython.longlong, c=cython.int)
+    @cython.locals(at=cython.Py_ssize_t, negative=cython.bint, value=cython.longlong, last=cython.longlong, size=cython.Py_ssize_t)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
@@ -81,8 +84,11 @@ cdef class NumberCell(WordCell):
     cdef Py_ssize_t digit_count
 
     @cython.final
-    @cython.locals(first=cython.Py_ssize_t, point=cython.Py_ssize_t, mantissa=cython.ulonglong, c=cython.int)
+    @cython.locals(first=cython.Py_ssize_t, size=cython.Py_ssize_t, point=cython.Py_ssize_t, mantissa=cython.ulonglong, c=cython.int)
     cdef inline Py_ssize_t parse(self, Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+    @cython.final
+    @cython.locals(rest=cython.ulonglong, point=cython.ulonglong, before=cython.ulonglong, value=cython.longlong, fraction=cython.Py_ssize_t)
+    cdef inline Py_ssize_t parse_short(self, unsigned long long found, int size) noexcept nogil
 
 
 cdef class DoubleCell(NumberCell):
@@ -107,6 +113,8 @@ cdef class BooleanCell(WordCell):
 cdef class TextCell(Cell):
     cdef Texts texts
 
+    @cython.locals(r=Reader, texts=Texts, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t)
+    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 

@@ -74,6 +74,8 @@ ALL = 0xFFFFFFFFFFFFFFFF
 LOWER_CASE = 0x20202020
 FOUR_BYTES = 0xFFFFFFFF
 HIGHS = 0x8080808080808080
+ONES = 0x0101010101010101
+POINTS = 0x2E2E2E2E2E2E2E2E
 ZEROS = 0x3030303030303030
 DIGIT_LIMITS = 0x7676767676767676
 """Added to a digit in each byte, this sets the high bit of a byte above 9."""
@@ -121,6 +123,11 @@ def eight_digits(found: int) -> int:
     digits = digits * 10 + (digits >> 8)  # pairs of digits are in every second byte
     high, low = (digits & PAIRS) * HIGH_PAIRS, (digits >> 16 & PAIRS) * LOW_PAIRS
     return (high + low & ALL) >> 32
+
+
+def few_digits(found: int, size: int) -> int:
+    """Parse the first 1 to 8 bytes of a little-endian word as digits. Return -1 if they are not digits."""
+    return eight_digits((found << 64 - 8 * size & ALL) | ZEROS >> 8 * size - 8 >> 8)
 
 
 class Cell:
@@ -235,21 +242,17 @@ class IntegerCell(WordCell):
         negative = byte(r.data, at, stop) == MINUS
         if negative:
             at += 1
-        if not 0 < stop - at <= 18:
+        size = stop - at
+        if not 0 < size <= 16:
             return self.read_uncommon(r, start, stop)
-        value = 0
-        while at + 8 <= stop:
-            eight = eight_digits(word(r.data, at))
-            if eight < 0:
-                return self.read_uncommon(r, start, stop)
-            value = value * 100_000_000 + eight
-            at += 8
-        while at < stop:
-            c = byte(r.data, at, stop) - DIGIT_0
-            if c < 0 or c > 9:
-                return self.read_uncommon(r, start, stop)
-            value = value * 10 + c
-            at += 1
+        if size <= 8:
+            value = few_digits(word(r.data, at), size)
+        else:
+            value = few_digits(word(r.data, at), size - 8)
+            last = eight_digits(word(r.data, stop - 8))
+            value = value * 100_000_000 + last if value >= 0 and last >= 0 else -1
+        if value < 0:
+            return self.read_uncommon(r, start, stop)
         if value > self.most:
             return self.read_uncommon(r, start, stop)
         return add_word(self.words, -value if negative else value)
@@ -266,6 +269,9 @@ class NumberCell(WordCell):
         self.negative = byte(r.data, at, stop) == MINUS
         if self.negative:
             at += 1
+        size = stop - at
+        if 0 < size <= 8:
+            return self.parse_short(word(r.data, at), size)
         first = at
         point = -1
         mantissa = 0
@@ -285,6 +291,26 @@ class NumberCell(WordCell):
         if self.digit_count == 0:
             return -1
         return stop - point - 1 if point >= 0 else 0
+
+    def parse_short(self, found: int, size: int) -> int:
+        """Parse the first 1 to 8 bytes of a word as a number without a sign. The result is that of `parse`."""
+        found = found << 64 - 8 * size & ALL  # the last character is in the highest byte
+        rest = found ^ POINTS
+        point = (rest - ONES) & ~rest & HIGHS
+        fraction = 0
+        if point:
+            before = ((point & (ALL - point + 1)) >> 7) - 1  # the bytes before the first point
+            fraction = 7 - ((before & ONES) * ONES >> 56 & 7)
+            found = (found & before) << 8 | found & (ALL - (before << 8 | 255))
+            size -= 1
+            if size == 0:
+                return -1
+        value = eight_digits(found | ZEROS >> 8 * size - 8 >> 8)
+        if value < 0:
+            return -1
+        self.mantissa = value
+        self.digit_count = size
+        return fraction
 
 
 class DoubleCell(NumberCell):
@@ -350,6 +376,27 @@ class TextCell(Cell):
     def __init__(self, path: str, column: Texts, **options: Any) -> None:
         super().__init__(path, column, **options)
         self.texts = column
+
+    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        r = records.reader
+        texts = self.texts
+        for i in range(first, last):
+            start = records.starts[i]
+            size = records.stops[i] - start
+            if start < 0 or size == 0 or size == self.null_size or r.has_surrogates:
+                if Cell.read_texts(self, records, i, i + 1) == i:
+                    return i
+                continue
+            append(texts.text, r.data, start, start + size)
+            if texts.text.size > MOST_BYTES:
+                self.result = FAULT
+                return i
+            if texts.length == texts.capacity:
+                texts.grow(texts.capacity * 2)
+            texts.valid[texts.length] = True
+            texts.length += 1
+            texts.offsets[texts.length] = texts.text.size
+        return last
 
     def read_text(self, r: Reader, start: int, stop: int) -> int:
         append(self.texts.text, r.data, start, stop)

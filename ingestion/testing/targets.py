@@ -62,7 +62,7 @@ VALUES: Mapping[str, str] = {
     "ARRAY<INT>": "array(1, NULL)",
     "MAP<STRING, BIGINT>": "map('k', 1L, 'n', NULL)",
     "ROW<a INT, b ROW<c STRING>>": "named_struct('a', 1, 'b', named_struct('c', 'x'))",
-    "TIME(3)": "TIME'12:00:01.5'",
+    "TIME(6)": "TIME'12:00:01.5'",
 }
 """A value of each type, as an expression of Spark SQL. TIME only takes part if the session has it."""
 WIDER: Sequence[tuple[str, str]] = (
@@ -336,7 +336,7 @@ class TargetSuite:
 
     def test_values_of_all_types(self, target: Target) -> None:
         """What is read equals what was written, as the type that the target has for it; NULL too."""
-        types = [t for t in VALUES if t != "TIME(3)" or self._has_time(target)]
+        types = [t for t in VALUES if t != "TIME(6)" or self._has_time(target)]
         columns = [f"c{n} {t}" for n, t in enumerate(types)]
         for key in (["id"], []):
             schema = table_schema("id INT", *columns, key=key)

@@ -77,8 +77,17 @@ class MaxwellJsonFormat(MySqlChangeFormat):
         return has_row and ("database" in message or message.keys() <= {"type", "data", "old"})
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs._look.change_data import ChangeLayout, ChangeLooker, named_members, value_rules
+        from kvformat.codecs._look.change_data import (
+            ChangeLayout,
+            ChangeLooker,
+            KernelShape,
+            named_members,
+            value_rules,
+        )
 
         drops = frozenset(("table-drop",))
-        layout = ChangeLayout(table=named_members("database", "table"), values=value_rules(self, request), drops=drops)
+        names = ("database", "table")
+        layout = ChangeLayout(
+            table=named_members(*names), values=value_rules(self, request), drops=drops, shape=KernelShape(names)
+        )
         return ChangeLooker(self, self.envelope, request, layout)

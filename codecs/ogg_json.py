@@ -65,7 +65,15 @@ class OggJsonFormat(JsonChangeFormat):
         return isinstance(message.get("op_type"), str) and ("before" in message or "after" in message)
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs._look.change_data import ChangeLayout, ChangeLooker, dotted_member, value_rules
+        from kvformat.codecs._look.change_data import (
+            ChangeLayout,
+            ChangeLooker,
+            KernelShape,
+            dotted_member,
+            value_rules,
+        )
 
-        layout = ChangeLayout(table=dotted_member("table"), values=value_rules(self, request))
+        layout = ChangeLayout(
+            table=dotted_member("table"), values=value_rules(self, request), shape=KernelShape(("table",))
+        )
         return ChangeLooker(self, self.envelope, request, layout)

@@ -11,6 +11,7 @@ from kvformat.codecs._look.change_data import (
     ChangeLooker,
     Declared,
     DeclaredBy,
+    KernelShape,
     NotLookedAtError,
     Object,
     named_members,
@@ -29,6 +30,8 @@ STRATEGY = "infer-schema.strategy"
 _AUTO, _BY_JDBC, _BY_MYSQL = "AUTO", "SQL_TYPE", "MYSQL_TYPE"
 _LOCAL_TIMESTAMPS = "mysql.treat-mysql-timestamp-as-datetime-enabled"
 _BOOLEAN_TINYINT = "mysql.treat-tinyint1-as-boolean.enabled"
+_MEMBERS = {_BY_JDBC: "sqlType", _BY_MYSQL: "mysqlType"}
+"""The member that has the types, by strategy."""
 _LONGEST_TYPE = 200  # characters of a column type; an ENUM may be longer
 
 
@@ -37,7 +40,7 @@ def canal_looker(format: JsonChangeFormat, request: LookRequest, *, latin: bool 
     strategy = request.options.get(STRATEGY, _AUTO)
     declared: DeclaredBy = no_declared
     if strategy == _BY_JDBC:
-        declared = _declared_by("sqlType", strategy, jdbc_column_type)
+        declared = _declared_by(_MEMBERS[strategy], strategy, jdbc_column_type)
     elif strategy == _BY_MYSQL:
         local = bool(request.options.get(_LOCAL_TIMESTAMPS, True))
         boolean = bool(request.options.get(_BOOLEAN_TINYINT, True))
@@ -46,13 +49,14 @@ def canal_looker(format: JsonChangeFormat, request: LookRequest, *, latin: bool 
             known = text[:_LONGEST_TYPE] if isinstance(text, str) else ""
             return mysql_column_type(known, local_timestamps=local, boolean_tinyint=boolean)
 
-        declared = _declared_by("mysqlType", strategy, of_mysql)
+        declared = _declared_by(_MEMBERS[strategy], strategy, of_mysql)
     layout = ChangeLayout(
         table=named_members("database", "table"),
         values=value_rules(format, request, texts=True, latin=latin),
         declared=declared,
         drops=frozenset(("ERASE",)),
         ddl="isDdl",
+        shape=KernelShape(("database", "table"), declared=_MEMBERS.get(strategy, "")),
     )
     return ChangeLooker(format, format.envelope, request, layout)
 

@@ -20,9 +20,12 @@ from kvformat.codecs._infer.documents import JsonDocuments
 from kvformat.codecs._java.regex import SlowMatchError
 from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._kernel import COMPILED, count_messages
+from kvformat.codecs._kernel.look import EnvelopeLookBatch
 from kvformat.codecs._kernel.tree import Node
 from kvformat.codecs._look.findings import Contribution, Findings, TableFindings
 from kvformat.codecs._look.json_rows import AS_STRINGS
+from kvformat.codecs._look.kernel_tables import prepared_table
 from kvformat.codecs._look.rows import Row, RowRules
 from kvformat.codecs._look.value_types import ValueRules
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 Object = dict[str, Node]
 Declared = Mapping[str, FlinkType]
+_LONGEST_OPERATION = 8  # bytes that the kernel compares
 _MOST_PARTS = 3  # of a name of a table
 
 
@@ -48,6 +52,19 @@ def no_declared(message: Object, envelope: Object) -> Declared | None:
     return None
 
 
+@dataclass(frozen=True)
+class KernelShape:
+    """How the kernel finds the table of a message. Its parts are members of `source`, or of the envelope.
+
+    A part that is missing or null is left out if `optional`. `declared` is the member with the types of the columns.
+    """
+
+    parts: tuple[str, ...]
+    source: str = ""
+    optional: bool = False
+    declared: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChangeLayout:
     """How a format's messages name their table and declare types.
@@ -57,7 +74,7 @@ class ChangeLayout:
     `drops` are the operations after which a table is gone; others that empty a table truncate it. `wrapped` says
     whether messages have a schema and a payload; None if each message tells. `hidden` are members that are not columns.
     `trusted` is that of `RowRules`. `ddl` is the member that is true for statements. `placeholder` is a text in place
-    of a value that did not change.
+    of a value that did not change. `shape` is None if the kernel can't look at such messages.
     """
 
     table: Callable[[Object, str], TableName | None]
@@ -69,6 +86,7 @@ class ChangeLayout:
     ddl: str = ""
     placeholder: str | None = None
     trusted: bool = False
+    shape: KernelShape | None = None
 
 
 def value_rules(
@@ -124,18 +142,93 @@ class ChangeLooker:
         self._key = next(keys, None)
         self._operations = {**envelope.rows, **envelope.extra_rows}
         whole_after = any(row.over for rows in envelope.rows.values() for row in rows)
+        self._kernel = self._made_kernel(layout)
+        self._slots: list[TableName] = []
+        self._declared: Declared | None = None
+        self._changed: set[bytes] = set()
         self._images = (envelope.after, envelope.before) if whole_after else (envelope.before, envelope.after)
 
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
+        count_messages(len(messages))
         found = Findings(len(messages), self._request.known)
-        for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
-            if message:
+        if self._kernel is None:
+            for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
                 self._look_at(index, message, topic, found)
+        else:
+            self._look_by_kernel(*self._kernel, messages, found)
         found.decide(self._format, messages)
         return found.looked()
 
-    def _look_at(self, index: int, message: bytes, topic: str, found: Findings) -> None:
+    def _made_kernel(self, layout: ChangeLayout) -> tuple[EnvelopeLookBatch, EnvelopeLookBatch] | None:
+        """Return the kernel's check of messages, and one that finds the members of a message; None without a kernel."""
+        shape, envelope = layout.shape, self._envelope
+        if shape is None or not COMPILED or layout.wrapped is None:
+            return None
+        first, second = envelope.before, envelope.after
+        members = [first, second, envelope.operation, self._key or "", shape.declared, layout.ddl]
+        operations = [op.encode() for op, rows in self._operations.items() if rows and len(op) <= _LONGEST_OPERATION]
+
+        def made() -> EnvelopeLookBatch:
+            return EnvelopeLookBatch(
+                members,
+                list(shape.parts),
+                operations,
+                source=shape.source,
+                optional=shape.optional,
+                in_arrays=envelope.rows_in_arrays,
+                wrapped=bool(layout.wrapped),
+            )
+
+        return made(), made()
+
+    def _look_by_kernel(
+        self, batch: EnvelopeLookBatch, finder: EnvelopeLookBatch, messages: pa.BinaryArray, found: Findings
+    ) -> None:
+        """Look at messages that the kernel can't tell to fit, and tell it what their tables look like."""
+        batch.forget(*(name for name in self._changed))
+        self._changed.clear()
+        numbers = {name: number for number, name in enumerate(self._slots)}
+        additions: dict[TableName, int] = {}
+
+        def closer(index: int) -> None:
+            message = messages[index].as_py()
+            self._declared = None
+            name = self._look_at(index, message, "", found)
+            if name is None:
+                return
+            text, key, declaration = finder.spans(message)
+            table = found.table(name)
+            if not text or (additions.get(name) == table.additions and batch.knows(text, key, declaration)):
+                return
+            additions[name] = table.additions
+            prepared = prepared_table(
+                table.effective(),
+                self._layout.values,
+                self._request.fixed,
+                self._declared,
+                trusted=self._layout.trusted,
+                fresh=table.fresh,
+                key=key,
+                declaration=declaration,
+            )
+            if prepared is None:
+                return
+            if name not in numbers:
+                numbers[name] = len(self._slots)
+                self._slots.append(name)
+            prepared.set_name(text)
+            prepared.number = numbers[name]
+            batch.set_table(prepared)
+            if table.is_changed:
+                self._changed.add(text)
+
+        found.set_tables(batch.look(messages, closer), self._slots)
+
+    def _look_at(self, index: int, message: bytes | None, topic: str, found: Findings) -> TableName | None:
+        """Look at a message. Return its table if it has rows that can be looked at."""
+        if not message:
+            return None
         try:
             tree = self._documents.parse(message)
         except JsonSyntaxError:
@@ -146,53 +239,54 @@ class ChangeLooker:
         if change is None or not isinstance(tree, dict):
             if not self._is_deletion(tree):
                 found.leave_to_decoding(index)
-            return
+            return None
         if self._filters:
             wanted = self._is_included(change)
             if wanted is None:
                 found.leave_to_decoding(index)
             if not wanted:
-                return
+                return None
         operation = change.get(self._envelope.operation)
         other = None
         if operation is None:
             other = find_by_members(self._envelope.other_by_members, change)
             if other is not None:
-                return
+                return None
         elif isinstance(operation, str):
             other = self._envelope.other_by_operation.get(operation)
             if other is not None and not other.empties_table:
-                return
+                return None
         if other is None and self._layout.ddl and change.get(self._layout.ddl) is True:
-            return
+            return None
         name = self._layout.table(change, topic)
         if name is None:
             if other is None:
                 found.leave_to_decoding(index)
-            return
+            return None
         table = found.table(name)
         if other is not None:
             found.set_change(index, table, "drop" if operation in self._layout.drops else "truncate")
-            return
+            return None
         rows = self._operations.get(operation) if isinstance(operation, str) else None
         if rows is not None and not rows:
-            return
+            return None
         found.set_table(index, table)
         if rows is None and not self._envelope.flattened:
-            return
+            return None
         try:
-            declared = self._layout.declared(tree, change)
+            self._declared = declared = self._layout.declared(tree, change)
         except NotLookedAtError as error:
             found.fail(index, str(error))
-            return
+            return None
         refusal = table.add(index, self._contributions(change, table, declared))
         if refusal is not None:
             found.fail(index, refusal)
-            return
+            return None
         if self._key is not None:
             names = change.get(self._key)
             if isinstance(names, list) and names and all(map(is_text, names)):
                 table.add_key(tuple(map(str, names)), index)
+        return name
 
     def _unwrapped(self, tree: Node) -> Object | None:
         """Return the object with the change, None if the message has none."""

@@ -15,7 +15,15 @@ from kvformat.codecs._debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.debezium_columns import MARKS, type_of_connect
 from kvformat.codecs._infer.declared_types import connect_fields
-from kvformat.codecs._look.change_data import ChangeLayout, ChangeLooker, Declared, Object, is_text, value_rules
+from kvformat.codecs._look.change_data import (
+    ChangeLayout,
+    ChangeLooker,
+    Declared,
+    KernelShape,
+    Object,
+    is_text,
+    value_rules,
+)
 from kvformat.registry.contract.look import LookRequest, TableName
 
 if TYPE_CHECKING:
@@ -32,6 +40,7 @@ def debezium_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLoo
         declared=_Declared(flat=flat, typed=format.options["types"] == DEBEZIUM),
         trusted=format.options["types"] == DEBEZIUM,
         wrapped=wrapped,
+        shape=None if flat else KernelShape(("db", "schema", "table"), source="source", optional=True),
         hidden=frozenset(MARKS),
         placeholder=None if placeholder is None else placeholder.decode(errors="replace"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -82,6 +82,36 @@ class TableFindings:
             column.add(t, as_text=as_text)
         return None
 
+    def effective(self) -> KnownTable:
+        """Return the table with what the batch added: values that fit it contribute nothing more.
+
+        A column whose values have several types keeps one of them; the caller merges the others.
+        """
+        if not self.columns:
+            return self.known
+        types, as_text = dict(self.types), set(self.known.as_text)
+        for name, column in self.columns.items():
+            if column.types and (name not in types or column.types == [STRING]):
+                types[name] = column.types[0]
+            if column.as_text:
+                as_text.add(name)
+        return KnownTable(types, frozenset(as_text), self.known.key)
+
+    @property
+    def fresh(self) -> frozenset[str]:
+        """The names of the columns that only the batch has."""
+        return frozenset(self.columns.keys() - self.types.keys())
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the batch added something."""
+        return bool(self.columns or self.keys)
+
+    @property
+    def additions(self) -> int:
+        """The number of things that the batch added; it grows with each."""
+        return len(self.keys) + sum(1 + len(c.types) + c.as_text for c in self.columns.values())
+
     def add_key(self, names: tuple[str, ...], message: int) -> None:
         """Take the key of a message over, if it is not the known one."""
         if names != self.known.key and names not in self.keys and len(self.keys) < _MOST_KEYS:
@@ -142,6 +172,13 @@ class Findings:
     def set_table(self, message: int, table: TableFindings) -> None:
         """Say that a message belongs to a table."""
         self._indices[message] = table.number
+
+    def set_tables(self, slots: memoryview[int], names: Sequence[TableName]) -> None:
+        """Say to which tables messages belong: by their index in `names`, -1 for messages that are left as they are."""
+        found = np.asarray(slots)[: len(self._indices)]
+        used = np.unique(found[found >= 0])
+        for slot in used.tolist():
+            self._indices[found == slot] = self.table(names[slot]).number
 
     def set_change(self, message: int, table: TableFindings, change: Literal["truncate", "drop"]) -> None:
         """Say that a message truncates or drops its table."""

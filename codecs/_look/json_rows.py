@@ -12,12 +12,15 @@ from kvformat.codecs._infer.documents import JsonDocuments
 from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._json.nulls import is_null
 from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._kernel import COMPILED, count_messages
+from kvformat.codecs._kernel.look import LookBatch, LookTable
 from kvformat.codecs._kernel.tree import Node
 from kvformat.codecs._look.findings import Contribution, Findings
+from kvformat.codecs._look.kernel_tables import prepared_table
 from kvformat.codecs._look.rows import DottedNameError, Row, RowRules
 from kvformat.codecs._look.value_types import ValueRules
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.look import Looked, LookRequest, TableName
+from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, TableName
 from kvformat.registry.format import Format
 
 FLATTEN = "infer-schema.flatten-nested-columns.enable"
@@ -44,17 +47,57 @@ class JsonLooker:
         fields = options.get(TABLE_FIELDS) if request.part == "value" else None
         self._members = [name.strip() for name in fields.split(",")] if fields else []
         self._documents = JsonDocuments()
+        self._values = values
+        self._prepared: dict[str, LookTable | None] = {}
 
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
+        count_messages(len(messages))
         found = Findings(len(messages), self._request.known)
-        for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
-            if message is not None and not is_null(message):
+        if COMPILED and not self._flatten and not self._members:
+            self._look_by_kernel(messages, topics, found)
+        else:
+            for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
                 self._look_at(index, message, topic, found)
         found.decide(self._format, messages)
         return found.looked()
 
-    def _look_at(self, index: int, message: bytes, topic: str, found: Findings) -> None:
+    def _look_by_kernel(self, messages: pa.BinaryArray, topics: pa.StringArray, found: Findings) -> None:
+        """Look at messages that the kernel can't tell to fit."""
+        encoded = topics.dictionary_encode()
+        names: list[str] = encoded.dictionary.to_pylist()
+        numbers = encoded.indices.to_numpy(zero_copy_only=False)
+
+        def closer(index: int) -> None:
+            number = int(numbers[index])
+            table = found.table((names[number],))
+            before = table.additions
+            self._look_at(index, messages[index].as_py(), names[number], found)
+            if table.additions != before:
+                batch.tables[number] = self._table(table.effective(), number, table.fresh)
+
+        batch = LookBatch()
+        batch.topics = memoryview(numbers.astype("i4"))
+        for number, name in enumerate(names):
+            if name not in self._prepared:
+                known = self._request.known.get((name,))
+                self._prepared[name] = None if known is None else self._table(known, number)
+            table = self._prepared[name]
+            if table is not None:
+                table.number = number
+            batch.tables.append(table)
+        answers = batch.look(messages, closer)
+        found.set_tables(answers, [(name,) for name in names])
+
+    def _table(self, known: KnownTable, number: int, fresh: frozenset[str] = frozenset()) -> LookTable | None:
+        table = prepared_table(known, self._values, self._request.fixed, fresh=fresh)
+        if table is not None:
+            table.number = number
+        return table
+
+    def _look_at(self, index: int, message: bytes | None, topic: str, found: Findings) -> None:
+        if message is None or is_null(message):
+            return
         try:
             tree = self._documents.parse(message)
         except JsonSyntaxError:

@@ -185,13 +185,16 @@ def _fit_time(t: FlinkType, value: Node, rules: ValueRules, *, declared: bool) -
     return Fit.READS if is_usual and is_zoned == (t.root == "TIMESTAMP_LTZ") else Fit.AS_TEXT
 
 
+def is_inferred(t: FlinkType) -> bool:
+    """Whether a type of numbers is one that values have, by the table of this module."""
+    return t.root in ("BIGINT", "DOUBLE") or (t.root == "DECIMAL" and t.scale == 0 and t.precision in _DECIMALS)
+
+
 def _is_number_of(t: FlinkType, value: Node, rules: ValueRules, *, declared: bool) -> bool:
     if not isinstance(value, str) or len(value) > _LONGEST_NUMBER:
         return False
-    if type(value) is str:
-        own = t.root in ("BIGINT", "DOUBLE") or (t.root == "DECIMAL" and t.scale == 0 and t.precision in _DECIMALS)
-        if own and not rules.texts and not declared:
-            return False
+    if type(value) is str and is_inferred(t) and not rules.texts and not declared:
+        return False
     whole = type(value) is not Fraction
     if t.root in _INTEGERS:
         return whole and _converted(t, value) is not None

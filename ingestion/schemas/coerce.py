@@ -242,17 +242,17 @@ def _convert_time(values: pa.Array, source: str, target: str, time_zone: str) ->
     """Convert between DATE, TIMESTAMP and TIMESTAMP_LTZ. A DATE is midnight, and only midnight is a DATE."""
     if source == "DATE":
         local = values.cast(pa.timestamp("us"))
-        return local if target == "TIMESTAMP" else _local_to_utc(local, time_zone)
+        return local if target == "TIMESTAMP" else local_to_utc(local, time_zone)
     local = values if source == "TIMESTAMP" else _utc_to_local(values, time_zone)
     if target == "TIMESTAMP_LTZ":
-        return _local_to_utc(local, time_zone)
+        return local_to_utc(local, time_zone)
     if target == "TIMESTAMP":
         return local
     days = pc.floor_temporal(local, unit="day")
     return pc.if_else(pc.equal(days, local), days.cast(pa.date32()), pa.scalar(None, pa.date32()))
 
 
-def _local_to_utc(values: pa.Array, time_zone: str) -> pa.Array:
+def local_to_utc(values: pa.Array, time_zone: str) -> pa.Array:
     """Times that a change of the clock skips become the first one after it; of repeated times the first counts."""
     zoned = pc.assume_timezone(values, time_zone, ambiguous="earliest", nonexistent="latest")
     return zoned.cast(pa.timestamp(values.type.unit, "UTC"))

@@ -15,6 +15,7 @@ _SLOW = {
     "errors": "once per batch",
     "explain": "once per batch",
     "fill": "once per schema",
+    "forget": "once per batch",
     "finish": "once per batch",
     "lists": "once per batch",
     "open_message": "takes a single message from Python",

@@ -1,0 +1,695 @@
+"""Checks whether JSON messages fit the known columns of their tables, without building values.
+
+    known     db.t: id BIGINT, v DOUBLE          rules of the columns: whole numbers of 64 bits; any number
+    message   {..., "after": {"id": 1, "v": 2.5}, "source": {"db": "db", "table": "t"}}     fits db.t
+
+A message gets the number of its table if it surely contributes nothing. Every other message goes to `closer`, the
+Python rule of `codecs._look`, which says what it contributes and may replace the tables. So the check may be stricter
+than the rule, but never less strict.
+
+Members that repeat a declaration in each message, such as `mysqlType`, are compared as bytes with the last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kvformat.codecs._kernel.codes import EXPECTED_COMMA, FALSE_TEXT, MAX_DEPTH, NULL_TEXT, TRUE_TEXT
+from kvformat.codecs._kernel.containers import Names
+from kvformat.codecs._kernel.look_codes import (
+    ANY,
+    BOOLEAN,
+    CLOCK,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    FLOAT,
+    LATIN,
+    LOCAL,
+    NUMBER_TEXT,
+    SHORT,
+    STRIDE,
+    TIMES,
+    TRUTH_TEXT,
+    WHOLE,
+    WITH_LETTER,
+    WITH_SPACE,
+    ZONED,
+)
+from kvformat.codecs._kernel.memory import Bytes, grown
+from kvformat.codecs._kernel.messages import TextBatch
+from kvformat.codecs._kernel.reader import Reader
+
+if TYPE_CHECKING:
+    import cython
+else:
+    from kvformat.codecs._kernel import pure_cython as cython
+
+if not cython.compiled:
+    from kvformat.codecs._kernel.memory import (
+        BACKSLASH,
+        COLON,
+        COMMA,
+        DIGIT_0,
+        DIGIT_9,
+        LEFT_BRACE,
+        LEFT_BRACKET,
+        LOWER_F,
+        LOWER_N,
+        LOWER_T,
+        MINUS,
+        POINT,
+        QUOTE,
+        RIGHT_BRACE,
+        RIGHT_BRACKET,
+        SPACE,
+        UPPER_Z,
+        append,
+        byte,
+        matches,
+        part,
+        token,
+        word,
+    )
+
+CLOSER = -5
+"""The value may not fit: the Python rule looks at the message."""
+
+# numbers of the first members of an envelope
+FIRST, SECOND, OPERATION, KEY, DECLARED, STATEMENT, NAMES = 0, 1, 2, 3, 4, 5, 6
+UPPER_T = 84
+FLOAT_DIGITS = 6
+"""Decimal digits that every FLOAT keeps."""
+FLOAT_SCALE = 30
+"""Digits after the point up to which the check takes a number for a FLOAT; smaller numbers are looked at closer."""
+EXACT_DIGITS = 19
+"""Digits of a number that surely fit into 64 bits."""
+ALL = 0xFFFFFFFFFFFFFFFF
+MOST_PARTS = 3
+"""Parts of a table's name."""
+
+
+class LookTable:
+    """What messages of a table are compared with.
+
+    `names` are its columns, `rules` has `STRIDE` numbers for each. `key` and `declared` are the bytes of these members
+    in messages that contribute nothing; empty if there are none. `is_strict` says that columns without a value
+    contribute, too, because messages declare them. `number` is the index of the table in the batch.
+    """
+
+    def __init__(self, names: list[str], rules: list[int], key: bytes, declared: bytes, *, is_strict: bool) -> None:
+        self.names = Names(names)
+        self.rules: memoryview[int] = grown(None, 0, max(len(rules), 1), "q")
+        for place, number in enumerate(rules):
+            self.rules[place] = number
+        self.key, self.key_size = memoryview(key + bytes(8)), len(key)
+        self.declared, self.declared_size = memoryview(declared + bytes(8)), len(declared)
+        self.is_strict = is_strict
+        self.name = memoryview(bytes(8))
+        self.name_size = 0
+        self.number = -1
+
+    def set_name(self, name: bytes) -> None:
+        """Set the texts of the table's name in messages, with quotes and one after the other."""
+        self.name, self.name_size = memoryview(name + bytes(8)), len(name)
+
+
+class LookBatch(TextBatch):
+    """Looks at messages that are rows of the table of their topic.
+
+    `closer` is called with the index of a message that may contribute something. `tables` has the table of each topic
+    by its number in `topics`, None for one without known columns. Both are set before `look`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Reader(raw_controls=True, decimals=True))
+        self.closer: Callable[[int], None] | None = None
+        self.answers: memoryview[int] = grown(None, 0, 1, "i")
+        self.tables: list[LookTable | None] = []
+        self.topics: memoryview[int] = grown(None, 0, 1, "i")
+
+    def look(self, messages: pa.BinaryArray, closer: Callable[[int], None]) -> memoryview[int]:
+        """Return for each message the number of the table that it fits; -1 for a null one and one for `closer`."""
+        self.closer = closer
+        self.answers = grown(None, 0, len(messages), "i")
+        for place in range(len(self.answers)):
+            self.answers[place] = -1
+        self.run(messages)
+        self.closer = None
+        return self.answers
+
+    def recode(self, message: bytes) -> Any:
+        return None
+
+    def reject_encoding(self) -> int:
+        return self.look_closer()
+
+    def read_empty(self, at: int) -> int:
+        return self.look_closer()
+
+    def undo(self, rows: int) -> int:
+        return 0
+
+    def is_usual(self, begin: int, end: int) -> bool:
+        r = self.reader
+        first = byte(r.data, begin, end)
+        return 0 < first < 128 and (byte(r.data, begin + 1, end) != 0 or begin + 1 == end)
+
+    def look_closer(self) -> int:
+        """Let the Python rule look at the current message. Return 1."""
+        assert self.closer is not None
+        self.closer(self.current)
+        return 1
+
+    def read_message(self, begin: int, end: int, loose: bool) -> int:
+        if loose:
+            return self.look_closer()
+        r = self.reader
+        r.start_message(begin, end)
+        number = self.table_of(token(r.data, begin, end))
+        if number < 0:
+            return self.look_closer()
+        self.answers[self.current] = number
+        return 1
+
+    def table_of(self, at: int) -> int:
+        """Return the number of the table that the message with its first token at an offset fits, or CLOSER."""
+        r = self.reader
+        table = self.tables[self.topics[self.current]]
+        if table is None or byte(r.data, at, r.end) != LEFT_BRACE:
+            return CLOSER
+        return table.number if self.is_end(self.row(table, at)) else CLOSER
+
+    def is_end(self, at: int) -> bool:
+        """Return whether only blanks follow an offset."""
+        r = self.reader
+        return at >= 0 and token(r.data, at, r.end) == r.end
+
+    def row(self, table: LookTable, at: int) -> int:
+        """Return the end of an object whose members fit the table, or a negative number."""
+        r = self.reader
+        names = table.names
+        before = names.count
+        r.depth += 1
+        at = token(r.data, at + 1, r.end)
+        if byte(r.data, at, r.end) == RIGHT_BRACE:
+            r.depth -= 1
+            return at + 1
+        while True:
+            number = names.read_name(r, at, before)
+            at = names.value
+            if at < 0:
+                return at
+            if number >= 0:
+                before = number
+                at = self.value(table, number, at)
+            elif byte(r.data, at, r.end) == LOWER_N and not table.is_strict:
+                at = r.literal(at, NULL_TEXT, 4)
+            else:
+                return CLOSER
+            if at < 0:
+                return at
+            at = token(r.data, at, r.end)
+            if byte(r.data, at, r.end) != COMMA:
+                break
+            at = token(r.data, at + 1, r.end)
+        if byte(r.data, at, r.end) != RIGHT_BRACE:
+            return r.fail(at, EXPECTED_COMMA)
+        r.depth -= 1
+        return at + 1
+
+    def value(self, table: LookTable, number: int, at: int) -> int:
+        """Return the end of a value that fits a column, or a negative number."""
+        r = self.reader
+        place = number * STRIDE
+        flags = table.rules[place]
+        c = byte(r.data, at, r.end)
+        if flags & ANY:
+            return r.string(at) if c == QUOTE else r.skip(at)
+        if c == QUOTE:
+            return self.text(table.rules, place, at)
+        if c == LOWER_N:
+            return r.literal(at, NULL_TEXT, 4)
+        if c in (LOWER_T, LOWER_F):
+            if flags & BOOLEAN:
+                return r.literal(at, TRUE_TEXT, 4) if c == LOWER_T else r.literal(at, FALSE_TEXT, 5)
+            return CLOSER
+        if c == MINUS or DIGIT_0 <= c <= DIGIT_9:
+            end = r.number(at)
+            if end >= 0 and not self.is_number_of(table.rules, place, at, end):
+                return CLOSER
+            return end
+        return CLOSER
+
+    def is_number_of(self, rules: memoryview[int], place: int, at: int, end: int) -> bool:
+        """Return whether the column reads the last number without loss."""
+        r = self.reader
+        flags = rules[place]
+        if flags & SHORT:
+            return end - at <= rules[place + 1]
+        if flags & DOUBLE and not r.whole:
+            return True
+        if flags & (WHOLE | DOUBLE):
+            return r.whole and r.digit_count <= EXACT_DIGITS and r.mantissa <= rules[place + 1]
+        if flags & DECIMAL:
+            if r.exponent > 0 or (not r.whole and rules[place + 3] == 0):
+                return False
+            return r.digit_count + r.exponent <= rules[place + 2] and -r.exponent <= rules[place + 3]
+        if flags & FLOAT:
+            return r.digit_count <= FLOAT_DIGITS and -FLOAT_SCALE < r.exponent <= 0
+        return False
+
+    def text(self, rules: memoryview[int], place: int, at: int) -> int:
+        """Return the end of a string that fits a column, or a negative number."""
+        r = self.reader
+        flags = rules[place]
+        if flags & SHORT:
+            end = r.string(at)
+            return end if end < 0 or end - at - 2 <= rules[place + 1] else CLOSER
+        if flags & TIMES:
+            return self.time(rules, place, at)
+        if flags & NUMBER_TEXT:
+            c = byte(r.data, at + 1, r.end)
+            if c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
+                return CLOSER
+            end = r.number(at + 1)
+            if end < 0 or byte(r.data, end, r.end) != QUOTE or not self.is_number_of(rules, place, at + 1, end):
+                return CLOSER
+            return end + 1
+        if flags & TRUTH_TEXT:
+            c = byte(r.data, at + 1, r.end)
+            return at + 3 if DIGIT_0 <= c <= DIGIT_0 + 1 and byte(r.data, at + 2, r.end) == QUOTE else CLOSER
+        if flags & LATIN:
+            return self.latin(at)
+        if flags & CLOCK:
+            end = self.clock(at + 1, rules[place + 3])
+            return end + 1 if end >= 0 and byte(r.data, end, r.end) == QUOTE else CLOSER
+        return CLOSER
+
+    def latin(self, at: int) -> int:
+        """Return the end of a string without escapes and with characters up to U+00FF, or CLOSER."""
+        r = self.reader
+        at += 1
+        while at < r.end:
+            c = byte(r.data, at, r.end)
+            if c == QUOTE:
+                return at + 1
+            if c == BACKSLASH or c >= 0xC4:
+                return CLOSER
+            at += 1
+        return CLOSER
+
+    def time(self, rules: memoryview[int], place: int, at: int) -> int:
+        """Return the end of a string with a date or a timestamp that the column reads, or CLOSER."""
+        r = self.reader
+        flags = rules[place]
+        at = self.day(at + 1)
+        if at < 0:
+            return CLOSER
+        c = byte(r.data, at, r.end)
+        if c == QUOTE:
+            return at + 1 if flags & DATE else CLOSER
+        if not (c == SPACE and flags & WITH_SPACE) and not (c == UPPER_T and flags & WITH_LETTER):
+            return CLOSER
+        at = self.clock(at + 1, rules[place + 3])
+        if at < 0:
+            return CLOSER
+        c = byte(r.data, at, r.end)
+        if c == QUOTE:
+            return at + 1 if flags & LOCAL else CLOSER
+        return at + 2 if c == UPPER_Z and flags & ZONED and byte(r.data, at + 1, r.end) == QUOTE else CLOSER
+
+    def digits(self, at: int, count: int) -> int:
+        """Return the number of `count` digits at an offset, or CLOSER."""
+        r = self.reader
+        number = 0
+        for place in range(at, at + count):
+            c = byte(r.data, place, r.end)
+            if c < DIGIT_0 or c > DIGIT_9:
+                return CLOSER
+            number = number * 10 + (c - DIGIT_0)
+        return number
+
+    def day(self, at: int) -> int:
+        """Return the end of a date that exists, or CLOSER."""
+        r = self.reader
+        year = self.digits(at, 4)
+        month = self.digits(at + 5, 2)
+        day = self.digits(at + 8, 2)
+        if byte(r.data, at + 4, r.end) != MINUS or byte(r.data, at + 7, r.end) != MINUS:
+            return CLOSER
+        if year < 1 or month < 1 or month > 12 or day < 1:
+            return CLOSER
+        most = 31
+        if month == 2:
+            most = 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+        elif month in (4, 6, 9, 11):
+            most = 30
+        return at + 10 if day <= most else CLOSER
+
+    def clock(self, at: int, most: int) -> int:
+        """Return the end of a time of day with at most `most` digits after the point, or CLOSER."""
+        r = self.reader
+        hour = self.digits(at, 2)
+        minute = self.digits(at + 3, 2)
+        second = self.digits(at + 6, 2)
+        if byte(r.data, at + 2, r.end) != COLON or byte(r.data, at + 5, r.end) != COLON:
+            return CLOSER
+        if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60):
+            return CLOSER
+        at += 8
+        if byte(r.data, at, r.end) != POINT:
+            return at
+        start = at + 1
+        at = start
+        while DIGIT_0 <= byte(r.data, at, r.end) <= DIGIT_9:
+            at += 1
+        return at if 0 < at - start <= most else CLOSER
+
+
+class EnvelopeLookBatch(LookBatch):
+    """Looks at change data: messages with rows in members, and members that name the table.
+
+    members: the names of the first and the second row, the operation, the key, the declared types, and of the member
+    that is true for a statement, "" for those that the format does not have; then the parts of the table's name.
+    source: the member with the parts, "" if they are members of the envelope. A part that is missing or null is left
+    out; the last one must be there, and the others too unless `optional`. operations: those with rows, of at most
+    eight bytes. With `wrapped` a message is an object of `schema`, the declaration, and `payload`.
+    """
+
+    def __init__(
+        self,
+        members: list[str],
+        parts: list[str],
+        operations: list[bytes],
+        *,
+        source: str,
+        optional: bool,
+        in_arrays: bool,
+        wrapped: bool,
+    ) -> None:
+        super().__init__()
+        # an odd name stands for a member that the format does not have: a message with it is looked at closer
+        own = [name or f"\ud7ff{place}" for place, name in enumerate(members)]
+        self.members = Names([*own, *([source] if source else parts)])
+        self.parts = Names(parts)
+        self.part_count = len(parts)
+        self.outer = Names(["payload", "schema"])
+        self.has_source = bool(source)
+        self.optional, self.in_arrays, self.wrapped = optional, in_arrays, wrapped
+        self.operations: memoryview[int] = grown(None, 0, max(len(operations), 1), "Q")
+        self.sizes: memoryview[int] = grown(None, 0, max(len(operations), 1), "i")
+        self.operation_count = len(operations)
+        for place, text in enumerate(operations):
+            self.operations[place] = int.from_bytes(text, "little")
+            self.sizes[place] = len(text)
+        self.by_name: dict[bytes, LookTable] = {}
+        self.last: LookTable | None = None
+        self.name = Bytes(256)
+        self.starts: memoryview[int] = grown(None, 0, MOST_PARTS, "q")
+        self.stops: memoryview[int] = grown(None, 0, MOST_PARTS, "q")
+        self.key_at = self.declared_at = 0
+
+    def set_table(self, table: LookTable) -> None:
+        """Add a table, or replace the one of the same name."""
+        self.by_name[bytes(table.name[: table.name_size])] = table
+        self.last = table
+
+    def forget(self, *names: bytes) -> None:
+        """Forget the tables with these texts of their names."""
+        for name in names:
+            self.by_name.pop(name, None)
+        self.last = None
+
+    def knows(self, name: bytes, key: bytes, declaration: bytes) -> bool:
+        """Return whether the table of a name has this key and declaration."""
+        table = self.by_name.get(name)
+        if table is None:
+            return False
+        own = bytes(table.key[: table.key_size]), bytes(table.declared[: table.declared_size])
+        return own == (key, declaration)
+
+    def spans(self, message: bytes) -> tuple[bytes, bytes, bytes]:
+        """Return the bytes of a message's table name, key and declaration, empty for missing ones.
+
+        All are empty if the message is not one of a known shape. Not called while a batch is read.
+        """
+        r = self.reader
+        last = self.last
+        self.last = None
+        r.open_message(message)
+        at = self.envelope_of(token(r.data, 0, r.end))
+        self.last = last
+        if at < 0 or not self.read_table_name():
+            return b"", b"", b""
+        name = part(self.name.view, 0, self.name.size)
+        key = b"" if self.key_at == 0 else part(r.data, self.key_at, r.skip(self.key_at))
+        declared = b"" if self.declared_at == 0 else part(r.data, self.declared_at, r.skip(self.declared_at))
+        return name, key, declared
+
+    def table_of(self, at: int) -> int:
+        r = self.reader
+        end = self.envelope_of(at)
+        if end < 0 or not self.is_end(end) or not self.read_table_name():
+            return CLOSER
+        table = self.last
+        if table is None or not self.has_name(table):
+            table = self.by_name.get(part(self.name.view, 0, self.name.size))
+            if table is None:
+                return CLOSER
+            self.last = table
+            r.depth = 2 if self.wrapped else 1
+            if self.image(table, self.first_at) < 0 or self.image(table, self.second_at) < 0:
+                return CLOSER
+        elif self.misfits:
+            return CLOSER
+        return table.number if self.is_same(table) else CLOSER
+
+    def is_same(self, table: LookTable) -> bool:
+        """Return whether the message has the key and the declaration of the table."""
+        r = self.reader
+        if self.key_at:
+            if not matches(r.data, self.key_at, r.end, table.key, 0, table.key_size):
+                return False
+        elif table.key_size:
+            return False
+        if self.declared_at == 0:
+            return table.declared_size == 0
+        return matches(r.data, self.declared_at, r.end, table.declared, 0, table.declared_size)
+
+    def has_name(self, table: LookTable) -> bool:
+        """Return whether the message names this table."""
+        size = table.name_size
+        return self.name.size == size and matches(self.name.view, 0, self.name.size, table.name, 0, size)
+
+    def read_table_name(self) -> bool:
+        """Put the texts of the table's name into `name`. Return False if it can't be told."""
+        r = self.reader
+        self.name.size = 0
+        for number in range(self.part_count):
+            start = self.starts[number]
+            c = byte(r.data, start, r.end) if start else LOWER_N
+            if c == QUOTE and self.stops[number] - start > 2:
+                append(self.name, r.data, start, self.stops[number])
+            elif c != LOWER_N or not self.optional or number == self.part_count - 1:
+                return False
+        return True
+
+    def envelope_of(self, at: int) -> int:
+        """Read the members of a message's envelope. Return the end of the message's object, or a negative number."""
+        r = self.reader
+        self.first_at = self.second_at = self.key_at = self.declared_at = 0
+        self.misfits = False
+        for number in range(MOST_PARTS):
+            self.starts[number] = 0
+        if byte(r.data, at, r.end) != LEFT_BRACE:
+            return CLOSER
+        return self.wrapper(at) if self.wrapped else self.envelope(at)
+
+    def wrapper(self, at: int) -> int:
+        """Read an object of `schema` and `payload`."""
+        r = self.reader
+        before = self.outer.count
+        has_payload = False
+        r.depth += 1
+        at = token(r.data, at + 1, r.end)
+        while True:
+            number = self.outer.read_name(r, at, before)
+            at = self.outer.value
+            if at < 0:
+                return at
+            if number == 0:
+                if has_payload or byte(r.data, at, r.end) != LEFT_BRACE:
+                    return CLOSER
+                has_payload = True
+                at = self.envelope(at)
+            elif number == 1:
+                if self.declared_at:
+                    return CLOSER
+                self.declared_at = at
+                at = self.skip_declared(at)
+            else:
+                return CLOSER
+            if at < 0:
+                return at
+            before = number
+            at = token(r.data, at, r.end)
+            if byte(r.data, at, r.end) != COMMA:
+                break
+            at = token(r.data, at + 1, r.end)
+        r.depth -= 1
+        return at + 1 if has_payload and byte(r.data, at, r.end) == RIGHT_BRACE else CLOSER
+
+    def skip_declared(self, at: int) -> int:
+        """Skip a declaration; compare it with that of the last table first."""
+        r = self.reader
+        table = self.last
+        if table is not None and matches(r.data, at, r.end, table.declared, 0, table.declared_size):
+            return at + table.declared_size
+        return r.skip(at)
+
+    def envelope(self, at: int) -> int:
+        """Read the object with the change. Return its end, or a negative number."""
+        r = self.reader
+        members = self.members
+        before = members.count
+        seen = 0
+        r.depth += 1
+        at = token(r.data, at + 1, r.end)
+        while True:
+            number = members.read_name(r, at, before)
+            at = members.value
+            if at < 0:
+                return at
+            if number < 0:
+                at = r.skip(at)
+            else:
+                if seen >> number & 1:
+                    return CLOSER
+                seen |= 1 << number
+                before = number
+                at = self.member(number, at)
+            if at < 0:
+                return at
+            at = token(r.data, at, r.end)
+            if byte(r.data, at, r.end) != COMMA:
+                break
+            at = token(r.data, at + 1, r.end)
+        r.depth -= 1
+        return at + 1 if seen >> OPERATION & 1 and byte(r.data, at, r.end) == RIGHT_BRACE else CLOSER
+
+    def member(self, number: int, at: int) -> int:
+        """Read a known member of the envelope."""
+        r = self.reader
+        if number in (FIRST, SECOND):
+            if number == FIRST:
+                self.first_at = at
+            else:
+                self.second_at = at
+            table = self.last
+            if table is not None and not self.misfits:
+                depth = r.depth
+                end = self.image(table, at)
+                if end >= 0:
+                    return end
+                r.depth = depth
+            self.misfits = True
+            return r.skip(at)
+        if number == OPERATION:
+            end = r.string(at) if byte(r.data, at, r.end) == QUOTE else CLOSER
+            return end if end < 0 or self.is_known_operation(at + 1, end - at - 2) else CLOSER
+        if number == KEY:
+            self.key_at = at
+            return r.skip(at)
+        if number == DECLARED:
+            self.declared_at = at
+            return self.skip_declared(at)
+        if number == STATEMENT:
+            return r.literal(at, FALSE_TEXT, 5) if byte(r.data, at, r.end) == LOWER_F else CLOSER
+        if self.has_source:
+            return self.source(at) if byte(r.data, at, r.end) == LEFT_BRACE else CLOSER
+        self.starts[number - NAMES] = at
+        end = r.skip(at)
+        self.stops[number - NAMES] = end
+        return end
+
+    def source(self, at: int) -> int:
+        """Read the object with the parts of the table's name."""
+        r = self.reader
+        parts = self.parts
+        before = parts.count
+        r.depth += 1
+        at = token(r.data, at + 1, r.end)
+        if byte(r.data, at, r.end) == RIGHT_BRACE:
+            return CLOSER
+        while True:
+            number = parts.read_name(r, at, before)
+            at = parts.value
+            if at < 0:
+                return at
+            start = at
+            at = r.skip(at)
+            if at < 0:
+                return at
+            if number >= 0:
+                if self.starts[number]:
+                    return CLOSER
+                before = number
+                self.starts[number] = start
+                self.stops[number] = at
+            at = token(r.data, at, r.end)
+            if byte(r.data, at, r.end) != COMMA:
+                break
+            at = token(r.data, at + 1, r.end)
+        r.depth -= 1
+        return at + 1 if byte(r.data, at, r.end) == RIGHT_BRACE else CLOSER
+
+    def is_known_operation(self, at: int, size: int) -> bool:
+        """Return whether an operation gives rows."""
+        r = self.reader
+        if size < 1 or size > 8:
+            return False
+        found = word(r.data, at)
+        for place in range(self.operation_count):
+            if self.sizes[place] == size and (found ^ self.operations[place]) & ALL >> 64 - 8 * size == 0:
+                return True
+        return False
+
+    def image(self, table: LookTable, at: int) -> int:
+        """Return the end of a row, or of an array of rows, that fits a table; a negative number for others."""
+        r = self.reader
+        if at == 0:
+            return 0
+        c = byte(r.data, at, r.end)
+        if c == LOWER_N:
+            return r.literal(at, NULL_TEXT, 4)
+        if r.depth + 2 > MAX_DEPTH:
+            return CLOSER
+        if not self.in_arrays:
+            return self.row(table, at) if c == LEFT_BRACE else CLOSER
+        if c != LEFT_BRACKET:
+            return CLOSER
+        r.depth += 1
+        at = token(r.data, at + 1, r.end)
+        if byte(r.data, at, r.end) != RIGHT_BRACKET:
+            while True:
+                c = byte(r.data, at, r.end)
+                if c == LEFT_BRACE:
+                    at = self.row(table, at)
+                elif c == LOWER_N:
+                    at = r.literal(at, NULL_TEXT, 4)
+                else:
+                    return CLOSER
+                if at < 0:
+                    return at
+                at = token(r.data, at, r.end)
+                if byte(r.data, at, r.end) != COMMA:
+                    break
+                at = token(r.data, at + 1, r.end)
+            if byte(r.data, at, r.end) != RIGHT_BRACKET:
+                return CLOSER
+        r.depth -= 1
+        return at + 1

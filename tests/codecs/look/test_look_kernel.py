@@ -1,0 +1,189 @@
+"""The kernel's check of messages and the Python rule give the same answers, for generated and mutated messages."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from kvformat.codecs._look import change_data, json_rows
+from kvformat.registry.contract.look import Looked
+from tests.codecs.look.looking import Known, as_bytes, look, merged, table, types_of
+
+_VALUES = [
+    "null", "true", "false", "0", "-1", "5", "32768", "2147483648", "-9223372036854775808", "9223372036854775807",
+    "9223372036854775808", "18446744073709551616", "1.5", "-0.25", "1e5", "1E400", "12.345", "0.1", "1.123456789", "01",
+    '"x"', '""', '"5"', '"-7"', '"1.25"', '"1e3"', '"0"', '"1"', '"true"', '"\\u0031"', '"abcdef"', '"\u00e9"',
+    '"\u20ac"', '"\\ud800"', '"2024-02-29"', '"2023-02-29"', '"0000-01-01"', '"2024-02-29 12:00:00"',
+    '"2024-02-29 12:00:00.123"', '"2024-02-29 12:00:00.1234567"', '"2024-02-29 12:00:00Z"', '"2024-02-29T12:00:00Z"',
+    '"2024-02-29T12:00"', '"12:00:00"', '"12:00:00.123"', '"24:00:00"', "{}", '{"a":1}', "[]", "[1,null]", "[", "nul",
+    '"YWJj"', '"__debezium_unavailable_value"',
+]  # fmt: skip
+_TYPES = (
+    "BIGINT", "INT", "SMALLINT", "DOUBLE", "FLOAT", "DECIMAL(10, 2)", "DECIMAL(20, 0)", "BOOLEAN", "STRING",
+    "VARCHAR(3)", "DATE", "TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(9)", "TIMESTAMP_LTZ(3)", "TIME(3)", "BYTES",
+    "ARRAY<INT>",
+)  # fmt: skip
+_NAMES = ["a", "b", "c", "d", "long_name", "\u00e9", 'q"x']
+_MYSQL = ("int(11)", "bigint(20) unsigned", "tinyint(1)", "decimal(10,2)", "datetime(3)", "timestamp", "varchar(3)",
+          "blob", "date", "time(3)", "float", "double", "text", "json")  # fmt: skip
+_CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "json": ("json", {}, {}),
+    "json, ISO-8601": ("json", {"timestamp-format.standard": "ISO-8601"}, {}),
+    "json, strings": ("json", {}, {"infer-schema.primitive-as-string": True}),
+    "debezium": ("debezium-json", {}, {}),
+    "debezium, schemas": ("debezium-json", {"schema-include": "true"}, {}),
+    "debezium, types": ("debezium-json", {"schema-include": "true", "types": "debezium"}, {}),
+    "canal": ("canal-json", {}, {}),
+    "canal, filter": ("canal-json", {"table.include": "t"}, {}),
+    "canal, mysql": ("canal-json", {"bytes.encoding": "ISO-8859-1"}, {"infer-schema.strategy": "MYSQL_TYPE"}),
+    "canal, jdbc": ("canal-json", {}, {"infer-schema.strategy": "SQL_TYPE"}),
+    "maxwell": ("maxwell-json", {}, {}),
+    "maxwell, mysql": ("maxwell-json", {"types": "mysql"}, {}),
+    "ogg": ("ogg-json", {}, {}),
+}
+
+
+def _row(chance: random.Random, values: list[str]) -> str:
+    names = chance.sample(_NAMES, chance.randint(0, 4))
+    if chance.random() < 0.05:
+        names += names[:1]
+    blank = chance.choice(["", "", "", " "])
+    return "{" + ",".join(f"{json.dumps(n, ensure_ascii=False)}:{blank}{chance.choice(values)}" for n in names) + "}"
+
+
+def _message(case: str, chance: random.Random, values: list[str], tables: list[str]) -> str:
+    format, table = case.partition(",")[0], chance.choice(tables)
+    row = _row(chance, values)
+    image = chance.choice([row, row, "null"])
+    if format == "json":
+        return row if chance.random() < 0.9 else f"[{row},{_row(chance, values)}]"
+    if format == "debezium":
+        schema = chance.choice(["", "", ',"schema":null', ',"schema":"s"'])
+        source = f'{{"db":"d"{schema},"table":"{table}","lsn":[1,{{}}]}}'
+        text = f'{{"before":{image},"after":{row},"source":{source},"op":"{chance.choice("ccuudr")}","ts_ms":1}}'
+        if "s" in case.partition(",")[2]:
+            types = ["int32", "int64", "string", "boolean", "float64"]
+            fields = [{"type": chance.choice(types), "field": name} for name in _NAMES[: chance.choice([4, 7])]]
+            block = {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": fields}]}
+            text = f'{{"schema":{json.dumps(block)},"payload":{text}}}'
+        return text
+    if format == "ogg":
+        return f'{{"table":"S.{table}","op_type":"{chance.choice("IUD")}","primary_keys":["a"],"after":{row}}}'
+    if format == "maxwell":
+        kind = chance.choice(["insert", "update", "delete", "bootstrap-insert"])
+        key = chance.choice(["", ',"primary_key_columns":["a"]'])
+        return f'{{"database":"d","table":"{table}","type":"{kind}"{key},"data":{row},"old":{image}}}'
+    types = {name: chance.choice(_MYSQL) for name in _NAMES[:5]}
+    jdbc = {name: chance.choice([-5, 4, 12, 93, 3]) for name in _NAMES[:5]}
+    key = chance.choice(["null", '["a"]', '["a"]', '["a","b"]'])
+    return (
+        f'{{"data":[{row},{_row(chance, values)}],"old":[{image}],"type":"{chance.choice(["INSERT", "UPDATE"])}",'
+        f'"isDdl":false,"database":"d","table":"{table}","pkNames":{key},"mysqlType":{json.dumps(types)},'
+        f'"sqlType":{json.dumps(jdbc)}}}'
+    )
+
+
+def _mutated(message: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(message))
+    how = chance.randrange(6)
+    if how == 0:
+        return message[:at]
+    if how == 1:
+        return message[:at] + bytes([chance.randrange(256)]) + message[at + 1 :]
+    if how == 2:
+        return message[:at] + message[at + 1 :]
+    if how == 3:
+        other = chance.randrange(len(message))
+        return message[:at] + message[min(at, other) : max(at, other)] + message[at:]
+    if how == 4:
+        return message.replace(b'":', b'" :', 1)
+    return message + chance.choice([b" ", b"x", b"{}", b"\0"])
+
+
+def _known(chance: random.Random, names: list[tuple[str, ...]]) -> Known:
+    known = {}
+    for name in names:
+        some = chance.sample(_NAMES[:6], chance.randint(1, 6))
+        columns = ", ".join(f"`{column}` {chance.choice(_TYPES)}" for column in some)
+        key = chance.choice([None, ("a",)])
+        known[name] = table(columns, as_text=[c for c in some if chance.random() < 0.3], key=key)
+    return known
+
+
+def _answer(looked: Looked) -> Any:
+    """Return the answer without the order of tables and types, which merging does not need."""
+    tables = [None if i is None else looked.tables[i] for i in looked.indices.to_pylist()]
+    columns = {(c.table, c.name, c.message, c.place, frozenset(c.types), c.as_text) for c in looked.columns}
+    return tables, columns, set(looked.keys), dict(looked.changes), dict(looked.errors)
+
+
+def _with_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the kernel even if it is not compiled: then its source runs."""
+    monkeypatch.setattr(json_rows, "COMPILED", True)
+    monkeypatch.setattr(change_data, "COMPILED", True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", _CASES)
+def test_the_kernel_and_the_rule_agree(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_kernel(monkeypatch)
+    format, given, options = _CASES[case]
+    compared = fitting = 0
+    for seed in range(50):
+        chance = random.Random(f"{case} {seed}")
+        values = chance.sample(_VALUES[:-8], chance.randint(2, 12)) if seed % 3 else ["null", "5", '"x"', '"5"']
+        tables = ["t", "u"][: chance.randint(1, 2)]
+        texts = [_message(case, chance, values, tables).encode() for _ in range(40)]
+        messages = [m if chance.random() < 0.9 else _mutated(m, chance) for m in texts]
+        names = [("topic",)] if format == "json" else [("S", t) if format == "ogg-json" else ("d", t) for t in "tu"]
+        known = _known(chance, names) if seed % 2 else {}
+        for _ in range(2):
+            found = look(format, messages, given=given, known=known, **options)
+            with monkeypatch.context() as slow:
+                slow.setattr(json_rows, "COMPILED", False)
+                slow.setattr(change_data, "COMPILED", False)
+                expected = look(format, messages, given=given, known=known, **options)
+            one, other = merged(known, found), merged(known, expected)
+            assert {n: t for n, t in types_of(one).items() if t} == {n: t for n, t in types_of(other).items() if t}
+            assert _answer(found)[0] == _answer(expected)[0], messages
+            assert _answer(found)[2:] == _answer(expected)[2:], messages
+            compared += len(messages)
+            fitting += not found.columns
+            known = other
+    print(f"{case}: {compared} messages compared, {fitting} batches fit")
+    assert compared == 4_000
+    assert fitting > 5
+
+
+def test_messages_that_fit_are_not_looked_at_closer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many messages that fit, Python sees only the first of each table."""
+    _with_kernel(monkeypatch)
+    seen = []
+    usual = change_data.ChangeLooker._look_at
+
+    def counted(self: Any, *arguments: Any) -> Any:
+        seen.append(arguments[0])
+        return usual(self, *arguments)
+
+    monkeypatch.setattr(change_data.ChangeLooker, "_look_at", counted)
+    types = {"id": "bigint(20)", "at": "datetime(3)", "v": "decimal(10,2)"}
+    row = {"id": "7", "at": "2024-02-29 12:00:00.123", "v": "1.25"}
+    envelope = {"type": "INSERT", "isDdl": False, "database": "d", "pkNames": ["id"], "mysqlType": types, "old": None}
+    canal = [as_bytes({**envelope, "table": f"t{i % 3}", "data": [row, row]}) for i in range(3000)]
+    assert len(look("canal-json", canal, infer_schema__strategy="MYSQL_TYPE").columns) == 9
+    assert len(seen) == 3
+    seen.clear()
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": [
+        {"field": "id", "type": "int64"}, {"field": "v", "type": "string"}]}]}  # fmt: skip
+    for given in ({}, {"schema-include": "true"}, {"schema-include": "true", "types": "debezium"}):
+        payloads = [
+            {"before": None, "after": {"id": i, "v": "x"}, "op": "c", "source": {"db": "d", "table": f"t{i % 3}"}}
+            for i in range(3000)
+        ]
+        messages = [{"schema": schema, "payload": payload} if given else payload for payload in payloads]
+        assert len(look("debezium-json", messages, given=given).columns) == 6
+        assert len(seen) == 3
+        seen.clear()
